@@ -1,0 +1,42 @@
+# kproxy. The two commands to know: `make demo` and `make test`. Both install what they need.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check test-matrix test-soak format clean
+.DEFAULT_GOAL := help
+
+help: ## what there is
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable ".[demo]" --group dev
+	@touch $@
+
+demo: $(STAMP) ## a real three-broker cluster with unreachable names, kproxy, real clients (ONCE=1 ends after the story)
+	$(BIN)/kproxy demo $(if $(ONCE),--once)
+
+test: $(STAMP) ## all tests, on real brokers and real clients
+	$(BIN)/python -m pytest -m "not matrix" $(ARGS)
+
+check: $(STAMP) ## the fast loop: format, lint, types, import direction, unit tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest -q tests/unit $(ARGS)
+
+format: $(STAMP) ## format and sort
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test-matrix: $(STAMP) ## slow: versions of brokers and clients, long fuzzing
+	$(BIN)/python -m pytest -m matrix $(ARGS)
+
+clean: ## remove what the targets above made
+	rm -rf $(VENV) build dist .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis kproxy.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

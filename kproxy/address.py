@@ -1,0 +1,58 @@
+"""A host and a port, as users write them and as Kafka's protocol carries them."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Address:
+    """`host` (a name, or an IP address without brackets) and `port`.
+
+    A port from the wire may be any int32; one that was parsed from text is 0 to 65535.
+    """
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str, default_port: int | None = None) -> Address:
+        """Read `host:port`, `[v6]:port` or, with a default port, `host`.
+
+        Raises ValueError with a message that says what is allowed.
+        """
+        text = text.strip()
+        if text.startswith("["):
+            host, bracket, rest = text[1:].partition("]")
+            if not bracket or (rest and not rest.startswith(":")):
+                raise ValueError(f"'{text}' is not an address: write [IPV6]:PORT")
+            try:
+                ipaddress.IPv6Address(host.partition("%")[0])
+            except ValueError:
+                raise ValueError(f"'{host}' is not an IPv6 address") from None
+            port_text = rest[1:]
+        elif text.count(":") > 1:
+            raise ValueError(f"'{text}' is ambiguous: write an IPv6 address as [IPV6]:PORT")
+        else:
+            host, _, port_text = text.partition(":")
+        if not host or any(c.isspace() or c in "/@,\x00" for c in host):
+            raise ValueError(f"'{text}' is not an address: write HOST:PORT")
+        if not port_text:
+            if default_port is None:
+                raise ValueError(f"'{text}' has no port: write HOST:PORT")
+            return cls(host, default_port)
+        if not (port_text.isascii() and port_text.isdigit()) or int(port_text) > 65535:
+            raise ValueError(f"'{port_text}' is not a port: allowed are 0 to 65535")
+        return cls(host, int(port_text))
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether binding here means every interface, so that it can never be advertised."""
+        try:
+            return ipaddress.ip_address(self.host).is_unspecified
+        except ValueError:
+            return False
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

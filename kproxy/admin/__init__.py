@@ -1,0 +1,13 @@
+"""HTTP for operators: metrics, health, status. It shows what the app hands in and knows nothing of the proxy.
+
+    pages         what each path answers (no sockets)
+    connection    one HTTP/1.1 connection on asyncio streams with h11: limits, timeouts
+    server        the bound address and its connections
+
+A new page is one function and one line in `pages.ROUTES`, other methods than GET included.
+"""
+
+from kproxy.admin.pages import AdminPages
+from kproxy.admin.server import AdminServer, start_admin
+
+__all__ = ["AdminPages", "AdminServer", "start_admin"]

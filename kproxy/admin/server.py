@@ -1,0 +1,85 @@
+"""Bind, accept, count the connections, close."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+
+from kproxy.address import Address
+from kproxy.admin.connection import Connection
+from kproxy.admin.pages import AdminPages
+from kproxy.errors import ConfigError
+
+MAX_CONNECTIONS = 64
+"""Scrapers, probes and a few people; more is a fault or an attack, and must not take the proxy's descriptors."""
+CLOSE_SECONDS = 2.0
+"""What `AdminServer.close` gives to answers under way."""
+
+
+async def start_admin(address: Address, pages: AdminPages) -> AdminServer:
+    """Bind and serve. Raises ConfigError when the address cannot be bound."""
+    admin = AdminServer(pages)
+    try:
+        listening = await asyncio.start_server(admin.connected, address.host, address.port)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            problem = f"{address} is taken by another process, perhaps another kproxy"
+        elif error.errno is not None and error.errno > 0:  # asyncio's own text repeats the address
+            problem = f"{address} cannot be bound: {os.strerror(error.errno)}"
+        else:  # the name was not found
+            problem = f"{address} cannot be bound: {error.strerror or error}"
+        way_out = "choose another address with --admin HOST:PORT, or do without with --no-admin"
+        raise ConfigError(f"admin: {problem}; {way_out}") from None
+    admin.listen(listening)
+    return admin
+
+
+class AdminServer:
+    """The bound HTTP server; made by `start_admin`."""
+
+    def __init__(self, pages: AdminPages) -> None:
+        self.pages = pages
+        self.closing = False
+        self._listening: asyncio.Server | None = None
+        self._connections: dict[Connection, asyncio.Task[None] | None] = {}
+
+    def listen(self, listening: asyncio.Server) -> None:
+        self._listening = listening
+
+    @property
+    def address(self) -> Address:
+        """What is really bound, the port chosen where 0 was asked for. Not for use after `close`."""
+        assert self._listening is not None
+        host, port = self._listening.sockets[0].getsockname()[:2]
+        return Address(host, port)
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, from accept to close; asyncio runs a task of this for each. Nothing escapes."""
+        connection = Connection(reader, writer, self.pages, lambda: self.closing)
+        if len(self._connections) >= MAX_CONNECTIONS or self.closing:
+            await connection.turn_away()
+            return
+        self._connections[connection] = asyncio.current_task()
+        try:
+            await connection.serve()
+        finally:
+            del self._connections[connection]
+
+    async def close(self, seconds: float = CLOSE_SECONDS) -> None:
+        """Stop accepting, close what is idle, let answers under way finish for so long, then cut them off."""
+        self.closing = True
+        if self._listening is not None:
+            self._listening.close()
+        for connection in self._connections:
+            if False:
+                connection.close()
+        tasks = [task for task in self._connections.values() if task is not None]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=seconds)
+            for connection in list(self._connections):
+                connection.abort()
+            if late:
+                await asyncio.wait(late)
+        if self._listening is not None:
+            await self._listening.wait_closed()

@@ -1,0 +1,203 @@
+"""One kproxy process: its clusters on one event loop, the admin endpoint, signals, drain."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+from collections.abc import Iterator, Sequence
+
+from kproxy import __version__, logs
+from kproxy.admin import AdminPages, start_admin
+from kproxy.cluster.gateway import Gateway
+from kproxy.config import Config
+from kproxy.errors import ConfigError
+from kproxy.metrics import Metrics
+from kproxy.present import show_nodes
+from kproxy.relay.pump import Pump
+from kproxy.relay.selector import RelaySelector
+
+log = logging.getLogger(__name__)
+
+# How often nodes are looked through that may be retired, in seconds, at most.
+_RETIRE_EVERY = 30.0
+# More file descriptors than this nobody needs, and some systems allow a billion.
+_MOST_FILES = 1_048_576
+
+
+def run(config: Config) -> int:
+    """Run until SIGTERM or SIGINT; return the exit code. Raises ConfigError if a port cannot be had."""
+    logs.set_up(config.log_format, config.log_level)
+    _raise_file_limit()
+    selector = RelaySelector()
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        return runner.run(App(config, selector).run())
+
+
+class App:
+    """The wiring of one process."""
+
+    def __init__(self, config: Config, selector: RelaySelector) -> None:
+        self._config = config
+        self._pump = Pump(selector)
+        self._metrics = Metrics()
+        self._metrics.in_flight = self._in_flight
+        self._gateways: list[Gateway] = []
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> int:
+        """Serve until told to stop, then drain."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop, number)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                await self._serve(tasks)
+        except* ConfigError as errors:
+            raise _first(errors) from None
+        return 0
+
+    async def _serve(self, tasks: asyncio.TaskGroup) -> None:
+        admin = None
+        background = []
+        try:
+            for cluster in self._config.clusters:
+                self._gateways.append(Gateway(cluster, self._pump, self._metrics, tasks))
+            if self._config.admin is not None:
+                pages = AdminPages(self._metrics, self._status, self._not_ready)
+                admin = await start_admin(self._config.admin, pages)
+            log.info("kproxy %s", __version__)
+            for gateway in self._gateways:
+                servers = ",".join(str(server) for server in gateway.config.bootstrap_servers)
+                log.info("cluster %s: listening on %s for %s", gateway.config.name, gateway.listen, servers)
+                background.append(tasks.create_task(self._explore(gateway)))
+            if admin is not None:
+                log.info("metrics, health and status on http://%s", admin.address)
+            background.append(tasks.create_task(self._retire()))
+            # What was made until now lives as long as the process: the collector need not look at it again.
+            gc.freeze()
+            await self._stopping.wait()
+        finally:
+            for task in background:
+                task.cancel()
+            await self._drain()
+            if admin is not None:
+                await admin.close()
+
+    async def _explore(self, gateway: Gateway) -> None:
+        await gateway.reach.explore(gateway.learn)
+        if gateway.topology.nodes:
+            show_nodes(gateway, self._config.log_format)
+
+    async def _retire(self) -> None:
+        every = min(_RETIRE_EVERY, *(max(0.05, cluster.retire_after / 4) for cluster in self._config.clusters))
+        while True:
+            await asyncio.sleep(every)
+            for gateway in self._gateways:
+                gateway.retire()
+
+    # The end
+
+    def _stop(self, number: int) -> None:
+        if self._stopping.is_set():
+            log.warning("stopping at once")
+            # Not sys.exit: nothing may hold this up.
+            logging.shutdown()
+            os._exit(128 + number)
+        in_flight = sum(count for _, _, count in self._in_flight())
+        log.info("%s: stopping; %d requests in flight", signal.Signals(number).name, in_flight)
+        self._stopping.set()
+
+    async def _drain(self) -> None:
+        """Stop accepting, let what is in flight finish, close what is left."""
+        for gateway in self._gateways:
+            gateway.stop_accepting()
+        quiet = asyncio.Event()
+        self._pump.drain(quiet.set)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._config.drain_timeout):
+                await quiet.wait()
+        left = list(self._pump.sessions)
+        if left:
+            log.warning("%d sessions were still busy after %g s: closed", len(left), self._config.drain_timeout)
+        for session in left:
+            session.close()
+
+    # What the admin endpoint shows
+
+    def _in_flight(self) -> Iterator[tuple[str, str, int]]:
+        for gateway in self._gateways:
+            yield from gateway.in_flight()
+
+    def _not_ready(self) -> Sequence[str]:
+        if self._stopping.is_set():
+            return ["kproxy is stopping"]
+        reasons = []
+        for gateway in self._gateways:
+            name, reach = gateway.config.name, gateway.reach
+            if self._config.ready_requires_upstream and not reach.ready:
+                reasons.append(f"cluster {name}: {reach.bootstrap_problem or 'looking for a way to each node'}")
+            for node in gateway.topology.nodes.values():
+                if not gateway.is_bound(node) and node.absent_since is None:
+                    reasons.append(f"cluster {name}: {node.key} has no local port")
+        return reasons
+
+    def _status(self) -> dict[str, object]:
+        return {
+            "version": __version__,
+            "draining": self._stopping.is_set(),
+            "clusters": [_status_of(gateway) for gateway in self._gateways],
+        }
+
+
+def _status_of(gateway: Gateway) -> dict[str, object]:
+    reach = gateway.reach
+    host = gateway.local_host()
+    return {
+        "name": gateway.config.name,
+        "bootstrap_servers": [str(server) for server in gateway.config.bootstrap_servers],
+        "listen": str(gateway.listen),
+        "answered": reach.answered,
+        "problem": reach.bootstrap_problem,
+        "sessions": gateway.sessions,
+        "nodes": [
+            {
+                "node": node.key.label,
+                "kind": node.key.kind.value,
+                "id": node.key.node_id,
+                "advertised": str(node.advertised),
+                "local": str(gateway.local_address(node, host)),
+                "bound": gateway.is_bound(node),
+                "present": node.absent_since is None,
+                "dial": str(reach.worked[node.key].dial) if node.key in reach.worked else None,
+                "via": reach.worked[node.key].via.value if node.key in reach.worked else None,
+                "problem": reach.problems.get(node.key),
+                "sessions": gateway.sessions_of(node),
+            }
+            for node in sorted(
+                gateway.topology.nodes.values(), key=lambda node: (node.key.kind.value, node.key.node_id)
+            )
+        ],
+    }
+
+
+def _first(errors: BaseExceptionGroup[ConfigError]) -> BaseException:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _raise_file_limit() -> None:
+    """Two file descriptors for each session: take as many as the system allows without asking."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        wanted = min(hard, _MOST_FILES) if hard != resource.RLIM_INFINITY else _MOST_FILES
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))

@@ -1,0 +1,79 @@
+"""Commands, exit codes, and what a person reads when something goes wrong.
+
+    __init__    `main`: every error becomes one line and an exit code
+    commands    the commands
+    flags       options made from the declaration in `kproxy.config`, and their grouped help
+
+Exit codes: 0 fine; 1 failed while running; 2 wrong usage or configuration; 130 ended by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+import click
+
+from kproxy.cli.commands import Session, kproxy
+from kproxy.errors import ConfigError, KproxyError
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+
+def main() -> NoReturn:
+    """The console script."""
+    sys.exit(invoke(sys.argv[1:]))
+
+
+def invoke(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; errors go to stderr, one line for each."""
+    session = Session(debug=os.environ.get("KPROXY_DEBUG", "") not in ("", "0"))
+    try:
+        # Not standalone: click would print errors in its own words.
+        return int(kproxy.main(list(arguments), prog_name="kproxy", standalone_mode=False, obj=session) or 0)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "kproxy"
+        return _complain(USAGE, f"{_lower(error.format_message())} (see '{command} --help')")
+    except click.ClickException as error:
+        return _complain(USAGE, _lower(error.format_message()))
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except ConfigError as error:
+        return _complain(USAGE, *error.problems)
+    except Exception as error:  # noqa: BLE001 - the last edge: anything else is a defect, and says so
+        causes = list(_causes(error))
+        if session.debug:
+            traceback.print_exception(error)
+        return _complain(FAILED, *(_say(cause) for cause in causes))
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The errors that a TaskGroup has wrapped, or the error itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _causes(inner)
+    else:
+        yield error
+
+
+def _say(error: BaseException) -> str:
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error or type(error).__name__}"
+    if isinstance(error, KproxyError):
+        return str(error)
+    return f"{type(error).__name__}: {error}; this is a defect of kproxy (KPROXY_DEBUG=1 shows where)"
+
+
+def _complain(code: int, *lines: str) -> int:
+    for line in lines:
+        click.echo(f"kproxy: {' '.join(line.split())}", err=True)
+    return code
+
+
+def _lower(sentence: str) -> str:
+    """A sentence of click in the middle of a line."""
+    return sentence[:1].lower() + sentence[1:].rstrip(".")

@@ -1,0 +1,104 @@
+"""Options of a command, made from the declaration in `kproxy.config` when they are first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from kproxy.config.options import Setting
+
+_OFF = "__off"  # ends the names of flags that say no
+_FILE = "config_file"
+
+
+class ConfiguredOption(click.Option):
+    """An option that stands in a group of the help. Values stay text: `kproxy.config` judges all at once."""
+
+    def __init__(self, *declarations: str, setting: Setting, **attributes: object) -> None:
+        super().__init__(list(declarations), **attributes)  # type: ignore[arg-type]
+        self.setting = setting
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The words of a choice."""
+        words = self.setting.kind.schema.get("enum")
+        choices = words if isinstance(words, list) else []
+        return [CompletionItem(word) for word in choices if word.startswith(incomplete)]
+
+
+class ConfiguredCommand(click.Command):
+    """A command with `-c FILE` and every option of the declaration; its callback gets them for `given`."""
+
+    _declared: list[click.Parameter] | None = None
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """All parameters. Built late: the declaration costs more time to import than the rest of the CLI."""
+        if self._declared is None:
+            from kproxy.config.options import all_settings
+
+            file = click.Option(
+                ["-c", "--config", _FILE],
+                type=click.Path(path_type=Path),
+                metavar="FILE",
+                help="Read this YAML file; also KPROXY_CONFIG.",
+            )
+            self._declared = [file, *(option for setting in all_settings() for option in _options(setting))]
+        return [*self._declared, *super().get_params(ctx)]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, but every usage error knows its command: the parser's own ones do not."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options under the headings of their groups, those of the command itself first."""
+
+        def group(parameter: click.Parameter) -> str:
+            return parameter.setting.option.group if isinstance(parameter, ConfiguredOption) else "Options"
+
+        parameters = sorted(self.get_params(ctx), key=lambda parameter: group(parameter) != "Options")
+        for heading, members in groupby(parameters, key=group):
+            with formatter.section(heading):
+                formatter.write_dl([record for member in members if (record := member.get_help_record(ctx))])
+
+
+def _options(setting: Setting) -> list[click.Parameter]:
+    option = setting.option
+    default = "required" if setting.required else f"default: {setting.default_text}"
+    text = f"{option.help}  [{default}{'; repeatable' if setting.repeatable else ''}]"
+    if setting.is_switch:
+        declaration = f"{setting.flag}/{option.off}"
+        return [ConfiguredOption(declaration, setting.name, setting=setting, default=None, help=text)]
+    names = [option.short, setting.flag, setting.name] if option.short else [setting.flag, setting.name]
+    options: list[click.Parameter] = [
+        ConfiguredOption(*names, setting=setting, metavar=setting.kind.metavar, multiple=setting.repeatable, help=text)
+    ]
+    if option.off:
+        name = setting.name + _OFF
+        help_text = f"None of it: the same as {setting.flag} off."
+        options.append(ConfiguredOption(option.off, name, setting=setting, is_flag=True, help=help_text))
+    return options
+
+
+def given(values: Mapping[str, object]) -> tuple[Path | None, dict[str, object]]:
+    """The file and the flags that were really given, as `kproxy.config.load` takes them."""
+    flags: dict[str, object] = {}
+    for name, value in values.items():
+        if name == _FILE or value is None or value == () or (name.endswith(_OFF) and not value):
+            continue
+        if name.endswith(_OFF):
+            name, value = name.removesuffix(_OFF), "off"
+            if values[name] is not None:
+                flag = "--" + name.replace("_", "-")
+                raise click.UsageError(f"{flag} is given together with the flag that turns it off")
+        flags[name] = value
+    file = values.get(_FILE)
+    return (file if isinstance(file, Path) else None), flags

@@ -1,0 +1,7 @@
+"""One cluster as clients see it: a local port for each node.
+
+topology   which nodes there are, where they are, which local port each has (pure)
+listeners  the sockets that clients connect to: bound before they are advertised, retired when unused
+scout      kproxy's own questions to a cluster at start: who is there, which address is which node
+gateway    accept, dial, session; local addresses for endpoints
+"""

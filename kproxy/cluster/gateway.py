@@ -1,0 +1,286 @@
+"""One cluster's gateway: accept a client, dial its node, start the session; local addresses for endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+from collections.abc import Iterator, Sequence
+from functools import partial
+from time import monotonic
+
+from kproxy.address import Address
+from kproxy.cluster.listeners import Listener, Listeners
+from kproxy.cluster.reach import BOOTSTRAP, Reach
+from kproxy.cluster.topology import Node, NodeKey, Topology
+from kproxy.config import ClusterConfig
+from kproxy.dial.sockets import tune
+from kproxy.errors import ConfigError, UpstreamError, WireError
+from kproxy.metrics import Metrics
+from kproxy.relay.calls import Calls
+from kproxy.relay.conversation import Conversation
+from kproxy.relay.pump import Pump, Session
+from kproxy.relay.wrongpeer import wrong_client
+from kproxy.rewrite.endpoints import Endpoints
+from kproxy.wire.greeting import ENOUGH, Greeting, recognise
+
+log = logging.getLogger(__name__)
+
+# Nodes with a listener beyond the window of ports. A cluster has hundreds at most; a hostile one could name millions.
+_MORE_NODES = 1000
+# What a browser or curl sees that comes to a Kafka port.
+_HTTP_HINT = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
+    b"This is a Kafka port of kproxy: give it to a Kafka client as bootstrap.servers.\n"
+)
+
+
+class Gateway:
+    """The local side of one cluster."""
+
+    def __init__(self, config: ClusterConfig, pump: Pump, metrics: Metrics, tasks: asyncio.TaskGroup) -> None:
+        self.config = config
+        self._pump = pump
+        self._metrics = metrics
+        self._tasks = tasks
+        self._loop = asyncio.get_running_loop()
+        self._listeners = Listeners(config.listen, self._accepted)
+        try:
+            self._bootstrap = self._listeners.bind(BOOTSTRAP, config.listen.port)
+        except OSError as error:
+            raise ConfigError(_bind_problem(config.listen, error)) from None
+        self.listen = Address(config.listen.host, self._bootstrap.port)
+        window = config.effective_node_ports(self.listen.port)
+        self.topology = Topology(window.first, window.last)
+        self.reach = Reach(config, self.topology, metrics, self._listeners.is_own)
+        self._keys: dict[str, NodeKey] = {}  # of listeners, by label
+        self._calls: dict[str, Calls] = {}
+        self._sessions: dict[Session, Listener] = {}
+        self._waiting: dict[socket.socket, Listener] = {}  # accepted, nothing heard or not dialled yet
+        self._warned_wildcard = False
+        self._count_listeners()
+
+    # Local addresses
+
+    def local_host(self, client: socket.socket | None = None) -> str:
+        """The host that a client is told: what --advertise says, or the listener's, or, where that is every interface,
+        the address that this client connected to."""
+        if self.config.advertise is not None:
+            return self.config.advertise.host
+        if not self.listen.is_wildcard:
+            return self.listen.host
+        host = "127.0.0.1" if client is None else str(client.getsockname()[0]).removeprefix("::ffff:")
+        if client is not None and not self._warned_wildcard:
+            self._warned_wildcard = True
+            log.warning(
+                "--listen %s is every interface, which cannot be advertised: clients are told the address that they"
+                " connected to (%s). Set --advertise HOST if they must use another",
+                self.listen,
+                host,
+            )
+        return host
+
+    def local_address(self, node: Node, host: str) -> Address:
+        """Where clients find the node."""
+        return Address(host, self.config.advertised_port(node.port, self.listen.port) if node.port else 0)
+
+    def learn(self, endpoints: Endpoints) -> None:
+        """Take in nodes; each has a listener when this returns."""
+        known = len(self.topology.nodes)
+        if known + len(endpoints.nodes) > _MORE_NODES + self.topology.last - self.topology.first:
+            new = {NodeKey(e.kind, e.node_id) for e in endpoints.nodes} - self.topology.nodes.keys()
+            if known + len(new) > _MORE_NODES + self.topology.last - self.topology.first:
+                raise WireError("too-many-nodes", f"the cluster names {known + len(new)} nodes: widen --node-ports")
+        learned = self.topology.learn(endpoints, monotonic())
+        for node in (*learned.new, *learned.back):
+            self._bind(node)
+        for node in learned.new:
+            log.info("%s: %s is at local port %d", node.key, node.advertised, node.port)
+        for node, before in learned.moved:
+            log.info("%s moved from %s to %s; its local port stays %d", node.key, before, node.advertised, node.port)
+        for node in learned.gone:
+            log.info("%s (%s) is no longer in the metadata", node.key, node.advertised)
+        for node in learned.back:
+            log.info("%s (%s) is back", node.key, node.advertised)
+
+    def _localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
+        if any(endpoint.node_id < 0 for endpoint in endpoints.nodes):
+            raise WireError("malformed", "the broker named a node with a negative id")
+        self.learn(endpoints)
+        nodes = self.topology.nodes
+        return [self.local_address(nodes[NodeKey(e.kind, e.node_id)], host) for e in endpoints.nodes]
+
+    def _bind(self, node: Node) -> None:
+        """Give the node a listener: on the port it has, or the first of its ports that can be had."""
+        label = node.key.label
+        if label in self._listeners.bound:
+            return
+        for port in (*self.topology.ports_for(node.key), 0):
+            try:
+                listener = self._listeners.bind(label, port)
+            except OSError as error:
+                if error.errno in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
+                    continue
+                log.error("%s has no local port: %s", node.key, error.strerror)
+                return
+            break
+        else:
+            log.error("%s has no local port: none is free", node.key)
+            return
+        if port == 0:
+            log.warning(
+                "%s has the local port %d outside --node-ports %d-%d, where none is free: widen it",
+                node.key, listener.port, self.topology.first, self.topology.last,
+            )  # fmt: skip
+        self.topology.assign(node.key, listener.port)
+        self._keys[label] = node.key
+        self._count_listeners()
+
+    def _count_listeners(self) -> None:
+        self._metrics.listeners(self.config.name, len(self._listeners.bound))
+
+    def retire(self) -> None:
+        """Close the listeners of nodes that have been absent and unused for long enough. They keep their ports."""
+        for node in self.topology.nodes.values():
+            listener = self._listeners.bound.get(node.key.label)
+            absent = node.absent_since
+            if listener is None or absent is None or listener.sessions:
+                continue
+            if monotonic() - absent >= self.config.retire_after:
+                self._listeners.close(node.key.label)
+                self._count_listeners()
+                log.info("%s has been gone for %g s: closed port %d", node.key, self.config.retire_after, node.port)
+
+    # Connections
+
+    def _accepted(self, client: socket.socket, listener: Listener) -> None:
+        if len(self._sessions) + len(self._waiting) >= self.config.max_connections:
+            log.error(
+                "cluster %s has %d connections, the most that --max-connections allows: one was refused",
+                self.config.name, self.config.max_connections,
+            )  # fmt: skip
+            self._metrics.refused(self.config.name, "client", "too-many-connections")
+            client.close()
+            return
+        tune(client)
+        listener.sessions += 1
+        self._waiting[client] = listener
+        # Brokers are dialled when the client has said something: a TCP probe costs them nothing.
+        self._loop.add_reader(client.fileno(), self._spoke, client)
+
+    def _spoke(self, client: socket.socket) -> None:
+        try:
+            first = client.recv(ENOUGH, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            first = b""
+        self._loop.remove_reader(client.fileno())
+        greeting = recognise(first)
+        if greeting is not None:
+            self._refuse(client, wrong_client(greeting))
+            if greeting is Greeting.HTTP:
+                with contextlib.suppress(OSError):
+                    client.recv(65536)  # what stays unread would turn the close into a reset
+                    client.send(_HTTP_HINT)
+        if greeting is not None or not first:
+            self._drop(client)
+        else:
+            self._tasks.create_task(self._open(client))
+
+    async def _open(self, client: socket.socket) -> None:
+        listener = self._waiting[client]
+        key = self._keys.get(listener.label)
+        try:
+            upstream = await (self.reach.dial_bootstrap() if key is None else self.reach.dial_node(key))
+        except UpstreamError as error:
+            log.warning("%s cannot be reached: %s", key or "no bootstrap server", error)
+            self._drop(client)
+            return
+        except BaseException:
+            self._drop(client)
+            raise
+        if client not in self._waiting:  # closed while dialling: kproxy stops
+            upstream.close()
+            return
+        del self._waiting[client]
+        counters = self._metrics.node(self.config.name, listener.label)
+        calls = self._calls.setdefault(listener.label, Calls(counters.call))
+        try:
+            localise = partial(self._localise, self.local_host(client))
+            conversation = Conversation(
+                calls, localise, self.config.max_request_size, partial(self._metrics.rewritten, self.config.name)
+            )
+            session = Session(self._pump, client, upstream, conversation, counters, self._ended)
+        except OSError:  # the client is gone already
+            upstream.close()
+            client.close()
+            listener.sessions -= 1
+            return
+        self._sessions[session] = listener
+
+    def _drop(self, client: socket.socket) -> None:
+        listener = self._waiting.pop(client, None)
+        if listener is not None:
+            listener.sessions -= 1
+            self._loop.remove_reader(client.fileno())
+            client.close()
+
+    def _ended(self, session: Session, error: Exception | None) -> None:
+        listener = self._sessions.pop(session, None)
+        if listener is None:
+            return
+        listener.sessions -= 1
+        label = listener.label
+        if isinstance(error, WireError):
+            self._metrics.refused(self.config.name, session.ended_by, error.reason)
+            log.warning("closed a connection to %s: %s", self._name(label), error)
+        elif session.ended_by == "upstream" and session.conversation.requested and not session.conversation.answered:
+            self._metrics.refused(self.config.name, "upstream", "no-answer")
+            log.warning(
+                "%s closed the connection without answering: its listener may expect TLS (SSL, SASL_SSL), or it is"
+                " no Kafka broker; use a PLAINTEXT or SASL_PLAINTEXT listener",
+                self._name(label),
+            )
+
+    def _refuse(self, client: socket.socket, error: WireError) -> None:
+        self._metrics.refused(self.config.name, "client", error.reason)
+        peer = Address(*client.getpeername()[:2]) if client.fileno() >= 0 else "?"
+        log.warning("refused a connection from %s: %s", peer, error)
+
+    def _name(self, label: str) -> str:
+        key = self._keys.get(label)
+        return "the bootstrap server" if key is None else str(key)
+
+    # The end, and what the app asks for
+
+    def stop_accepting(self) -> None:
+        """Close the listeners and the connections that have no session yet."""
+        self._listeners.close_all()
+        for client in list(self._waiting):
+            self._drop(client)
+
+    def in_flight(self) -> Iterator[tuple[str, str, int]]:
+        """Requests without a response, as (cluster, node, how many)."""
+        for session, listener in self._sessions.items():
+            yield self.config.name, listener.label, len(session.conversation.in_flight)
+
+    @property
+    def sessions(self) -> int:
+        return len(self._sessions)
+
+    def sessions_of(self, node: Node) -> int:
+        """Open client connections to one node."""
+        listener = self._listeners.bound.get(node.key.label)
+        return listener.sessions if listener else 0
+
+    def is_bound(self, node: Node) -> bool:
+        return node.key.label in self._listeners.bound
+
+
+def _bind_problem(listen: Address, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"--listen {listen}: the port is taken by another process; choose another with --listen HOST:PORT"
+    return f"--listen {listen}: {error.strerror}"

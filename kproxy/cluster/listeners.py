@@ -1,0 +1,161 @@
+"""The sockets that clients connect to: one for bootstrap, one for each node.
+
+A listener is bound before its address is advertised. If a node's port cannot be had, it gets another; if no port of
+the window can be had, any free one: a response never fails because of one port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable
+
+from kproxy.address import Address
+from kproxy.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+_BACKLOG = 1024
+# Connections taken in one go, so that a flood of them does not keep the loop from everything else.
+_ACCEPT_AT_ONCE = 64
+_FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+OnAccept = Callable[[socket.socket, "Listener"], None]
+
+
+class Listener:
+    """One local port, on each address of the listening host. `sessions` counts who uses it."""
+
+    def __init__(self, label: str, port: int, sockets: list[socket.socket]) -> None:
+        self.label = label
+        self.port = port
+        self.sockets = sockets
+        self.sessions = 0
+
+
+class Listeners:
+    """All listeners of one cluster, on one host."""
+
+    def __init__(self, listen: Address, on_accept: OnAccept) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._host = listen
+        self._on_accept = on_accept
+        self._hosts = _resolve(listen)
+        self._reserve = _open_reserve()
+        self.bound: dict[str, Listener] = {}
+        self.accepting = True
+
+    def bind(self, label: str, port: int) -> Listener:
+        """Listen on `port` (0: any free one). Raises OSError if it is taken or cannot be had."""
+        sockets: list[socket.socket] = []
+        try:
+            for family, host in self._hosts:
+                sock = _listen(family, host, port)
+                sockets.append(sock)
+                port = port or sock.getsockname()[1]
+        except OSError:
+            for sock in sockets:
+                sock.close()
+            raise
+        listener = self.bound[label] = Listener(label, port, sockets)
+        for sock in sockets:
+            self._loop.add_reader(sock.fileno(), self._accept, sock, listener)
+        return listener
+
+    def close(self, label: str) -> None:
+        """Stop listening; connections that were accepted stay."""
+        for sock in self.bound.pop(label).sockets:
+            self._loop.remove_reader(sock.fileno())
+            sock.close()
+
+    def close_all(self) -> None:
+        self.accepting = False
+        for label in list(self.bound):
+            self.close(label)
+        if self._reserve is not None:
+            os.close(self._reserve)
+            self._reserve = None
+
+    def is_own(self, address: Address) -> bool:
+        """Whether connecting to this IP address and port would reach one of these listeners."""
+        for listener in self.bound.values():
+            if listener.port == address.port:
+                own = {str(sock.getsockname()[0]) for sock in listener.sockets}
+                if address.host in own or (own & {"0.0.0.0", "::"} and _is_local(address.host)):
+                    return True
+        return False
+
+    def _accept(self, sock: socket.socket, listener: Listener) -> None:
+        for _ in range(_ACCEPT_AT_ONCE):
+            try:
+                client, _ = sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno in _FULL:
+                    self._refuse_one(sock)
+                    return
+                log.warning("accepting a connection on port %d failed: %s", listener.port, error.strerror)
+                return
+            self._on_accept(client, listener)
+
+    def _refuse_one(self, sock: socket.socket) -> None:
+        """No file descriptor is left. The waiting connection would wake the loop for ever: take it with the one kept
+        in reserve, and close it, so that its client knows."""
+        log.error(
+            "too many open files: a connection was refused; raise the limit (ulimit -n) or --max-connections is"
+            " too high for it"
+        )
+        if self._reserve is not None:
+            os.close(self._reserve)
+            self._reserve = None
+            with contextlib.suppress(OSError):
+                sock.accept()[0].close()
+        self._reserve = _open_reserve()
+
+
+def _open_reserve() -> int | None:
+    try:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _resolve(listen: Address) -> list[tuple[int, str]]:
+    try:
+        found = socket.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError):
+        raise ConfigError(f"--listen {listen}: the name '{listen.host}' cannot be resolved here") from None
+    return [(int(family), str(sockaddr[0])) for family, _, _, _, sockaddr in found]
+
+
+def _listen(family: int, host: str, port: int) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        # A port whose last connections are in TIME_WAIT after a restart is free.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # `::` means every address, IPv4's too; a name with both families binds each.
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host != "::"))
+        sock.bind((host, port))
+        sock.listen(_BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _is_local(host: str) -> bool:
+    """Whether this machine has the address: then a socket can be bound to it."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,214 @@
+"""Getting from this machine to the nodes of a cluster: which route each node has, and whether it works.
+
+At start the scout asks a bootstrap server for the nodes. Each advertised address is tried from here. Where that
+fails and no `--map` says otherwise, the bootstrap servers are asked which node each of them is; in a cluster of one
+broker there is nothing to ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from time import perf_counter
+
+from kproxy.address import Address
+from kproxy.cluster import scout
+from kproxy.cluster.topology import Node, NodeKey, Topology
+from kproxy.config import ClusterConfig
+from kproxy.dial.dialer import dial
+from kproxy.dial.routes import Route, Routes, Via
+from kproxy.errors import KproxyError, UpstreamError
+from kproxy.metrics import Metrics
+from kproxy.rewrite.endpoints import Endpoints, Kind
+
+log = logging.getLogger(__name__)
+
+BOOTSTRAP = "bootstrap"
+# Between two attempts to reach any bootstrap server, in seconds: doubled each time.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0
+# Nodes that are tried at the same time.
+_AT_ONCE = 32
+
+
+class Reach:
+    """The upstream side of one cluster. `problems`: nodes that could not be reached at the last try, and why."""
+
+    def __init__(
+        self, config: ClusterConfig, topology: Topology, metrics: Metrics, is_own: Callable[[Address], bool]
+    ) -> None:
+        self._config = config
+        self._topology = topology
+        self._metrics = metrics
+        self._is_own = is_own
+        self._bootstrap_at = 0
+        self.routes = Routes(config.map)
+        self.worked: dict[NodeKey, Route] = {}  # the route that worked last
+        self.problems: dict[NodeKey, str] = {}
+        self.answered = False  # a bootstrap server has answered once
+        self.bootstrap_problem: str | None = "no bootstrap server has been asked yet"
+        self._searched = asyncio.Event()
+
+    @property
+    def ready(self) -> bool:
+        """Whether a bootstrap server has answered and a way to each node has been looked for."""
+        return self.answered and self._searched.is_set()
+
+    async def dial_bootstrap(self) -> socket.socket:
+        """Connect to a bootstrap server, beginning with the one that worked last. Raises UpstreamError."""
+        return (await self._dial_any_bootstrap())[0]
+
+    async def _dial_any_bootstrap(self) -> tuple[socket.socket, Address]:
+        servers = self._config.bootstrap_servers
+        errors: list[UpstreamError] = []
+        for step in range(len(servers)):
+            at = (self._bootstrap_at + step) % len(servers)
+            try:
+                sock = await self._dial(BOOTSTRAP, servers[at])
+            except UpstreamError as error:
+                errors.append(error)
+                continue
+            self._bootstrap_at = at
+            return sock, servers[at]
+        raise _all_of(errors)
+
+    async def dial_node(self, key: NodeKey) -> socket.socket:
+        """Connect to a node along its route. Raises UpstreamError."""
+        errors: list[UpstreamError] = []
+        tried: set[Route] = set()
+        for attempt in range(2):
+            for route in self._candidates(key):
+                if route in tried:
+                    continue
+                tried.add(route)
+                try:
+                    sock = await self._dial(key.label, route.dial)
+                except UpstreamError as error:
+                    errors.append(error)
+                    continue
+                self._note_success(key, route)
+                return sock
+            if attempt or self._searched.is_set():
+                break
+            await self._searched.wait()  # the start-up search may find another route
+        failure = _all_of(errors)
+        self.problems[key] = str(failure)
+        raise failure
+
+    def _candidates(self, key: NodeKey) -> list[Route]:
+        node = self._topology.nodes[key]
+        routes = self.routes.candidates(key.label, key.node_id, node.advertised)
+        worked = self.worked.get(key)
+        return sorted(routes, key=lambda route: route != worked)
+
+    def _note_success(self, key: NodeKey, route: Route) -> None:
+        if self.worked.get(key) != route:
+            self.worked[key] = route
+            if route.via in (Via.LEARNED, Via.ONLY_BROKER):
+                log.info("%s is reached through %s (%s)", key, route.dial, route.via.value)
+        self.problems.pop(key, None)
+
+    async def _dial(self, label: str, address: Address) -> socket.socket:
+        began = perf_counter()
+        try:
+            sock = await dial(address, self._config.connect_timeout, self._is_own)
+        except UpstreamError as error:
+            self._metrics.dial_failed(self._config.name, label, error.reason)
+            raise
+        self._metrics.dialled(self._config.name, label, perf_counter() - began)
+        return sock
+
+    # At start
+
+    async def explore(self, learn: Callable[[Endpoints], None]) -> None:
+        """Ask for the nodes until a bootstrap server answers, hand them to `learn`, and find a route to each."""
+        pause = _FIRST_PAUSE
+        try:
+            while True:
+                try:
+                    answer, address = await self._ask_bootstrap()
+                    break
+                except KproxyError as error:
+                    if self.bootstrap_problem != str(error):
+                        log.warning("cluster %s: no bootstrap server answers: %s", self._config.name, error)
+                    self.bootstrap_problem = str(error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            self.answered = True
+            self.bootstrap_problem = None
+            if answer.nodes is None:
+                log.info(
+                    "cluster %s: %s tells its nodes to authenticated clients only;"
+                    " they will be known with the first client's metadata",
+                    self._config.name,
+                    address,
+                )
+                return
+            learn(Endpoints(answer.nodes, complete=True))
+            await self._find_routes(address)
+        finally:
+            self._searched.set()
+
+    async def _ask_bootstrap(self) -> tuple[scout.Answer, Address]:
+        sock, address = await self._dial_any_bootstrap()
+        try:
+            with sock:
+                async with asyncio.timeout(self._config.connect_timeout):
+                    return await scout.ask_who_is_there(sock), address
+        except (KproxyError, TimeoutError) as error:
+            self._bootstrap_at += 1  # this one connects but does not answer: the next one next time
+            if isinstance(error, TimeoutError):
+                raise UpstreamError("timeout", f"{address}: connected, but no Kafka broker answers there") from None
+            raise UpstreamError("other", f"{address}: {error}") from None
+
+    async def _find_routes(self, bootstrap: Address) -> None:
+        brokers = [node for key, node in self._topology.nodes.items() if key.kind is Kind.BROKER]
+        limit = asyncio.Semaphore(_AT_ONCE)
+        async with asyncio.TaskGroup() as tasks:
+            for node in brokers:
+                tasks.create_task(self._try(node, limit))
+        lost = [node for node in brokers if node.key in self.problems]
+        if lost and len(brokers) == 1:
+            self.routes.only_broker = bootstrap
+            log.warning(
+                "%s: dialling the bootstrap address %s instead, since the cluster has just one broker",
+                self.problems[lost[0].key],
+                bootstrap,
+            )
+        elif any(self._candidates(node.key)[0].via is not Via.MAP for node in lost):
+            await self._learn_identities()
+        async with asyncio.TaskGroup() as tasks:
+            for node in lost:
+                tasks.create_task(self._try(node, limit))
+        for unused in self.routes.unused_maps():
+            log.warning("--map %s matches no node of cluster %s", unused, self._config.name)
+
+    async def _try(self, node: Node, limit: asyncio.Semaphore) -> None:
+        """See whether the node can be reached; `worked` and `problems` have the outcome."""
+        async with limit:
+            for route in self._candidates(node.key):
+                try:
+                    (await self._dial(node.key.label, route.dial)).close()
+                except UpstreamError as error:
+                    self.problems[node.key] = str(error)
+                else:
+                    self._note_success(node.key, route)
+                    return
+
+    async def _learn_identities(self) -> None:
+        for address in self._config.bootstrap_servers:
+            try:
+                with await self._dial(BOOTSTRAP, address) as sock:
+                    async with asyncio.timeout(self._config.connect_timeout):
+                        node_id = await scout.ask_who_are_you(sock)
+            except (UpstreamError, TimeoutError):
+                continue
+            if node_id is not None:
+                self.routes.learned[NodeKey(Kind.BROKER, node_id).label] = address
+                log.info("cluster %s: %s is broker %d", self._config.name, address, node_id)
+
+
+def _all_of(errors: list[UpstreamError]) -> UpstreamError:
+    texts = list(dict.fromkeys(str(error) for error in errors))
+    return UpstreamError(errors[0].reason, "; ".join(texts))

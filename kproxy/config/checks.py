@@ -1,0 +1,149 @@
+"""What must hold between options: ports that do not overlap, names that are unique, no loop.
+
+Pure: each check looks at a valid `ClusterConfig` or `Config` and yields what it found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from kproxy.address import Address
+from kproxy.config.values import MAX_PORT, PortRange
+
+if TYPE_CHECKING:
+    from kproxy.config.options import ClusterConfig, Config
+
+# Where a value stands: ("clusters", 0, "listen") or ("admin",).
+Loc = tuple[str | int, ...]
+# The context with which `load` validates: it runs the checks itself, to say where each problem is.
+DEFERRED = "checks are run by the caller"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong, and the options that it involves, the one to change first."""
+
+    locs: tuple[Loc, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """Ports that something binds (or advertises), and how a message names them."""
+
+    locs: tuple[Loc, ...]
+    text: str
+    host: str
+    ports: PortRange
+
+
+def enforce(findings: Iterable[Finding], context: object) -> None:
+    """Raise ValueError for what was found, for code that builds a configuration itself."""
+    if context != DEFERRED and (texts := [f"{finding.locs[0][-1]}: {finding.text}" for finding in findings]):
+        raise ValueError("; ".join(texts))
+
+
+def in_cluster(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
+    """What is wrong within one cluster, whose options stand under `at`."""
+    listen, node_ports, advertise = (*at, "listen"), (*at, "node-ports"), (*at, "advertise")
+    port = cluster.listen.port
+    if cluster.node_ports is not None and port in cluster.node_ports:
+        yield Finding(
+            (node_ports, listen),
+            f"{cluster.node_ports} contains {port}, the port of listen; allowed: a range without it",
+        )
+    if cluster.node_ports is None and port == MAX_PORT:
+        yield Finding(
+            (listen, node_ports),
+            f"no port is left for nodes after {port}; allowed: a lower port, or node-ports",
+        )
+    elif cluster.advertise is not None and cluster.advertise.first_port is not None:
+        first, count = cluster.advertise.first_port, len(cluster.effective_node_ports())
+        if first + count - 1 > MAX_PORT:
+            text = f"FIRST_PORT {first} and {count} node ports lead beyond port {MAX_PORT}"
+            yield Finding((advertise, node_ports), f"{text}; allowed: a lower FIRST_PORT")
+    if not cluster.bootstrap_servers:
+        yield Finding(((*at, "bootstrap-servers"),), "is empty; allowed: HOST:PORT, or several")
+    for index, server in enumerate(cluster.bootstrap_servers):
+        if port and server.port == port and _same_host(server.host, cluster.listen.host):
+            text = f"{server} is kproxy's own listen address, a loop; allowed: the address of a broker"
+            yield Finding(((*at, "bootstrap-servers", index), listen), text)
+
+
+def between_clusters(config: Config) -> Iterator[Finding]:
+    """What is wrong between the clusters of one process, and its admin address."""
+    if not config.clusters:
+        yield Finding((("clusters",),), "is empty; allowed: one cluster or more")
+    seen: dict[str, int] = {}
+    for index, cluster in enumerate(config.clusters):
+        if cluster.name in seen:
+            loc, first = ("clusters", index, "name"), ("clusters", seen[cluster.name], "name")
+            yield Finding((loc, first), f"'{cluster.name}' is the name of two clusters; allowed: a name of its own")
+        seen.setdefault(cluster.name, index)
+    reported: set[tuple[Loc, Loc]] = set()
+    for taken, claim in combinations(_bound(config), 2):
+        owners = taken.locs[0][:2], claim.locs[0][:2]
+        # `in_cluster` looks within a cluster. Default node ports follow listen: one word for both will do.
+        follows = owners in reported and len(claim.locs) > 1
+        if owners[0] != owners[1] and not follows and _clash(taken, claim):
+            reported.add(owners)
+            yield Finding((*claim.locs, *taken.locs), _clash_text(claim, taken))
+    for taken, claim in combinations(_advertised(config), 2):
+        if _clash(taken, claim):
+            yield Finding((*claim.locs, *taken.locs), _clash_text(claim, taken))
+
+
+def _bound(config: Config) -> Iterator[_Claim]:
+    if config.admin is not None and config.admin.port:
+        yield _claim((("admin",),), "admin", "", config.admin)
+    for index, cluster in enumerate(config.clusters):
+        listen, node_ports = ("clusters", index, "listen"), ("clusters", index, "node-ports")
+        of_cluster = f" of cluster '{cluster.name}'" if len(config.clusters) > 1 else ""
+        if cluster.listen.port:
+            yield _claim((listen,), "listen", of_cluster, cluster.listen)
+        if window := _window(cluster):
+            implied = "" if cluster.node_ports else " (the ports after listen)"
+            locs = (node_ports,) if cluster.node_ports else (node_ports, listen)
+            yield _Claim(locs, f"node-ports {window}{implied}{of_cluster}", cluster.listen.host, window)
+
+
+def _advertised(config: Config) -> Iterator[_Claim]:
+    for index, cluster in enumerate(config.clusters):
+        if cluster.advertise is not None and (window := _window(cluster)):
+            first = cluster.advertised_port(window.first)
+            ports = PortRange(first, first + len(window) - 1)
+            loc = ("clusters", index, "advertise")
+            text = f"advertise {cluster.advertise.host}:{ports} of cluster '{cluster.name}'"
+            yield _Claim((loc,), text, cluster.advertise.host, ports)
+
+
+def _window(cluster: ClusterConfig) -> PortRange | None:
+    """The node ports as far as they are known before binding."""
+    if cluster.node_ports is None and cluster.listen.port in (0, MAX_PORT):
+        return None
+    return cluster.effective_node_ports()
+
+
+def _claim(locs: tuple[Loc, ...], key: str, of_cluster: str, address: Address) -> _Claim:
+    return _Claim(locs, f"{key} {address}{of_cluster}", address.host, PortRange(address.port, address.port))
+
+
+def _clash(one: _Claim, other: _Claim) -> bool:
+    if not one.ports.overlaps(other.ports):
+        return False
+    wildcard = any(Address(claim.host, 0).is_wildcard for claim in (one, other))
+    return wildcard or _same_host(one.host, other.host)
+
+
+def _clash_text(claim: _Claim, taken: _Claim) -> str:
+    return f"{claim.text} and {taken.text} overlap; allowed: ports that nothing else uses"
+
+
+def _same_host(one: str, other: str) -> bool:
+    """Whether two hosts are the same as far as can be told without resolving names."""
+    loopback = {"localhost", "127.0.0.1", "::1"}
+    one, other = one.lower(), other.lower()
+    return one == other or ("localhost" in (one, other) and one in loopback and other in loopback)

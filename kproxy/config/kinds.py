@@ -1,0 +1,237 @@
+"""Kinds of values: how the text of one is read, printed, described to people and to JSON Schema.
+
+Files, environment and flags all give text, so there is one reader for each kind. A Python value is
+printed and read back, which gives it the same checks.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Generic, TypeVar
+
+from pydantic_core import core_schema
+
+from kproxy.address import Address
+from kproxy.config.values import MAX_PORT, Advertise, Map, PortRange, quote
+
+T = TypeVar("T")
+Schema = Mapping[str, object]
+
+_DURATION_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_SIZE_UNITS = {"gib": 1024**3, "mib": 1024**2, "kib": 1024, "gb": 10**9, "mb": 10**6, "kb": 10**3, "b": 1}
+# Fifteen digits hold every value that is allowed anywhere, and bound the work for one that is not.
+_NUMBER = r"(\d{1,15}(?:\.\d{1,24})?)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind(Generic[T]):
+    """Stands in `Annotated[...]` of a field.
+
+    `parse` reads text, `show` prints a value as YAML and JSON have it; both know only valid values.
+    """
+
+    metavar: str
+    allowed: str
+    native: tuple[type, ...]
+    parse: Callable[[str], T]
+    show: Callable[[Any], str | int | bool]
+    schema: Schema
+    optional: bool = False
+
+    def read(self, value: object) -> T | None:
+        """The value of text or of a Python value; ValueError says what is wrong and what is allowed."""
+        if value is None and self.optional:
+            return None
+        if isinstance(value, bool) and bool not in self.native:
+            raise ValueError(f"{value} is not allowed here; allowed: {self.allowed}")
+        if isinstance(value, self.native):
+            value = str(self.show(value))
+        if not isinstance(value, str):
+            raise ValueError(f"a {type(value).__name__} is not allowed here; allowed: {self.allowed}")
+        return self.parse(value)
+
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.read)
+
+
+def _string(pattern: str | None = None, **more: object) -> dict[str, object]:
+    return {"type": "string", **({"pattern": pattern} if pattern else {}), **more}
+
+
+def name() -> Kind[str]:
+    """A word that can be a metric label and a part of a file name."""
+    allowed = "1 to 63 of a-z, 0-9 and -"
+
+    def parse(text: str) -> str:
+        if not re.fullmatch(r"[a-z0-9-]{1,63}", text):
+            raise ValueError(f"{quote(text)} is not a name; allowed: {allowed}")
+        return text
+
+    return Kind("NAME", allowed, (), parse, str, _string("^[a-z0-9-]{1,63}$"))
+
+
+def upstream_address(default_port: int) -> Kind[Address]:
+    """An address to connect to."""
+
+    def parse(text: str) -> Address:
+        address = Address.parse(text, default_port)
+        if address.port == 0:
+            raise ValueError(f"{quote(text)} has port 0, which nobody can connect to; allowed: 1 to {MAX_PORT}")
+        return address
+
+    allowed = f"HOST:PORT, or HOST for port {default_port}"
+    return Kind("HOST:PORT", allowed, (Address,), parse, str, _string(r"^[^\s,/@]+$"))
+
+
+def listen_address() -> Kind[Address]:
+    """An address to bind to; port 0 takes any free port."""
+    return Kind("HOST:PORT", "HOST:PORT", (Address,), Address.parse, str, _string(r"^[^\s,/@]+:\d+$"))
+
+
+def listen_address_or_off() -> Kind[Address | None]:
+    """An address to bind to, or `off`."""
+
+    def parse(text: str) -> Address | None:
+        return None if text.strip().lower() in ("off", "no", "false") else Address.parse(text)
+
+    schema = {"anyOf": [_string(r"^[^\s,/@]+:\d+$"), {"enum": ["off", False]}]}
+    show: Callable[[object], str] = lambda value: "off" if value is None else str(value)  # noqa: E731
+    return Kind("HOST:PORT", "HOST:PORT, or off", (Address,), parse, show, schema, optional=True)
+
+
+def advertise() -> Kind[Advertise]:
+    """What clients are told."""
+    metavar = "HOST[:FIRST_PORT]"
+    schema = _string(r"^[^\s,/@]+$")
+    return Kind(metavar, metavar, (Advertise,), Advertise.parse, str, schema, optional=True)
+
+
+def port_range() -> Kind[PortRange]:
+    """A window of ports."""
+    schema = {"anyOf": [_string(r"^\d+(-\d+)?$"), {"type": "integer", "minimum": 1, "maximum": MAX_PORT}]}
+    allowed = "FIRST-LAST, or FIRST for the 200 ports from there"
+    return Kind("FIRST[-LAST]", allowed, (PortRange, int), PortRange.parse, str, schema, optional=True)
+
+
+def route_map() -> Kind[Map]:
+    """One `ADVERTISED=DIAL`."""
+    allowed = "HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"
+    return Kind("ADVERTISED=DIAL", allowed, (Map,), Map.parse, str, _string(r"^[^=\s]+\s*=\s*[^=\s]+$"))
+
+
+def duration(least: float, most: float) -> Kind[float]:
+    """Seconds, from `least` to `most`."""
+    allowed = f"{show_duration(least)} to {show_duration(most)}, as seconds or with ms, s, m, h, d"
+
+    def parse(text: str) -> float:
+        match = re.fullmatch(_NUMBER + r"\s*(ms|s|m|h|d)?", text.strip(), re.ASCII)
+        if match is None:
+            raise ValueError(f"{quote(text)} is not a duration; allowed: {allowed}")
+        number, unit = float(match[1]), match[2] or "s"
+        # Division, because 0.001 is no binary fraction: 500ms is exactly 0.5.
+        seconds = number / 1000 if unit == "ms" else number * _DURATION_UNITS[unit]
+        if not least <= seconds <= most:
+            raise ValueError(f"{quote(text)} is out of range; allowed: {allowed}")
+        return seconds
+
+    schema = {
+        "anyOf": [
+            _string(r"^\d+(\.\d+)?\s*(ms|s|m|h|d)?$"),
+            {"type": "number", "minimum": least, "maximum": most},
+        ]
+    }
+    return Kind("DURATION", allowed, (int, float), parse, show_duration, schema)
+
+
+def show_duration(seconds: float) -> str:
+    """The shortest exact text: `10m`, `5s`, `500ms`."""
+    if not math.isfinite(seconds) or seconds < 0:
+        return str(seconds)
+    if seconds == 0:
+        return "0s"
+    for unit, length in _DURATION_UNITS.items():
+        if seconds % length == 0:
+            return f"{int(seconds // length)}{unit}"
+    if (seconds * 1000).is_integer() and (seconds * 1000) / 1000 == seconds:
+        return f"{int(seconds * 1000)}ms"
+    return f"{Decimal(repr(seconds)):f}s"
+
+
+def size(least: int, most: int) -> Kind[int]:
+    """Bytes, from `least` to `most`."""
+    allowed = f"{show_size(least)} to {show_size(most)}, as bytes or with KiB, MiB, GiB, kB, MB, GB"
+
+    def parse(text: str) -> int:
+        match = re.fullmatch(_NUMBER + r"\s*([kmg]i?b|b)?", text.strip(), re.ASCII | re.IGNORECASE)
+        if match is None:
+            raise ValueError(f"{quote(text)} is not a size; allowed: {allowed}")
+        count = Fraction(match[1]) * _SIZE_UNITS[(match[2] or "b").lower()]
+        if count.denominator != 1:
+            raise ValueError(f"{quote(text)} is not a whole number of bytes; allowed: {allowed}")
+        if not least <= count <= most:
+            raise ValueError(f"{quote(text)} is out of range; allowed: {allowed}")
+        return int(count)
+
+    pattern = r"^\d+(\.\d+)?\s*([kKmMgG][iI]?[bB]|[bB])?$"
+    schema = {"anyOf": [_string(pattern), {"type": "integer", "minimum": least, "maximum": most}]}
+    return Kind("SIZE", allowed, (int,), parse, show_size, schema)
+
+
+def show_size(count: int) -> str:
+    """The shortest exact text in binary units: `100MiB`, `1000B`."""
+    for unit in ("GiB", "MiB", "KiB"):
+        if count > 0 and count % _SIZE_UNITS[unit.lower()] == 0:
+            return f"{count // _SIZE_UNITS[unit.lower()]}{unit}"
+    return f"{count}B"
+
+
+def count(least: int, most: int) -> Kind[int]:
+    """A whole number from `least` to `most`."""
+    allowed = f"{least} to {most}"
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"\d{1,12}", text.strip(), re.ASCII):
+            raise ValueError(f"{quote(text)} is not a whole number; allowed: {allowed}")
+        if not least <= int(text) <= most:
+            raise ValueError(f"{quote(text)} is out of range; allowed: {allowed}")
+        return int(text)
+
+    return Kind("NUMBER", allowed, (int,), parse, int, {"type": "integer", "minimum": least, "maximum": most})
+
+
+def boolean() -> Kind[bool]:
+    """Yes or no, in every way that YAML and shells write it."""
+    words = {
+        "true": True,
+        "yes": True,
+        "on": True,
+        "1": True,
+        "false": False,
+        "no": False,
+        "off": False,
+        "0": False,
+    }
+
+    def parse(text: str) -> bool:
+        if text.strip().lower() not in words:
+            raise ValueError(f"{quote(text)} is neither true nor false; allowed: true, false")
+        return words[text.strip().lower()]
+
+    return Kind("BOOLEAN", "true, false", (bool,), parse, bool, {"type": "boolean"})
+
+
+def choice(*words: str) -> Kind[str]:
+    """One of some words."""
+    allowed = ", ".join(words)
+
+    def parse(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"{quote(text)} is not known; allowed: {allowed}")
+        return text
+
+    return Kind("|".join(words), allowed, (), parse, str, {"enum": list(words)})

@@ -1,0 +1,179 @@
+"""Flags over environment over file, into one validated `Config`, or every mistake at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from kproxy.config import checks
+from kproxy.config.checks import DEFERRED, Finding, Loc
+from kproxy.config.options import Config, Setting, cluster_settings, process_settings
+from kproxy.config.present import mask
+from kproxy.config.sources import (
+    CONFIG_VARIABLE,
+    Layer,
+    Problem,
+    read_environment,
+    read_flags,
+    setting_loc,
+)
+from kproxy.errors import ConfigError
+
+# Stands in for bootstrap servers that are missing or wrong, so that the other checks can still run.
+_PLACEHOLDER = ["missing.invalid:1"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration, and where each value came from that is no default (`kproxy.yaml:12`, `--listen`)."""
+
+    config: Config
+    origins: Mapping[Loc, str]
+
+
+def load(flags: Mapping[str, object], env: Mapping[str, str], file: Path | None) -> Config:
+    """The effective configuration. See `read`."""
+    return read(flags, env, file).config
+
+
+def read(flags: Mapping[str, object], env: Mapping[str, str], file: Path | None) -> Loaded:
+    """Merge and validate. `flags` has Python's names of options; None or absent means not given.
+
+    Without `file`, KPROXY_CONFIG names it. Raises ConfigError with one line for every mistake.
+    """
+    if file is None and env.get(CONFIG_VARIABLE, "").strip():
+        file = Path(env[CONFIG_VARIABLE].strip())
+    layers = [_read_file(file), read_environment(env), read_flags(flags)]
+    merged = _merge(layers)
+    config, problems = _validate(merged, file)
+    if problems:
+        raise ConfigError(*_ordered(problems))
+    assert config is not None
+    return Loaded(config, {loc: str(origin) for loc, origin in merged.origins.items()})
+
+
+def _read_file(file: Path | None) -> Layer:
+    if file is None:
+        return Layer()
+    from kproxy.config.yamlfile import read_file  # `kproxy run -b …` needs no YAML
+
+    return read_file(file)
+
+
+def _merge(layers: list[Layer]) -> Layer:
+    """Later layers win. A list replaces a list as a whole."""
+    merged, *others = layers
+    several = len(merged.clusters) > 1
+    for layer in others:
+        merged.problems += layer.problems
+        if several:
+            for key in layer.clusters[0] if layer.clusters else ():
+                text = "cannot say which cluster it means, as the file has several"
+                place = merged.origins["clusters", 0].place
+                origin = layer.origins["clusters", 0, key]
+                merged.problems.append(Problem(origin, "", f"{text}; allowed: put {key} under its cluster in {place}"))
+        for given in (*process_settings().values(), *(() if several else cluster_settings().values())):
+            loc = setting_loc(given, 0)
+            if loc in layer.origins:
+                for old in [old for old in merged.origins if old[: len(loc)] == loc]:
+                    del merged.origins[old]
+                merged.failed.discard(loc)
+                merged.values(given)[given.key] = layer.values(given)[given.key]
+                merged.origins[loc] = layer.origins[loc]
+    if not merged.clusters:
+        merged.clusters.append({})
+    return merged
+
+
+def _validate(merged: Layer, file: Path | None) -> tuple[Config | None, list[Problem]]:
+    problems = list(merged.problems)
+    data: dict[str, Any] = {**merged.process, "clusters": [dict(cluster) for cluster in merged.clusters]}
+    failed, replaced = merged.failed, set[Loc]()
+    try:
+        config = Config.model_validate(data, context=DEFERRED, by_alias=True, by_name=False)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            loc = detail["loc"]
+            missing = detail["type"] == "missing"
+            if _within(loc, failed) or (missing and merged.broken):
+                pass  # said already, or nothing is known about it
+            elif missing and not merged.nested:
+                problems.append(_missing(_setting(loc), file))
+            else:
+                problems.append(_problem(merged, (loc,), _reason(detail, _setting(loc))))
+            _replace(data, loc)
+            replaced.add(loc[:3] if loc[0] == "clusters" else loc[:1])
+        config = Config.model_validate(data, context=DEFERRED, by_alias=True, by_name=False)
+    for finding in _findings(config):
+        if not any(_within(loc, failed | replaced) for loc in finding.locs):
+            problems.append(_problem(merged, finding.locs, finding.text))
+    return config, problems
+
+
+def _within(loc: Loc, places: set[Loc]) -> bool:
+    return any(loc[:length] in places for length in range(1, len(loc) + 1))
+
+
+def _findings(config: Config) -> Iterator[Finding]:
+    per_cluster = (checks.in_cluster(cluster, ("clusters", i)) for i, cluster in enumerate(config.clusters))
+    return chain(chain.from_iterable(per_cluster), checks.between_clusters(config))
+
+
+def _replace(data: dict[str, Any], loc: Loc) -> None:
+    """Put the default in the place of a value that is wrong."""
+    values, key = (data["clusters"][loc[1]], str(loc[2])) if loc[0] == "clusters" else (data, str(loc[0]))
+    values.pop(key, None)
+    if key == "bootstrap-servers":
+        values[key] = _PLACEHOLDER
+
+
+def _missing(setting: Setting, file: Path | None) -> Problem:
+    allowed = f"{setting.option.short} {setting.kind.metavar}, {setting.env}, or {setting.key} in "
+    return Problem(None, "", f"no bootstrap server is given; allowed: {allowed}{file or 'a file (-c FILE)'}")
+
+
+def _reason(detail: Any, setting: Setting) -> str:
+    if detail["type"] == "missing":
+        return f"is missing; allowed: {setting.kind.allowed}"
+    if setting.option.secret:
+        return f"the value (not shown) is wrong; allowed: {setting.kind.allowed}"
+    return str(detail["ctx"]["error"]) if detail["type"] == "value_error" else str(detail["msg"])
+
+
+def _setting(loc: Loc) -> Setting:
+    key = str(loc[2] if loc[0] == "clusters" else loc[0])
+    return cluster_settings()[key] if loc[0] == "clusters" else process_settings()[key]
+
+
+def _problem(merged: Layer, locs: tuple[Loc, ...], text: str) -> Problem:
+    """Say it where the user wrote it: at the first of the options involved that has a place of its own."""
+    given = next((loc for loc in locs if loc in merged.origins or loc[:3] in merged.origins), None)
+    loc = given or locs[0]
+    lengths = range(len(loc), 0, -1)
+    origin = next((merged.origins[loc[:length]] for length in lengths if loc[:length] in merged.origins), None)
+    bare = origin is not None and not origin.line  # a flag or a variable says enough
+    return Problem(origin, "" if bare else _path(loc, merged.nested), text)
+
+
+def _path(loc: Loc, nested: bool) -> str:
+    if loc[0] == "clusters" and not nested:
+        loc = loc[2:]
+    return re.sub(r"\.(\[)", r"\1", ".".join(f"[{part}]" if isinstance(part, int) else part for part in loc))
+
+
+def _ordered(problems: list[Problem]) -> Iterator[str]:
+    """Lines of the file in their order, the rest after them; each on one printable line, passwords masked."""
+
+    def order(problem: Problem) -> tuple[int, int]:
+        in_file = problem.origin is not None and problem.origin.line > 0
+        return (0, problem.origin.line) if in_file and problem.origin else (1, 0)
+
+    for problem in sorted(problems, key=order):
+        text = mask(str(problem))
+        yield "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -1,0 +1,265 @@
+"""Every option, declared once.
+
+From these two models come the keys of the YAML file (`connect-timeout`), the environment variables
+(`KPROXY_CONNECT_TIMEOUT`), the flags (`--connect-timeout`), the JSON schema and the table in
+docs/configuration.md. To add an option, add a field: its kind says what values look like, its `Option` says
+the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
+
+from kproxy.address import Address
+from kproxy.config import checks, kinds
+from kproxy.config.kinds import Kind
+from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, Advertise, Map, PortRange
+
+ENV_PREFIX = "KPROXY_"
+DEFAULT_KAFKA_PORT = 9092
+
+# Groups of `--help` and of the reference table, in their order.
+CLUSTER = "The cluster"
+LOCAL = "Where clients connect"
+REACH = "Reaching the brokers"
+LIMITS = "Limits"
+PROCESS = "The process"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Option:
+    """What a field's type does not say.
+
+    `off` is a flag without a value that says no, `unset` says what an empty default means, and the value of a
+    `secret` is never shown.
+    """
+
+    group: str
+    help: str
+    short: str = ""
+    off: str = ""
+    unset: str = ""
+    secret: bool = False
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class Model(BaseModel):
+    """Frozen; keys are kebab-case in files, names are Python's in code."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=_kebab,
+        validate_by_name=True,
+        validate_by_alias=True,
+        hide_input_in_errors=True,  # a value may be a secret
+    )
+
+
+class ClusterConfig(Model):
+    """One Kafka cluster and the local ports under which clients find it."""
+
+    name: Annotated[str, kinds.name(), Option(CLUSTER, "Name of the cluster in logs and metrics; unique.")] = "default"
+    bootstrap_servers: Annotated[
+        tuple[Annotated[Address, kinds.upstream_address(DEFAULT_KAFKA_PORT)], ...],
+        Option(
+            CLUSTER,
+            f"Brokers to ask first, tried in turn; port {DEFAULT_KAFKA_PORT} where none is given.",
+            short="-b",
+        ),
+    ]
+    listen: Annotated[
+        Address,
+        kinds.listen_address(),
+        Option(LOCAL, "Address that clients use as their bootstrap server; port 0 takes any free one."),
+    ] = Address("127.0.0.1", 19092)
+    advertise: Annotated[
+        Advertise | None,
+        kinds.advertise(),
+        Option(
+            LOCAL,
+            "Host that clients are told, where it is not the one of --listen (containers, shared bridges); "
+            "FIRST_PORT stands for the first of --node-ports.",
+            unset="the host of listen",
+        ),
+    ] = None
+    node_ports: Annotated[
+        PortRange | None,
+        kinds.port_range(),
+        Option(
+            LOCAL,
+            "Local ports for the nodes of the cluster, one each; FIRST alone means the 200 ports from there.",
+            unset=f"the {NODE_PORT_COUNT} ports after listen",
+        ),
+    ] = None
+    map: Annotated[
+        tuple[Annotated[Map, kinds.route_map()], ...],
+        Option(
+            REACH,
+            "Dial another address than the advertised one: kafka0:29092=localhost:9092, "
+            "'*.internal=gateway:{port}', node:2=10.0.0.7:9092. The first match wins.",
+            unset="none",
+        ),
+    ] = ()
+    connect_timeout: Annotated[
+        float,
+        kinds.duration(0.001, 3600),
+        Option(REACH, "How long one upstream connection may take to open."),
+    ] = 5.0
+    retire_after: Annotated[
+        float,
+        kinds.duration(0, 30 * 86400),
+        Option(LIMITS, "Close the port of a node that has been absent and unused for so long."),
+    ] = 600.0
+    max_connections: Annotated[
+        int, kinds.count(1, 1_000_000), Option(LIMITS, "Client connections to this cluster at once.")
+    ] = 10_000
+    max_request_size: Annotated[
+        int,
+        kinds.size(1024, 2**31 - 1),
+        Option(LIMITS, "Largest request; a larger one closes its connection."),
+    ] = 100 * 1024 * 1024
+
+    def effective_node_ports(self, listen_port: int | None = None) -> PortRange:
+        """The window of node ports. With `listen` on port 0, pass the port that was really bound."""
+        if self.node_ports is not None:
+            return self.node_ports
+        port = self.listen.port if listen_port is None else listen_port
+        last = min(port + NODE_PORT_COUNT, MAX_PORT)
+        if self.listen.port == 0 and last < port + NODE_PORT_COUNT:
+            # The system chose the port, so nobody minds that the window lies before it.
+            return PortRange(port - NODE_PORT_COUNT, port - 1)
+        return PortRange(port + 1, last)
+
+    def advertised_port(self, node_port: int, listen_port: int | None = None) -> int:
+        """What clients are told for a local node port: itself, unless --advertise has a FIRST_PORT."""
+        if self.advertise is None or self.advertise.first_port is None:
+            return node_port
+        return self.advertise.first_port + node_port - self.effective_node_ports(listen_port).first
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> ClusterConfig:
+        checks.enforce(checks.in_cluster(self, ()), info.context)
+        return self
+
+
+class Config(Model):
+    """One kproxy process."""
+
+    clusters: tuple[ClusterConfig, ...]
+    admin: Annotated[
+        Address | None,
+        kinds.listen_address_or_off(),
+        Option(PROCESS, "Address of metrics, health and status over HTTP.", off="--no-admin"),
+    ] = Address("127.0.0.1", 19091)
+    ready_requires_upstream: Annotated[
+        bool,
+        kinds.boolean(),
+        Option(
+            PROCESS,
+            "Whether /readyz waits until a bootstrap server of each cluster has answered once.",
+            off="--ready-without-upstream",
+        ),
+    ] = True
+    drain_timeout: Annotated[
+        float,
+        kinds.duration(0, 86400),
+        Option(PROCESS, "How long requests in flight may take to finish when kproxy is told to stop."),
+    ] = 10.0
+    log_format: Annotated[
+        Literal["auto", "text", "json"],
+        kinds.choice("auto", "text", "json"),
+        Option(PROCESS, "auto is a table and colours on a terminal, plain lines elsewhere."),
+    ] = "auto"
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        kinds.choice("debug", "info", "warning", "error"),
+        Option(PROCESS, "How much is logged."),
+    ] = "info"
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Config:
+        checks.enforce(checks.between_clusters(self), info.context)
+        return self
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """One option as every source sees it: `name` is its field's, a `repeatable` one holds several values."""
+
+    name: str
+    kind: Kind[Any]
+    option: Option
+    default: object
+    required: bool
+    repeatable: bool
+    in_cluster: bool
+
+    @property
+    def key(self) -> str:
+        """The key in YAML."""
+        return _kebab(self.name)
+
+    @property
+    def env(self) -> str:
+        """The environment variable."""
+        return ENV_PREFIX + self.name.upper()
+
+    @property
+    def flag(self) -> str:
+        """The long flag, as errors name it."""
+        return f"--{self.key}"
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether its flags take no value: one for yes, one for no."""
+        return self.kind.native == (bool,)
+
+    @property
+    def default_text(self) -> str:
+        """The default for people; "" for a required option."""
+        if self.required:
+            return ""
+        if self.option.unset and not self.default:
+            return self.option.unset
+        shown = self.kind.show(self.default)
+        return str(shown).lower() if isinstance(shown, bool) else str(shown)
+
+
+def settings_of(model: type[BaseModel], in_cluster: bool) -> Iterator[Setting]:
+    """The settings of a model in the order of their declaration; fields without `Option` are structure."""
+    for name, field in model.model_fields.items():
+        option = next((m for m in field.metadata if isinstance(m, Option)), None)
+        if option is None:
+            continue
+        kind = next((m for m in field.metadata if isinstance(m, Kind)), None)
+        repeatable = kind is None
+        if kind is None:
+            kind = next(m for m in get_args(get_args(field.annotation)[0]) if isinstance(m, Kind))
+        default = None if field.is_required() else field.default
+        yield Setting(name, kind, option, default, field.is_required(), repeatable, in_cluster)
+
+
+@cache
+def cluster_settings() -> dict[str, Setting]:
+    """The options of one cluster, by key."""
+    return {setting.key: setting for setting in settings_of(ClusterConfig, in_cluster=True)}
+
+
+@cache
+def process_settings() -> dict[str, Setting]:
+    """The options of the process, by key."""
+    return {setting.key: setting for setting in settings_of(Config, in_cluster=False)}
+
+
+def all_settings() -> tuple[Setting, ...]:
+    """Every option."""
+    return (*cluster_settings().values(), *process_settings().values())

@@ -1,0 +1,137 @@
+"""The configuration and its declaration, for people and editors: `config show`, `config schema`, the docs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from pydantic import BaseModel
+
+from kproxy.config.checks import Loc
+from kproxy.config.options import (
+    Config,
+    Setting,
+    all_settings,
+    cluster_settings,
+    process_settings,
+    settings_of,
+)
+
+MASK = "***"
+
+
+def mask(text: str) -> str:
+    """Hide the passwords of URLs. Hides up to the last @ of a word, as a password may contain one."""
+    return re.sub(r"(://[^:@/\s]*):\S*@", rf"\1:{MASK}@", text)
+
+
+def show(config: Config, origins: Mapping[Loc, str] | None = None) -> str:
+    """The configuration as YAML that `load` reads back, with secrets masked.
+
+    With `origins`, a comment says where each value came from.
+    """
+    shown = list(lines(config, (), origins))
+    shown.append("clusters:")
+    for index, cluster in enumerate(config.clusters):
+        block = list(lines(cluster, ("clusters", index), origins))
+        shown += [("  - " if number == 0 else "    ") + line for number, line in enumerate(block)]
+    return "\n".join(shown) + "\n"
+
+
+def lines(values: BaseModel, at: Loc, origins: Mapping[Loc, str] | None) -> Iterator[str]:
+    """The options of one model, line by line; `at` is where it stands in the configuration."""
+    for setting in settings_of(type(values), in_cluster=bool(at)):
+        value = getattr(values, setting.name)
+        origin = "" if origins is None else "  # " + origins.get((*at, setting.key), "default")
+        if setting.repeatable and value:
+            yield f"{setting.key}:{origin}"
+            yield from (f"  - {_scalar(setting, item)}" for item in value)
+        elif not setting.repeatable and (value is not None or setting.kind.show(None) == "off"):
+            yield f"{setting.key}: {_scalar(setting, value)}{origin}"
+        else:
+            yield f"# {setting.key}: {setting.option.unset}"
+
+
+def _scalar(setting: Setting, value: object) -> str:
+    if setting.option.secret:
+        return f'"{MASK}"'
+    shown = setting.kind.show(value)
+    if not isinstance(shown, str):
+        return str(shown).lower()
+    shown = mask(shown)
+    # Plain where YAML of any version reads the same text back.
+    plain = re.fullmatch(r"[A-Za-z]([\w./=:-]*[\w./=-])?|\d+(\.\d+){3}:\d+|\d+-\d+|\d+[A-Za-z]+", shown, re.ASCII)
+    words = ("true", "false", "yes", "no", "on", "off", "null", "y", "n")
+    quoted = not plain or (shown.lower() in words and shown != "off")
+    return json.dumps(shown, ensure_ascii=not shown.isprintable()) if quoted else shown
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema (2020-12) of the YAML file, for editors and for CI."""
+    cluster = {key: _property(setting) for key, setting in cluster_settings().items()}
+    required = [key for key, setting in cluster_settings().items() if setting.required]
+    clusters = {
+        "description": "Several clusters in one process; their keys then do not stand at the top level.",
+        "type": "array",
+        "minItems": 1,
+        "items": {
+            "type": "object",
+            "properties": cluster,
+            "required": required,
+            "additionalProperties": False,
+        },
+    }
+    process = {key: _property(setting) for key, setting in process_settings().items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "kproxy",
+        "description": "Configuration of kproxy. Flags win over KPROXY_* variables, those over this file.",
+        "type": "object",
+        "properties": {**process, **cluster, "clusters": clusters},
+        "additionalProperties": False,
+        "if": {"required": ["clusters"]},
+        "then": {"properties": dict.fromkeys(cluster, False)},
+    }
+
+
+def _property(setting: Setting) -> dict[str, object]:
+    schema: dict[str, object] = dict(setting.kind.schema)
+    if setting.repeatable:
+        # A comma string is the other way to write a list.
+        schema = {"anyOf": [{"type": "array", "items": schema, "minItems": 1}, {"type": "string", "minLength": 1}]}
+        schema = schema if setting.required else {**schema, "default": []}
+    elif not setting.required and setting.default is not None:
+        schema["default"] = setting.kind.show(setting.default)
+    return {"description": setting.option.help, **schema}
+
+
+def reference_table() -> str:
+    """The table of all options in docs/configuration.md, by group."""
+    lines: list[str] = []
+    for group, settings in groupby(all_settings(), key=lambda setting: setting.option.group):
+        lines += [
+            "",
+            f"### {group}",
+            "",
+            "| Key | Flag | Environment | Default | Meaning |",
+            "|---|---|---|---|---|",
+        ]
+        lines += [_row(setting) for setting in settings]
+    return "\n".join(lines[1:]) + "\n"
+
+
+def _row(setting: Setting) -> str:
+    option = setting.option
+    flags = [option.short] if option.short else []
+    flags += [setting.flag if setting.is_switch else f"{setting.flag} {setting.kind.metavar}"]
+    flags += [option.off] if option.off else []
+    default = setting.default_text
+    shown = "(required)" if setting.required else default if default == option.unset else f"`{default}`"
+    more = " Repeatable, or separated by commas." if setting.repeatable else ""
+    allowed = "" if setting.is_switch else f" Allowed: {setting.kind.allowed}."
+    cells = [f"`{setting.key}`", ", ".join(f"`{flag}`" for flag in flags), f"`{setting.env}`", shown]
+    text = f"{option.help}{allowed}{more}"
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in [*cells, text]) + " |"

@@ -1,0 +1,133 @@
+"""Flags and environment variables, and the layer that every source of values becomes.
+
+A layer holds text that no one has judged yet, and where it came from, so that errors can say it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from kproxy.config.checks import Loc
+from kproxy.config.options import ENV_PREFIX, Setting, all_settings
+
+# Variables with kproxy's prefix that are no options: of the command itself, of `exec`, of the demo cluster.
+CONFIG_VARIABLE = ENV_PREFIX + "CONFIG"
+DEBUG_VARIABLE = ENV_PREFIX + "DEBUG"
+OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, DEBUG_VARIABLE, ENV_PREFIX + "CACHE", ENV_PREFIX + "BOOTSTRAP"})
+# Kubernetes sets these in every pod beside a Service whose name begins with "kproxy".
+_SERVICE_LINK = re.compile(
+    r"KPROXY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from: `kproxy.yaml:12`, `KPROXY_LISTEN` or `--listen`."""
+
+    place: str
+    line: int = 0  # of a file; 0 elsewhere
+
+    def __str__(self) -> str:
+        return f"{self.place}:{self.line}" if self.line else self.place
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake: where, what is wrong, what is allowed. `path` is the key in a file, else empty."""
+
+    origin: Origin | None
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        parts = [str(self.origin)] if self.origin else []
+        return ": ".join([*parts, *([self.path] if self.path else []), self.text])
+
+
+@dataclass(slots=True)
+class Layer:
+    """The values of one source by key. Text, or a list of text for repeatable options.
+
+    `failed` are the places that have been reported already. `nested` says that clusters stand in a list,
+    `broken` that the source could not be read at all, so that missing values prove nothing.
+    """
+
+    process: dict[str, object] = field(default_factory=dict)
+    clusters: list[dict[str, object]] = field(default_factory=list)
+    origins: dict[Loc, Origin] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    failed: set[Loc] = field(default_factory=set)
+    nested: bool = False
+    broken: bool = False
+
+    def put(self, setting: Setting, value: object, origin: Origin, cluster: int = 0) -> None:
+        """Keep a value; for a repeatable option, text is divided at its commas."""
+        loc = setting_loc(setting, cluster)
+        self.origins[loc] = origin
+        if setting.repeatable:
+            items = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
+            self.values(setting, cluster)[setting.key] = [part for item in items for part in split(item)]
+        else:
+            self.values(setting, cluster)[setting.key] = value
+
+    def values(self, setting: Setting, cluster: int = 0) -> dict[str, object]:
+        """The values beside those of `setting`."""
+        if not setting.in_cluster:
+            return self.process
+        while len(self.clusters) <= cluster:
+            self.clusters.append({})
+        return self.clusters[cluster]
+
+
+def setting_loc(setting: Setting, cluster: int) -> Loc:
+    """Where a setting stands in the data that the models validate."""
+    return ("clusters", cluster, setting.key) if setting.in_cluster else (setting.key,)
+
+
+def split(item: object) -> Iterator[object]:
+    """The parts of comma-separated text, without empty ones; anything else is one part."""
+    if isinstance(item, str):
+        yield from (part.strip() for part in item.split(",") if part.strip())
+    else:
+        yield item
+
+
+def read_flags(flags: Mapping[str, object]) -> Layer:
+    """The layer of flags, by the Python names of their options; None means not given."""
+    layer = Layer()
+    settings = {setting.name: setting for setting in all_settings()}
+    for name, value in flags.items():
+        if name not in settings:
+            raise TypeError(f"no option is called {name}")
+        if value is not None:
+            layer.put(settings[name], value, Origin(settings[name].flag))
+    return layer
+
+
+def read_environment(env: Mapping[str, str]) -> Layer:
+    """The layer of `KPROXY_*`; an empty variable counts as not set, as Compose files leave them."""
+    layer = Layer()
+    settings = {setting.env: setting for setting in all_settings()}
+    for variable, value in sorted(env.items()):
+        if not variable.startswith(ENV_PREFIX) or variable in OTHER_VARIABLES or _SERVICE_LINK.fullmatch(variable):
+            continue
+        if variable not in settings:
+            text = "no such variable; " + suggestion(closest(variable, settings, variable.upper()), settings)
+            layer.problems.append(Problem(Origin(variable), "", text))
+        elif value.strip():
+            layer.put(settings[variable], value, Origin(variable))
+    return layer
+
+
+def closest(word: str, known: Iterable[str], normal: str) -> str:
+    """The known word that was probably meant, or "". `normal` is the word in the usual spelling."""
+    known = sorted(known)
+    return next(iter(get_close_matches(normal, known, 1, 0.75) or get_close_matches(word, known, 1, 0.75)), "")
+
+
+def suggestion(close: str, known: Iterable[str]) -> str:
+    """`did you mean …?` where something is close, else all that is allowed."""
+    return f"did you mean {close}?" if close else f"allowed: {', '.join(sorted(known))}"

@@ -1,0 +1,141 @@
+"""The values of options that are more than a word or a number: their text, and what it stands for.
+
+Each `parse` raises ValueError with one line for the user; `str()` gives text that `parse` reads back.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from kproxy.address import Address
+
+MAX_PORT = 65535
+# Enough for every cluster whose node ids count from 0 or 1, and a window that people remember.
+NODE_PORT_COUNT = 200
+_NO_PORT = -1  # never the port of parsed text
+
+
+def quote(text: str) -> str:
+    """`text` in quotes for an error message: shortened, control characters escaped."""
+    short = text if len(text) <= 60 else text[:57] + "..."
+    return "'" + "".join(c if c.isprintable() else repr(c)[1:-1] for c in short) + "'"
+
+
+@dataclass(frozen=True, slots=True)
+class PortRange:
+    """The ports `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def parse(cls, text: str) -> PortRange:
+        """Read `FIRST-LAST`, or `FIRST` for the 200 ports from there."""
+        allowed = f"allowed: FIRST-LAST with 1 <= FIRST <= LAST <= {MAX_PORT}, or FIRST"
+        match = re.fullmatch(r"(\d{1,6})(?:\s*-\s*(\d{1,6}))?", text.strip(), re.ASCII)
+        if match is None:
+            raise ValueError(f"{quote(text)} is not a range of ports; {allowed}")
+        first = int(match[1])
+        last = int(match[2]) if match[2] else min(first + NODE_PORT_COUNT - 1, MAX_PORT)
+        if not 1 <= first <= MAX_PORT or last > MAX_PORT:
+            raise ValueError(f"{quote(text)} leaves the ports 1 to {MAX_PORT}; {allowed}")
+        if first > last:
+            raise ValueError(f"{quote(text)} ends before it begins; {allowed}")
+        return cls(first, last)
+
+    def __contains__(self, port: object) -> bool:
+        return isinstance(port, int) and self.first <= port <= self.last
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def overlaps(self, other: PortRange) -> bool:
+        """Whether a port is in both."""
+        return self.first <= other.last and other.first <= self.last
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}"
+
+
+@dataclass(frozen=True, slots=True)
+class Advertise:
+    """What clients are told in place of the listener's host, and of the first node port."""
+
+    host: str
+    first_port: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Advertise:
+        """Read `HOST[:FIRST_PORT]`; a wildcard is refused, since no client can connect to one."""
+        address = Address.parse(text, default_port=_NO_PORT)
+        if address.is_wildcard or address.host == "*":
+            raise ValueError(f"{quote(text)} is every interface, not a host; allowed: one that clients can reach")
+        if address.port == 0:
+            raise ValueError(f"{quote(text)} has port 0; allowed: HOST or HOST:FIRST_PORT with 1 to {MAX_PORT}")
+        return cls(address.host, None if address.port == _NO_PORT else address.port)
+
+    def __str__(self) -> str:
+        return _host_port(self.host, self.first_port)
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """One route `ADVERTISED=DIAL`: which advertised addresses it takes, and what is dialled for them.
+
+    `pattern` is a glob for the advertised host (case does not matter), `port` the advertised port or None
+    for any. Where `node` is set, only the node id counts. `dial_port` None carries the advertised port over.
+    """
+
+    pattern: str
+    port: int | None
+    node: int | None
+    dial_host: str
+    dial_port: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> Map:
+        """Read `HOST[:PORT]=DIAL`, `GLOB[:PORT]=DIAL` or `node:ID=DIAL`.
+
+        DIAL is `HOST[:PORT]`, or `HOST:{port}` which says that the advertised port stays.
+        """
+        left, equals, right = (part.strip() for part in text.partition("="))
+        if not equals or not left or not right or "=" in right:
+            raise ValueError(f"{quote(text)} is not a map; allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL")
+        dial = Address.parse(right.removesuffix(":{port}"), default_port=_NO_PORT)
+        if dial.port == 0 or re.search(r"[*?{}\[\]]", dial.host):
+            raise ValueError(f"{quote(right)} cannot be dialled; allowed: HOST, HOST:PORT or HOST:{{port}}")
+        dial_port = None if dial.port == _NO_PORT else dial.port
+        if left.startswith("node:"):
+            node = left.removeprefix("node:")
+            if not re.fullmatch(r"\d{1,10}", node, re.ASCII) or int(node) > 2**31 - 1:
+                raise ValueError(f"{quote(node)} is not a node id; allowed: 0 to {2**31 - 1}")
+            return cls("*", None, int(node), dial.host, dial_port)
+        advertised = Address.parse(left, default_port=_NO_PORT)
+        if advertised.port == 0:
+            raise ValueError(f"{quote(left)} has port 0; allowed: 1 to {MAX_PORT}, or no port for any")
+        port = None if advertised.port == _NO_PORT else advertised.port
+        return cls(advertised.host, port, None, dial.host, dial_port)
+
+    def matches(self, advertised: Address, node: int | None) -> bool:
+        """Whether this map takes the advertised address of `node` (None: not known)."""
+        if self.node is not None:
+            return self.node == node
+        if self.port is not None and self.port != advertised.port:
+            return False
+        return fnmatchcase(advertised.host.lower(), self.pattern.lower())
+
+    def dial(self, advertised: Address) -> Address:
+        """The dial address for an advertised address that matches."""
+        return Address(self.dial_host, advertised.port if self.dial_port is None else self.dial_port)
+
+    def __str__(self) -> str:
+        left = f"node:{self.node}" if self.node is not None else _host_port(self.pattern, self.port)
+        return f"{left}={_host_port(self.dial_host, self.dial_port)}"
+
+
+def _host_port(host: str, port: int | None) -> str:
+    if port is not None:
+        return str(Address(host, port))
+    return f"[{host}]" if ":" in host else host

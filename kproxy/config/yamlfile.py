@@ -1,0 +1,218 @@
+"""The YAML file: which keys and values stand on which line.
+
+Works on PyYAML's node tree, for two reasons: nodes know their lines, and scalars are still the text that
+was written, so that `name: no` and `listen: 1:30` are not turned into something else on the way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import yaml
+
+from kproxy.config.checks import Loc
+from kproxy.config.options import Setting, cluster_settings, process_settings
+from kproxy.config.sources import Layer, Origin, Problem, closest, setting_loc, suggestion
+from kproxy.config.values import quote
+
+# A configuration is some hundred lines; this stops a wrong path from filling the memory.
+MAX_BYTES = 1024 * 1024
+_CLUSTERS = "clusters"
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+def read_file(path: Path) -> Layer:
+    """The layer of a file. What is wrong with it is in `problems`; nothing is raised."""
+    layer = Layer()
+    reading = _Reading(str(path), layer)
+    root = reading.root(path)
+    if isinstance(root, yaml.MappingNode):
+        reading.top(root)
+    elif not layer.problems:
+        reading.problem(None if root is None else root, "", _EMPTY if root is None else _NOT_A_MAPPING)
+        layer.broken = True
+    else:
+        layer.broken = True
+    return layer
+
+
+_EMPTY = "is empty; allowed: KEY: VALUE lines, see 'kproxy config schema'"
+_NOT_A_MAPPING = "is not a mapping; allowed: KEY: VALUE lines, see 'kproxy config schema'"
+
+
+class _Reading:
+    """One pass over one file."""
+
+    def __init__(self, shown: str, layer: Layer) -> None:
+        self.shown = shown
+        self.layer = layer
+        self.reported: set[int] = set()
+
+    def problem(self, node: yaml.Node | None, path: str, text: str) -> None:
+        self.layer.problems.append(Problem(self.origin(node), path, text))
+
+    def origin(self, node: yaml.Node | None) -> Origin:
+        return Origin(self.shown, node.start_mark.line + 1 if node else 0)
+
+    def root(self, path: Path) -> yaml.Node | None:
+        try:
+            # Not Path.read_bytes: a device never ends. A pipe (`-c <(...)`) is fine.
+            with path.open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+            if len(data) > MAX_BYTES:
+                self.problem(None, "", f"is larger than {MAX_BYTES // 1024} KiB, so hardly a configuration")
+                return None
+            text = data.decode("utf-8-sig")
+            return yaml.compose(text, Loader=yaml.SafeLoader)
+        except OSError as error:
+            self.problem(None, "", f"{_os_reason(error)}; allowed: a readable YAML file")
+        except UnicodeDecodeError as error:
+            self.problem(None, "", f"is not UTF-8 text (byte {error.start + 1})")
+        except yaml.MarkedYAMLError as error:
+            self._syntax(error, text)
+        except yaml.YAMLError as error:
+            self.problem(None, "", f"is not YAML: {_one_line(error)}")
+        except RecursionError:
+            self.problem(None, "", "is nested too deeply; allowed: clusters and their keys")
+        return None
+
+    def _syntax(self, error: yaml.MarkedYAMLError, text: str) -> None:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 0
+        lines = text.splitlines()
+        around = " ".join(lines[max(line - 2, 0) : line])
+        hint = ""
+        if re.search(r"[:-]\s+\[[0-9a-fA-F:]*::?[0-9a-fA-F:]*\]:", around):
+            hint = "; put an address that starts with [ in quotes"
+        elif re.search(r"[:-]\s+\*", around):
+            hint = "; put a value that starts with * in quotes"
+        elif "\t" in around:
+            hint = "; indent with spaces, not with tabs"
+        reason = _one_line(": ".join(part for part in (error.context, error.problem) if part))
+        origin = Origin(self.shown, line)
+        self.layer.problems.append(Problem(origin, "", f"is not YAML: {reason}{hint}"))
+
+    def top(self, root: yaml.MappingNode) -> None:
+        clusters, process = cluster_settings(), process_settings()
+        known = {*clusters, *process, _CLUSTERS}
+        found = {key.value: (key, value) for key, value in self.pairs(root, (), known)}
+        single = next((key for word, (key, _) in found.items() if word in clusters), None)
+        if _CLUSTERS in found:
+            key, value = found.pop(_CLUSTERS)
+            self.layer.nested = True
+            if single is not None:
+                beside = f"{single.value} (line {single.start_mark.line + 1})"
+                text = f"cannot stand beside {beside}, a key of one cluster"
+                self.problem(key, _CLUSTERS, f"{text}; allowed: move it into an entry of clusters")
+                found = {word: pair for word, pair in found.items() if word not in clusters}
+            self.clusters(key, value)
+        elif single is not None:
+            self.layer.origins["clusters", 0] = self.origin(single)
+        for word, (key, value) in found.items():
+            self.setting(clusters.get(word) or process[word], 0, "", key, value)
+
+    def clusters(self, key: yaml.Node, node: yaml.Node) -> None:
+        if not isinstance(node, yaml.SequenceNode) or not node.value:
+            self.problem(key, _CLUSTERS, "is not a list of clusters; allowed: one '- name: …' for each")
+            self.layer.broken = True
+            return
+        settings = cluster_settings()
+        for index, item in enumerate(node.value):
+            path = f"{_CLUSTERS}[{index}]"
+            self.layer.origins["clusters", index] = self.origin(item)
+            self.layer.clusters.append({})
+            if not isinstance(item, yaml.MappingNode):
+                self.problem(item, path, f"is not a cluster; allowed: {', '.join(settings)}")
+                self.layer.failed.add(("clusters", index))
+                continue
+            for word, value in self.pairs(item, ("clusters", index), settings):
+                self.setting(settings[word.value], index, path + ".", word, value)
+
+    def pairs(
+        self, node: yaml.MappingNode, at: Loc, known: Collection[str]
+    ) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
+        """The known keys of a mapping and their values, merged ones (`<<: *other`) included."""
+        lines: dict[str, int] = {}
+        for key, value, own in self._entries(node, set()):
+            word = key.value if isinstance(key, yaml.ScalarNode) else ""
+            place = f"{_CLUSTERS}[{at[1]}].{_shown(word)}" if at else _shown(word)
+            if word in lines:
+                if own:
+                    self.problem(key, place, f"is given twice, first on line {lines[word]}; allowed: once")
+                continue
+            lines[word] = key.start_mark.line + 1
+            if isinstance(key, yaml.ScalarNode) and word in known:
+                yield key, value
+            elif id(key) not in self.reported:  # a merged key may have been, where it stands
+                self.reported.add(id(key))
+                self.unknown(key, place, word, at, known)
+
+    def _entries(self, node: yaml.MappingNode, seen: set[int]) -> Iterator[tuple[yaml.Node, yaml.Node, bool]]:
+        """Keys, values and whether they are the mapping's own; own ones first, since they win."""
+        seen.add(id(node))
+        merged: list[yaml.Node] = []
+        for key, value in node.value:
+            if key.tag == _MERGE:
+                merged += value.value if isinstance(value, yaml.SequenceNode) else [value]
+            else:
+                yield key, value, True
+        for other in merged:
+            if not isinstance(other, yaml.MappingNode):
+                self.problem(other, "<<", "is not a mapping; allowed: *NAME of another cluster")
+            elif id(other) not in seen:
+                yield from ((key, value, False) for key, value, _ in self._entries(other, seen))
+
+    def unknown(self, key: yaml.Node, place: str, word: str, at: Loc, known: Collection[str]) -> None:
+        close = closest(word, known, word.strip().lower().replace("_", "-"))
+        self.problem(key, place, "no such key; " + suggestion(close, known))
+        if close:  # then the right key is not missing as well
+            self.layer.failed.add((*(at or ("clusters", 0)), close))
+
+    def setting(self, setting: Setting, cluster: int, prefix: str, key: yaml.Node, node: yaml.Node) -> None:
+        """Keep the value of one option, or say why it can be none."""
+        loc, path = setting_loc(setting, cluster), prefix + setting.key
+        items = node.value if setting.repeatable and isinstance(node, yaml.SequenceNode) else [node]
+        texts: list[object] = []
+        for item in items:
+            wrong = self._no_value(item)
+            if wrong:
+                place = path if item is node else f"{path}[{len(texts)}]"
+                self.problem(key if item is node else item, place, f"{wrong}; allowed: {setting.kind.allowed}")
+                self.layer.failed.add(loc)
+                continue
+            # One by one, so that each part of `a:1, b:2` knows its own line.
+            for part in item.value.split(",") if setting.repeatable else [item.value]:
+                if part.strip() or not setting.repeatable:
+                    self.layer.origins[*loc, len(texts)] = self.origin(item)
+                    texts.append(part.strip())
+        if loc not in self.layer.failed:
+            self.layer.put(setting, texts if setting.repeatable else texts[0], self.origin(key), cluster)
+
+    def _no_value(self, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            return "is a list" if isinstance(node, yaml.SequenceNode) else "is a mapping"
+        if node.tag == "tag:yaml.org,2002:null":
+            return "has no value"
+        return "" if node.tag.startswith("tag:yaml.org,2002:") else f"has the tag {quote(node.tag)}"
+
+
+def _shown(word: str) -> str:
+    if not word:
+        return "a key that is no word"
+    return word if re.fullmatch(r"[\w.-]{1,60}", word) else quote(word)
+
+
+def _os_reason(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "does not exist"
+    if isinstance(error, IsADirectoryError):
+        return "is a directory"
+    if isinstance(error, PermissionError):
+        return "must not be read by this user"
+    return (error.strerror or type(error).__name__).lower()
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())

@@ -1,0 +1,47 @@
+"""Every error that kproxy raises on purpose. The name says whose fault it is.
+
+    KproxyError
+    ├── ConfigError     the user's: a flag, an environment variable, a file
+    ├── WireError       a client's or a broker's: bytes that are not Kafka's protocol, or not safe to pass
+    └── UpstreamError   the network's: a name, an address or a broker that cannot be reached
+
+Anything else that escapes is a defect of kproxy.
+"""
+
+
+class KproxyError(Exception):
+    """Base of all errors; `str()` is one line that a user can read."""
+
+
+class ConfigError(KproxyError):
+    """One or more mistakes in flags, environment or file, all of them found at once.
+
+    `problems` holds one line for each: where, what is wrong, what is allowed.
+    """
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = problems
+        super().__init__("; ".join(problems))
+
+
+class WireError(KproxyError):
+    """Bytes that cannot be Kafka's protocol, or a frame that must not be passed on.
+
+    `reason` is a short fixed word, fit for a metric label; `str()` says it for people.
+    """
+
+    def __init__(self, reason: str, text: str) -> None:
+        self.reason = reason
+        super().__init__(text)
+
+
+class UpstreamError(KproxyError):
+    """An upstream address could not be reached.
+
+    `reason` is a short fixed word, fit for a metric label: resolve, refused, timeout, unreachable,
+    loop, limit, other.
+    """
+
+    def __init__(self, reason: str, text: str) -> None:
+        self.reason = reason
+        super().__init__(text)

@@ -1,0 +1,175 @@
+"""The one table of kproxy's metrics. The exposition and the checks of docs/metrics.md and of the Grafana
+dashboard read it; `process_*` and `python_*` are prometheus-client's own and not listed here.
+
+Names follow Prometheus's rules: prefix, base unit, `_total` for what only grows.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import kproxy
+from kproxy.metrics.counters import Durations, NodeCounters
+
+if TYPE_CHECKING:
+    from kproxy.metrics.record import Metrics
+
+Row: TypeAlias = tuple[Sequence[str], int | Durations]
+"""The label values, in the order of `Family.labels`, and the number; `Durations` for a histogram."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric. `name` is how a query writes it, a counter's with `_total`; a histogram's samples add
+    `_bucket`, `_sum` and `_count`. `unit` is the base unit that ends the `stem`, or empty."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    labels: tuple[str, ...]
+    help: str
+    rows: Callable[[Metrics], Iterable[Row]]
+    unit: str = ""
+
+    @property
+    def stem(self) -> str:
+        """The name without `_total`, as OpenMetrics names the family."""
+        return self.name.removesuffix("_total")
+
+    @property
+    def sample_names(self) -> tuple[str, ...]:
+        """Every name that a query may use."""
+        if self.kind == "histogram":
+            return tuple(self.name + suffix for suffix in ("_bucket", "_count", "_sum"))
+        return (self.name,)
+
+
+def _per_node(value: Callable[[NodeCounters], int]) -> Callable[[Metrics], Iterable[Row]]:
+    return lambda metrics: [((n.cluster, n.node), value(n)) for n in metrics.nodes.values()]
+
+
+def _bytes(metrics: Metrics) -> Iterable[Row]:
+    for n in metrics.nodes.values():
+        yield (n.cluster, n.node, "client_to_upstream"), n.bytes_from_client
+        yield (n.cluster, n.node, "upstream_to_client"), n.bytes_from_upstream
+
+
+def _requests(metrics: Metrics) -> Iterable[Row]:
+    for n in metrics.nodes.values():
+        # Two codes may carry one label, "other" above all, and a series must come once.
+        counts: Counter[tuple[str, int]] = Counter()
+        for call in n.all_calls():
+            counts[call.api, call.version] += call.count
+        for (api, version), count in counts.items():
+            yield (n.cluster, n.node, api, str(version)), count
+
+
+def _request_durations(metrics: Metrics) -> Iterable[Row]:
+    for n in metrics.nodes.values():
+        by_api: dict[str, Durations] = {}
+        for call in n.all_calls():
+            other_versions = by_api.get(call.api)
+            by_api[call.api] = call if other_versions is None else other_versions.plus(call)
+        for api, durations in by_api.items():
+            yield (n.cluster, n.node, api), durations
+
+
+def _in_flight(metrics: Metrics) -> Iterable[Row]:
+    sums: Counter[tuple[str, str]] = Counter()
+    for cluster, node, requests in metrics.in_flight():
+        sums[cluster, node] += requests
+    return list(sums.items())
+
+
+FAMILIES: tuple[Family, ...] = (
+    Family(
+        "kproxy_build_info",
+        "gauge",
+        ("version", "python"),
+        "Version of kproxy, and of the Python that runs it; always 1.",
+        lambda metrics: [((kproxy.__version__, platform.python_version()), 1)],
+    ),
+    Family(
+        "kproxy_listeners",
+        "gauge",
+        ("cluster",),
+        "Local ports bound for clients, bootstrap included.",
+        lambda metrics: [((cluster,), count) for cluster, count in metrics.listeners_bound.items()],
+    ),
+    Family(
+        "kproxy_sessions_open",
+        "gauge",
+        ("cluster", "node"),
+        "Client connections open now, each with its upstream connection.",
+        _per_node(lambda n: n.sessions_open),
+    ),
+    Family(
+        "kproxy_sessions_total",
+        "counter",
+        ("cluster", "node"),
+        "Client connections accepted since start.",
+        _per_node(lambda n: n.sessions_total),
+    ),
+    Family(
+        "kproxy_bytes_total",
+        "counter",
+        ("cluster", "node", "direction"),
+        "Bytes of Kafka's protocol received from clients or from upstream, by direction.",
+        _bytes,
+        unit="bytes",
+    ),
+    Family(
+        "kproxy_requests_total",
+        "counter",
+        ("cluster", "node", "api", "version"),
+        "Requests passed to the node, by API and API version.",
+        _requests,
+    ),
+    Family(
+        "kproxy_requests_in_flight",
+        "gauge",
+        ("cluster", "node"),
+        "Requests passed to the node whose response has not come yet.",
+        _in_flight,
+    ),
+    Family(
+        "kproxy_request_duration_seconds",
+        "histogram",
+        ("cluster", "node", "api"),
+        "Time from a request's arrival at kproxy to its response's, all versions together.",
+        _request_durations,
+        unit="seconds",
+    ),
+    Family(
+        "kproxy_upstream_dial_seconds",
+        "histogram",
+        ("cluster", "node"),
+        "Time to open an upstream connection, successful ones only.",
+        lambda metrics: metrics.dials.items(),
+        unit="seconds",
+    ),
+    Family(
+        "kproxy_upstream_dial_failures_total",
+        "counter",
+        ("cluster", "node", "reason"),
+        "Upstream connections that could not be opened, by reason.",
+        lambda metrics: metrics.dial_failures.items(),
+    ),
+    Family(
+        "kproxy_endpoints_rewritten_total",
+        "counter",
+        ("cluster", "api"),
+        "Advertised addresses replaced by local ones, by API of the response.",
+        lambda metrics: metrics.endpoints_rewritten.items(),
+    ),
+    Family(
+        "kproxy_refused_total",
+        "counter",
+        ("cluster", "side", "reason"),
+        "Connections or frames refused, by the side that was at fault and reason.",
+        lambda metrics: metrics.refusals.items(),
+    ),
+)

@@ -1,0 +1,90 @@
+"""`Metrics`: what one kproxy process has counted, and the registry that shows it to Prometheus."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+
+from kproxy.metrics.counters import Durations, NodeCounters
+from kproxy.metrics.exposition import FamilyCollector
+
+MAX_REASONS = 64
+"""Different reasons that become label values. kproxy's source has far fewer; a reason that was put together
+from what a peer sent would run into this and count as "other" instead of growing without end."""
+
+_REASON = re.compile(r"[a-z][a-z0-9-]{0,39}")
+
+
+class Metrics:
+    """The counters of every cluster in this process. Use it, and scrape it, from the event loop's thread.
+
+    `registry` has kproxy's own metrics and those of the process; `runtime` has only the latter
+    (`process_*`, `python_*`), which prometheus-client reads by itself.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: dict[tuple[str, str], NodeCounters] = {}
+        """By cluster and node."""
+        self.refusals: Counter[tuple[str, str, str]] = Counter()
+        """By cluster, side and reason."""
+        self.dials: dict[tuple[str, str], Durations] = {}
+        """By cluster and node."""
+        self.dial_failures: Counter[tuple[str, str, str]] = Counter()
+        """By cluster, node and reason."""
+        self.endpoints_rewritten: Counter[tuple[str, str]] = Counter()
+        """By cluster and API."""
+        self.listeners_bound: dict[str, int] = {}
+        """By cluster."""
+        self.in_flight: Callable[[], Iterable[tuple[str, str, int]]] = lambda: ()
+        """Requests without a response yet, as (cluster, node, how many); set by the app, asked at a scrape.
+        A node may come several times, once per session say: the numbers are added."""
+        self._reasons: set[str] = set()
+
+        self.runtime = CollectorRegistry()
+        self.registry = CollectorRegistry()
+        self.registry.register(FamilyCollector(self))
+        for registry in (self.runtime, self.registry):
+            ProcessCollector(registry=registry)
+            PlatformCollector(registry=registry)
+            GCCollector(registry=registry)
+
+    def node(self, cluster: str, node: str) -> NodeCounters:
+        """The counters of one node, made when missing. They outlive the node."""
+        found = self.nodes.get((cluster, node))
+        if found is None:
+            found = self.nodes[cluster, node] = NodeCounters(cluster, node)
+        return found
+
+    def refused(self, cluster: str, side: str, reason: str) -> None:
+        """A connection or a frame was refused because of what `side` ("client" or "upstream") did or sent."""
+        self.refusals[cluster, side, self._known(reason)] += 1
+
+    def dialled(self, cluster: str, node: str, seconds: float) -> None:
+        """An upstream connection was opened; `seconds` include the route and TLS."""
+        dials = self.dials.get((cluster, node))
+        if dials is None:
+            dials = self.dials[cluster, node] = Durations()
+        dials.add(seconds)
+
+    def dial_failed(self, cluster: str, node: str, reason: str) -> None:
+        """An upstream connection could not be opened; `reason` is that of the `UpstreamError`."""
+        self.dial_failures[cluster, node, self._known(reason)] += 1
+
+    def rewritten(self, cluster: str, api: str, endpoints: int) -> None:
+        """A response of `api` went to a client with so many endpoints replaced."""
+        self.endpoints_rewritten[cluster, api] += endpoints
+
+    def listeners(self, cluster: str, count: int) -> None:
+        """So many listeners of the cluster are bound now, bootstrap included."""
+        self.listeners_bound[cluster] = count
+
+    def _known(self, reason: str) -> str:
+        if reason in self._reasons:
+            return reason
+        if len(self._reasons) >= MAX_REASONS or not _REASON.fullmatch(reason):
+            return "other"
+        self._reasons.add(reason)
+        return reason

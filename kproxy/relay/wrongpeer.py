@@ -1,0 +1,39 @@
+"""What to say when one side does not speak Kafka: which side, what it spoke, which setting to change."""
+
+from __future__ import annotations
+
+from kproxy.errors import WireError
+from kproxy.wire.greeting import Greeting
+
+_CLIENT_SPOKE = {
+    Greeting.TLS: "TLS; kproxy expects plaintext there: set security.protocol to PLAINTEXT"
+    " (or SASL_PLAINTEXT) in the client",
+    Greeting.TLS_ALERT: "a TLS alert; kproxy expects plaintext there: set security.protocol to PLAINTEXT in the client",
+    Greeting.HTTP: "HTTP; this is a Kafka port: give it to a Kafka client as bootstrap.servers"
+    " (metrics and status are on the --admin port)",
+    Greeting.SSH: "SSH; this is a Kafka port: give it to a Kafka client as bootstrap.servers",
+    Greeting.SOCKS: "SOCKS; this is a Kafka port, not a SOCKS proxy: set it as bootstrap.servers"
+    " and remove the proxy setting (socksProxyHost) from the client",
+    Greeting.PROXY: "the PROXY protocol; turn it off in the load balancer in front of kproxy (send-proxy)",
+}
+
+_UPSTREAM_SPOKE = {
+    Greeting.TLS: "TLS, unasked; it is no Kafka broker: check the address and port of --bootstrap-servers",
+    Greeting.TLS_ALERT: "a TLS alert: its listener is SSL or SASL_SSL."
+    " Use a PLAINTEXT or SASL_PLAINTEXT listener of the broker",
+    Greeting.HTTP: "HTTP: it is a web server or an HTTP proxy, not a Kafka broker:"
+    " check the address and port of --bootstrap-servers",
+    Greeting.SSH: "SSH: it is an SSH server, not a Kafka broker: check the address and port of --bootstrap-servers",
+    Greeting.SOCKS: "SOCKS: it is a SOCKS proxy, not a Kafka broker: check the address of --bootstrap-servers",
+    Greeting.PROXY: "the PROXY protocol, which no broker does: check the address of --bootstrap-servers",
+}
+
+
+def wrong_client(greeting: Greeting) -> WireError:
+    """The error for a client that does not speak Kafka."""
+    return WireError(f"client-speaks-{greeting.value}", f"the client spoke {_CLIENT_SPOKE[greeting]}")
+
+
+def wrong_upstream(greeting: Greeting) -> WireError:
+    """The error for an upstream address that does not speak Kafka."""
+    return WireError(f"upstream-speaks-{greeting.value}", f"the broker's side spoke {_UPSTREAM_SPOKE[greeting]}")

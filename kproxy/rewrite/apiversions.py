@@ -1,0 +1,87 @@
+"""ApiVersions responses: clients learn of those APIs and versions only that kproxy can pass on safely.
+
+A response of a newer version could carry addresses at places nobody here has heard of. So every API's highest
+version is capped to the table in `wire.api`, and APIs that are not in it are left out.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from kproxy.wire.api import API_VERSIONS, APIS
+from kproxy.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_uvarint, uvarint
+
+UNSUPPORTED_VERSION = 35
+# An ApiVersions response is a few hundred bytes; one that is larger than this is no such response.
+LIMIT = 256 * 1024
+
+_RANGE = Struct(">hhh")
+
+
+def cap(frame: Buffer, version: int) -> bytes:
+    """An ApiVersions response, whole with its size field, capped. Raises WireError if it is malformed.
+
+    `version` is the request's; a broker that does not know it answers with error 35 in version 0 (KIP-511).
+    """
+    try:
+        return _cap(frame, version)
+    except Underflow:
+        raise malformed("an ApiVersions response ends before its last field") from None
+
+
+def _cap(frame: Buffer, version: int) -> bytes:
+    end = len(frame)
+    if end < 10:
+        raise Underflow
+    at = 10  # size, correlation id (the header is always version 0), error code
+    (error,) = INT16.unpack_from(frame, 8)
+    flexible = version >= APIS[API_VERSIONS].flexible and error != UNSUPPORTED_VERSION
+    if flexible:
+        count, at = read_uvarint(frame, at, end)
+        count -= 1
+    else:
+        if end - at < 4:
+            raise Underflow
+        (count,) = INT32.unpack_from(frame, at)
+        at += 4
+    if count < -1:
+        raise malformed("an ApiVersions response has a negative count")
+    kept = []
+    for _ in range(count):
+        start = at
+        if end - at < 6:
+            raise Underflow
+        key, oldest, newest = _RANGE.unpack_from(frame, at)
+        at += 6
+        if flexible:
+            at = _skip_tags(frame, at, end)
+        api = APIS.get(key)
+        if api is None or oldest > api.newest or newest < api.oldest:
+            continue
+        capped = _RANGE.pack(key, max(oldest, api.oldest), min(newest, api.newest))
+        kept.append(capped + bytes(frame[start + 6 : at]))
+    header = uvarint(len(kept) + 1) if flexible else INT32.pack(len(kept))
+    body = b"".join((bytes(frame[4:10]), header, *kept, bytes(frame[at:end])))
+    return INT32.pack(len(body)) + body
+
+
+def _skip_tags(frame: Buffer, at: int, end: int) -> int:
+    count, at = read_uvarint(frame, at, end)
+    for _ in range(count):
+        _, at = read_uvarint(frame, at, end)
+        size, at = read_uvarint(frame, at, end)
+        at += size
+        if at > end:
+            raise Underflow
+    return at
+
+
+def unsupported_version(correlation_id: int) -> bytes:
+    """The answer to an ApiVersions request newer than kproxy knows, as a broker gives it (KIP-511).
+
+    Error 35 in version 0, naming the versions of ApiVersions itself: the client asks again with one of them.
+    """
+    api = APIS[API_VERSIONS]
+    ranges = _RANGE.pack(API_VERSIONS, api.oldest, api.newest)
+    body = INT32.pack(correlation_id) + INT16.pack(UNSUPPORTED_VERSION) + INT32.pack(1) + ranges
+    return INT32.pack(len(body)) + body

@@ -1,0 +1,181 @@
+"""One response that must be rewritten, on its way through.
+
+Endpoints at the front (Metadata, FindCoordinator, DescribeCluster): the frame is held as far as its last address,
+rewritten at a new length, and the rest streams.
+
+Endpoints at the end (Produce, Fetch, ShareFetch, ShareAcknowledge), behind records of any size: a frame that is
+small, or comes in one chunk, is rewritten whole at a new length; any other streams, is walked as it passes, and its
+last section is rewritten at the same length.
+
+ApiVersions: the frame is held whole and capped.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from kproxy.address import Address
+from kproxy.errors import WireError
+from kproxy.rewrite import apiversions, splice
+from kproxy.rewrite.endpoints import Endpoints, Localise
+from kproxy.rewrite.plan import Plan
+from kproxy.rewrite.walk import Walk
+from kproxy.wire.primitives import INT32, Buffer, malformed
+
+# A frame with endpoints at its end is held whole up to this size, in bytes. Answers that name new leaders are
+# small (their partitions carry no records); the limit bounds what a session may hold.
+HOLD_WHOLE = 64 * 1024
+# What is held of any frame, at most: the addresses of tens of thousands of brokers or coordinators.
+HOLD_LIMIT = 4 * 1024 * 1024
+# Every step of a walk but those over endpoints reads fewer bytes than this.
+_LONGEST_STEP = 16
+
+
+class Response(ABC):
+    """A frame of `size` bytes (without its size field), from its size field on.
+
+    `left` counts the bytes that have not come yet. Once `passing` is true, they may leave as they come.
+    `endpoints` is how many were rewritten.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.left = size + 4
+        self.passing = False
+        self.endpoints = 0
+        self._size = size
+        self._held = bytearray()
+
+    def feed(self, chunk: Buffer) -> Buffer:
+        """Take the next bytes of the frame, at most `left`, and return what may leave: `chunk` itself if nothing
+        changes. Raises WireError if the response must not be passed on."""
+        self.left -= len(chunk)
+        return self._feed(chunk)
+
+    @abstractmethod
+    def _feed(self, chunk: Buffer) -> Buffer: ...
+
+    def _hold(self, chunk: Buffer, limit: int, what: str) -> None:
+        self._held += chunk
+        if len(self._held) > limit:
+            raise WireError("response-too-large", f"{what} takes more than {limit >> 10} KiB")
+
+
+class CappedVersions(Response):
+    """An ApiVersions response to a request of `version`."""
+
+    def __init__(self, version: int, size: int) -> None:
+        super().__init__(size)
+        self._version = version
+
+    def _feed(self, chunk: Buffer) -> Buffer:
+        self._hold(chunk, apiversions.LIMIT, "an ApiVersions response")
+        return b"" if self.left else apiversions.cap(self._held, self._version)
+
+
+class _Walked(Response):
+    def __init__(self, plan: Plan, size: int, localise: Localise) -> None:
+        super().__init__(size)
+        self._plan = plan
+        self._walk = Walk(plan)
+        self._localise = localise
+
+    def _local(self) -> Sequence[Address]:
+        """The local addresses of what was found; from here on they are bound."""
+        found = tuple(endpoint for endpoint, _, _ in self._walk.found)
+        if not found:
+            return ()
+        self.endpoints = len(found)
+        return self._localise(Endpoints(found, self._plan.rule.complete))
+
+    def _check_complete(self) -> None:
+        if not self._walk.done:
+            raise malformed(f"a {self._plan.api} response of {self._size} bytes ends before its last field")
+
+
+class HeldResponse(_Walked):
+    """A response that is held until its addresses are known, and takes any length."""
+
+    _walked = 8  # index in what is held; the size and the correlation id are not walked over
+
+    def _feed(self, chunk: Buffer) -> Buffer:
+        if not self._held and not self.left:  # the usual case: it came in one chunk
+            self._walk.advance(chunk, 8, len(chunk))
+            self._check_complete()
+            return self._rewritten(chunk)
+        self._hold(chunk, HOLD_LIMIT, f"what stands before the last address of a {self._plan.api} response")
+        if len(self._held) > self._walked:
+            self._walked = self._walk.advance(self._held, self._walked, len(self._held))
+        if not self.left:
+            self._check_complete()
+        elif not self._walk.done or self._plan.rule.last:
+            return b""
+        self.passing = True
+        held, self._held = self._held, bytearray()
+        return self._rewritten(held)
+
+    def _rewritten(self, frame: Buffer) -> Buffer:
+        edits = [(a + 8, b + 8, new) for a, b, new in splice.edits(self._plan, self._walk, self._local())]
+        if not edits:
+            return frame
+        size = self._size + sum(len(new) - (b - a) for a, b, new in edits)
+        return b"".join([INT32.pack(size), *splice.apply(frame, edits, 4, len(frame))])
+
+
+class StreamedResponse(_Walked):
+    """A response that leaves as it comes, up to the section with its endpoints, which is held and keeps its length."""
+
+    def __init__(self, plan: Plan, size: int, localise: Localise) -> None:
+        super().__init__(plan, size, localise)
+        self._carried = b""  # the beginning of a step that is not complete: has left, is not walked over yet
+        self._begun = False
+        self._walked = 0  # index in what is held
+
+    def _feed(self, chunk: Buffer) -> Buffer:
+        walk = self._walk
+        if walk.mark is not None:
+            return self._section(chunk)
+        header = 0 if self._begun else 8
+        self._begun = True
+        first = walk.offset + len(self._carried) - header  # the offset of chunk[0]
+        at = walk.advance(chunk, self._catch_up(chunk, header), len(chunk))
+        if walk.mark is None:
+            self._carried = self._carried or bytes(chunk[at:])
+            if not self.left:
+                self._check_complete()
+            return chunk
+        cut = walk.mark - first
+        self._walked = at - cut
+        return b"".join((chunk[:cut], self._section(chunk[cut:])))
+
+    def _catch_up(self, chunk: Buffer, at: int) -> int:
+        """Complete the step whose beginning has left already; return the index in chunk where to go on."""
+        if not self._carried:
+            return at
+        joined = self._carried + bytes(chunk[at : at + _LONGEST_STEP])
+        reached = self._walk.advance(joined, 0, len(joined))
+        if reached < len(self._carried):  # still not complete, so this chunk was shorter than a step
+            self._carried = joined[reached:]
+            return len(chunk)
+        at += reached - len(self._carried)
+        self._carried = b""
+        return at
+
+    def _section(self, chunk: Buffer) -> Buffer:
+        """Hold the endpoints' section; once it is complete, return it with local addresses."""
+        self._hold(chunk, HOLD_LIMIT, f"the endpoints of a {self._plan.api} response")
+        held, walk = self._held, self._walk
+        if len(held) > self._walked:
+            self._walked = walk.advance(held, self._walked, len(held))
+        if self.left:
+            return b""
+        self._check_complete()
+        local = self._local()
+        return splice.same_length(self._plan, walk, held, local) if local else held
+
+
+def respond(plan: Plan, size: int, available: int, localise: Localise) -> Response:
+    """The way to take for a frame of `size`, of which `available` bytes are here already."""
+    if plan.rule.last and size > HOLD_WHOLE and available < size + 4:
+        return StreamedResponse(plan, size, localise)
+    return HeldResponse(plan, size, localise)

@@ -1,0 +1,207 @@
+"""Walking a response by its plan, over bytes that arrive in any chunks.
+
+The walk decodes nothing but endpoints: it hops over everything else by its size. Every step is taken whole
+or not at all, so a walk can stop anywhere and go on with the next chunk; its state is a step, a stack of
+loops and a number of bytes to hop over. Time is linear in the bytes, memory does not depend on them, apart from
+the endpoints themselves.
+
+Offsets are counted from the first byte after the correlation id.
+"""
+
+from __future__ import annotations
+
+from kproxy.address import Address
+from kproxy.errors import WireError
+from kproxy.rewrite import plan as op
+from kproxy.rewrite.endpoints import Endpoint, Kind
+from kproxy.rewrite.plan import Plan
+from kproxy.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint
+
+# More nodes than any cluster has (Kafka's own limits are in the thousands); a bound for hostile counts.
+MAX_ENDPOINTS = 100_000
+
+
+class Walk:
+    """One response's walk.
+
+    `offset`: how far it has come. `done`: nothing that follows matters. `kind`: what its endpoints are.
+    `found`: endpoints, each with `[start, end)` of its host and port. `mark`: where the endpoints' section
+    begins, once known (only if it stands last).
+    Of the last tag section: `tags_at`, `[start, end)` of its count; `tag_count`; `tag_numbers`, a bit for each
+    number below 128. Of the endpoints' tagged field: `field_at` and `size_at`, `[start, end)` of the whole and of
+    its size.
+    """
+
+    __slots__ = (
+        "_after_tags", "_field_end", "_hop", "_loops", "_step", "_steps", "_tags_left", "_wanted",
+        "done", "field_at", "found", "kind", "mark", "offset", "size_at", "tag_count", "tag_numbers", "tags_at",
+    )  # fmt: skip
+
+    def __init__(self, plan: Plan) -> None:
+        self._steps = plan.steps
+        self._step = 0
+        self._hop = 0  # bytes still to hop over
+        self._loops: list[int] = []  # elements left, of each array that the walk is in
+        self._tags_left = 0
+        self._wanted = -1
+        self._after_tags = 0
+        self._field_end = 0
+        self.kind = Kind.BROKER
+        self.offset = 0
+        self.done = False
+        self.mark: int | None = None
+        self.found: list[tuple[Endpoint, int, int]] = []
+        self.tags_at = (0, 0)
+        self.tag_count = 0
+        self.tag_numbers = 0
+        self.field_at: tuple[int, int] | None = None
+        self.size_at = (0, 0)
+
+    def advance(self, buffer: Buffer, start: int, end: int) -> int:
+        """Walk over buffer[start:end], which continues at `offset`; return the index it has come to.
+
+        What is not consumed must be offered again with more bytes behind it.
+        Raises WireError when no further bytes can make a valid response.
+        """
+        at = start
+        if self._hop:
+            at += min(self._hop, end - start)
+            self._hop -= at - start
+        if not self._hop and not self.done:
+            at = self._take_steps(buffer, at, end, self.offset - start)
+        self.offset += at - start
+        return at
+
+    def _take_steps(self, buffer: Buffer, at: int, end: int, base: int) -> int:  # noqa: C901  # a branch per op
+        """Take steps until one needs more bytes than there are; return the index of the next one."""
+        steps = self._steps
+        step = self._step
+        try:
+            while True:
+                code, a, b = steps[step]
+                size = 0
+                if code == op.SKIP:
+                    size = a
+                elif code == op.SIZED:
+                    size, at = _read_size(buffer, at, end, a, b)
+                elif code == op.TAG:
+                    if not self._tags_left:
+                        step = self._after_tags
+                        continue
+                    at, size = self._tag(buffer, at, end, base)
+                    if size >= 0:
+                        self._tags_left -= 1
+                        step -= 1  # the step after this one is this one again
+                    else:
+                        size = 0
+                elif code == op.NEXT:
+                    if self._loops[-1] > 1:
+                        self._loops[-1] -= 1
+                        step = a
+                        continue
+                    self._loops.pop()
+                elif code == op.TAGS:
+                    at = self._tag_section(buffer, at, end, base, a, b)
+                elif code == op.ARRAY:
+                    nullable, after = b
+                    count, at = _read_count(buffer, at, end, a, nullable)
+                    if not count:
+                        step = after
+                        continue
+                    self._loops.append(count)
+                elif code == op.FIXED_ARRAY:
+                    nullable, each = b
+                    count, at = _read_count(buffer, at, end, a, nullable)
+                    size = count * each
+                elif code == op.ENDPOINT:
+                    at = self._endpoint(buffer, at, end, base, a)
+                elif code == op.KIND:
+                    if at >= end:
+                        raise Underflow
+                    # 1 = brokers, 2 = controllers (KIP-919)
+                    self.kind = Kind.CONTROLLER if buffer[at] == 2 else Kind.BROKER
+                    size = 1
+                elif code == op.MARK:
+                    self.mark = base + at
+                elif code == op.TAG_END:
+                    if base + at != self._field_end:
+                        raise malformed("a tagged field does not end where its size says")
+                    self._tags_left -= 1
+                    step = a
+                    continue
+                else:  # STOP
+                    self.done = True
+                    return at
+                step += 1
+                at += size
+                if at > end:
+                    self._hop = at - end
+                    return end
+        except Underflow:  # every branch above reads before it changes anything
+            return at
+        finally:
+            self._step = step
+
+    def _tag_section(self, buffer: Buffer, at: int, end: int, base: int, wanted: int, after_tags: int) -> int:
+        count, after = read_uvarint(buffer, at, end)
+        self.tags_at = (base + at, base + after)
+        self.tag_count = self._tags_left = count
+        self.tag_numbers = 0
+        self._wanted, self._after_tags = wanted, after_tags
+        return after
+
+    def _tag(self, buffer: Buffer, at: int, end: int, base: int) -> tuple[int, int]:
+        """The index after a tagged field's number and size, and its size; -1 if it holds the endpoints."""
+        number, after_number = read_uvarint(buffer, at, end)
+        size, after_size = read_uvarint(buffer, after_number, end)
+        if number < 128:
+            self.tag_numbers |= 1 << number
+        if number != self._wanted:
+            return after_size, size
+        if self.field_at is not None:
+            raise malformed("a tagged field occurs twice")
+        self._field_end = base + after_size + size
+        self.field_at = (base + at, self._field_end)
+        self.size_at = (base + after_number, base + after_size)
+        return after_size, -1
+
+    def _endpoint(self, buffer: Buffer, at: int, end: int, base: int, compact: bool) -> int:
+        if end - at < 4:
+            raise Underflow
+        (node_id,) = INT32.unpack_from(buffer, at)
+        raw, after = read_string(buffer, at + 4, end, compact=compact, nullable=False)
+        if end - after < 4:
+            raise Underflow
+        if raw:  # an empty host is "no address", as FindCoordinator's errors have it
+            if len(self.found) >= MAX_ENDPOINTS:
+                raise WireError("too-many-endpoints", f"a response names more than {MAX_ENDPOINTS} nodes")
+            try:
+                host = raw.decode()
+            except UnicodeDecodeError:
+                raise malformed("a broker's host name is not valid UTF-8") from None
+            (port,) = INT32.unpack_from(buffer, after)
+            endpoint = Endpoint(self.kind, node_id, Address(host, port))
+            self.found.append((endpoint, base + at + 4, base + after + 4))
+        return after + 4
+
+
+def _read_size(buffer: Buffer, at: int, end: int, width: int, nullable: bool) -> tuple[int, int]:
+    """The size of a string or of bytes (0 for null), and the index after it."""
+    if width == 0:
+        size, at = read_uvarint(buffer, at, end)
+        size -= 1
+    else:
+        if end - at < width:
+            raise Underflow
+        (size,) = (INT16 if width == 2 else INT32).unpack_from(buffer, at)
+        at += width
+    if size >= 0:
+        return size, at
+    if size == -1 and nullable:
+        return 0, at
+    raise malformed("a field that cannot be null has a negative size")
+
+
+def _read_count(buffer: Buffer, at: int, end: int, compact: bool, nullable: bool) -> tuple[int, int]:
+    """The number of an array's elements (0 for null), and the index after it."""
+    return _read_size(buffer, at, end, 0 if compact else 4, nullable)

@@ -1,0 +1,105 @@
+"""Message definitions, in the format of Kafka's own `common/message/*.json`.
+
+kafka-python ships the definitions that it supports; the project's own, in `definitions/`, are those
+that kafka-python lacks. They are read as files: importing kafka-python would bring a whole client with it
+(0.1 s and 8 MB at every start).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_OWN = Path(__file__).with_name("definitions")
+_COMMENT = re.compile(r"(?m)^\s*//.*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a message: its name, its Kafka type, in which versions it is there and how."""
+
+    name: str
+    type: str
+    versions: range
+    nullable: range
+    tag: int | None
+    tagged: range
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One request or response: its valid versions, the first flexible one, its top-level fields."""
+
+    name: str
+    api_key: int
+    versions: range
+    flexible: range
+    fields: tuple[Field, ...]
+
+
+def _versions(text: str | None) -> range:
+    """Read Kafka's version notation: `3`, `1-5`, `2+`, `none`."""
+    if not text or text == "none":
+        return range(0)
+    low, plus, _ = text.partition("+")
+    if plus:
+        return range(int(low), 0x8000)
+    low, _, high = text.partition("-")
+    return range(int(low), int(high or low) + 1)
+
+
+def _fields(raw: list[dict[str, Any]], structs: dict[str, list[dict[str, Any]]]) -> Iterator[Field]:
+    for field in raw:
+        inner = field.get("fields") or structs.get(field["type"].removeprefix("[]"), [])
+        yield Field(
+            name=field["name"],
+            type=field["type"],
+            versions=_versions(field["versions"]),
+            nullable=_versions(field.get("nullableVersions")),
+            tag=field.get("tag"),
+            tagged=_versions(field.get("taggedVersions")),
+            fields=tuple(_fields(inner, structs)),
+        )
+
+
+def _places() -> list[Path]:
+    spec = importlib.util.find_spec("kafka")
+    found = [_OWN]
+    for location in (spec.submodule_search_locations or []) if spec else []:
+        found.append(Path(location, "protocol", "schemas", "resources"))
+    return found
+
+
+def load(path: Path) -> Message:
+    """Read one definition file."""
+    raw = json.loads(_COMMENT.sub("", path.read_text("utf-8")))
+    structs = {struct["name"]: struct["fields"] for struct in raw.get("commonStructs", [])}
+    return Message(
+        name=raw["name"],
+        api_key=raw["apiKey"],
+        versions=_versions(raw["validVersions"]),
+        flexible=_versions(raw["flexibleVersions"]),
+        fields=tuple(_fields(raw["fields"], structs)),
+    )
+
+
+def message(name: str) -> Message:
+    """The definition of e.g. `MetadataResponse`. Raises FileNotFoundError if there is none."""
+    for place in _places():
+        path = place / f"{name}.json"
+        if path.is_file():
+            return load(path)
+    raise FileNotFoundError(f"no message definition for {name}: is kafka-python 3 installed?")
+
+
+def responses() -> Iterator[Message]:
+    """Every response that kafka-python or the project defines (for the test that nothing was missed)."""
+    for place in _places():
+        for path in sorted(place.glob("*Response.json")):
+            yield load(path)

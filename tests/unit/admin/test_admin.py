@@ -1,0 +1,431 @@
+"""The admin endpoint over real sockets, asked by the standard library's HTTP client."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import http.client
+import json
+import logging
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from kproxy.address import Address
+from kproxy.admin import AdminPages, AdminServer, connection, pages, server, start_admin
+from kproxy.errors import ConfigError
+from kproxy.metrics import Metrics
+
+T = TypeVar("T")
+TLS_HELLO = bytes.fromhex("16030100a5010000a10303") + bytes(160)
+KAFKA_API_VERSIONS = bytes.fromhex("0000001a00120003000000010006636c69656e74000763 6c69656e740231 00")
+
+
+@dataclass
+class Running:
+    """An admin endpoint on a thread and an event loop of its own, as in a process of its own."""
+
+    loop: asyncio.AbstractEventLoop
+    admin: AdminServer
+    metrics: Metrics
+    status: dict[str, object] = field(default_factory=dict)
+    not_ready: list[str] = field(default_factory=list)
+    loop_errors: list[dict[str, Any]] = field(default_factory=list)
+
+    def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout=60)
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection((self.admin.address.host, self.admin.address.port), timeout=60)
+
+    def client(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(self.admin.address.host, self.admin.address.port, timeout=60)
+
+    def ask(
+        self, path: str, method: str = "GET", body: bytes | None = None, **headers: str
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        client = self.client()
+        try:
+            client.request(method, path, body, {name.replace("_", "-"): text for name, text in headers.items()})
+            response = client.getresponse()
+            return response, response.read()
+        finally:
+            client.close()
+
+    def send_raw(self, data: bytes) -> bytes:
+        """What comes back until kproxy closes."""
+        with self.connect() as peer:
+            peer.sendall(data)
+            return read_all(peer)
+
+
+def read_all(peer: socket.socket) -> bytes:
+    received = b""
+    while chunk := peer.recv(65536):
+        received += chunk
+    return received
+
+
+@pytest.fixture
+def running(caplog: pytest.LogCaptureFixture) -> Iterator[Running]:
+    caplog.set_level(logging.DEBUG, "kproxy")
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    metrics, status, not_ready, loop_errors = Metrics(), dict[str, object](), list[str](), list[dict[str, Any]]()
+    loop.set_exception_handler(lambda _, context: loop_errors.append(context))
+
+    async def start() -> AdminServer:
+        return await start_admin(Address("127.0.0.1", 0), AdminPages(metrics, lambda: status, lambda: not_ready))
+
+    admin = asyncio.run_coroutine_threadsafe(start(), loop).result(timeout=60)
+    here = Running(loop, admin, metrics, status, not_ready, loop_errors)
+    yield here
+    here.do(admin.close())
+    here.do(loop.shutdown_default_executor())
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+    assert loop_errors == []
+
+
+def test_every_page_answers_get_and_head_with_the_same_headers(running: Running) -> None:
+    running.status["version"] = "1"
+    for path in pages.ROUTES:
+        if path == "/metrics":
+            continue  # its length changes from one scrape to the next
+        got, body = running.ask(path)
+        head, nothing = running.ask(path, "HEAD")
+        assert (got.status, head.status) == (200, 200)
+        assert int(got.headers["Content-Length"]) == len(body) > 0
+        assert nothing == b""
+        for name in ("Content-Type", "Content-Length", "Cache-Control"):
+            assert got.headers[name] == head.headers[name] is not None
+    assert running.ask("/metrics", "HEAD")[0].status == 200
+
+
+def test_the_index_lists_the_paths(running: Running) -> None:
+    response, body = running.ask("/")
+    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+    for path in ("/metrics", "/livez", "/readyz", "/status"):
+        assert f'href="{path}"'.encode() in body
+
+
+def test_ready_or_the_reasons_a_line_each(running: Running) -> None:
+    assert running.ask("/readyz")[1] == b"ok\n"
+    running.not_ready[:] = ["no bootstrap server has answered", "default: 1 listener is not bound"]
+    response, body = running.ask("/readyz")
+    assert response.status == 503
+    assert body.decode().splitlines() == running.not_ready
+    assert running.ask("/livez")[0].status == 200
+
+
+def test_status_is_json(running: Running) -> None:
+    running.status.update(clusters=[{"name": "größe", "listen": Address("::1", 19092)}], n=3)
+    response, body = running.ask("/status")
+    assert response.headers["Content-Type"] == "application/json"
+    assert json.loads(body) == {"clusters": [{"name": "größe", "listen": "[::1]:19092"}], "n": 3}
+
+
+def test_metrics_as_text_openmetrics_and_packed(running: Running) -> None:
+    running.metrics.node("default", "1").sessions_open = 5
+
+    def sessions(families: Any) -> list[float]:
+        return [s.value for f in families for s in f.samples if s.name == "kproxy_sessions_open"]
+
+    response, body = running.ask("/metrics?x=y")
+    assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    assert sessions(parse_text(body.decode())) == [5]
+
+    response, body = running.ask("/metrics", Accept="application/openmetrics-text; version=1.0.0")
+    assert response.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert sessions(parse_openmetrics(body.decode())) == [5]
+
+    response, body = running.ask("/metrics", Accept_Encoding="deflate, gzip;q=0.5")
+    assert response.headers["Content-Encoding"] == "gzip"
+    assert sessions(parse_text(gzip.decompress(body).decode())) == [5]
+
+
+def large() -> Metrics:
+    metrics = Metrics()
+    for node in range(50):
+        for api in range(30):
+            metrics.node("default", str(node)).call(api << 16, f"Api{api}", 0).add(0.01)
+    return metrics
+
+
+async def test_a_large_scrape_lets_others_run_in_between() -> None:
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    sources = AdminPages(large(), dict, tuple)
+    async with asyncio.TaskGroup() as group:
+        counting = group.create_task(count_turns())
+        reply = await pages.answer(sources, "GET", "/metrics", {})
+        counting.cancel()
+    assert reply.status == 200
+    assert turns >= 50 * 30 // pages.PIECES_AT_A_TIME
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/metrics/", "//", "/metrics%00", "*", "/..%2f"])
+def test_no_such_page(running: Running, path: str) -> None:
+    response, body = running.ask(path)
+    assert response.status == 404
+    assert body.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE", "OPTIONS", "PATCH", "FOO"])
+def test_a_method_that_the_page_does_not_have(running: Running, method: str) -> None:
+    response, body = running.ask("/metrics", method)
+    assert response.status == 405
+    assert response.headers["Allow"] == "GET, HEAD"
+    assert body.count(b"\n") == 1
+
+
+def test_one_connection_serves_many_requests(running: Running) -> None:
+    client = running.client()
+    client.request("GET", "/livez")
+    assert client.getresponse().read() == b"ok\n"
+    used = client.sock
+    for path in ("/nothing", "/readyz", "/"):
+        client.request("GET", path)
+        client.getresponse().read()
+        assert client.sock is used
+    client.close()
+
+
+def test_pipelined_requests_are_answered_in_order(running: Running) -> None:
+    one = b"GET %b HTTP/1.1\r\nHost: a\r\n\r\n"
+    last = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    received = running.send_raw((one % b"/livez" + one % b"/nothing") * 300 + last)
+    statuses = [part[:3] for part in received.split(b"HTTP/1.1 ")[1:]]
+    assert statuses == [b"200", b"404"] * 300 + [b"200"]
+
+
+def test_http_1_0_is_answered_and_closed(running: Running) -> None:
+    received = running.send_raw(b"GET /livez HTTP/1.0\r\n\r\n")
+    assert received.startswith(b"HTTP/1.1 200 ")
+    assert received.endswith(b"\r\n\r\nok\n")
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        pytest.param(TLS_HELLO, 400, id="tls"),
+        pytest.param(KAFKA_API_VERSIONS + b"\r\n\r\n", 400, id="kafka"),
+        pytest.param(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, id="http2"),
+        pytest.param(b"SSH-2.0-OpenSSH_9.6\r\n\r\n", 400, id="ssh"),
+        pytest.param(b"GET /livez HTTP/1.1\r\n\r\n", 400, id="no host"),
+        pytest.param(b"GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", 400, id="negative length"),
+        pytest.param(b"GET /l\x00 HTTP/1.1\r\nHost: a\r\n\r\n", 400, id="nul"),
+        pytest.param(b"GET /" + b"a" * 100_000, 431, id="endless target"),
+        pytest.param(b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 20_000, 431, id="endless headers"),
+        pytest.param(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", 413, id="body"),
+        pytest.param(
+            b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 999999999\r\n\r\n" + b"x" * 300_000, 413, id="long body"
+        ),
+        pytest.param(
+            b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n", 413, id="expect"
+        ),
+        pytest.param(
+            b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n\r\n", 400, id="bad chunk"
+        ),
+        pytest.param(
+            b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", 501, id="unknown transfer encoding"
+        ),
+    ],
+)
+def test_wrong_bytes_get_one_line_and_are_closed(running: Running, data: bytes, status: int) -> None:
+    with running.connect() as peer:
+        peer.sendall(data)
+        peer.shutdown(socket.SHUT_WR)  # some of these are unfinished heads
+        head, _, body = read_all(peer).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert b"\r\nconnection: close" in head.lower()
+    assert body.count(b"\n") == 1
+    assert body.endswith(b"\n")
+    assert running.ask("/livez")[0].status == 200
+
+
+def test_the_answer_reaches_a_peer_that_goes_on_sending(running: Running) -> None:
+    with running.connect() as peer:
+        peer.sendall(TLS_HELLO * 100)
+        assert read_all(peer).startswith(b"HTTP/1.1 400 ")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    data=st.one_of(
+        st.binary(max_size=300),
+        st.lists(
+            st.sampled_from(
+                (
+                    *(b"GET ", b"HEAD ", b"/livez", b"/", b" HTTP/1.1", b"\r\n", b"\n", b"Host: a", b"\r\n\r\n"),
+                    *(b"Content-Length: 2", b"Transfer-Encoding: chunked", b"Connection: close"),
+                    *(b": ", b"\x00", b"\xff"),
+                )
+            ),
+            max_size=30,
+        ).map(b"".join),
+    )
+)
+def test_any_bytes_leave_it_working(running: Running, caplog: pytest.LogCaptureFixture, data: bytes) -> None:
+    with running.connect() as peer:
+        peer.sendall(data)
+        peer.shutdown(socket.SHUT_WR)
+        received = read_all(peer)
+    assert received == b"" or received.startswith(b"HTTP/1.1 ")
+    assert running.ask("/livez")[0].status == 200
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def test_peers_that_reset_at_any_moment_leave_it_working(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    for data in (b"", b"GET", b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" * 50, TLS_HELLO):
+        peer = running.connect()
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        peer.sendall(data)
+        peer.close()  # with a reset
+    assert running.ask("/livez")[0].status == 200
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def test_a_fault_in_a_page_is_logged_and_answered(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    running.metrics.in_flight = lambda: [("default", "1", 1 // 0)]
+    response, body = running.ask("/metrics")
+    assert response.status == 500
+    assert b"ZeroDivision" not in body
+    assert any(record.exc_info for record in caplog.records)
+    assert running.ask("/livez")[0].status == 200
+
+
+def test_connections_over_the_limit_are_turned_away(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
+    held = [running.client() for _ in range(2)]
+    for client in held:
+        client.request("GET", "/livez")
+        client.getresponse().read()
+    with running.connect() as peer:
+        assert read_all(peer).startswith(b"HTTP/1.1 503 ")
+    for client in held:
+        client.close()
+    wait_until_empty(running)
+    assert running.ask("/livez")[0].status == 200
+
+
+def wait_until_empty(running: Running) -> None:
+    async def finished() -> None:
+        tasks = [task for task in running.admin._connections.values() if task is not None]
+        await asyncio.gather(*tasks)
+
+    running.do(finished())
+
+
+def test_a_head_that_never_ends_is_given_up(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.05)
+    assert running.send_raw(b"GET /livez HTTP/1.1\r\nHost: ").startswith(b"HTTP/1.1 408 ")
+    assert running.send_raw(b"") == b""
+
+
+def test_an_idle_connection_is_closed(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "IDLE_SECONDS", 0.05)
+    received = running.send_raw(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert received.startswith(b"HTTP/1.1 200 ")
+    assert received.endswith(b"ok\n")
+
+
+def test_a_peer_that_takes_nothing_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "WRITE_SECONDS", 0.05)
+    running.status["much"] = "x" * 30_000_000  # more than the kernel keeps for both sides
+    with running.connect() as peer:
+        peer.sendall(b"GET /status HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert peer.recv(1) == b"H"
+        wait_until_empty(running)
+
+
+def slow_page(monkeypatch: pytest.MonkeyPatch, running: Running) -> tuple[threading.Event, Callable[[], None]]:
+    """A page `/slow`: the event says that it was asked, the callable lets it answer."""
+    asked, go = threading.Event(), asyncio.Event()
+
+    async def slow(sources: AdminPages, headers: object) -> pages.Answer:
+        asked.set()
+        await go.wait()
+        return pages.line(HTTPStatus.OK, "done")
+
+    monkeypatch.setattr(pages, "ROUTES", {**pages.ROUTES, "/slow": {"GET": slow}})
+    return asked, lambda: running.loop.call_soon_threadsafe(go.set) and None
+
+
+def test_close_ends_idle_connections_and_finishes_answers(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, let_go = slow_page(monkeypatch, running)
+    idle, busy, half = running.client(), running.client(), running.connect()
+    idle.request("GET", "/livez")
+    idle.getresponse().read()
+    half.sendall(b"GET /li")
+    busy.request("GET", "/slow")
+    assert asked.wait(60)
+    closing = asyncio.run_coroutine_threadsafe(running.admin.close(60), running.loop)
+    assert idle.sock is not None
+    assert idle.sock.recv(1) == b""
+    assert read_all(half) == b""
+    let_go()
+    response = busy.getresponse()
+    assert (response.read(), response.headers["Connection"]) == (b"done\n", "close")
+    closing.result(60)
+    for client in (idle, busy, half):
+        client.close()
+
+
+def test_after_close_the_port_is_free(running: Running) -> None:
+    address = running.admin.address
+    running.do(running.admin.close())
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((address.host, address.port), timeout=60)
+
+
+async def test_a_taken_port_says_which_flag_to_change() -> None:
+    sources = AdminPages(Metrics(), dict, tuple)
+    first = await start_admin(Address("127.0.0.1", 0), sources)
+    with pytest.raises(ConfigError) as caught:
+        await start_admin(first.address, sources)
+    (problem,) = caught.value.problems
+    assert f"{first.address} is taken" in problem
+    assert "--admin HOST:PORT" in problem
+    assert "--no-admin" in problem
+    assert "\n" not in problem
+    await first.close()
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1"])
+async def test_an_address_that_is_not_ours_is_a_config_error(host: str) -> None:
+    with pytest.raises(ConfigError, match=r"^admin: .* cannot be bound: .*--no-admin$"):
+        await start_admin(Address(host, 0), AdminPages(Metrics(), dict, tuple))
+
+
+async def test_ipv6() -> None:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        pytest.skip("no IPv6 on this machine")
+    admin = await start_admin(Address("::1", 0), AdminPages(Metrics(), dict, tuple))
+    assert str(admin.address).startswith("[::1]:")
+    reader, writer = await asyncio.open_connection("::1", admin.address.port)
+    writer.write(b"GET /livez HTTP/1.0\r\n\r\n")
+    assert (await reader.read()).endswith(b"ok\n")
+    writer.close()
+    await writer.wait_closed()
+    await admin.close()

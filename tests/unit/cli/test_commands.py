@@ -1,0 +1,309 @@
+"""The commands as a person runs them: output, exit codes, and errors without a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+
+from kproxy.address import Address
+from kproxy.cli import invoke
+from kproxy.config import Config
+from kproxy.config.options import all_settings
+from kproxy.errors import ConfigError, UpstreamError
+
+ROOT = Path(__file__).parents[3]
+RUN = ["run", "-b", "kafka"]
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for variable in [name for name in os.environ if name.startswith("KPROXY_")]:
+        monkeypatch.delenv(variable)
+
+
+class App(ModuleType):
+    """Stands where kproxy.app does, so that a test sees what `run` would start."""
+
+    outcome: int | BaseException = 0
+
+    def __init__(self) -> None:
+        super().__init__("kproxy.app")
+        self.configs: list[Config] = []
+
+    def run(self, config: Config) -> int:
+        self.configs.append(config)
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return self.outcome
+
+
+@pytest.fixture
+def app(monkeypatch: pytest.MonkeyPatch) -> App:
+    double = App()
+    monkeypatch.setitem(sys.modules, "kproxy.app", double)
+    return double
+
+
+def kproxy(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """The real command, in its own process."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("KPROXY_")}
+    command = [sys.executable, "-m", "kproxy", *arguments]
+    return subprocess.run(command, env={**own, **env}, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_run_starts_the_app_with_the_configuration(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("k.yaml").write_text("bootstrap-servers: file\nlisten: 127.0.0.1:1000\nlog-level: error\n")
+    monkeypatch.setenv("KPROXY_LISTEN", "127.0.0.1:2000")
+    flags = ["-b", "a:1,b", "-b", "c", "--map", "a=b", "--map", "c=d", "--no-admin", "--ready-without-upstream"]
+    assert invoke(["run", "-c", "k.yaml", *flags]) == 0
+    config = app.configs[0]
+    assert [str(server) for server in config.clusters[0].bootstrap_servers] == ["a:1", "b:9092", "c:9092"]
+    assert [str(route) for route in config.clusters[0].map] == ["a=b", "c=d"]
+    assert config.clusters[0].listen == Address("127.0.0.1", 2000)
+    assert (config.admin, config.ready_requires_upstream, config.log_level) == (None, False, "error")
+
+
+def test_every_option_is_a_flag(app: App) -> None:
+    values = {
+        "name": "x", "bootstrap-servers": "a:1", "listen": "127.0.0.1:1000", "advertise": "p:2000",
+        "node-ports": "3000-3001", "map": "a=b", "connect-timeout": "1s", "retire-after": "2s",
+        "max-connections": "3", "max-request-size": "4KiB", "admin": "127.0.0.1:5000", "drain-timeout": "6s",
+        "log-format": "json", "log-level": "warning", "ready-requires-upstream": None,
+    }  # fmt: skip
+    assert set(values) == {setting.key for setting in all_settings()}
+    flags = [part for key, value in values.items() for part in (f"--{key}", value) if part is not None]
+    assert invoke(["run", *flags]) == 0
+    shown = {
+        setting.key: setting.kind.show(
+            value[0] if setting.repeatable else value  # one item each
+        )
+        for setting in all_settings()
+        for value in [getattr(app.configs[0].clusters[0] if setting.in_cluster else app.configs[0], setting.name)]
+    }
+    assert shown == {**values, "max-connections": 3, "ready-requires-upstream": True}
+
+
+@pytest.mark.parametrize("code", [0, 1, 7])
+def test_the_exit_code_is_the_app_s(app: App, code: int) -> None:
+    app.outcome = code
+    assert invoke(RUN) == code
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "stderr"),
+    [
+        (UpstreamError("refused", "kafka:9092 refuses"), 1, "kproxy: kafka:9092 refuses\n"),
+        (ConfigError("one", "two"), 2, "kproxy: one\nkproxy: two\n"),
+        (OSError(98, "Address already in use"), 1, "kproxy: Address already in use\n"),
+        (FileNotFoundError(2, "No such file", "x.pem"), 1, "kproxy: x.pem: No such file\n"),
+        (
+            ExceptionGroup("two", [UpstreamError("other", "a"), ExceptionGroup("one", [OSError(1, "b")])]),
+            1,
+            "kproxy: a\nkproxy: b\n",
+        ),
+        (
+            ValueError("odd\nthing"),
+            1,
+            "kproxy: ValueError: odd thing; this is a defect of kproxy (KPROXY_DEBUG=1 shows where)\n",
+        ),
+    ],
+)
+def test_errors_are_lines(
+    app: App, error: Exception, code: int, stderr: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app.outcome = error
+    assert invoke(RUN) == code
+    assert capsys.readouterr() == ("", stderr)
+
+
+def test_ctrl_c_ends_with_130(app: App, capsys: pytest.CaptureFixture[str]) -> None:
+    app.outcome = KeyboardInterrupt()
+    assert invoke(RUN) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("variable", "flags"), [("1", []), ("", ["--log-level", "debug"])])
+def test_the_traceback_of_a_defect_is_there_for_those_who_ask(
+    app: App, variable: str, flags: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KPROXY_DEBUG", variable)
+    app.outcome = ZeroDivisionError("x")
+    assert invoke([*RUN, *flags]) == 1
+    stderr = capsys.readouterr().err
+    assert stderr.startswith("Traceback (most recent call last)")
+    assert "this is a defect of kproxy" in stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["run"], "no bootstrap server is given; allowed: -b HOST:PORT, KPROXY_BOOTSTRAP_SERVERS, "
+                  "or bootstrap-servers in a file (-c FILE)"),
+        (["run", "--lisen", "x"], "no such option '--lisen'…(see 'kproxy run --help')"),
+        (["run", "kafka:9092"], "got unexpected extra argument (kafka:9092) (see 'kproxy run --help')"),
+        (["run", "-b"], "option '-b' requires an argument (see 'kproxy run --help')"),
+        (["rum"], "no such command 'rum'…(see 'kproxy --help')"),
+        (["-b", "x"], "no such option '-b'…(see 'kproxy --help')"),
+        (["config", "chek"], "no such command 'chek'…(see 'kproxy config --help')"),
+        (["config", "check"], "missing argument 'FILE' (see 'kproxy config check --help')"),
+        (["run", "--admin", "h:1", "--no-admin"],
+         "--admin is given together with the flag that turns it off (see 'kproxy run --help')"),
+        (["config", "check", "gone.yaml"], "gone.yaml: does not exist; allowed: a readable YAML file"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_one_line_and_2(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(arguments) == 2
+    out, err = capsys.readouterr()
+    # What click adds at … differs between its versions.
+    begin, _, end = line.partition("…")
+    assert (out, err.count("\n")) == ("", 1)
+    assert err == f"kproxy: {line}\n" if not end else err.startswith(f"kproxy: {begin}") and err.endswith(f"{end}\n")
+
+
+def test_kproxy_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([]) == 0
+    alone = capsys.readouterr().out
+    assert invoke(["--help"]) == 0
+    assert alone == capsys.readouterr().out
+    assert alone.index("kproxy run -b kafka.example:9092") < alone.index("Options:")
+    for command in ("run", "demo", "config"):
+        assert f"\n  {command} " in alone
+
+
+def test_kproxy_config_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["config"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: kproxy config [OPTIONS]")
+
+
+def test_help_of_run_has_every_option_in_its_group_after_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["run", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert text.index("kproxy run -b kafka.example:9092") < text.index("Options:")
+    for setting in all_settings():
+        heading, flag = f"\n{setting.option.group}:\n", f" {setting.flag}"
+        assert text.count(heading) == 1
+        assert flag in text.partition(heading)[2].partition("\n\n")[0]
+    words = " ".join(text.split())
+    for setting in all_settings():
+        expected = "[required" if setting.required else f"[default: {setting.default_text}"
+        assert expected in words
+
+
+def test_version() -> None:
+    done = kproxy("--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("kproxy ")
+
+
+def test_what_only_prints_loads_little() -> None:
+    program = (
+        "import sys; from kproxy.cli import invoke\n"
+        "code = invoke(sys.argv[1:])\n"
+        "heavy = {'asyncio', 'prometheus_client', 'rich', 'pydantic', 'yaml', 'kproxy.app'} & set(sys.modules)\n"
+        "sys.exit(f'{code} {heavy}' if code or heavy else 0)"
+    )
+    for arguments in (["--version"], ["--help"], []):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_config_check_of_a_good_file() -> None:
+    done = kproxy("config", "check", str(ROOT / "config" / "two-clusters.yaml"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "ok: 2 clusters (orders, billing), 3 bootstrap servers\n"
+
+
+def test_config_check_of_a_bad_file_tells_everything_and_shows_no_traceback() -> None:
+    Path("k.yaml").write_text("bootstrap-server: a\nlisten: here\nadmin: [1]\n")
+    done = kproxy("config", "check", "k.yaml", KPROXY_LISTN="x")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "kproxy: k.yaml:1: bootstrap-server: no such key; did you mean bootstrap-servers?",
+        "kproxy: k.yaml:2: listen: 'here' has no port: write HOST:PORT",
+        "kproxy: k.yaml:3: admin: is a list; allowed: HOST:PORT, or off",
+        "kproxy: KPROXY_LISTN: no such variable; did you mean KPROXY_LISTEN?",
+    ]
+
+
+def test_config_show_can_be_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["config", "show", "-b", "a", "--listen", "[::1]:0"]) == 0
+    shown = capsys.readouterr().out
+    assert '    listen: "[::1]:0"  # --listen\n' in shown
+    Path("shown.yaml").write_text(shown)
+    assert invoke(["config", "check", "shown.yaml"]) == 0
+    assert capsys.readouterr().out == "ok: 1 cluster (default), 1 bootstrap server\n"
+
+
+def test_config_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["config", "schema"]) == 0
+    assert "bootstrap-servers" in json.loads(capsys.readouterr().out)["properties"]
+
+
+def test_a_reader_that_goes_away_is_no_defect() -> None:
+    command = [sys.executable, "-m", "kproxy", "config", "schema"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(60) == 1
+
+
+def test_demo_passes_once_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    double = ModuleType("kproxy.devcluster.demo")
+    seen: list[bool] = []
+
+    def run_demo(*, once: bool) -> int:
+        seen.append(once)
+        return 3
+
+    double.run_demo = run_demo  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "kproxy.devcluster", ModuleType("kproxy.devcluster"))
+    monkeypatch.setitem(sys.modules, "kproxy.devcluster.demo", double)
+    assert [invoke(["demo", "--once"]), invoke(["demo"])] == [3, 3]
+    assert seen == [True, False]
+
+
+def test_completion_knows_flags_and_words() -> None:
+    def complete(line: str) -> list[str]:
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+        done = kproxy(**words, _KPROXY_COMPLETE="bash_complete")
+        assert done.stderr == ""
+        return [entry.partition(",")[2] for entry in done.stdout.splitlines()]
+
+    assert complete("kproxy run --log-level ") == ["debug", "info", "warning", "error"]
+    assert complete("kproxy run --ready") == ["--ready-requires-upstream", "--ready-without-upstream"]
+
+
+def test_a_real_ctrl_c_shows_no_traceback() -> None:
+    program = (
+        "import os, signal, sys, types, kproxy.cli\n"
+        "app = sys.modules['kproxy.app'] = types.ModuleType('kproxy.app')\n"
+        f"app.run = lambda config: os.kill(os.getpid(), {int(signal.SIGINT)})\n"
+        "sys.argv[1:] = ['run', '-b', 'a']\n"
+        "kproxy.cli.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 130
+    assert done.stderr.strip() == ""
+
+
+def test_options_of_commands_come_from_the_declaration_alone() -> None:
+    """No command writes an option twice: but for -c, --help and a few of its own, all are declared."""
+    from kproxy.cli import commands
+    from kproxy.cli.flags import ConfiguredOption
+
+    context = click.Context(commands.run)
+    own = [p.opts for p in commands.run.get_params(context) if not isinstance(p, ConfiguredOption)]
+    assert own == [["-c", "--config"], ["-h", "--help"]]

@@ -1,0 +1,404 @@
+"""From flags, environment and file to one configuration, or to every mistake in its exact words."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.address import Address
+from kproxy.config import Config, Map, load, read
+from kproxy.config.options import cluster_settings
+from kproxy.errors import ConfigError
+
+NO_SERVER = (
+    "no bootstrap server is given; allowed: -b HOST:PORT, KPROXY_BOOTSTRAP_SERVERS, or bootstrap-servers in {file}"
+)
+CLUSTER_KEYS = (
+    "advertise, bootstrap-servers, connect-timeout, listen, map, max-connections, max-request-size, name, "
+    "node-ports, retire-after"
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place for a file with a short name, as messages show it."""
+    monkeypatch.chdir(tmp_path)
+    return Path("k.yaml")
+
+
+def problems(flags: dict[str, object], env: dict[str, str], file: Path | None) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load(flags, env, file)
+    assert all(line.isprintable() for line in caught.value.problems)
+    return list(caught.value.problems)
+
+
+def test_flags_win_over_environment_and_environment_over_the_file(file: Path) -> None:
+    file.write_text("bootstrap-servers: file\nname: file\nlisten: 127.0.0.1:1000\nlog-level: error\n")
+    loaded = read({"name": "flag"}, {"KPROXY_NAME": "env", "KPROXY_LISTEN": "127.0.0.1:2000"}, file)
+    cluster = loaded.config.clusters[0]
+    assert (cluster.name, cluster.listen.port, cluster.bootstrap_servers[0].host) == ("flag", 2000, "file")
+    assert loaded.config.log_level == "error"
+    assert loaded.origins["clusters", 0, "name"] == "--name"
+    assert loaded.origins["clusters", 0, "listen"] == "KPROXY_LISTEN"
+    assert loaded.origins["clusters", 0, "bootstrap-servers"] == "k.yaml:1"
+    assert loaded.origins["log-level",] == "k.yaml:4"
+
+
+def test_a_stronger_list_replaces_a_weaker_one(file: Path) -> None:
+    file.write_text("bootstrap-servers: [a, b]\nmap: [a=b, c=d]\n")
+    config = load({"bootstrap_servers": ("x:1,y", "z")}, {"KPROXY_MAP": "e=f"}, file)
+    assert [str(server) for server in config.clusters[0].bootstrap_servers] == ["x:1", "y:9092", "z:9092"]
+    assert config.clusters[0].map == (Map.parse("e=f"),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["bootstrap-servers: a:1, b", "bootstrap-servers: [a:1, b]", "bootstrap-servers:\n- a:1\n- b\n",
+     "bootstrap-servers:\n- a:1, b\n", "clusters: [{bootstrap-servers: [a:1, b]}]",
+     "\N{BYTE ORDER MARK}bootstrap-servers: a:1,b", "{bootstrap-servers: 'a:1,,b,'}"],
+)  # fmt: skip
+def test_ways_to_write_the_same(file: Path, text: str) -> None:
+    file.write_text(text)
+    assert load({}, {}, file) == load({"bootstrap_servers": ("a:1", "b")}, {}, None)
+
+
+def test_text_stays_as_it_was_written(file: Path) -> None:
+    file.write_text("name: no\nbootstrap-servers: 1:30\nmax-connections: 0100\nadmin: off\nnode-ports: 20000\n")
+    config = load({}, {}, file)
+    assert config.clusters[0].name == "no"
+    assert config.clusters[0].bootstrap_servers == (Address("1", 30),)
+    assert config.clusters[0].max_connections == 100
+    assert config.admin is None
+
+
+def test_clusters_can_share_keys(file: Path) -> None:
+    file.write_text(
+        "clusters:\n"
+        "- &a {name: a, bootstrap-servers: a, connect-timeout: 1}\n"
+        "- &b {<<: *a, name: b, listen: '127.0.0.1:1000'}\n"
+        "- {<<: [*b], name: c, listen: '127.0.0.1:2000', connect-timeout: 2}\n"
+    )
+    clusters = load({}, {}, file).clusters
+    assert [c.connect_timeout for c in clusters] == [1, 1, 2]
+    assert [c.bootstrap_servers[0].host for c in clusters] == ["a", "a", "a"]
+
+
+def test_flags_reach_the_only_cluster_of_a_list(file: Path) -> None:
+    file.write_text("clusters: [{name: a, bootstrap-servers: a}]")
+    assert load({"listen": "127.0.0.1:5000"}, {}, file).clusters[0].listen.port == 5000
+
+
+def test_the_environment_names_the_file(file: Path) -> None:
+    file.write_text("bootstrap-servers: a")
+    assert load({}, {"KPROXY_CONFIG": "k.yaml"}, None).clusters[0].bootstrap_servers[0].host == "a"
+
+
+def test_variables_that_are_no_options() -> None:
+    others = {
+        "KPROXY_CACHE": "x", "KPROXY_DEBUG": "1", "KPROXY_BOOTSTRAP": "x", "KPROXY_CONFIG": "", "PATH": "x",
+        "KPROXY_SERVICE_HOST": "10.0.0.1", "KPROXY_SERVICE_PORT": "1", "KPROXY_SERVICE_PORT_KAFKA": "1",
+        "KPROXY_PORT": "tcp://10.0.0.1:1", "KPROXY_PORT_19092_TCP": "x", "KPROXY_PORT_19092_TCP_ADDR": "x",
+        "KPROXY_ADMIN_SERVICE_HOST": "x", "KPROXY_ADMIN_PORT_1_TCP_PROTO": "tcp", "KPROXY_LISTEN": " ",
+    }  # fmt: skip
+    flags = {"bootstrap_servers": "a"}
+    assert load(flags, others, None) == load(flags, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "expected"),
+    [
+        ({}, {}, [NO_SERVER.format(file="a file (-c FILE)")]),
+        (
+            {"listen": "x", "drain_timeout": "soon"},
+            {"KPROXY_LISTN": "y", "KPROXY_LOG_LEVEL": "loud", "kproxy_listen": "z"},
+            [
+                "KPROXY_LISTN: no such variable; did you mean KPROXY_LISTEN?",
+                NO_SERVER.format(file="a file (-c FILE)"),
+                "--listen: 'x' has no port: write HOST:PORT",
+                "--drain-timeout: 'soon' is not a duration; allowed: 0s to 1d, as seconds or with ms, s, m, h, d",
+                "KPROXY_LOG_LEVEL: 'loud' is not known; allowed: debug, info, warning, error",
+            ],
+        ),
+        (
+            {"bootstrap_servers": ("a", "b:x"), "map": ("c",)},
+            {},
+            [
+                "--bootstrap-servers: 'x' is not a port: allowed are 0 to 65535",
+                "--map: 'c' is not a map; allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL",
+            ],
+        ),
+        ({"bootstrap_servers": ","}, {}, ["--bootstrap-servers: is empty; allowed: HOST:PORT, or several"]),
+        (
+            {"bootstrap_servers": "a", "listen": "127.0.0.1:18950"},
+            {},
+            [
+                "--listen: node-ports 18951-19150 (the ports after listen) and admin 127.0.0.1:19091 overlap; "
+                "allowed: ports that nothing else uses"
+            ],
+        ),
+        (
+            {"bootstrap_servers": "a", "admin": "localhost:19092"},
+            {},
+            [
+                "--admin: listen 127.0.0.1:19092 and admin localhost:19092 overlap; "
+                "allowed: ports that nothing else uses"
+            ],
+        ),
+        (
+            {"bootstrap_servers": "a", "node_ports": "19000-19100"},
+            {"KPROXY_LISTEN": "0.0.0.0:19092", "KPROXY_ADMIN": "10.0.0.1:19091"},
+            [
+                "--node-ports: 19000-19100 contains 19092, the port of listen; allowed: a range without it",
+                "--node-ports: node-ports 19000-19100 and admin 10.0.0.1:19091 overlap; "
+                "allowed: ports that nothing else uses",
+            ],
+        ),
+        (
+            {"bootstrap_servers": "a", "listen": "[::1]:65535"},
+            {},
+            ["--listen: no port is left for nodes after 65535; allowed: a lower port, or node-ports"],
+        ),
+        (
+            {"bootstrap_servers": "a", "advertise": "proxy:65337"},
+            {"KPROXY_LISTEN": "127.0.0.1:0"},
+            ["--advertise: FIRST_PORT 65337 and 200 node ports lead beyond port 65535; allowed: a lower FIRST_PORT"],
+        ),
+        (
+            {"bootstrap_servers": "a,LOCALHOST:19092"},
+            {},
+            [
+                "--bootstrap-servers: LOCALHOST:19092 is kproxy's own listen address, a loop; "
+                "allowed: the address of a broker"
+            ],
+        ),
+        (
+            {"bootstrap_servers": "a", "listen": "http://user:se@cret@host:1"},
+            {},
+            ["--listen: 'http://user:***@host:1' is ambiguous: write an IPv6 address as [IPV6]:PORT"],
+        ),
+        (
+            {"bootstrap_servers": "a"},
+            {"KPROXY_CONFIG": "nowhere.yaml"},
+            ["nowhere.yaml: does not exist; allowed: a readable YAML file"],
+        ),
+    ],
+)
+def test_mistakes_in_flags_and_environment(
+    flags: dict[str, object], env: dict[str, str], expected: list[str], file: Path
+) -> None:
+    assert problems(flags, env, None) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ["k.yaml: is empty; allowed: KEY: VALUE lines, see 'kproxy config schema'"]),
+        ("# nothing\n", ["k.yaml: is empty; allowed: KEY: VALUE lines, see 'kproxy config schema'"]),
+        ("- a", ["k.yaml:1: is not a mapping; allowed: KEY: VALUE lines, see 'kproxy config schema'"]),
+        (
+            "bootstrap-servers: a\nlisten: [::1]:9\n",
+            [
+                "k.yaml:2: is not YAML: while parsing a flow node: expected the node content, but found ':'; "
+                "put an address that starts with [ in quotes"
+            ],
+        ),
+        (
+            "map:\n  - *.x=y\n",
+            [
+                "k.yaml:2: is not YAML: while scanning an alias: expected alphabetic or numeric character, "
+                "but found '.'; put a value that starts with * in quotes"
+            ],
+        ),
+        (
+            "clusters:\n\t- name: a\n",
+            [
+                "k.yaml:2: is not YAML: while scanning for the next token: "
+                "found character '\\t' that cannot start any token; indent with spaces, not with tabs"
+            ],
+        ),
+        (
+            "name: a\n---\nname: b\n",
+            ["k.yaml:2: is not YAML: expected a single document in the stream: but found another document"],
+        ),
+        ("name: \x00", ["k.yaml: is not YAML: unacceptable character #x0000: special characters are not allowed "
+                        'in "<unicode string>", position 6']),
+        ("[" * 5000, ["k.yaml: is nested too deeply; allowed: clusters and their keys"]),
+        ("#" * 1_100_000, ["k.yaml: is larger than 1024 KiB, so hardly a configuration"]),
+        (
+            "# comment\n\nbootstrap-server: a\nmax-connections: 0\nadmin:\nname: x\nname: y\n"
+            "map:\n  - a=b\n  - broken, c=d\n  - {e: f}\nconnect-timeout: [1]\n",
+            [
+                "k.yaml:3: bootstrap-server: no such key; did you mean bootstrap-servers?",
+                "k.yaml:4: max-connections: '0' is out of range; allowed: 1 to 1000000",
+                "k.yaml:5: admin: has no value; allowed: HOST:PORT, or off",
+                "k.yaml:7: name: is given twice, first on line 6; allowed: once",
+                "k.yaml:11: map[3]: is a mapping; allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL",
+                "k.yaml:12: connect-timeout: is a list; "
+                "allowed: 1ms to 1h, as seconds or with ms, s, m, h, d",
+            ],
+        ),
+        (
+            "bootstrap_servers: a\nmap:\n  - a=b\n  - broken\n  - node:x=b\n",
+            [
+                "k.yaml:1: bootstrap_servers: no such key; did you mean bootstrap-servers?",
+                "k.yaml:4: map[1]: 'broken' is not a map; "
+                "allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL",
+                "k.yaml:5: map[2]: 'x' is not a node id; allowed: 0 to 2147483647",
+            ],
+        ),
+        ("listen: 127.0.0.1:1\n", [NO_SERVER.format(file="k.yaml")]),
+        ("bootstrap-servers: []\n", ["k.yaml:1: bootstrap-servers: is empty; allowed: HOST:PORT, or several"]),
+        (
+            "bootstrap-servers: !vault a\n",
+            ["k.yaml:1: bootstrap-servers: has the tag '!vault'; allowed: HOST:PORT, or HOST for port 9092"],
+        ),
+        (
+            "bootstrap-servers: a\nclusters:\n- bootstrap-servers: b\n",
+            [
+                "k.yaml:2: clusters: cannot stand beside bootstrap-servers (line 1), a key of one cluster; "
+                "allowed: move it into an entry of clusters"
+            ],
+        ),
+        ("clusters: 5\n", ["k.yaml:1: clusters: is not a list of clusters; allowed: one '- name: …' for each"]),
+        ("clusters: []\n", ["k.yaml:1: clusters: is not a list of clusters; allowed: one '- name: …' for each"]),
+        (
+            "clusters:\n- a\n- zzz: 1\n  ? [x]\n  : 2\n",
+            [
+                "k.yaml:2: clusters[0]: is not a cluster; allowed: name, bootstrap-servers, listen, advertise, "
+                "node-ports, map, connect-timeout, retire-after, max-connections, max-request-size",
+                f"k.yaml:3: clusters[1].zzz: no such key; allowed: {CLUSTER_KEYS}",
+                "k.yaml:3: clusters[1].bootstrap-servers: is missing; allowed: HOST:PORT, or HOST for port 9092",
+                f"k.yaml:4: clusters[1].a key that is no word: no such key; allowed: {CLUSTER_KEYS}",
+            ],
+        ),
+        (
+            "clusters:\n- bootstrap-servers: a\n- bootstrap-servers: b\n",
+            [
+                "k.yaml:3: clusters[1].name: 'default' is the name of two clusters; allowed: a name of its own",
+                "k.yaml:3: clusters[1].listen: listen 127.0.0.1:19092 of cluster 'default' and "
+                "listen 127.0.0.1:19092 of cluster 'default' overlap; allowed: ports that nothing else uses",
+            ],
+        ),
+        (
+            "clusters:\n"
+            "- name: a\n  bootstrap-servers: a\n  advertise: proxy:30000\n"
+            "- name: b\n  bootstrap-servers: b\n  listen: 127.0.0.1:19392\n  advertise: Proxy:30199\n"
+            "- name: c\n  bootstrap-servers: c\n  listen: 127.0.0.1:19100\n  node-ports: 19400\n"
+            "- name: d\n  bootstrap-servers: d\n  listen: 127.0.0.2:19100\n",
+            [
+                "k.yaml:8: clusters[1].advertise: advertise Proxy:30199-30398 of cluster 'b' and "
+                "advertise proxy:30000-30199 of cluster 'a' overlap; allowed: ports that nothing else uses",
+                "k.yaml:11: clusters[2].listen: listen 127.0.0.1:19100 of cluster 'c' and "
+                "node-ports 19093-19292 (the ports after listen) of cluster 'a' overlap; "
+                "allowed: ports that nothing else uses",
+                "k.yaml:12: clusters[2].node-ports: node-ports 19400-19599 of cluster 'c' and "
+                "node-ports 19393-19592 (the ports after listen) of cluster 'b' overlap; "
+                "allowed: ports that nothing else uses",
+            ],
+        ),
+        (
+            "clusters:\n- {<<: {bogus: 1}, bootstrap-servers: a}\n- {<<: 5, name: b, bootstrap-servers: a, "
+            "listen: '127.0.0.1:1'}\n",
+            [
+                f"k.yaml:2: clusters[0].bogus: no such key; allowed: {CLUSTER_KEYS}",
+                "k.yaml:3: <<: is not a mapping; allowed: *NAME of another cluster",
+            ],
+        ),
+        (
+            # What depends on a wrong value is not judged, everything else is.
+            "bootstrap-servers: a\nlisten: nowhere\nadmin: 127.0.0.1:19092\nadvertise: 0.0.0.0\n",
+            [
+                "k.yaml:2: listen: 'nowhere' has no port: write HOST:PORT",
+                "k.yaml:4: advertise: '0.0.0.0' is every interface, not a host; "
+                "allowed: one that clients can reach",
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes_in_a_file(text: str, expected: list[str], file: Path) -> None:
+    file.write_text(text)
+    assert problems({}, {}, file) == expected
+
+
+def test_a_file_that_is_none(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    file.write_bytes(b"name: \xff\n")
+    assert problems({}, {}, Path("folder")) == ["folder: is a directory; allowed: a readable YAML file"]
+    assert problems({}, {}, Path("gone")) == ["gone: does not exist; allowed: a readable YAML file"]
+    assert problems({}, {}, file) == ["k.yaml: is not UTF-8 text (byte 7)"]
+    assert problems({}, {}, Path("k.yaml/x")) == ["k.yaml/x: not a directory; allowed: a readable YAML file"]
+
+
+def test_a_file_that_must_not_be_read(file: Path, tmp_path: Path) -> None:
+    file.write_text("name: a")
+    file.chmod(0)
+    root = os.geteuid() == 0  # may read everything, so be somebody else for a moment
+    if root:
+        os.seteuid(65534)
+    try:
+        found = problems({}, {}, tmp_path / "k.yaml")
+    finally:
+        if root:
+            os.seteuid(0)
+    assert found == [f"{tmp_path}/k.yaml: must not be read by this user; allowed: a readable YAML file"]
+
+
+def test_a_broken_file_does_not_hide_other_mistakes(file: Path) -> None:
+    file.write_text("{")
+    assert problems({"listen": "x"}, {}, file)[1:] == ["--listen: 'x' has no port: write HOST:PORT"]
+
+
+def test_a_flag_mends_what_is_wrong_in_the_file(file: Path) -> None:
+    file.write_text("bootstrap-servers: a\nlisten: nowhere\nadmin:\nmap: [broken]\n")
+    flags = {"listen": "127.0.0.1:1000", "map": ("a=b",)}
+    assert problems(flags, {}, file) == ["k.yaml:3: admin: has no value; allowed: HOST:PORT, or off"]
+
+
+def test_options_of_a_cluster_cannot_be_given_for_several(file: Path) -> None:
+    file.write_text(
+        "clusters:\n- {name: a, bootstrap-servers: a}\n- {name: b, bootstrap-servers: b, listen: '127.0.0.1:1000'}\n"
+    )
+    text = "cannot say which cluster it means, as the file has several; allowed: put {} under its cluster in k.yaml"
+    assert problems({"map": ("a=b",), "admin": "off"}, {"KPROXY_LISTEN": "127.0.0.1:5"}, file) == [
+        f"KPROXY_LISTEN: {text.format('listen')}",
+        f"--map: {text.format('map')}",
+    ]
+    assert load({"admin": "off"}, {"KPROXY_LOG_LEVEL": "debug"}, file).admin is None
+
+
+def test_the_last_port_can_be_advertised() -> None:
+    config = load({"bootstrap_servers": "a", "advertise": "proxy:65336"}, {}, None)
+    assert config.clusters[0].advertised_port(19292) == 65535
+
+
+def test_a_wrong_secret_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = cluster_settings()["name"]
+    secret = replace(name, option=replace(name.option, secret=True))
+    monkeypatch.setitem(cluster_settings(), "name", secret)
+    assert problems({"bootstrap_servers": "a", "name": "Hunter 2"}, {}, None) == [
+        "--name: the value (not shown) is wrong; allowed: 1 to 63 of a-z, 0-9 and -"
+    ]
+
+
+def test_a_flag_that_does_not_exist_is_a_defect_of_the_caller() -> None:
+    with pytest.raises(TypeError, match="no option is called lisen"):
+        load({"lisen": "x"}, {}, None)
+
+
+@given(st.text(max_size=200) | st.from_regex(r"(clusters|map|<<|&a|\*a|-|:| |\n|\[|\]|\{|\}|a){1,30}"))
+def test_any_text_in_a_file_ends_in_a_configuration_or_in_lines(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "any.yaml"
+    file.write_bytes(text.encode("utf-8", "surrogatepass"))
+    try:
+        assert isinstance(load({"bootstrap_servers": "a"}, {}, file), Config)
+    except ConfigError as error:
+        assert error.problems  # noqa: PT017
+        assert all(line.isprintable() for line in error.problems)  # noqa: PT017

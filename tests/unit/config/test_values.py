@@ -1,0 +1,282 @@
+"""Texts of values: what is read, what is refused and in which words, and that printing is the inverse."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.address import Address
+from kproxy.config import Advertise, Map, PortRange, kinds
+from kproxy.config.kinds import Kind
+
+ports = st.integers(1, 65535)
+hosts = st.from_regex(r"[a-z][a-z0-9.-]{0,20}", fullmatch=True) | st.ip_addresses().map(str)
+optional_ports = st.none() | ports
+
+
+@given(hosts, ports)
+def test_an_address_reads_its_own_print(host: str, port: int) -> None:
+    address = Address(host, port)
+    assert kinds.listen_address().read(str(address)) == address
+    assert kinds.upstream_address(9092).read(str(address)) == address
+    assert kinds.listen_address_or_off().read(address) == address
+
+
+@given(st.tuples(ports, ports).map(sorted))
+def test_a_range_reads_its_own_print(ends: list[int]) -> None:
+    window = PortRange(*ends)
+    assert PortRange.parse(str(window)) == window
+    assert len(window) == ends[1] - ends[0] + 1
+    assert ends[0] in window
+    assert ends[1] in window
+    assert ends[1] + 1 not in window
+
+
+@given(st.tuples(ports, ports).map(sorted), st.tuples(ports, ports).map(sorted))
+def test_ranges_overlap_where_they_share_a_port(one: list[int], other: list[int]) -> None:
+    shared = max(one[0], other[0]) <= min(one[1], other[1])
+    assert PortRange(*one).overlaps(PortRange(*other)) == shared
+
+
+@given(hosts.filter(lambda host: not Address(host, 1).is_wildcard), optional_ports)
+def test_an_advertised_host_reads_its_own_print(host: str, port: int | None) -> None:
+    assert Advertise.parse(str(Advertise(host, port))) == Advertise(host, port)
+
+
+@given(
+    st.builds(Map, hosts.filter(lambda h: h != "node"), optional_ports, st.none(), hosts, optional_ports)
+    | st.builds(Map, st.just("*"), st.none(), st.integers(0, 2**31 - 1), hosts, optional_ports)
+)
+def test_a_map_reads_its_own_print(route: Map) -> None:
+    assert Map.parse(str(route)) == route
+
+
+@given(st.floats(0, 30 * 86400, allow_nan=False).filter(lambda seconds: seconds == 0 or seconds > 1e-9))
+def test_a_duration_reads_its_own_print(seconds: float) -> None:
+    kind = kinds.duration(0, 30 * 86400)
+    assert kind.read(kinds.show_duration(seconds)) == seconds
+    assert kind.read(seconds) == seconds
+
+
+@given(st.integers(0, 2**40))
+def test_a_size_reads_its_own_print(count: int) -> None:
+    assert kinds.size(0, 2**40).read(kinds.show_size(count)) == count
+    assert kinds.size(0, 2**40).read(count) == count
+
+
+DURATION = kinds.duration(0.001, 3600)
+SIZE = kinds.size(1024, 2**31 - 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (DURATION, "5", 5.0),
+        (DURATION, 5, 5.0),
+        (DURATION, "0.25", 0.25),
+        (DURATION, "500ms", 0.5),
+        (DURATION, " 2 m ", 120.0),
+        (DURATION, "1h", 3600.0),
+        (SIZE, "100MiB", 104_857_600),
+        (SIZE, "1.5 KiB", 1536),
+        (SIZE, "100 mb", 100_000_000),
+        (SIZE, "2048", 2048),
+        (SIZE, 2048, 2048),
+        (kinds.port_range(), "20000", PortRange(20000, 20199)),
+        (kinds.port_range(), "65500", PortRange(65500, 65535)),
+        (kinds.port_range(), "1 - 2", PortRange(1, 2)),
+        (kinds.port_range(), None, None),
+        (kinds.upstream_address(9092), "kafka", Address("kafka", 9092)),
+        (kinds.upstream_address(9092), "[::1]", Address("::1", 9092)),
+        (kinds.listen_address(), "[::1]:0", Address("::1", 0)),
+        (kinds.listen_address_or_off(), "off", None),
+        (kinds.listen_address_or_off(), "No", None),
+        (kinds.advertise(), "proxy", Advertise("proxy")),
+        (kinds.advertise(), "[::1]:5", Advertise("::1", 5)),
+        (kinds.boolean(), "Yes", True),
+        (kinds.boolean(), "0", False),
+        (kinds.boolean(), False, False),
+        (kinds.route_map(), "kafka0:29092=localhost:9092", Map("kafka0", 29092, None, "localhost", 9092)),
+        (kinds.route_map(), "kafka0=localhost", Map("kafka0", None, None, "localhost", None)),
+        (
+            kinds.route_map(),
+            "*.use1-az1.*=vpce-0a1.example:{port}",
+            Map("*.use1-az1.*", None, None, "vpce-0a1.example", None),
+        ),
+        (kinds.route_map(), "node:2=10.0.0.7:9092", Map("*", None, 2, "10.0.0.7", 9092)),
+        (kinds.route_map(), "[::1]:9092 = [::2]", Map("::1", 9092, None, "::2", None)),
+    ],
+)
+def test_what_is_read(kind: Kind[object], text: object, value: object) -> None:
+    assert kind.read(text) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        (
+            DURATION,
+            "5 parsecs",
+            "'5 parsecs' is not a duration; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d",
+        ),
+        (DURATION, "0", "'0' is out of range; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d"),
+        (DURATION, "2h", "'2h' is out of range; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d"),
+        (DURATION, "-1", "'-1' is not a duration; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d"),
+        (DURATION, -1.0, "'-1.0' is not a duration; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d"),
+        (
+            DURATION,
+            float("nan"),
+            "'nan' is not a duration; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d",
+        ),
+        (DURATION, "٣", "'٣' is not a duration; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d"),
+        (DURATION, True, "True is not allowed here; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d"),
+        (
+            DURATION,
+            "9" * 5000,
+            f"'{'9' * 57}...' is not a duration; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d",
+        ),
+        (
+            SIZE,
+            "lots",
+            "'lots' is not a size; allowed: 1KiB to 2147483647B, as bytes or with KiB, MiB, GiB, kB, MB, GB",
+        ),
+        (
+            SIZE,
+            "1024.5",
+            "'1024.5' is not a whole number of bytes; "
+            "allowed: 1KiB to 2147483647B, as bytes or with KiB, MiB, GiB, kB, MB, GB",
+        ),
+        (
+            SIZE,
+            "2GiB",
+            "'2GiB' is out of range; allowed: 1KiB to 2147483647B, as bytes or with KiB, MiB, GiB, kB, MB, GB",
+        ),
+        (kinds.count(1, 9), "ten", "'ten' is not a whole number; allowed: 1 to 9"),
+        (kinds.count(1, 9), "1.5", "'1.5' is not a whole number; allowed: 1 to 9"),
+        (kinds.count(1, 9), 0, "'0' is out of range; allowed: 1 to 9"),
+        (
+            kinds.port_range(),
+            "a-b",
+            "'a-b' is not a range of ports; allowed: FIRST-LAST with 1 <= FIRST <= LAST <= 65535, or FIRST",
+        ),
+        (
+            kinds.port_range(),
+            "2-1",
+            "'2-1' ends before it begins; allowed: FIRST-LAST with 1 <= FIRST <= LAST <= 65535, or FIRST",
+        ),
+        (
+            kinds.port_range(),
+            "0-10",
+            "'0-10' leaves the ports 1 to 65535; allowed: FIRST-LAST with 1 <= FIRST <= LAST <= 65535, or FIRST",
+        ),
+        (
+            kinds.port_range(),
+            PortRange(9, 70000),
+            "'9-70000' leaves the ports 1 to 65535; allowed: FIRST-LAST with 1 <= FIRST <= LAST <= 65535, or FIRST",
+        ),
+        (kinds.listen_address(), "19092", "'19092' has no port: write HOST:PORT"),
+        (kinds.listen_address(), "::1", "'::1' is ambiguous: write an IPv6 address as [IPV6]:PORT"),
+        (kinds.listen_address(), 19092, "a int is not allowed here; allowed: HOST:PORT"),
+        (kinds.listen_address(), None, "a NoneType is not allowed here; allowed: HOST:PORT"),
+        (
+            kinds.upstream_address(9092),
+            "kafka:0",
+            "'kafka:0' has port 0, which nobody can connect to; allowed: 1 to 65535",
+        ),
+        (
+            kinds.advertise(),
+            "0.0.0.0",
+            "'0.0.0.0' is every interface, not a host; allowed: one that clients can reach",
+        ),
+        (
+            kinds.advertise(),
+            "[::]:9092",
+            "'[::]:9092' is every interface, not a host; allowed: one that clients can reach",
+        ),
+        (
+            kinds.advertise(),
+            Advertise("*", 9092),
+            "'*:9092' is every interface, not a host; allowed: one that clients can reach",
+        ),
+        (
+            kinds.advertise(),
+            "proxy:0",
+            "'proxy:0' has port 0; allowed: HOST or HOST:FIRST_PORT with 1 to 65535",
+        ),
+        (kinds.name(), "Orders", "'Orders' is not a name; allowed: 1 to 63 of a-z, 0-9 and -"),
+        (kinds.name(), "a\nb", "'a\\nb' is not a name; allowed: 1 to 63 of a-z, 0-9 and -"),
+        (kinds.name(), "", "'' is not a name; allowed: 1 to 63 of a-z, 0-9 and -"),
+        (kinds.boolean(), "maybe", "'maybe' is neither true nor false; allowed: true, false"),
+        (kinds.choice("a", "b"), "c", "'c' is not known; allowed: a, b"),
+        (kinds.route_map(), "a", "'a' is not a map; allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"),
+        (kinds.route_map(), "=b", "'=b' is not a map; allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"),
+        (
+            kinds.route_map(),
+            "a=b=c",
+            "'a=b=c' is not a map; allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL",
+        ),
+        (
+            kinds.route_map(),
+            "a=*.b:1",
+            "'*.b:1' cannot be dialled; allowed: HOST, HOST:PORT or HOST:{port}",
+        ),
+        (
+            kinds.route_map(),
+            "a={host}:1",
+            "'{host}:1' cannot be dialled; allowed: HOST, HOST:PORT or HOST:{port}",
+        ),
+        (kinds.route_map(), "a=b:0", "'b:0' cannot be dialled; allowed: HOST, HOST:PORT or HOST:{port}"),
+        (kinds.route_map(), "a:0=b", "'a:0' has port 0; allowed: 1 to 65535, or no port for any"),
+        (kinds.route_map(), "node:x=b", "'x' is not a node id; allowed: 0 to 2147483647"),
+        (kinds.route_map(), "node:2147483648=b", "'2147483648' is not a node id; allowed: 0 to 2147483647"),
+    ],
+)
+def test_what_is_refused(kind: Kind[object], value: object, message: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        kind.read(value)
+    assert str(caught.value) == message
+
+
+@given(st.text(max_size=40))
+def test_text_gives_a_value_or_one_line(text: str) -> None:
+    every_kind: list[Kind[object]] = [
+        kinds.name(),
+        kinds.port_range(),
+        kinds.advertise(),
+        kinds.route_map(),
+        DURATION,
+        SIZE,
+        kinds.boolean(),
+        kinds.count(0, 9),
+        kinds.choice("a"),
+    ]
+    for kind in every_kind:
+        try:
+            value = kind.read(text)
+        except ValueError as error:
+            assert "allowed" in str(error) or "write" in str(error) or "is not" in str(error)  # noqa: PT017
+        else:
+            assert kind.read(str(kind.show(value))) == value
+
+
+@pytest.mark.parametrize(
+    ("route", "advertised", "node", "dialled"),
+    [
+        ("kafka0:29092=localhost:9092", "kafka0:29092", None, "localhost:9092"),
+        ("kafka0:29092=localhost:9092", "KAFKA0:29092", 7, "localhost:9092"),
+        ("kafka0:29092=localhost:9092", "kafka0:29093", None, None),
+        ("kafka0=localhost", "kafka0:29093", None, "localhost:29093"),
+        ("kafka0=localhost", "kafka01:29093", None, None),
+        ("*.az1.*=gateway:{port}", "b-1.az1.example:9094", 1, "gateway:9094"),
+        ("*.az1.*=gateway:{port}", "b-1.az2.example:9094", 1, None),
+        ("node:2=10.0.0.7:9092", "anything:1", 2, "10.0.0.7:9092"),
+        ("node:2=10.0.0.7", "anything:1", 2, "10.0.0.7:1"),
+        ("node:2=10.0.0.7", "anything:1", 3, None),
+        ("node:2=10.0.0.7", "anything:1", None, None),
+    ],
+)
+def test_which_address_a_map_takes(route: str, advertised: str, node: int | None, dialled: str | None) -> None:
+    address = Address.parse(advertised)
+    matched = Map.parse(route).matches(address, node)
+    assert (str(Map.parse(route).dial(address)) if matched else None) == dialled

@@ -72,7 +72,7 @@ class AdminServer:
         if self._listening is not None:
             self._listening.close()
         for connection in self._connections:
-            if False:
+            if connection.idle:
                 connection.close()
         tasks = [task for task in self._connections.values() if task is not None]
         if tasks:

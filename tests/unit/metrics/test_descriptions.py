@@ -31,7 +31,8 @@ def runtime_names() -> set[str]:
 def rows(heading: str) -> list[list[str]]:
     """The cells of the first table under a heading, without its head."""
     section = DOCUMENT.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
+    paragraphs = section.split("\n\n")
+    lines = next(paragraph for paragraph in paragraphs if paragraph.lstrip().startswith("|")).strip().splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 

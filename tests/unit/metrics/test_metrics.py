@@ -70,7 +70,7 @@ def busy(cluster: str = "default") -> Metrics:
     return metrics
 
 
-@pytest.mark.parametrize("cluster", ["default", 'a "quoted"\\ \n 100 %s {name} ,le="LABELS" é'])
+@pytest.mark.parametrize("cluster", ["default", 'a "quoted" \\n \n 100 %s {name} ,le="LABELS" é'])
 def test_the_fast_text_says_what_prometheus_client_says(cluster: str) -> None:
     metrics = busy(cluster)
     ours, content_type = exposition(metrics)

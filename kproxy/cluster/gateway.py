@@ -96,8 +96,10 @@ class Gateway:
         learned = self.topology.learn(endpoints, monotonic())
         for node in (*learned.new, *learned.back):
             self._bind(node)
+        # At start they are all new, and shown together.
+        level = logging.INFO if self.reach.ready else logging.DEBUG
         for node in learned.new:
-            log.info("%s: %s is at local port %d", node.key, node.advertised, node.port)
+            log.log(level, "%s: %s is at local port %d", node.key, node.advertised, node.port)
         for node, before in learned.moved:
             log.info("%s moved from %s to %s; its local port stays %d", node.key, before, node.advertised, node.port)
         for node in learned.gone:

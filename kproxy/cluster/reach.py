@@ -105,7 +105,7 @@ class Reach:
     def _note_success(self, key: NodeKey, route: Route) -> None:
         if self.worked.get(key) != route:
             self.worked[key] = route
-            if route.via in (Via.LEARNED, Via.ONLY_BROKER):
+            if route.via in (Via.LEARNED, Via.ONLY_BROKER) and self.ready:
                 log.info("%s is reached through %s (%s)", key, route.dial, route.via.value)
         self.problems.pop(key, None)
 
@@ -206,7 +206,7 @@ class Reach:
                 continue
             if node_id is not None:
                 self.routes.learned[NodeKey(Kind.BROKER, node_id).label] = address
-                log.info("cluster %s: %s is broker %d", self._config.name, address, node_id)
+                log.debug("cluster %s: %s is broker %d", self._config.name, address, node_id)
 
 
 def _all_of(errors: list[UpstreamError]) -> UpstreamError:

@@ -188,7 +188,10 @@ class Session:
                     self._read(inbound)
                 elif mask & HANGUP:
                     self._hung_up(inbound)
-        except (WireError, OSError) as error:
+        except WireError as error:
+            self.ended_by = self._side(inbound.source)  # whoever may have ended its side before
+            self.close(error)
+        except OSError as error:
             self._blame(inbound.source)
             self.close(error)
         except Exception as error:  # a defect must not take the other sessions with it
@@ -198,7 +201,10 @@ class Session:
     def _blame(self, side: socket.socket) -> None:
         """Note who ended the session; the first one counts."""
         if self.ended_by == "kproxy":
-            self.ended_by = "client" if side is self.client else "upstream"
+            self.ended_by = self._side(side)
+
+    def _side(self, sock: socket.socket) -> str:
+        return "client" if sock is self.client else "upstream"
 
     def _read(self, flow: _Flow) -> None:
         pump = self._pump

@@ -1,0 +1,410 @@
+"""The data plane over real sockets, on the fast poller and on the portable one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import selectors
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from kproxy.address import Address
+from kproxy.errors import WireError
+from kproxy.metrics import Metrics
+from kproxy.relay.calls import Calls
+from kproxy.relay.conversation import Conversation
+from kproxy.relay.pump import CHUNK, Pump, Session
+from kproxy.relay.selector import PortablePoller, RelaySelector
+from kproxy.rewrite.endpoints import Endpoints
+
+FETCH_V4 = 1 << 16 | 4
+METADATA_V1 = 3 << 16 | 1
+LOCAL = Address("127.0.0.1", 19093)
+
+
+def request(code: int, correlation_id: int, body: bytes = b"") -> bytes:
+    frame = struct.pack(">Iih", code, correlation_id, 2) + b"me" + body
+    return struct.pack(">i", len(frame)) + frame
+
+
+def response(correlation_id: int, body: bytes) -> bytes:
+    return struct.pack(">ii", 4 + len(body), correlation_id) + body
+
+
+def metadata_body(host: str) -> bytes:
+    raw = host.encode()
+    broker = struct.pack(">iih", 1, 7, len(raw)) + raw + struct.pack(">ih", 9092, -1)
+    return broker + struct.pack(">ii", 7, 0)
+
+
+class Relay:
+    """A pump on a loop of its own thread. `connect` gives the two far ends of a new session, as blocking sockets."""
+
+    def __init__(self, selector: RelaySelector) -> None:
+        self.selector = selector
+        self.metrics = Metrics()
+        self.ended: dict[Session, Future[Exception | None]] = {}
+        self.sessions: list[Session] = []
+        self.sockets: list[socket.socket] = []
+        self.loop = asyncio.SelectorEventLoop(selector)
+        self.pump = Pump(selector)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        """Run a function on the loop's thread."""
+        done: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(function())
+            except BaseException as error:
+                done.set_exception(error)
+
+        self.loop.call_soon_threadsafe(run)
+        return done.result(30)
+
+    def connect(self) -> tuple[socket.socket, socket.socket, Session]:
+        client, client_inside = _pair()
+        broker, broker_inside = _pair()
+        self.sockets += (client, broker)
+        counters = self.metrics.node("c", "1")
+
+        def localise(endpoints: Endpoints) -> list[Address]:
+            return [LOCAL for _ in endpoints.nodes]
+
+        def start() -> Session:
+            conversation = Conversation(Calls(counters.call), localise, 100 * 1024 * 1024)
+            return Session(self.pump, client_inside, broker_inside, conversation, counters, self._on_end)
+
+        for sock in (client_inside, broker_inside):
+            sock.setblocking(False)
+        session = self.call(start)
+        self.ended[session] = Future()
+        return client, broker, session
+
+    def _on_end(self, session: Session, error: Exception | None) -> None:
+        self.ended[session].set_result(error)
+
+    def end_of(self, session: Session) -> Exception | None:
+        return self.ended[session].result(30)
+
+    def close(self) -> None:
+        for session in list(self.pump.sessions):
+            self.call(session.close)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(30)
+        self.loop.close()
+        for sock in self.sockets:
+            sock.close()
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    """Two connected TCP sockets; the first is blocking with a bound of 30 s on every call."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        ours = socket.create_connection(listening.getsockname())
+        theirs, _ = listening.accept()
+    ours.settimeout(30)
+    return ours, theirs
+
+
+def receive(sock: socket.socket, count: int) -> bytes:
+    data = bytearray()
+    while len(data) < count:
+        more = sock.recv(count - len(data))
+        assert more, f"the connection ended after {len(data)} of {count} bytes"
+        data += more
+    return bytes(data)
+
+
+@pytest.fixture(params=["fast", "portable"])
+def relay(request: pytest.FixtureRequest) -> Iterator[Relay]:
+    poller = PortablePoller(selectors.PollSelector()) if request.param == "portable" else None
+    made = Relay(RelaySelector(poller))
+    yield made
+    made.close()
+
+
+def test_a_request_passes_and_its_response_is_rewritten(relay: Relay) -> None:
+    client, broker, _ = relay.connect()
+    sent = request(METADATA_V1, 5, struct.pack(">i", 0))
+    client.sendall(sent)
+    assert receive(broker, len(sent)) == sent
+    broker.sendall(response(5, metadata_body("unreachable.internal")))
+    expected = response(5, struct.pack(">iih", 1, 7, 9) + b"127.0.0.1" + struct.pack(">ihii", 19093, -1, 7, 0))
+    assert receive(client, len(expected)) == expected
+
+
+def test_a_client_that_reads_nothing_stops_the_broker_and_then_gets_every_byte(relay: Relay) -> None:
+    client, broker, session = relay.connect()
+    client.sendall(request(FETCH_V4, 1))
+    receive(broker, 16)
+    body = hashlib.sha256(b"seed").digest() * (48 * 1024 * 1024 // 32)
+    frame = response(1, body)
+    broker.settimeout(1)
+    at = 0
+    with contextlib.suppress(TimeoutError):
+        while at < len(frame):
+            at += broker.send(frame[at : at + 1024 * 1024])
+    assert at < len(frame), "48 MB went through to a client that reads nothing"
+    held = relay.call(lambda: sum(len(flow.pending) for flow in session._flows))
+    assert 0 < held <= CHUNK
+
+    # The others do not notice.
+    client2, broker2, _ = relay.connect()
+    ping = request(METADATA_V1, 2, struct.pack(">i", 0))
+    client2.sendall(ping)
+    assert receive(broker2, len(ping)) == ping
+
+    broker.settimeout(30)
+    rest = threading.Thread(target=broker.sendall, args=(frame[at:],))
+    rest.start()
+    assert receive(client, len(frame)) == frame
+    rest.join(30)
+
+
+def test_a_broker_that_reads_nothing_stops_the_client(relay: Relay) -> None:
+    client, broker, session = relay.connect()
+    frame = request(FETCH_V4, 1, bytes(32 * 1024 * 1024))
+    client.settimeout(1)
+    at = 0
+    with contextlib.suppress(TimeoutError):
+        while at < len(frame):
+            at += client.send(frame[at : at + 1024 * 1024])
+    assert at < len(frame)
+    assert relay.call(lambda: sum(len(flow.pending) for flow in session._flows)) <= CHUNK
+    client.settimeout(30)
+    rest = threading.Thread(target=client.sendall, args=(frame[at:],))
+    rest.start()
+    assert receive(broker, len(frame)) == frame
+    rest.join(30)
+
+
+def test_many_stalled_clients_hold_one_chunk_each_at_most(relay: Relay) -> None:
+    body = bytes(16 * 1024 * 1024)
+    ends = [relay.connect() for _ in range(20)]
+    for client, broker, _ in ends:
+        client.sendall(request(FETCH_V4, 1))
+        receive(broker, 16)
+        broker.setblocking(False)
+    frame = response(1, body)
+    sent = [0] * len(ends)
+    for _ in range(200):  # bounded: each pass offers every broker's bytes once
+        progress = False
+        for at, (_, broker, _) in enumerate(ends):
+            with contextlib.suppress(BlockingIOError):
+                sent[at] += broker.send(memoryview(frame)[sent[at] : sent[at] + 512 * 1024])
+                progress = True
+        if not progress:
+            break
+        relay.call(lambda: None)
+    assert all(count < len(frame) for count in sent)
+    held = relay.call(lambda: sum(len(flow.pending) for s in relay.pump.sessions for flow in s._flows))
+    assert held <= len(ends) * CHUNK
+    for at, (client, broker, _) in enumerate(ends):
+        broker.settimeout(30)
+        rest = threading.Thread(target=broker.sendall, args=(frame[sent[at] :],))
+        rest.start()
+        assert receive(client, len(frame)) == frame
+        rest.join(30)
+
+
+def test_half_close_the_broker_may_answer_after_the_client_has_ended_its_side(relay: Relay) -> None:
+    client, broker, session = relay.connect()
+    sent = request(FETCH_V4, 1)
+    client.sendall(sent)
+    client.shutdown(socket.SHUT_WR)
+    assert receive(broker, len(sent)) == sent
+    assert broker.recv(1) == b""
+    frame = response(1, bytes(3 * 1024 * 1024))
+    sender = threading.Thread(target=lambda: (broker.sendall(frame), broker.close()))
+    sender.start()
+    assert receive(client, len(frame)) == frame
+    assert client.recv(1) == b""
+    sender.join(30)
+    assert relay.end_of(session) is None
+
+
+def test_a_broker_that_ends_gives_its_last_bytes_to_a_slow_client(relay: Relay) -> None:
+    client, broker, session = relay.connect()
+    client.sendall(request(FETCH_V4, 1))
+    receive(broker, 16)
+    frame = response(1, bytes(8 * 1024 * 1024))
+
+    def send_and_go() -> None:
+        broker.sendall(frame)
+        broker.close()
+
+    sender = threading.Thread(target=send_and_go)
+    sender.start()
+    assert receive(client, len(frame)) == frame
+    sender.join(30)
+    assert client.recv(1) == b""
+    client.close()
+    relay.end_of(session)
+
+
+def test_a_broker_that_dies_ends_its_clients_connection_and_no_other(relay: Relay) -> None:
+    client, broker, session = relay.connect()
+    other_client, other_broker, _ = relay.connect()
+    client.sendall(request(FETCH_V4, 1))
+    receive(broker, 16)
+    broker.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    broker.close()  # a reset
+    with contextlib.suppress(ConnectionResetError):
+        assert client.recv(1) == b""
+    assert isinstance(relay.end_of(session), OSError)
+    assert session.ended_by == "upstream"
+    sent = request(FETCH_V4, 9)
+    other_client.sendall(sent)
+    assert receive(other_broker, len(sent)) == sent
+
+
+def test_a_peer_that_hangs_up_while_the_other_side_is_slow_does_not_spin(relay: Relay) -> None:
+    client, broker, session = relay.connect()
+    client.sendall(request(FETCH_V4, 1))
+    receive(broker, 16)
+    frame = response(1, bytes(32 * 1024 * 1024))
+    broker.settimeout(0.5)
+    with contextlib.suppress(TimeoutError):
+        broker.sendall(frame)
+    broker.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    broker.close()
+    calls = 0
+    upstream_event = session._on_upstream
+
+    def count() -> int:
+        return calls
+
+    def counting(mask: int) -> None:
+        nonlocal calls
+        calls += 1
+        upstream_event(mask)
+
+    def watch() -> None:
+        fd = session.upstream.fileno()
+        if fd in relay.selector._relayed:
+            relay.selector._relayed[fd] = counting
+
+    relay.call(watch)
+    for _ in range(50):  # fifty rounds of the loop
+        relay.call(lambda: None)
+    assert relay.call(count) <= 2
+    client.close()
+    relay.end_of(session)
+
+
+def test_bytes_that_are_not_kafka_end_one_session_with_its_error(relay: Relay) -> None:
+    client, _, session = relay.connect()
+    other_client, other_broker, _ = relay.connect()
+    client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    error = relay.end_of(session)
+    assert isinstance(error, WireError)
+    assert error.reason == "client-speaks-http"
+    assert session.ended_by == "client"
+    sent = request(FETCH_V4, 9)
+    other_client.sendall(sent)
+    assert receive(other_broker, len(sent)) == sent
+
+
+def test_a_response_that_cannot_be_rewritten_is_not_passed_on(relay: Relay) -> None:
+    client, broker, session = relay.connect()
+    client.sendall(request(METADATA_V1, 1, struct.pack(">i", 0)))
+    receive(broker, 20)
+    broker.sendall(response(1, struct.pack(">iih", 1, 7, -5) + b"secret.internal"))
+    error = relay.end_of(session)
+    assert isinstance(error, WireError)
+    assert session.ended_by == "upstream"
+    with contextlib.suppress(ConnectionResetError):
+        assert client.recv(100) == b""
+
+
+def test_drain_closes_idle_sessions_now_and_busy_ones_after_their_responses(relay: Relay) -> None:
+    idle_client, _, idle = relay.connect()
+    client, broker, busy = relay.connect()
+    client.sendall(request(FETCH_V4, 1))
+    receive(broker, 16)
+    quiet = threading.Event()
+    relay.call(lambda: relay.pump.drain(quiet.set))
+    assert relay.end_of(idle) is None
+    assert idle_client.recv(1) == b""
+    assert not relay.ended[busy].done()
+    frame = response(1, bytes(2 * 1024 * 1024))
+    sender = threading.Thread(target=broker.sendall, args=(frame,))
+    sender.start()
+    assert receive(client, len(frame)) == frame
+    assert client.recv(1) == b""
+    sender.join(30)
+    assert relay.end_of(busy) is None
+    assert quiet.wait(30)
+
+
+def test_an_answer_of_kproxy_itself_reaches_the_client_and_not_the_broker(relay: Relay) -> None:
+    client, broker, _ = relay.connect()
+    unknown = request(18 << 16 | 99, 7)
+    known = request(FETCH_V4, 8)
+    client.sendall(unknown + known)
+    answer = receive(client, 4 + 4 + 2 + 4 + 6)
+    assert struct.unpack(">ih", answer[4:10]) == (7, 35)
+    assert receive(broker, len(known)) == known
+
+
+def test_traffic_is_counted(relay: Relay) -> None:
+    client, broker, session = relay.connect()
+    sent = request(FETCH_V4, 1)
+    client.sendall(sent)
+    receive(broker, len(sent))
+    frame = response(1, b"12345678")
+    broker.sendall(frame)
+    receive(client, len(frame))
+    counters = relay.metrics.node("c", "1")
+    assert counters.bytes_from_client == len(sent)
+    assert counters.bytes_from_upstream == len(frame)
+    assert counters.sessions_open == 1
+    assert counters.calls[FETCH_V4].count == 1
+    assert sum(counters.calls[FETCH_V4].buckets) == 1
+    client.close()
+    broker.close()
+    relay.end_of(session)
+    assert counters.sessions_open == 0
+    assert counters.sessions_total == 1
+
+
+def test_the_loop_keeps_its_timers_and_calls_while_data_flows(relay: Relay) -> None:
+    client, broker, _ = relay.connect()
+    client.sendall(request(FETCH_V4, 1))
+    receive(broker, 16)
+    stop = threading.Event()
+    size = 1 << 30
+
+    def flood() -> None:
+        broker.sendall(struct.pack(">ii", size, 1))
+        with contextlib.suppress(OSError):
+            while not stop.is_set():
+                broker.sendall(bytes(256 * 1024))
+
+    def drink() -> None:
+        with contextlib.suppress(OSError):
+            while client.recv(1 << 20):
+                pass
+
+    threads = [threading.Thread(target=work, daemon=True) for work in (flood, drink)]
+    for thread in threads:
+        thread.start()
+    fired = asyncio.run_coroutine_threadsafe(asyncio.sleep(0.05, "fired"), relay.loop)
+    assert fired.result(30) == "fired"
+    stop.set()
+    broker.close()
+    for thread in threads:
+        thread.join(30)

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check test-matrix test-soak format clean
+.PHONY: help demo test kcat check test-matrix test-soak format clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -20,8 +20,13 @@ $(STAMP): pyproject.toml
 demo: $(STAMP) ## a real three-broker cluster with unreachable names, kproxy, real clients (ONCE=1 ends after the story)
 	$(BIN)/kproxy demo $(if $(ONCE),--once)
 
-test: $(STAMP) ## all tests, on real brokers and real clients
+test: $(STAMP) kcat ## all tests, on real brokers and real clients
 	$(BIN)/python -m pytest -m "not matrix" $(ARGS)
+
+# One of the clients that the tests use is not on PyPI or Maven. Without it its tests are skipped, with this reason.
+kcat:
+	@command -v kcat >/dev/null || { apt-get install -y -qq kcat || { apt-get update -qq && apt-get install -y -qq kcat; }; } \
+	  >/dev/null 2>&1 || echo "kcat is not installed (apt-get install kcat): its tests are skipped"
 
 check: $(STAMP) ## the fast loop: format, lint, types, import direction, unit tests
 	$(BIN)/ruff format --check .

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import logging
 import os
 import signal
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from kproxy import __version__, logs
 from kproxy.admin import AdminPages, start_admin
@@ -51,6 +53,7 @@ class App:
     async def run(self) -> int:
         """Serve until told to stop, then drain."""
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_loop_complains)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop, number)
         try:
@@ -189,6 +192,16 @@ def _first(errors: BaseExceptionGroup[ConfigError]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def _loop_complains(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What asyncio cannot raise to anybody. Its server, the admin endpoint's, runs out of file descriptors, and tries
+    again a second later; anything else is a defect."""
+    error = context.get("exception")
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        log.error("too many open files: the admin endpoint cannot answer now; raise the limit (ulimit -n)")
+    else:
+        loop.default_exception_handler(context)
 
 
 def _raise_file_limit() -> None:

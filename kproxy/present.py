@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 
+from kproxy.address import Address
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.topology import Node
 
@@ -16,6 +17,7 @@ log = logging.getLogger(__name__)
 
 def show_nodes(gateway: Gateway, log_format: str) -> None:
     """Show every node of the cluster."""
+    name = gateway.config.name
     nodes = sorted(gateway.topology.nodes.values(), key=lambda node: (node.key.kind.value, node.key.node_id))
     if log_format == "auto" and sys.stderr.isatty():
         _table(gateway, nodes)
@@ -28,11 +30,12 @@ def show_nodes(gateway: Gateway, log_format: str) -> None:
     advice = _advice(gateway, nodes)
     if advice:
         log.warning("%s", advice)
-    log.info("cluster %s: ready; bootstrap.servers=%s:%d", gateway.config.name, *_bootstrap(gateway))
-
-
-def _bootstrap(gateway: Gateway) -> tuple[str, int]:
-    return gateway.local_host(), gateway.listen.port
+    if gateway.config.advertise is not None and gateway.config.advertise.first_port is not None:
+        # The ports are published under other numbers, that of the bootstrap listener too; only the user knows it.
+        log.info("cluster %s: ready; clients use the port under which %s is published", name, gateway.listen)
+    else:
+        bootstrap = Address(gateway.local_host(), gateway.listen.port)
+        log.info("cluster %s: ready; bootstrap.servers=%s", name, bootstrap)
 
 
 def _reachable(gateway: Gateway, node: Node) -> str:

@@ -96,6 +96,9 @@ class Gateway:
         learned = self.topology.learn(endpoints, monotonic())
         for node in (*learned.new, *learned.back):
             self._bind(node)
+        if not self.reach.nodes_known.is_set():
+            self.reach.nodes_known.set()
+            self._pump.selector.wake = True  # the data plane calls this, and somebody waits for it
         # At start they are all new, and shown together.
         level = logging.INFO if self.reach.ready else logging.DEBUG
         for node in learned.new:

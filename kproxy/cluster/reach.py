@@ -48,6 +48,7 @@ class Reach:
         self.problems: dict[NodeKey, str] = {}
         self.answered = False  # a bootstrap server has answered once
         self.bootstrap_problem: str | None = "no bootstrap server has been asked yet"
+        self.nodes_known = asyncio.Event()  # set by the gateway with the first nodes
         self._searched = asyncio.Event()
 
     @property
@@ -85,6 +86,8 @@ class Reach:
                 try:
                     sock = await self._dial(key.label, route.dial)
                 except UpstreamError as error:
+                    if error.reason == "limit":  # of this machine: no other route would do better
+                        raise
                     errors.append(error)
                     continue
                 self._note_success(key, route)
@@ -131,7 +134,8 @@ class Reach:
                     break
                 except KproxyError as error:
                     if self.bootstrap_problem != str(error):
-                        log.warning("cluster %s: no bootstrap server answers: %s", self._config.name, error)
+                        name = self._config.name
+                        log.warning("cluster %s: no bootstrap server answers: %s; trying on", name, error)
                     self.bootstrap_problem = str(error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
@@ -144,8 +148,10 @@ class Reach:
                     self._config.name,
                     address,
                 )
-                return
-            learn(Endpoints(answer.nodes, complete=True))
+                self._searched.set()
+                await self.nodes_known.wait()
+            else:
+                learn(Endpoints(answer.nodes, complete=True))
             await self._find_routes(address)
         finally:
             self._searched.set()

@@ -1,0 +1,94 @@
+"""What the tests of this folder share: the files, and kproxy's own command line to read what they say."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import click
+
+from kproxy.cli.commands import kproxy
+from kproxy.cli.flags import given
+from kproxy.config import Config, load
+
+ROOT = Path(__file__).parents[3]
+IMAGE_FILE = ROOT / "deploy" / "image.yaml"
+CONTAINER_FILE = "/etc/kproxy/kproxy.yaml"
+
+
+def run_config(
+    words: Sequence[str], env: Mapping[str, str] | None = None, files: Mapping[str, Path] | None = None
+) -> Config:
+    """The configuration with which `kproxy WORDS…` would run. `files`: where a path of the command really is."""
+    assert words[0] == "run", words
+    command = kproxy.commands["run"]
+    with command.make_context("run", list(words[1:])) as context:
+        file, flags = given(context.params)
+    here = {CONTAINER_FILE: IMAGE_FILE, **(files or {})}
+    env = {
+        name: str(here.get(value, value)) if name == "KPROXY_CONFIG" else value for name, value in (env or {}).items()
+    }
+    return load(flags, env, here.get(str(file), file))
+
+
+def config_of_text(text: str, words: Sequence[str] = ("run", "-c", CONTAINER_FILE)) -> Config:
+    """The configuration of `kproxy run -c FILE` with a FILE of this text."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "kproxy.yaml")
+        path.write_text(text)
+        return run_config(words, files={CONTAINER_FILE: path})
+
+
+def all_ports(config: Config) -> set[int]:
+    """Every port that clients may be told to use: the bootstrap listeners' and those of the nodes."""
+    ports: set[int] = set()
+    for cluster in config.clusters:
+        window = cluster.effective_node_ports()
+        ports |= {cluster.listen.port, *range(window.first, window.last + 1)}
+    return ports
+
+
+def try_command(words: Sequence[str], files: Mapping[str, Path]) -> None:
+    """Parse a `kproxy …` command as the real one would, without running it; raises what that raises."""
+    if words[0] == "run" and "--help" not in words:
+        run_config(words, files=files)
+        return
+    command: click.Command = kproxy
+    rest = list(words)
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        name = rest.pop(0)
+        found = command.commands.get(name)
+        assert found is not None, f"kproxy has no command {name}"
+        command = found
+    with command.make_context(command.name, [word for word in rest if word != "--help"]) as context:
+        file = context.params.get("file")
+    if isinstance(file, Path):
+        load({}, {}, files.get(str(file), file))
+
+
+def kproxy_commands(line: str) -> Iterator[list[str]]:
+    """The words after `kproxy` of each use of it in a line of shell, those after its image in `docker run` too."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;>()")
+    lexer.whitespace_split = True
+    for is_separator, group in groupby(lexer, key=lambda word: set(word) <= set("|&;>()")):
+        words = list(group)
+        if not is_separator and words[0] == "sudo":
+            words = words[1:]
+        if is_separator or not words:
+            continue
+        if Path(words[0]).name == "kproxy":
+            yield words[1:]
+        elif words[:2] == ["docker", "run"]:
+            image = next((at for at, word in enumerate(words) if re.fullmatch(r"kproxy(:\S+)?", word)), len(words))
+            if words[image + 1 :]:
+                yield words[image + 1 :]
+
+
+def shell_lines(markdown: str) -> Iterator[str]:
+    """The lines of the fenced `sh` blocks, continued ones joined."""
+    for block in re.findall(r"^ *```sh\n(.*?)^ *```", markdown, re.S | re.M):
+        yield from (line.strip() for line in re.sub(r"\\\n\s*", "", block).splitlines() if line.strip())

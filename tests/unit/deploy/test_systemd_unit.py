@@ -1,0 +1,139 @@
+"""The systemd unit: understood by systemd, hardened, and in step with kproxy's own limits."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from deployed import CONTAINER_FILE, ROOT, run_config
+
+from kproxy.cli import USAGE
+from kproxy.config import Config
+from kproxy.config.kinds import duration
+
+UNIT = ROOT / "deploy" / "systemd" / "kproxy.service"
+EXECUTABLE = "/opt/kproxy/bin/kproxy"
+
+# systemd.unit(5), systemd.service(5), systemd.exec(5), systemd.resource-control(5) of systemd 252: what the unit uses.
+KNOWN = {
+    "Unit": "Description After Wants StartLimitIntervalSec StartLimitBurst",
+    "Service": """Type EnvironmentFile ExecStart KillSignal KillMode TimeoutStopSec Restart RestartSec
+        RestartPreventExitStatus LimitNOFILE MemoryMax TasksMax DynamicUser CapabilityBoundingSet AmbientCapabilities
+        NoNewPrivileges ProtectSystem ProtectHome PrivateTmp PrivateDevices PrivateUsers ProtectClock
+        ProtectControlGroups ProtectHostname ProtectKernelLogs ProtectKernelModules ProtectKernelTunables ProtectProc
+        RemoveIPC RestrictNamespaces RestrictRealtime RestrictSUIDSGID LockPersonality MemoryDenyWriteExecute
+        RestrictAddressFamilies SystemCallArchitectures SystemCallFilter SystemCallErrorNumber UMask""",
+    "Install": "WantedBy",
+}
+
+
+def settings(text: str) -> dict[str, dict[str, list[str]]]:
+    """Section → key → its values, in their order."""
+    sections: dict[str, dict[str, list[str]]] = {}
+    section = ""
+    for line in text.splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+            sections[section] = {}
+        elif line and not line.startswith(("#", ";")):
+            key, equals, value = line.partition("=")
+            assert equals, f"not a setting: {line}"
+            sections[section].setdefault(key, []).append(value)
+    return sections
+
+
+def service(key: str) -> str:
+    (value,) = settings(UNIT.read_text())["Service"][key]
+    return value
+
+
+def config() -> Config:
+    executable, *words = service("ExecStart").split()
+    assert executable == EXECUTABLE
+    return run_config(words, files={CONTAINER_FILE: ROOT / "config" / "kproxy.yaml"})
+
+
+def complaints(text: str, directory: Path) -> list[str]:
+    """What systemd says of the unit, where it is; else which keys are not known."""
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        return [
+            f"unknown key '{key}' in section [{section}]"
+            for section, keys in settings(text).items()
+            for key in keys
+            if key not in KNOWN.get(section, "").split()
+        ]
+    unit = directory / UNIT.name
+    unit.write_text(text.replace(EXECUTABLE, sys.executable))  # it must exist
+    done = subprocess.run(
+        [analyze, "verify", "--man=no", unit], capture_output=True, text=True, timeout=60, check=False
+    )
+    return [line for line in done.stderr.splitlines() if UNIT.name in line]
+
+
+def test_systemd_has_nothing_to_say(tmp_path: Path) -> None:
+    assert complaints(UNIT.read_text(), tmp_path) == []
+
+
+def test_systemd_would_say_it(tmp_path: Path) -> None:
+    found = complaints(UNIT.read_text().replace("ProtectClock=", "ProtectClocks="), tmp_path)
+
+    assert len(found) == 1
+    assert "ProtectClocks" in found[0]
+
+
+def test_every_key_is_one_of_systemd_s() -> None:
+    found = settings(UNIT.read_text())
+
+    assert {section: set(keys) for section, keys in found.items()} == {
+        section: set(keys.split()) for section, keys in KNOWN.items()
+    }
+
+
+def test_the_command_is_kproxy_s() -> None:
+    assert config().clusters[0].bootstrap_servers
+
+
+def test_stopping_waits_longer_than_draining() -> None:
+    assert service("KillSignal") == "SIGTERM"
+    assert duration(0, 3600).parse(service("TimeoutStopSec")) > config().drain_timeout
+
+
+def test_there_are_descriptors_for_every_connection_and_listener() -> None:
+    cluster = config().clusters[0]
+
+    assert int(service("LimitNOFILE")) > 2 * cluster.max_connections + len(cluster.effective_node_ports()) + 100
+
+
+def test_a_wrong_configuration_is_not_tried_again() -> None:
+    assert service("Restart") == "on-failure"
+    assert service("RestartPreventExitStatus") == str(USAGE)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("DynamicUser", "yes"),
+        ("NoNewPrivileges", "yes"),
+        ("ProtectSystem", "strict"),
+        ("ProtectHome", "yes"),
+        ("PrivateDevices", "yes"),
+        ("CapabilityBoundingSet", ""),
+        ("MemoryDenyWriteExecute", "yes"),
+        ("RestrictNamespaces", "yes"),
+    ],
+)
+def test_it_is_hardened(key: str, value: str) -> None:
+    assert service(key) == value
+
+
+def test_names_can_be_resolved() -> None:
+    # glibc looks at the machine's addresses through netlink, and asks systemd-resolved through a local socket.
+    assert set(service("RestrictAddressFamilies").split()) == {"AF_INET", "AF_INET6", "AF_UNIX", "AF_NETLINK"}
+
+
+def test_the_variables_come_from_beside_the_file() -> None:
+    assert service("EnvironmentFile") == "-/etc/kproxy/kproxy.env"  # with a dash: it may be missing

@@ -1,0 +1,184 @@
+"""What the demo does with a real, unmodified client: librdkafka, through confluent-kafka.
+
+The same calls are made to the cluster directly, where they fail, and through kproxy.
+"""
+
+from __future__ import annotations
+
+import logging
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition, libversion
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kproxy.errors import UpstreamError
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin._metadata import ClusterMetadata
+
+TOPIC = "demo"
+GROUP = "demo"
+PARTITIONS = 3
+CLIENT = f"librdkafka {libversion()[0]}"
+
+# librdkafka writes its complaints to stderr unless a logger takes them; the demo shows those it wants to.
+_silent = logging.Logger("librdkafka")
+_silent.addHandler(logging.NullHandler())
+
+_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a client failed without kproxy: how many brokers it was told of, and what it said, in its words."""
+
+    brokers: int
+    complaints: list[str]
+    outcome: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """`one_by_one`: the median seconds from one record to its acknowledgement; `rate`: per second, all at once."""
+
+    one_by_one: float
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """How many records, the seconds until the group had the first one, and the rate per second from there."""
+
+    records: int
+    joining: float
+    rate: float
+
+
+def fail_directly(bootstrap: str, seconds: int = 3) -> Failure | None:
+    """Try to create the topic without kproxy; None if that works, which would end the story."""
+    errors: list[KafkaError] = []
+    config: dict[str, Any] = {"bootstrap.servers": bootstrap, "error_cb": errors.append}
+    client = AdminClient(config, logger=_silent)
+    started = time.monotonic()
+    try:
+        brokers = len(client.list_topics(timeout=_TIMEOUT_S).brokers)
+        _create(client, seconds)
+    except KafkaException as error:
+        took = time.monotonic() - started
+        client.poll(0)
+        # The same complaint comes again and again; one for each broker tells it all.
+        complaints: dict[str, str] = {}
+        for one in errors:
+            if one.code() == KafkaError._RESOLVE:
+                who, _, what = one.str().partition(": ")
+                complaints.setdefault(who, what.partition(" (after")[0])
+        outcome = error.args[0].str()
+        return Failure(brokers, [complaints[who] for who in sorted(complaints)], outcome, took)
+    return None
+
+
+def create_topic(bootstrap: str, replicas: int) -> None:
+    """Create the topic; raises UpstreamError if it cannot be."""
+    client = AdminClient({"bootstrap.servers": bootstrap}, logger=_silent)
+    try:
+        _create(client, int(_TIMEOUT_S), replicas)
+    except KafkaException as error:
+        raise _wrapped("the topic could not be created", error) from None
+
+
+def metadata(bootstrap: str) -> ClusterMetadata:
+    """What `kcat -L` shows; raises UpstreamError if no broker answers."""
+    client = AdminClient({"bootstrap.servers": bootstrap}, logger=_silent)
+    try:
+        return client.list_topics(topic=TOPIC, timeout=_TIMEOUT_S)
+    except KafkaException as error:
+        raise _wrapped("metadata could not be had", error) from None
+
+
+def produce(bootstrap: str, single: int, records: int) -> Produced:
+    """Produce `single` records one after another, then `records` more as fast as it goes, all numbered from 0.
+
+    Idempotent, each acknowledged by all replicas in sync; raises UpstreamError if one is not.
+    """
+    config = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all"}
+    producer = Producer(config, logger=_silent)
+    failed: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failed.append(error)
+
+    def send(numbers: range) -> float:
+        """Produce them together, wait until all are acknowledged; how many seconds it took."""
+        started = time.monotonic()
+        for number in numbers:
+            producer.produce(TOPIC, key=f"key-{number % 100}", value=str(number), on_delivery=delivered)
+            producer.poll(0)
+        while (left := producer.flush(0.2)) and time.monotonic() - started < _TIMEOUT_S:
+            pass  # in short steps, so that Ctrl-C is heard
+        if failed or left:
+            why = failed[0].str() if failed else f"not acknowledged within {_TIMEOUT_S:.0f} s"
+            raise UpstreamError("other", f"{len(failed) + left} of {len(numbers)} records were not delivered: {why}")
+        return time.monotonic() - started
+
+    median = statistics.median([send(range(number, number + 1)) for number in range(single)])
+    return Produced(one_by_one=median, rate=records / send(range(single, single + records)))
+
+
+def consume(bootstrap: str, records: int) -> Consumed:
+    """Read the topic to its end as a group, and check that every number came exactly once."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": GROUP,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+        },
+        logger=_silent,
+    )
+    seen: list[str] = []
+    ended: set[int | None] = set()
+    started = first = latest = heard = time.monotonic()
+    try:
+        consumer.subscribe([TOPIC])
+        while len(ended) < PARTITIONS:
+            if time.monotonic() - heard > _TIMEOUT_S:
+                raise UpstreamError("timeout", f"the group got {len(seen)} of {records} records, then no more")
+            for message in consumer.consume(1000, timeout=0.05):
+                heard = time.monotonic()
+                error = message.error()
+                if error is None:
+                    first, latest = first if seen else heard, heard
+                    seen.append((message.value() or b"").decode())
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ended.add(message.partition())
+                else:
+                    raise UpstreamError("other", f"the group could not read: {error.str()}")
+        ends = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+        consumer.commit(offsets=consumer.position(ends), asynchronous=False)
+    except KafkaException as error:
+        raise _wrapped("the group could not read", error) from None
+    finally:
+        consumer.close()
+    _check_exactly_once(seen, records)
+    return Consumed(len(seen), first - started, len(seen) / max(latest - first, 1e-3))
+
+
+def _check_exactly_once(seen: list[str], records: int) -> None:
+    missing, repeated = records - len(set(seen)), len(seen) - len(set(seen))
+    if missing or repeated or set(seen) != {str(number) for number in range(records)}:
+        raise UpstreamError("other", f"of {records} records {missing} are missing and {repeated} came twice")
+
+
+def _create(client: AdminClient, seconds: int, replicas: int = 1) -> None:
+    topic = NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=replicas)
+    client.create_topics([topic], request_timeout=seconds)[TOPIC].result(seconds + 5)
+
+
+def _wrapped(what: str, error: KafkaException) -> UpstreamError:
+    return UpstreamError("other", f"{what}: {error.args[0].str()}")

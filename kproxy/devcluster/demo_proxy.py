@@ -1,0 +1,134 @@
+"""kproxy as the demo starts it: the same command, in the same way, as a user would."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from kproxy.address import Address
+from kproxy.devcluster.ports import HOST, free_ports
+from kproxy.devcluster.watchdog import Watchdog
+from kproxy.errors import UpstreamError
+
+DEFAULT_LISTEN = Address(HOST, 19092)
+DEFAULT_ADMIN = Address(HOST, 19091)
+
+_POLL_S = 0.05
+
+
+class ProxyProcess:
+    """One `kproxy run` as a child process; a context manager that stops it."""
+
+    def __init__(self, bootstrap: str, directory: Path) -> None:
+        self.listen, self.admin = _addresses()
+        self.log = directory / "kproxy.log"
+        flags = ["-b", bootstrap]
+        if self.listen != DEFAULT_LISTEN:
+            flags += ["--listen", str(self.listen)]
+        if self.admin != DEFAULT_ADMIN:
+            flags += ["--admin", str(self.admin)]
+        self.shown = shlex.join(["kproxy", "run", *flags])
+        self._command = [sys.executable, "-m", "kproxy", "run", *flags]
+        self._watchdog = Watchdog()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether kproxy's usual ports were free."""
+        return (self.listen, self.admin) == (DEFAULT_LISTEN, DEFAULT_ADMIN)
+
+    def start(self, timeout: float = 30) -> float:
+        """Start it and wait until it is ready; returns how many seconds that took.
+
+        Raises UpstreamError if it ends, or is not ready in `timeout` seconds.
+        """
+        # Only the flags shown count: settings of the user's own would make it another story.
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("KPROXY_")}
+        started = time.monotonic()
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,  # Ctrl-C on the terminal is for the demo to answer
+            )
+        self._watchdog.watch(self._process.pid)
+        while not self._is_ready():
+            self.check()
+            if time.monotonic() - started > timeout:
+                raise UpstreamError("timeout", f"kproxy is not ready after {timeout:.0f} s: {self._last_words()}")
+            time.sleep(_POLL_S)
+        return time.monotonic() - started
+
+    def check(self) -> None:
+        """Raises UpstreamError if the process has ended."""
+        if self._process is not None and (code := self._process.poll()) is not None:
+            raise UpstreamError("other", f"kproxy ended with code {code}: {self._last_words()}")
+
+    def wait(self) -> None:
+        """Wait until it ends by itself, which it should not: raises UpstreamError then."""
+        while True:
+            self.check()
+            if self._process is not None:
+                try:
+                    self._process.wait(1)
+                except subprocess.TimeoutExpired:
+                    continue
+
+    def stop(self, timeout: float = 15) -> None:
+        """End it cleanly, or by SIGKILL if that takes more than `timeout` seconds."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        self._watchdog.close()
+
+    def __enter__(self) -> ProxyProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _is_ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{self.admin}/readyz", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, http.client.HTTPException, OSError):
+            return False
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+
+def _addresses() -> tuple[Address, Address]:
+    """kproxy's usual two addresses, or others where somebody has them already."""
+    listen, admin = DEFAULT_LISTEN, DEFAULT_ADMIN
+    first, second = free_ports(2)
+    if not _is_free(listen):
+        listen = Address(HOST, first)
+    if not _is_free(admin):
+        admin = Address(HOST, second)
+    return listen, admin
+
+
+def _is_free(address: Address) -> bool:
+    try:
+        socket.create_server((address.host, address.port)).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,201 @@
+"""The nodes of one cluster on this machine: their directories, ports, configuration files and processes."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kproxy.address import Address
+from kproxy.devcluster import properties as props
+from kproxy.devcluster.node import Node
+from kproxy.devcluster.ports import HOST, free_ports
+from kproxy.devcluster.properties import CLIENT, CONTROLLER, Listener, ListenerSpec
+from kproxy.devcluster.tools import Programs
+from kproxy.devcluster.watchdog import Watchdog
+from kproxy.errors import ConfigError, UpstreamError
+
+_BIND_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was asked for: how many brokers, the listeners of each, and properties that win over ours."""
+
+    brokers: int
+    listeners: Sequence[ListenerSpec]
+    controller_id: int
+    controller: ListenerSpec
+    properties: Mapping[str, str]
+    controller_properties: Mapping[str, str]
+    heap: str
+    cluster_id: str = field(default_factory=props.new_uuid)
+
+
+class Fleet:
+    """Owns the directory and every process in it, from the first start to `close()`."""
+
+    def __init__(self, plan: Plan, programs: Programs, parent: Path | None, keep: bool) -> None:
+        self._plan = plan
+        self.programs = programs
+        self._keep = keep
+        self.brokers: dict[int, Node] = {}
+        self._specs: dict[int, dict[str, ListenerSpec]] = {}
+        self._properties: dict[int, Mapping[str, str]] = {}
+        self._controller: Node | None = None
+        self.directory = Path(tempfile.mkdtemp(prefix="kproxy-devcluster-", dir=parent))
+        self._watchdog = Watchdog()
+        if not keep:
+            self._watchdog.remove(self.directory)
+
+    @property
+    def controller(self) -> Node:
+        if self._controller is None:
+            raise RuntimeError("the controller is not started")
+        return self._controller
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """The controller, then the brokers."""
+        if self._controller is not None:
+            yield self._controller
+        yield from self.brokers.values()
+
+    def start_controller(self) -> None:
+        """Format its storage, with one JVM, and start it with another."""
+        plan = self._plan
+        node = Node(plan.controller_id, self.directory / f"node-{plan.controller_id}")
+        self._controller = node
+        self._bind(node, [plan.controller])
+        path = self._configure_controller()
+        formatted = self.programs.run("kafka-storage", "format", "-t", plan.cluster_id, "-c", str(path))
+        if formatted.returncode != 0:
+            said = (formatted.stderr.strip() or formatted.stdout.strip() or "it said nothing").splitlines()
+            raise UpstreamError("other", f"Kafka's storage tool failed: {said[0]}")
+        self.start(node)
+
+    def add_broker(self, node_id: int, properties: Mapping[str, str]) -> None:
+        """Make a broker's directory and start it."""
+        node = Node(node_id, self.directory / f"node-{node_id}")
+        self.brokers[node_id] = node
+        self._specs[node_id] = {spec.name: spec for spec in self._plan.listeners}
+        self._properties[node_id] = properties
+        self._bind(node, self._plan.listeners)
+        meta = props.render(props.meta_properties(self._plan.cluster_id, node_id))
+        (node.data / "meta.properties").write_text(meta)
+        self._configure(node)
+        self.start(node)
+
+    def drop_broker(self, node: Node) -> None:
+        """Forget a broker that is down, and its data."""
+        del self.brokers[node.id], self._specs[node.id], self._properties[node.id]
+        shutil.rmtree(node.directory, ignore_errors=True)
+
+    def move(self, node: Node, new_port: bool, advertised: str | None) -> None:
+        """Change a broker's client listener; the next start uses it."""
+        specs, old = self._specs[node.id], node.listeners[CLIENT]
+        if advertised is not None:
+            specs[CLIENT] = ListenerSpec(CLIENT, advertised, old.protocol)
+        port = free_ports(1, self._ports())[0] if new_port else old.bound.port
+        node.listeners[CLIENT] = _listener(specs[CLIENT], node.id, port)
+        self._configure(node)
+
+    def start(self, node: Node) -> None:
+        """Start the JVM and return at once."""
+        node.start(self.programs, self._plan.heap, self._watchdog)
+
+    def end(self, nodes: Sequence[Node], timeout: float) -> None:
+        """End processes together: cleanly, or by SIGKILL those that have not ended in `timeout` seconds."""
+        for node in nodes:
+            node.terminate()
+        until = time.monotonic() + timeout
+        for node in nodes:
+            if not node.wait(max(0.0, until - time.monotonic()), self._watchdog):
+                self.kill(node)
+
+    def kill(self, node: Node) -> None:
+        """SIGKILL, and wait until it is gone."""
+        node.kill()
+        if not node.wait(30, self._watchdog):
+            raise UpstreamError("other", f"Kafka node {node.id} (process {node.pid}) does not die")
+
+    def revive(self, node: Node, attempts: dict[int, int]) -> None:
+        """A node ended while it should run: if somebody took one of its ports, start it on others.
+
+        Raises UpstreamError if it ended for another reason, or after too many `attempts`.
+        """
+        code = node.exit_code
+        attempts[node.id] = attempts.get(node.id, 0) + 1
+        if not node.could_not_bind or attempts[node.id] >= _BIND_ATTEMPTS:
+            complaint = node.complaint()
+            raise UpstreamError("other", f"Kafka node {node.id} ended with code {code}: {complaint}")
+        if node is not self._controller:
+            self._bind(node, list(self._specs[node.id].values()))
+            self._configure(node)
+            self.start(node)
+            return
+        self._bind(node, [self._plan.controller])
+        self._configure_controller()
+        self.start(node)
+        for broker in self.brokers.values():  # they look for the controller where it is not
+            running = broker.running
+            self.kill(broker)
+            self._configure(broker)
+            if running:
+                self.start(broker)
+
+    def close(self, timeout: float) -> None:
+        """End all, brokers first because their clean end needs the controller; remove the directory."""
+        try:
+            self.end(list(self.brokers.values()), timeout)
+            self.end([self._controller] if self._controller else [], timeout)
+        finally:
+            if not self._keep:
+                shutil.rmtree(self.directory, ignore_errors=True)
+            self._watchdog.close()
+
+    def _bind(self, node: Node, specs: Sequence[ListenerSpec]) -> None:
+        ports = free_ports(len(specs), self._ports())
+        pairs = zip(specs, ports, strict=True)
+        node.listeners = {spec.name: _listener(spec, node.id, port) for spec, port in pairs}
+
+    def _ports(self) -> set[int]:
+        return {one.bound.port for node in self.nodes for one in node.listeners.values()}
+
+    def _configure_controller(self) -> Path:
+        plan, node = self._plan, self.controller
+        properties = props.controller_properties(
+            node.id,
+            node.data,
+            node.listeners[CONTROLLER],
+            plan.brokers,
+            plan.properties,
+            plan.controller_properties,
+        )
+        return node.write(properties)
+
+    def _configure(self, node: Node) -> None:
+        properties = props.broker_properties(
+            node.id,
+            node.data,
+            list(node.listeners.values()),
+            (self.controller.id, self.controller.listeners[CONTROLLER]),
+            self._plan.brokers,
+            {**self._plan.properties, **self._properties[node.id]},
+        )
+        node.write(properties)
+
+
+def find(fleet: Fleet, node: int) -> Node:
+    """The broker with this node id; raises ConfigError if there is none."""
+    if node not in fleet.brokers:
+        known = ", ".join(map(str, fleet.brokers)) or "none"
+        raise ConfigError(f"there is no broker {node} in this cluster: its brokers are {known}")
+    return fleet.brokers[node]
+
+
+def _listener(spec: ListenerSpec, node: int, port: int) -> Listener:
+    return Listener(spec.name, Address(HOST, port), spec.advertise(node, port), spec.protocol)

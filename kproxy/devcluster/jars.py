@@ -1,0 +1,191 @@
+"""Kafka's own jars, fetched once from Maven into a cache directory, and the Java that runs them.
+
+The cache is `$KPROXY_CACHE`, else `$XDG_CACHE_HOME/kproxy`, else `~/.cache/kproxy`. Each version has a directory
+of its own, named after the version and after what was asked of Maven, so that a later kproxy which needs
+other jars never changes a directory that a running cluster uses. A directory appears there in one step, by a
+rename, when it is complete; a lock keeps two processes from fetching the same version twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kproxy.errors import ConfigError
+
+DEFAULT_VERSION = "4.3.1"
+
+# The client and broker log through slf4j 1.7; without a binding every line would be lost. This one needs no
+# configuration file and writes to stderr, in every version of Kafka alike.
+_SLF4J_VERSION = "1.7.36"
+
+# Kafka before 2.4 asks for ZooKeeper 3.4, whose client cannot read an address as Java 14 and newer print it.
+_ZOOKEEPER_VERSION = "3.5.9"
+
+# Two bindings of slf4j at once: which one wins is chance. Kafka before 4.0 brings these.
+_OTHER_BINDINGS = "slf4j-log4j12,slf4j-reload4j"
+
+# Long enough for a first fetch over a slow line, short enough that a dead line ends.
+_FETCH_TIMEOUT_S = 900
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>kproxy</groupId>
+  <artifactId>devcluster</artifactId>
+  <version>1</version>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</project>
+"""
+
+_DEPENDENCY = "    <dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version></dependency>"
+
+Progress = Callable[[str], None]
+
+
+def find_java(version: str = DEFAULT_VERSION) -> str:
+    """The path of a `java` new enough for this version of Kafka, from `$JAVA_HOME` or the PATH.
+
+    Raises ConfigError if there is none, if it does not run, or if it is too old.
+    """
+    needed = 17 if version.split(".")[0].isdigit() and int(version.split(".")[0]) >= 4 else 11
+    java = _find("java")
+    if java is None:
+        raise ConfigError(f"java was not found: install a Java runtime, version {needed} or newer, or set JAVA_HOME")
+    try:
+        said = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigError(f"{java} does not run: {error}") from None
+    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    if said.returncode != 0 or found is None:
+        raise ConfigError(f"{java} does not run: `{java} -version` ended with code {said.returncode}")
+    if int(found[1]) < needed:
+        raise ConfigError(
+            f"{java} is Java {found[1]}, but Kafka {version} needs Java {needed} or newer: "
+            "install one and set JAVA_HOME to it"
+        )
+    return java
+
+
+def fetch_jars(version: str = DEFAULT_VERSION, progress: Progress | None = None) -> Path:
+    """The directory with the jars of this version of Kafka; asks Maven if the cache does not have it.
+
+    Raises ConfigError if Maven is missing or fails, or if the version is not one.
+    """
+    if not re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}([-.][A-Za-z0-9]+)*", version):
+        raise ConfigError(f"'{version}' is not a version of Kafka: write it like {DEFAULT_VERSION}")
+    pom = _pom(version)
+    cache = cache_directory()
+    complete = cache / f"kafka-{version}-{hashlib.sha256(pom.encode()).hexdigest()[:8]}"
+    if complete.is_dir():
+        return complete
+    mvn = _find("mvn", home="MAVEN_HOME")
+    if mvn is None:
+        raise ConfigError(f"mvn was not found: install Apache Maven, which fetches Kafka {version} (once)")
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with _locked(cache / f"{complete.name}.lock", progress):
+            if not complete.is_dir():  # another process may have fetched it while this one waited
+                _fetch(mvn, version, pom, complete, progress)
+    except OSError as error:
+        raise ConfigError(f"the cache directory {cache} cannot be used: {error}; set KPROXY_CACHE to another") from None
+    return complete
+
+
+def class_path(jars: Path) -> str:
+    """All jars of a directory, as Java's `-cp` wants them (it expands the star itself)."""
+    return str(jars / "*")
+
+
+def _find(command: str, home: str = "JAVA_HOME") -> str | None:
+    """A command's path: under the home that the environment names, as Kafka's own scripts do, else the PATH."""
+    directory = os.environ.get(home)
+    if directory and (found := shutil.which(command, path=str(Path(directory, "bin")))):
+        return found
+    return shutil.which(command)
+
+
+def cache_directory() -> Path:
+    """Where everything that was fetched is kept; it may not exist yet."""
+    if own := os.environ.get("KPROXY_CACHE"):
+        return Path(own).expanduser().absolute()
+    if xdg := os.environ.get("XDG_CACHE_HOME"):
+        return Path(xdg, "kproxy").absolute()
+    return Path("~/.cache/kproxy").expanduser().absolute()
+
+
+def _pom(version: str) -> str:
+    before_2_4 = tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < (2, 4)
+    wanted = [
+        ("org.apache.kafka", "kafka_2.12" if before_2_4 else "kafka_2.13", version),
+        ("org.apache.kafka", "kafka-tools", version),
+        ("org.slf4j", "slf4j-simple", _SLF4J_VERSION),
+    ]
+    if before_2_4:
+        wanted.append(("org.apache.zookeeper", "zookeeper", _ZOOKEEPER_VERSION))
+    return _POM.format(dependencies="\n".join(_DEPENDENCY.format(*one) for one in wanted))
+
+
+@contextmanager
+def _locked(path: Path, progress: Progress | None) -> Iterator[None]:
+    import fcntl  # not on every platform; only needed when something has to be fetched
+
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if progress:
+                progress("waiting for another process that fetches the same jars")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(mvn: str, version: str, pom: str, complete: Path, progress: Progress | None) -> None:
+    """Let Maven copy the jars to a directory beside the complete one, then rename it."""
+    if progress:
+        progress(f"fetching Kafka {version} with Maven (about 55 MB, only once)")
+    for left_over in complete.parent.glob(f".{complete.name}.*"):
+        shutil.rmtree(left_over, ignore_errors=True)  # of a process that was killed: the lock is ours now
+    partial = Path(tempfile.mkdtemp(prefix=f".{complete.name}.", dir=complete.parent))
+    try:
+        (partial / "pom.xml").write_text(pom)
+        jars = partial / "jars"
+        command = [mvn, "-q", "-B", "-f", str(partial / "pom.xml"), "dependency:copy-dependencies"]
+        try:
+            done = subprocess.run(
+                [*command, f"-DoutputDirectory={jars}", f"-DexcludeArtifactIds={_OTHER_BINDINGS}"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=_FETCH_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ConfigError(
+                f"Maven did not fetch Kafka {version} within {_FETCH_TIMEOUT_S} s: check the network"
+            ) from None
+        if done.returncode != 0 or not any(jars.glob("*.jar")):
+            raise ConfigError(f"Maven could not fetch Kafka {version}: {_reason(done.stdout)}")
+        jars.rename(complete)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _reason(output: str) -> str:
+    """Maven's first error line, without its markers; it says which artifact, or that the network failed."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
+    errors = [line.removeprefix("[ERROR]").strip() for line in plain.splitlines() if "[ERROR]" in line]
+    lines = errors or [line.strip() for line in plain.splitlines() if line.strip()]
+    return (lines or ["it said nothing"])[0].split(" -> ")[0]

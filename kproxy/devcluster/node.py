@@ -1,0 +1,135 @@
+"""One JVM of the cluster: a broker or the controller, its directory, its process, its log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from kproxy.address import Address
+from kproxy.devcluster.properties import Listener, render
+from kproxy.devcluster.tools import Programs
+from kproxy.devcluster.watchdog import Watchdog
+
+# How much of the end of a log is searched for the reason of a failure.
+_LOG_TAIL = 64 << 10
+
+
+class Node:
+    """Starts and ends one JVM. What its properties are, and when it is ready, others decide."""
+
+    def __init__(self, node_id: int, directory: Path) -> None:
+        self.id = node_id
+        self.directory = directory
+        self.listeners: dict[str, Listener] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+        self.data.mkdir(parents=True)
+
+    @property
+    def data(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def log(self) -> Path:
+        """What the JVM wrote to stdout and stderr, Kafka's log lines among it."""
+        return self.directory / "kafka.log"
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def started(self) -> bool:
+        """Whether it should be running: it was started, and neither ended nor killed since."""
+        return self._process is not None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        return self._process.pid if self._process is not None and self.running else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of a process that ended by itself; None while it runs and once `terminate` or `kill` was called."""
+        return None if self._process is None else self._process.poll()
+
+    def bound(self, listener: str) -> Address:
+        return self.listeners[listener].bound
+
+    def write(self, properties: Mapping[str, str]) -> Path:
+        """Write the configuration file that the next start reads."""
+        path = self.directory / "kafka.properties"
+        path.write_text(render(properties))
+        return path
+
+    def start(self, programs: Programs, heap: str, watchdog: Watchdog, main: str = "kafka.Kafka") -> None:
+        """Start the JVM, with this class, and return at once."""
+        self.reap(watchdog)
+        properties = str(self.directory / "kafka.properties")
+        with self.log.open("ab") as log:
+            self._log_start = log.tell()
+            self._process = subprocess.Popen(
+                programs.command(main, properties, heap=heap, log_level="info"),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.directory,
+                start_new_session=True,  # Ctrl-C on the terminal is for the parent to answer
+            )
+        watchdog.watch(self._process.pid)
+
+    def terminate(self) -> None:
+        """Ask for a clean end; returns at once."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it without warning; returns at once."""
+        self._signal(signal.SIGKILL)
+
+    def wait(self, timeout: float, watchdog: Watchdog) -> bool:
+        """Whether the process is gone within `timeout` seconds."""
+        if self._process is None:
+            return True
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return False
+        self.reap(watchdog)
+        return True
+
+    def reap(self, watchdog: Watchdog) -> None:
+        """Forget a process that has ended."""
+        if self._process is not None and self._process.poll() is not None:
+            watchdog.forget(self._process.pid)
+            self._process = None
+
+    def complaint(self) -> str:
+        """The line of the log that says best why the process ended; empty if there is none."""
+        lines = self._tail().splitlines()
+        for mark in ("Exception: ", "ERROR", "Error"):
+            for line in reversed(lines):
+                if mark in line and not line.startswith("\tat "):
+                    return line.strip()
+        return lines[-1].strip() if lines else ""
+
+    @property
+    def could_not_bind(self) -> bool:
+        """Whether the log ends with a port that was taken."""
+        tail = self._tail()
+        return "Address already in use" in tail or "BindException" in tail
+
+    def _tail(self) -> str:
+        """The end of what the latest process wrote."""
+        try:
+            with self.log.open("rb") as log:
+                log.seek(max(self._log_start, os.fstat(log.fileno()).st_size - _LOG_TAIL))
+                return log.read().decode(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)

@@ -1,0 +1,238 @@
+"""The configuration files of controllers and brokers, as text; nothing here touches a disk or a process."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kproxy.address import Address
+from kproxy.errors import ConfigError
+
+CLIENT = "CLIENT"
+INTERNAL = "INTERNAL"
+CONTROLLER = "CONTROLLER"
+_TAKEN_NAMES = {CLIENT, INTERNAL, CONTROLLER}
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSpec:
+    """A listener that every broker has.
+
+    `advertised` is a template for HOST:PORT in which `{id}` is the node id and `{port}` the port that was
+    really bound.
+    """
+
+    name: str
+    advertised: str = "127.0.0.1:{port}"
+    protocol: str = "PLAINTEXT"
+
+    def __post_init__(self) -> None:
+        if self.protocol not in PROTOCOLS:
+            raise ConfigError(f"listener {self.name}: '{self.protocol}' is not one of {', '.join(PROTOCOLS)}")
+        self.advertise(1, 1)
+
+    def advertise(self, node: int, port: int) -> Address:
+        """The advertised address of one node; raises ConfigError if the template does not make one."""
+        try:
+            return Address.parse(self.advertised.format(id=node, port=port))
+        except (ValueError, LookupError) as error:
+            raise ConfigError(
+                f"listener {self.name}: '{self.advertised}' is not a template for HOST:PORT "
+                f"with {{id}} and {{port}} ({error})"
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One listener of one node: where it is bound, and what it says of itself."""
+
+    name: str
+    bound: Address
+    advertised: Address
+    protocol: str = "PLAINTEXT"
+
+
+def new_uuid() -> str:
+    """A random id as Kafka writes them: 16 bytes in URL-safe base64 without padding."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):  # the storage tool would take it for an option
+            return text
+
+
+def check_node_ids(brokers: int | Sequence[int], controller: int) -> list[int]:
+    """The brokers' node ids: 1 to N for a number, else as given. Raises ConfigError if they cannot be."""
+    ids = list(range(1, brokers + 1)) if isinstance(brokers, int) else list(brokers)
+    problems = []
+    if not ids:
+        problems.append("a cluster needs at least one broker")
+    problems += [f"node id {one} is not allowed: 0 to 2147483647" for one in ids if not 0 <= one < 2**31]
+    problems += [f"node id {one} is given more than once" for one in sorted({i for i in ids if ids.count(i) > 1})]
+    if controller in ids:
+        problems.append(f"node id {controller} is the controller's: give the broker another")
+    if problems:
+        raise ConfigError(*problems)
+    return ids
+
+
+def check_listener_names(specs: Sequence[ListenerSpec]) -> None:
+    """Raises ConfigError if two extra listeners, or one of them and one of the cluster's own, share a name."""
+    seen = set(_TAKEN_NAMES)
+    for spec in specs:
+        if spec.name in seen or not spec.name.isidentifier():
+            raise ConfigError(f"listener name '{spec.name}' is taken or not a name: choose another")
+        seen.add(spec.name)
+
+
+def controller_properties(
+    node: int,
+    data: Path,
+    listener: Listener,
+    brokers: int,
+    broker_extra: Mapping[str, str],
+    extra: Mapping[str, str],
+) -> dict[str, str]:
+    """A dedicated KRaft controller, the only voter. A known voter address needs no name resolution.
+
+    It decides some things that users think of as the brokers' settings: those are taken from `broker_extra`.
+    """
+    return {
+        "process.roles": "controller",
+        **_quorum(node, listener),
+        "node.id": str(node),
+        "listeners": f"{CONTROLLER}://{listener.bound}",
+        "advertised.listeners": f"{CONTROLLER}://{listener.advertised}",
+        "listener.security.protocol.map": f"{CONTROLLER}:PLAINTEXT",
+        "log.dirs": str(data),
+        **_new_topics(brokers),
+        **_SESSION,
+        **{key: broker_extra[key] for key in _CONTROLLER_DECIDES if key in broker_extra},
+        **extra,
+    }
+
+
+def broker_properties(
+    node: int,
+    data: Path,
+    listeners: Sequence[Listener],
+    controller: tuple[int, Listener],
+    brokers: int,
+    extra: Mapping[str, str],
+) -> dict[str, str]:
+    """A broker of a small cluster of `brokers` brokers, sized for tests: few partitions, little memory."""
+    protocols = [f"{one.name}:{one.protocol}" for one in listeners]
+    return {
+        "process.roles": "broker",
+        "node.id": str(node),
+        **_quorum(*controller),
+        "listeners": ",".join(f"{one.name}://{one.bound}" for one in listeners),
+        "advertised.listeners": ",".join(f"{one.name}://{one.advertised}" for one in listeners),
+        "listener.security.protocol.map": ",".join([*protocols, f"{CONTROLLER}:PLAINTEXT"]),
+        "inter.broker.listener.name": INTERNAL,
+        "log.dirs": str(data),
+        **_SESSION,
+        **_own_topics(brokers),
+        **_SMALL,
+        **extra,
+    }
+
+
+def meta_properties(cluster_id: str, node: int) -> dict[str, str]:
+    """The file that marks a broker's data directory as formatted.
+
+    A broker needs no more than this (a controller does: Kafka's storage tool formats it), so that starting
+    N brokers does not cost N more JVMs.
+    """
+    return {
+        "version": "1",
+        "cluster.id": cluster_id,
+        "node.id": str(node),
+        "directory.id": new_uuid(),
+    }
+
+
+def render(properties: Mapping[str, str]) -> str:
+    """The text of a Java properties file. Raises ConfigError for what cannot be a key."""
+    lines = []
+    for key, value in properties.items():
+        if not key or not all(c.isalnum() or c in "._-" for c in key):
+            raise ConfigError(f"'{key}' is not the name of a Kafka property")
+        lines.append(f"{key}={_escaped(value)}\n")
+    return "".join(lines)
+
+
+def _escaped(value: str) -> str:
+    """As java.util.Properties reads it: Latin-1 with escapes, and no white space at the start of a value."""
+    text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    units = text.encode("utf-16-be")
+    codes = [int.from_bytes(units[i : i + 2], "big") for i in range(0, len(units), 2)]
+    text = "".join(chr(code) if code < 127 else f"\\u{code:04x}" for code in codes)
+    return "\\" + text if text[:1] in (" ", "\t") else text
+
+
+def _quorum(node: int, listener: Listener) -> dict[str, str]:
+    return {
+        "controller.listener.names": CONTROLLER,
+        "controller.quorum.voters": f"{node}@{listener.bound}",
+    }
+
+
+def _in_sync(brokers: int) -> str:
+    # With three replicas a record that was acknowledged survives any one broker.
+    return "2" if brokers >= 3 else "1"
+
+
+def _new_topics(brokers: int) -> dict[str, str]:
+    return {
+        "num.partitions": "3",
+        "default.replication.factor": str(min(3, brokers)),
+        "min.insync.replicas": _in_sync(brokers),
+    }
+
+
+def _own_topics(brokers: int) -> dict[str, str]:
+    factor, in_sync = str(min(3, brokers)), _in_sync(brokers)
+    return {
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": factor,
+        "transaction.state.log.replication.factor": factor,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": factor,
+        "share.coordinator.state.topic.min.isr": in_sync,
+    }
+
+
+# A killed broker counts as alive until its session ends, and cannot come back before. Long enough for a
+# busy machine with two cores, shorter than Kafka's 9 s.
+_SESSION = {"broker.session.timeout.ms": "4000", "broker.heartbeat.interval.ms": "500"}
+
+_CONTROLLER_DECIDES = (
+    "num.partitions",
+    "default.replication.factor",
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+    "broker.session.timeout.ms",
+)
+
+_SMALL = {
+    "offsets.topic.num.partitions": "10",
+    "transaction.state.log.num.partitions": "10",
+    "share.coordinator.state.topic.num.partitions": "10",
+    # A group starts at once, and a member of the new protocols hears of its partitions within a second.
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.share.min.heartbeat.interval.ms": "500",
+    "group.share.heartbeat.interval.ms": "1000",
+    # The cleaner alone would take half of a 256 MB heap.
+    "log.cleaner.dedupe.buffer.size": str(8 << 20),
+    "log.index.size.max.bytes": str(1 << 20),
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "background.threads": "2",
+}

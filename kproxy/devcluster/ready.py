@@ -1,0 +1,62 @@
+"""What one broker knows of its cluster, asked by the smallest Metadata request there is.
+
+Version 1, no topics: every broker of every version that the cluster can run answers it, and it lists only
+brokers that the controller counts as alive (registered and unfenced). The few fields are read here by hand
+so that the cluster which tests kproxy depends on none of kproxy's own protocol code.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+from kproxy.address import Address
+
+# length, API key 3 (Metadata), version 1, correlation id 1, client id null, 0 topics
+_REQUEST = struct.pack(">ihhihi", 14, 3, 1, 1, -1, 0)
+
+_TIMEOUT_S = 2.0
+_LARGEST = 1 << 20
+
+
+def known_brokers(address: Address) -> dict[int, Address]:
+    """Node id → address of every live broker, as the broker at `address` says.
+
+    The addresses are those of the listener that was asked. Raises OSError if it cannot be asked or its
+    answer makes no sense.
+    """
+    with socket.create_connection((address.host, address.port), timeout=_TIMEOUT_S) as connection:
+        connection.sendall(_REQUEST)
+        (length,) = struct.unpack(">i", _exactly(connection, 4))
+        if not 0 < length <= _LARGEST:
+            raise OSError(f"{address} answered with a frame of {length} bytes")
+        response = _exactly(connection, length)
+    try:
+        return _brokers(response)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise OSError(f"{address} answered with something else than Metadata: {error}") from None
+
+
+def _brokers(response: bytes) -> dict[int, Address]:
+    (count,) = struct.unpack_from(">i", response, 4)  # after the correlation id
+    at = 8
+    brokers: dict[int, Address] = {}
+    for _ in range(count):
+        node, length = struct.unpack_from(">ih", response, at)
+        at += 6
+        host = response[at : at + length].decode()
+        at += length
+        port, rack = struct.unpack_from(">ih", response, at)
+        at += 6 + max(rack, 0)
+        brokers[node] = Address(host, port)
+    return brokers
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    chunks = bytearray()
+    while len(chunks) < count:
+        chunk = connection.recv(count - len(chunks))
+        if not chunk:
+            raise OSError("the broker closed the connection before it answered")
+        chunks += chunk
+    return bytes(chunks)

@@ -1,0 +1,89 @@
+"""Kafka's own Java programs: the brokers, and the command line tools by the names that users know."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kproxy.devcluster.jars import DEFAULT_VERSION, Progress, class_path, fetch_jars, find_java
+from kproxy.errors import ConfigError
+
+# The scripts of Kafka's distribution, and the class that each of them runs (4.x).
+TOOLS: Mapping[str, str] = {
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka-share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+    "kafka-storage": "kafka.tools.StorageTool",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+}
+
+# Small and quick to start: the serial collector and the first compiler alone. Nothing here is a benchmark.
+_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """One version of Kafka, ready to run. Make it with `Programs.of(version)`."""
+
+    java: str
+    jars: Path
+
+    @classmethod
+    def of(cls, version: str = DEFAULT_VERSION, progress: Progress | None = None) -> Programs:
+        """Find Java and fetch the jars if they are not in the cache; raises ConfigError where that fails."""
+        return cls(java=find_java(version), jars=fetch_jars(version, progress))
+
+    def command(self, main: str, *args: str, heap: str = "256m", log_level: str = "warn") -> list[str]:
+        """The command line that runs a tool (a key of TOOLS) or any other class with a `main`."""
+        if main not in TOOLS and "." not in main:
+            raise ConfigError(f"'{main}' is no tool of Kafka's: give a class name or one of {', '.join(TOOLS)}")
+        return [
+            self.java,
+            f"-Xmx{heap}",
+            *_JVM,
+            f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",
+            "-Dorg.slf4j.simpleLogger.showDateTime=true",
+            "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
+            "-cp",
+            class_path(self.jars),
+            TOOLS.get(main, main),
+            *args,
+        ]
+
+    def run(
+        self, main: str, *args: str, input: str | None = None, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a tool to its end; look at `returncode`, `stdout` and `stderr` yourself.
+
+        `timeout` is in seconds; when it is over the tool is killed and subprocess.TimeoutExpired raised.
+        """
+        return subprocess.run(
+            self.command(main, *args),
+            input=input,
+            stdin=subprocess.DEVNULL if input is None else None,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+            start_new_session=True,  # Ctrl-C on the terminal is for the parent to answer
+        )

@@ -1,0 +1,96 @@
+"""Ends processes and removes directories when the process that made them is gone, however it ended.
+
+A JVM does not notice that its parent was killed. A small process of its own does: it reads from a pipe
+that only the parent holds open, and when the pipe ends it kills what is left. (Linux's parent-death signal
+would be shorter, but it fires when the *thread* that started the child ends, and only Linux has it.)
+
+This file is also the program that runs on the other side of the pipe, by its path and with the standard
+library alone, so that it starts in a few milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class Watchdog:
+    """The parent's side. Use it as a context manager, or call `close()`."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = subprocess.Popen(
+            [sys.executable, "-I", "-S", __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C on the terminal is for the parent to answer
+            cwd="/",
+        )
+
+    def watch(self, pid: int) -> None:
+        """Kill this process if the parent ends before `forget(pid)`."""
+        self._tell(f"watch {pid}")
+
+    def forget(self, pid: int) -> None:
+        """The parent has waited for this process: its number may soon be another's."""
+        self._tell(f"forget {pid}")
+
+    def remove(self, directory: Path) -> None:
+        """Remove this directory if the parent ends before `close()`."""
+        self._tell(f"remove {directory}")
+
+    def close(self) -> None:
+        """End without doing anything: the parent has cleaned up by itself."""
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        with contextlib.suppress(BrokenPipeError):
+            process.communicate(b"done\n")
+        process.wait()
+
+    def __enter__(self) -> Watchdog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _tell(self, line: str) -> None:
+        if self._process is None or self._process.stdin is None:
+            raise RuntimeError("the watchdog is closed")
+        with contextlib.suppress(BrokenPipeError):  # somebody killed it: the parent still cleans up by itself
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+
+
+def _keep_watch(lines: Iterable[str]) -> None:
+    """Read the parent's words to their end; unless the last is `done`, clean up after it."""
+    watched: set[int] = set()
+    directories: list[str] = []
+    for line in lines:
+        word, _, rest = line.rstrip("\n").partition(" ")
+        if word == "watch":
+            watched.add(int(rest))
+        elif word == "forget":
+            watched.discard(int(rest))
+        elif word == "remove":
+            directories.append(rest)
+        elif word == "done":
+            return
+    for pid in watched:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    for directory in directories:
+        # A JVM that is just being killed may still write a file while the tree is being removed.
+        for _ in range(50):
+            shutil.rmtree(directory, ignore_errors=True)
+            if not os.path.exists(directory):
+                break
+
+
+if __name__ == "__main__":
+    _keep_watch(sys.stdin)

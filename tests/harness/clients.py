@@ -1,0 +1,127 @@
+"""What tests with real clients share: names of their own, topics, the addresses that clients must be told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from uuid import uuid4
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from tests.harness.process import Kproxy, wait_until
+
+
+def unique(prefix: str) -> str:
+    """A name that no other test and no other run has."""
+    return f"{prefix}-{uuid4().hex[:12]}"
+
+
+def local_addresses(kproxy: Kproxy) -> dict[int, str]:
+    """Broker's node id → the local address that every client must be told."""
+    return {node["id"]: node["local"] for node in kproxy.status()["nodes"] if node["kind"] == "broker"}
+
+
+def create_topic(bootstrap: str, partitions: int = 3, replicas: int = 3, **config: str) -> str:
+    """Create a topic with a name of its own, wait until each partition has a leader, and return the name.
+
+    `config` is the topic's, with `_` for `.`.
+    """
+    name = unique("topic")
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=settings)
+    admin.create_topics([topic])[name].result(30)
+    wait_until(lambda: len(leaders(bootstrap, name, admin)) == partitions, f"all partitions of {name} have a leader")
+    return name
+
+
+def leaders(bootstrap: str, topic: str, admin: AdminClient | None = None) -> dict[int, int]:
+    """Partition → node id of its leader, for those that have one."""
+    admin = admin or AdminClient({"bootstrap.servers": bootstrap})
+    partitions = admin.list_topics(topic, timeout=30).topics[topic].partitions
+    return {number: one.leader for number, one in partitions.items() if one.leader >= 0}
+
+
+def produce(bootstrap: str, topic: str, records: Iterable[bytes], partition: int = -1) -> None:
+    """Send records with these values, to one partition or to any; fails if one is not acknowledged."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    failed: list[KafkaError] = []
+    for value in records:
+        producer.produce(topic, value, partition=partition, on_delivery=note_failures(failed))
+    assert producer.flush(60) == 0
+    assert not failed, failed[:3]
+
+
+def note_failures(failed: list[KafkaError]) -> Callable[[KafkaError | None, Message], None]:
+    """A delivery report that keeps the errors."""
+
+    def report(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failed.append(error)
+
+    return report
+
+
+@contextmanager
+def consumer(bootstrap: str, **config: object) -> Iterator[Consumer]:
+    """A confluent-kafka consumer that begins at the beginning and commits only when told to.
+
+    `config` is in librdkafka's words, with `_` for `.`.
+    """
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": unique("group"),
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        **{key.replace("_", "."): value for key, value in config.items()},
+    }
+    made = Consumer(settings)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def read(reader: Consumer, count: int, seconds: float = 60) -> list[Message]:
+    """The next `count` records of a consumer that has subscribed or has partitions; fails if they do not come."""
+    got: list[Message] = []
+
+    def complete() -> bool:
+        for message in reader.consume(min(10_000, count - len(got)), timeout=0.2):
+            error = message.error()
+            if error is None:
+                got.append(message)
+            else:
+                assert error.retriable() or error.code() == KafkaError._PARTITION_EOF, error
+        return len(got) >= count
+
+    wait_until(complete, f"{count} records", seconds)
+    return got
+
+
+def read_topic(bootstrap: str, topic: str, partitions: int = 3, **config: object) -> list[Message]:
+    """All records that a topic has now, as a consumer without a group sees them."""
+    with consumer(bootstrap, enable_partition_eof=True, **config) as reader:
+        reader.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        got: list[Message] = []
+        ended: set[int | None] = set()
+
+        def complete() -> bool:
+            for message in reader.consume(10_000, timeout=0.2):
+                error = message.error()
+                if error is None:
+                    got.append(message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ended.add(message.partition())
+                else:
+                    assert error.retriable(), error
+            return len(ended) == partitions
+
+        wait_until(complete, f"the end of all partitions of {topic}", 60)
+        return got
+
+
+def values(messages: Sequence[Message]) -> list[bytes]:
+    """Their values, sorted."""
+    return sorted(value for message in messages if (value := message.value()) is not None)

@@ -1,0 +1,134 @@
+"""What may stand where a broker is expected: servers that speak something else, or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import run
+
+Behaviour = Callable[[socket.socket], None]
+
+
+class Peer:
+    """A TCP server on a free port of 127.0.0.1 (or another address) that treats each connection by `behave`, in a
+    thread of its own, and then closes it. `accepted` counts the connections."""
+
+    def __init__(self, behave: Behaviour, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._behave = behave
+        self._listening = socket.create_server((host, port))
+        self._open: set[socket.socket] = set()
+        self.accepted = 0
+        self.address = "{}:{}".format(*self._listening.getsockname()[:2])
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # A thread in accept() does not notice a close, but a shutdown.
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._thread.join(10)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            self.accepted += 1
+            self._open.add(connection)
+            threading.Thread(target=self._one, args=(connection,), daemon=True).start()
+
+    def _one(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            self._behave(connection)
+        self._open.discard(connection)
+
+
+def silent(connection: socket.socket) -> None:
+    """Takes everything and answers nothing."""
+    while connection.recv(65536):
+        pass
+
+
+def closing(connection: socket.socket) -> None:
+    """Hears the first request and hangs up."""
+    connection.recv(65536)
+
+
+def saying(text: bytes, *, first: bool) -> Behaviour:
+    """Says `text`: unasked if `first`, else in answer to the first bytes. Then waits for the end."""
+
+    def behave(connection: socket.socket) -> None:
+        if first or connection.recv(65536):
+            connection.sendall(text)
+            silent(connection)
+
+    return behave
+
+
+def tls(certificate: Path) -> Behaviour:
+    """A TLS server; on a plaintext request it hangs up."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+
+    def behave(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as secured:
+            secured.recv(1)
+
+    return behave
+
+
+def make_certificate(directory: Path) -> Path:
+    """A self-signed certificate for localhost, with its key in the same PEM file."""
+    path = directory / "peer.pem"
+    run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2",
+         "-keyout", path, "-out", directory / "cert.pem"],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+    path.write_text(path.read_text() + (directory / "cert.pem").read_text())
+    return path
+
+
+@contextlib.contextmanager
+def black_hole() -> Iterator[str]:
+    """An address that answers no SYN: a listening socket whose backlog is full, as behind a dropping firewall."""
+    with contextlib.ExitStack() as held:
+        listening = held.enter_context(socket.socket())
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        while True:
+            filler = held.enter_context(socket.socket())
+            filler.settimeout(1)
+            try:
+                filler.connect(listening.getsockname())
+            except TimeoutError:
+                break
+        yield "{}:{}".format(*listening.getsockname())
+
+
+@contextlib.contextmanager
+def refused() -> Iterator[str]:
+    """An address where nothing listens, and nothing else will while this is held."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield "{}:{}".format(*held.getsockname())
+
+
+@contextlib.contextmanager
+def taken(port: int, host: str = "127.0.0.1") -> Iterator[None]:
+    """Another program listens on this port."""
+    with socket.create_server((host, port)):
+        yield

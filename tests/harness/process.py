@@ -1,0 +1,151 @@
+"""A kproxy process under test."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+
+def free_window(count: int) -> int:
+    """The first of `count` ports in a row that nobody has, far from those that the system hands out by itself."""
+    for attempt in range(200):
+        first = 10000 + (os.getpid() * 331 + time.monotonic_ns() // 1000 + attempt * 977) % 20000
+        held = []
+        try:
+            for port in range(first, first + count):
+                sock = socket.socket()
+                held.append(sock)
+                sock.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        finally:
+            for sock in held:
+                sock.close()
+        return first
+    raise RuntimeError("no free window of ports")
+
+
+def wait_until(reached: Callable[[], Any], what: str, seconds: float = 30) -> Any:
+    """Poll until `reached` gives something true, and return it; fail after a bound."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        result = reached()
+        if result:
+            return result
+        time.sleep(0.05)
+    raise AssertionError(f"not within {seconds:g} s: {what}")
+
+
+class Kproxy:
+    """`kproxy run …` as a process, with ports of its own; `forbidden` names must never reach a client."""
+
+    # The program that watches for forbidden names; a subclass may have one that does more.
+    watched = "tests.harness.watched"
+
+    def __init__(
+        self, directory: Path, bootstrap: str, *args: str, forbidden: Sequence[str] = (), ready: bool = True
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._findings = directory / "leaks"
+        self.log_path = directory / "kproxy.log"
+        first = free_window(202)
+        self.admin = f"127.0.0.1:{first}"
+        self.bootstrap = f"127.0.0.1:{first + 1}"
+        self.first_port = first + 2
+        given = [] if "--listen" in args else ["--listen", self.bootstrap]
+        command = ["run", "-b", bootstrap, "--admin", self.admin, *given, *args]
+        module = [self.watched, str(self._findings), ",".join(forbidden), "--"] if forbidden else ["kproxy"]
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", *module, *command],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=Path(__file__).parents[2],
+            )
+        if ready:
+            self.wait_ready()
+
+    def __enter__(self) -> Kproxy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    def get(self, path: str) -> tuple[int, str]:
+        """An admin page: HTTP status (0: no answer) and text."""
+        try:
+            with urllib.request.urlopen(f"http://{self.admin}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError as error:
+            return 0, str(error)
+
+    def wait_ready(self) -> None:
+        def ready() -> bool:
+            if self.process.poll() is not None:
+                raise AssertionError(f"kproxy ended with {self.process.returncode}:\n{self.log}")
+            return self.get("/readyz")[0] == 200
+
+        wait_until(ready, f"kproxy ready; its log:\n{self.log}")
+
+    def status(self) -> dict[str, Any]:
+        """The only cluster's part of /status."""
+        clusters = json.loads(self.get("/status")[1])["clusters"]
+        assert len(clusters) == 1
+        return dict(clusters[0])
+
+    def node(self, label: str | int) -> dict[str, Any]:
+        """One node of /status; {} if it is not there."""
+        return next((node for node in self.status()["nodes"] if node["node"] == str(label)), {})
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples with these labels."""
+        families = text_string_to_metric_families(self.get("/metrics")[1])
+        return sum(
+            sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        )
+
+    @property
+    def rss(self) -> int:
+        """Resident memory, in bytes."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
+    def leaks(self) -> str:
+        """What must not have been sent to a client, but was; empty if nothing."""
+        return self._findings.read_text(errors="replace") if self._findings.exists() else ""
+
+    def stop(self, number: int = signal.SIGTERM, seconds: float = 30) -> int:
+        """End it and return its exit code; fails if it leaked an address or logged a traceback."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"kproxy did not stop within {seconds:g} s:\n{self.log}") from None
+        assert not self.leaks(), self.leaks()[:2000]
+        assert "Traceback" not in self.log, self.log[-4000:]
+        return code

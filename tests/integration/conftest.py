@@ -1,0 +1,52 @@
+"""A real three-broker cluster whose advertised names resolve nowhere, and kproxy in front of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kproxy.devcluster import DevCluster
+from tests.harness.process import Kproxy
+
+# A part of every advertised name; it must never reach a client.
+FORBIDDEN = "cluster.internal"
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[DevCluster]:
+    """Shared by all tests that do not harm it: brokers 1, 2 and 1001."""
+    with DevCluster(brokers=[1, 2, 1001]) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def kproxy(cluster: DevCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kproxy]:
+    """Shared by all tests that do not stop it. That it leaked nothing is checked at its end."""
+    with Kproxy(tmp_path_factory.mktemp("kproxy"), cluster.bootstrap, forbidden=[FORBIDDEN]) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def no_leak(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After each test: no advertised upstream name went to a client."""
+    yield
+    if "kproxy" in request.fixturenames:
+        found = request.getfixturevalue("kproxy").leaks()
+        assert not found, found[:2000]
+
+
+@pytest.fixture
+def own_kproxy(tmp_path: Path) -> Iterator[Callable[..., Kproxy]]:
+    """Makes kproxy processes of a test's own, and ends them."""
+    made: list[Kproxy] = []
+
+    def make(bootstrap: str, *args: str, ready: bool = True) -> Kproxy:
+        proxy = Kproxy(tmp_path / f"kproxy-{len(made)}", bootstrap, *args, forbidden=[FORBIDDEN], ready=ready)
+        made.append(proxy)
+        return proxy
+
+    yield make
+    for proxy in made:
+        proxy.stop()

@@ -1,0 +1,139 @@
+"""Finding Java and Maven, and the one line that says what is missing. The programs here are small scripts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kproxy.devcluster import DevCluster
+from kproxy.devcluster.jars import fetch_jars, find_java
+from kproxy.devcluster.tools import TOOLS, Programs
+from kproxy.errors import ConfigError
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH with nothing in it but what the test puts there, and an empty cache."""
+    found = tmp_path / "bin"
+    found.mkdir()
+    monkeypatch.setenv("PATH", str(found))
+    monkeypatch.setenv("KPROXY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.delenv("MAVEN_HOME", raising=False)
+    return found
+
+
+def _script(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def _java(path: Path, version: str) -> None:
+    _script(path, f"echo 'openjdk version \"{version}\" 2026-01-01' >&2")
+
+
+# Writes one jar to the directory that -DoutputDirectory names, and counts its calls beside itself.
+_MVN = """
+echo called >> "$0.calls"
+for one; do case "$one" in -DoutputDirectory=*) out="${one#*=}";; esac; done
+/bin/mkdir -p "$out" && echo jar > "$out/kafka.jar"
+"""
+
+
+def test_no_java(path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^java was not found: install a Java runtime, version 17 or newer"):
+        DevCluster().start()
+
+
+def test_an_old_java(path: Path) -> None:
+    _java(path / "java", "1.8.0_392")
+    with pytest.raises(ConfigError, match=r"is Java 8, but Kafka 4\.3\.1 needs Java 17"):
+        find_java("4.3.1")
+    _java(path / "java", "11.0.2")
+    assert find_java("3.9.0") == str(path / "java")
+
+
+def test_java_home_comes_first(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _java(path / "java", "11.0.2")
+    _java(tmp_path / "jdk" / "bin" / "java", "21")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    assert find_java("4.3.1") == str(tmp_path / "jdk" / "bin" / "java")
+
+
+def test_a_java_that_does_not_run(path: Path) -> None:
+    _script(path / "java", "exit 3")
+    with pytest.raises(ConfigError, match=r"does not run: .* ended with code 3"):
+        find_java("4.3.1")
+
+
+def test_no_maven(path: Path) -> None:
+    _java(path / "java", "17.0.1")
+    with pytest.raises(ConfigError, match=r"^mvn was not found: install Apache Maven"):
+        DevCluster().start()
+
+
+def test_maven_that_fails_says_why_in_one_line(path: Path, tmp_path: Path) -> None:
+    _script(path / "mvn", "echo '[INFO] hello'; echo '[ERROR] no such artifact -> [Help 1]'; exit 1")
+    with pytest.raises(ConfigError) as failed:
+        fetch_jars("4.3.1")
+    assert str(failed.value) == "Maven could not fetch Kafka 4.3.1: no such artifact"
+    assert [one.suffix for one in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+def test_jars_are_fetched_once_and_appear_complete(path: Path, tmp_path: Path) -> None:
+    _script(path / "mvn", _MVN)
+    told: list[str] = []
+    first = fetch_jars("4.3.1", told.append)
+    assert (first / "kafka.jar").read_text() == "jar\n"
+    assert len(told) == 1
+    assert fetch_jars("4.3.1", told.append) == first
+    assert len(told) == 1
+    assert fetch_jars("4.2.0") != first
+    assert (path / "mvn.calls").read_text().split() == ["called", "called"]
+
+
+def test_two_processes_at_once_fetch_once(path: Path, tmp_path: Path) -> None:
+    _script(path / "mvn", _MVN)
+    program = "from kproxy.devcluster.jars import fetch_jars; print(fetch_jars('4.3.1'))"
+    both = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = {one.communicate()[0] for one in both}
+    assert [one.returncode for one in both] == [0, 0]
+    assert len(said) == 1
+    assert (path / "mvn.calls").read_text().split() == ["called"]
+
+
+def test_what_a_killed_process_left_is_removed(path: Path, tmp_path: Path) -> None:
+    _script(path / "mvn", _MVN)
+    complete = fetch_jars("4.3.1")
+    left_over = complete.parent / f".{complete.name}.abc"
+    complete.rename(left_over)
+    assert fetch_jars("4.3.1") == complete
+    assert not left_over.exists()
+
+
+@pytest.mark.parametrize("version", ["", "4", "latest", "4.3.1/..", "4.3.1\n", "$(x)"])
+def test_what_is_no_version_is_refused(path: Path, version: str) -> None:
+    with pytest.raises(ConfigError, match="is not a version of Kafka"):
+        fetch_jars(version)
+
+
+def test_a_cache_that_cannot_be_made(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _script(path / "mvn", _MVN)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("KPROXY_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(ConfigError, match="set KPROXY_CACHE to another"):
+        fetch_jars("4.3.1")
+
+
+def test_tools_by_name_and_by_class() -> None:
+    programs = Programs(java="/bin/java", jars=Path("/jars"))
+    by_name = programs.command("kafka-topics", "--list")
+    assert by_name[0] == "/bin/java"
+    assert by_name[-2:] == [TOOLS["kafka-topics"], "--list"]
+    assert programs.command(TOOLS["kafka-topics"], "--list") == by_name
+    with pytest.raises(ConfigError, match="'kafka-nonsense' is no tool of Kafka's"):
+        programs.command("kafka-nonsense")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from uuid import uuid4
 
+import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.harness.process import Kproxy, wait_until
+
+# kcat comes neither from PyPI nor from Maven: where it cannot be installed, a machine does without its tests.
+needs_kcat = pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed: apt-get install kcat")
 
 
 def unique(prefix: str) -> str:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from confluent_kafka import Consumer, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kproxy.devcluster import Programs
 from tests.harness.process import wait_until

@@ -17,7 +17,8 @@ FORBIDDEN = "cluster.internal"
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[DevCluster]:
     """Shared by all tests that do not harm it: brokers 1, 2 and 1001."""
-    with DevCluster(brokers=[1, 2, 1001]) as made:
+    # A broker gives 55 MB at once unless told otherwise; 100 MB in one response must pass too.
+    with DevCluster(brokers=[1, 2, 1001], properties={"fetch.max.bytes": "209715200"}) as made:
         yield made
 
 

@@ -69,7 +69,7 @@ class Relay:
         def run() -> None:
             try:
                 done.set_result(function())
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  # whatever it is, the caller's thread is to see it
                 done.set_exception(error)
 
         self.loop.call_soon_threadsafe(run)

@@ -1,0 +1,75 @@
+"""kafka-python through kproxy."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from kproxy.devcluster import DevCluster
+from tests.harness.clients import local_addresses, unique
+from tests.harness.kafka_python import KafkaAdminClient, KafkaConsumer, KafkaProducer, NewTopic, TopicPartition
+from tests.harness.process import Kproxy, wait_until
+
+pytestmark = pytest.mark.integration
+
+# Of the records' timestamps: an hour ago, not so old that the broker may delete them.
+START_MS = int(time.time() * 1000) - 3_600_000
+
+
+def test_every_address_that_it_learns_is_local(cluster: DevCluster, kproxy: Kproxy) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=kproxy.bootstrap)
+    try:
+        described = admin.describe_cluster()
+    finally:
+        admin.close()
+    found = {broker["broker_id"]: f"{broker['host']}:{broker['port']}" for broker in described["brokers"]}
+    assert found == local_addresses(kproxy)
+    assert described["cluster_id"] == cluster.cluster_id
+
+
+def test_the_life_of_a_topic(kproxy: Kproxy) -> None:
+    topic, group = unique("kafka-python"), unique("group")
+    admin = KafkaAdminClient(bootstrap_servers=kproxy.bootstrap)
+    producer = KafkaProducer(bootstrap_servers=kproxy.bootstrap, compression_type="gzip")
+    reader = KafkaConsumer(
+        topic,
+        bootstrap_servers=kproxy.bootstrap,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+    try:
+        admin.create_topics([NewTopic(topic, num_partitions=2, replication_factor=3)], wait_for_metadata=True)
+        sent = {}
+        for number in range(100):
+            record = (b"k%d" % number, b"v%d" % number, [("n", b"%d" % number)], START_MS + number)
+            key, value, headers, timestamp = record
+            placed = producer.send(topic, value, key=key, headers=headers, timestamp_ms=timestamp, partition=number % 2)
+            sent[placed] = record
+        producer.flush(60)
+        expected = {(future.get(0).partition, future.get(0).offset): record for future, record in sent.items()}
+
+        got = {}
+
+        def complete() -> bool:
+            for messages in reader.poll(timeout_ms=200).values():
+                for one in messages:
+                    got[one.partition, one.offset] = (one.key, one.value, list(one.headers), one.timestamp)
+            return len(got) >= 100
+
+        wait_until(complete, "100 records")
+        assert got == expected
+        reader.commit()
+        assert [reader.committed(TopicPartition(topic, number)) for number in (0, 1)] == [50, 50]
+
+        assert group in {one["group_id"] for one in admin.list_groups()}
+        assert admin.describe_groups([group])[group]["group_state"] == "Stable"
+        reader.close()
+        assert admin.delete_groups([group]) == {group: "OK"}
+        admin.delete_topics([topic])
+        wait_until(lambda: topic not in admin.list_topics(), "the topic is gone")
+    finally:
+        reader.close()
+        producer.close(30)
+        admin.close()

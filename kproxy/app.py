@@ -111,7 +111,7 @@ class App:
             logging.shutdown()
             os._exit(128 + number)
         in_flight = sum(count for _, _, count in self._in_flight())
-        log.info("%s: stopping; %d requests in flight", signal.Signals(number).name, in_flight)
+        log.info("%s: stopping; %s in flight", signal.Signals(number).name, _count(in_flight, "request"))
         self._stopping.set()
 
     async def _drain(self) -> None:
@@ -125,7 +125,11 @@ class App:
                 await quiet.wait()
         left = list(self._pump.sessions)
         if left:
-            log.warning("%d sessions were still busy after %g s: closed", len(left), self._config.drain_timeout)
+            log.warning(
+                "closed %s still busy after %g s (--drain-timeout)",
+                _count(len(left), "session"),
+                self._config.drain_timeout,
+            )
         for session in left:
             session.close()
 
@@ -185,6 +189,10 @@ def _status_of(gateway: Gateway) -> dict[str, object]:
             )
         ],
     }
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _first(errors: BaseExceptionGroup[ConfigError]) -> BaseException:

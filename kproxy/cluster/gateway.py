@@ -14,6 +14,7 @@ from time import monotonic
 from kproxy.address import Address
 from kproxy.cluster.listeners import Listener, Listeners
 from kproxy.cluster.reach import BOOTSTRAP, Reach
+from kproxy.cluster.scout import NO_ANSWER
 from kproxy.cluster.topology import Node, NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.dial.sockets import tune
@@ -244,11 +245,7 @@ class Gateway:
             log.warning("closed a connection to %s: %s", self._name(label), error)
         elif session.ended_by == "upstream" and session.conversation.requested and not session.conversation.answered:
             self._metrics.refused(self.config.name, "upstream", "no-answer")
-            log.warning(
-                "%s closed the connection without answering: its listener may expect TLS (SSL, SASL_SSL), or it is"
-                " no Kafka broker; use a PLAINTEXT or SASL_PLAINTEXT listener",
-                self._name(label),
-            )
+            log.warning("%s %s", self._name(label), NO_ANSWER)
 
     def _refuse(self, client: socket.socket, error: WireError) -> None:
         self._metrics.refused(self.config.name, "client", error.reason)

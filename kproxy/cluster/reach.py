@@ -169,13 +169,13 @@ class Reach:
             raise UpstreamError("other", f"{address}: {error}") from None
 
     async def _find_routes(self, bootstrap: Address) -> None:
-        brokers = [node for key, node in self._topology.nodes.items() if key.kind is Kind.BROKER]
+        nodes = list(self._topology.nodes.values())
         limit = asyncio.Semaphore(_AT_ONCE)
         async with asyncio.TaskGroup() as tasks:
-            for node in brokers:
+            for node in nodes:
                 tasks.create_task(self._try(node, limit))
-        lost = [node for node in brokers if node.key in self.problems]
-        if lost and len(brokers) == 1:
+        lost = [node for node in nodes if node.key in self.problems]
+        if lost and len(nodes) == 1:
             self.routes.only_broker = bootstrap
             log.warning(
                 "%s: dialling the bootstrap address %s instead, since the cluster has just one broker",
@@ -210,9 +210,11 @@ class Reach:
                         node_id = await scout.ask_who_are_you(sock)
             except (UpstreamError, TimeoutError):
                 continue
-            if node_id is not None:
-                self.routes.learned[NodeKey(Kind.BROKER, node_id).label] = address
-                log.debug("cluster %s: %s is broker %d", self._config.name, address, node_id)
+            # All of them are of one kind: a bootstrap server that is a controller names controllers.
+            for key in (NodeKey(kind, node_id) for kind in Kind if node_id is not None):
+                if key in self._topology.nodes:
+                    self.routes.learned[key.label] = address
+                    log.debug("cluster %s: %s is %s", self._config.name, address, key)
 
 
 def _all_of(errors: list[UpstreamError]) -> UpstreamError:

@@ -1,6 +1,7 @@
 """kproxy's own questions to a cluster, as an ordinary client that has no credentials.
 
-Metadata tells which nodes there are. DescribeConfigs for a node that does not exist tells which node one is
+Metadata tells which brokers there are; of controllers, which have no Metadata, DescribeCluster tells (KIP-919).
+DescribeConfigs for a node that does not exist tells which node one is
 talking to: the broker refuses, and its refusal names its own id. So kproxy finds out by itself which of several
 bootstrap addresses (port-forwards, load balancers) leads to which node.
 """
@@ -20,7 +21,7 @@ from kproxy.rewrite.plan import plan_for
 from kproxy.rewrite.walk import Walk
 from kproxy.wire import api
 from kproxy.wire.greeting import recognise
-from kproxy.wire.primitives import INT32, Underflow, read_string
+from kproxy.wire.primitives import INT16, INT32, Underflow, read_string
 
 CLIENT_ID = b"kproxy"
 # Answers to these questions are small; a cluster of 10,000 brokers takes 1 MB.
@@ -28,6 +29,12 @@ _LIMIT = 16 * 1024 * 1024
 # A node id that no cluster uses.
 _NOBODY = str(2**31 - 1).encode()
 _BROKER_RESOURCE = 4  # ConfigResource.Type.BROKER
+_CONTROLLERS = 2  # DescribeCluster's EndpointType
+# What is known of an upstream address that hangs up on the first request.
+NO_ANSWER = (
+    "closed the connection without answering: its listener may expect TLS (SSL, SASL_SSL), or it is no Kafka broker;"
+    " use a PLAINTEXT or SASL_PLAINTEXT listener"
+)
 # "Unexpected broker id, expected 1 or empty string, but received 2147483647"; Kafka before 2.2 had no "or empty".
 _IDENTITY = re.compile(rb"expected (\d+)")
 
@@ -43,20 +50,33 @@ class Answer:
 async def ask_who_is_there(sock: socket.socket) -> Answer:
     """Ask for the nodes of the cluster. Raises UpstreamError or WireError if no Kafka broker answers.
 
-    ApiVersions is answered before authentication, Metadata is not: the broker closes the connection.
+    ApiVersions is answered before authentication, the rest is not: the broker closes the connection.
     """
-    await _ask(sock, api.API_VERSIONS, 0, b"")
+    versions = await _ask(sock, api.API_VERSIONS, 0, b"")
     try:
-        body = await _ask(sock, api.METADATA, 1, INT32.pack(0))  # no topics
+        if _serves(versions, api.METADATA) or not _serves(versions, api.DESCRIBE_CLUSTER):
+            return Answer(await _ask_nodes(sock, api.METADATA, 1, INT32.pack(0)))  # no topics
+        # v1: include_cluster_authorized_operations, endpoint_type, tags
+        return Answer(await _ask_nodes(sock, api.DESCRIBE_CLUSTER, 1, pack(">?bB", False, _CONTROLLERS, 0)))
     except UpstreamError:
         return Answer(None)
-    plan = plan_for(api.METADATA, 1)
+
+
+def _serves(versions: bytes, key: int) -> bool:
+    """Whether an ApiVersions response, version 0, names the API."""
+    # error code, ranges[API key, lowest, highest]
+    return any(INT16.unpack_from(versions, at)[0] == key for at in range(6, len(versions) - 5, 6))
+
+
+async def _ask_nodes(sock: socket.socket, key: int, version: int, request: bytes) -> tuple[Endpoint, ...]:
+    body = await _ask(sock, key, version, request)
+    plan = plan_for(key, version)
     assert plan is not None
     walk = Walk(plan)
     walk.advance(body, 0, len(body))
     if not walk.done:
-        raise WireError("malformed", "the broker's Metadata response ends too early")
-    return Answer(tuple(endpoint for endpoint, _, _ in walk.found))
+        raise WireError("malformed", f"the broker's {plan.api} response ends too early")
+    return tuple(endpoint for endpoint, _, _ in walk.found)
 
 
 async def ask_who_are_you(sock: socket.socket) -> int | None:
@@ -74,31 +94,44 @@ async def ask_who_are_you(sock: socket.socket) -> int | None:
 
 
 async def _ask(sock: socket.socket, key: int, version: int, body: bytes) -> bytes:
-    """Send one request with header version 1; return the response's body."""
+    """Send one request; return what follows the correlation id in its response."""
     loop = asyncio.get_running_loop()
     header = pack(">hhih", key, version, key, len(CLIENT_ID)) + CLIENT_ID
+    if version >= api.APIS[key].flexible:
+        header += b"\0"  # no tagged fields
     try:
         await loop.sock_sendall(sock, INT32.pack(len(header) + len(body)) + header + body)
-        head = await _exactly(loop, sock, 8)
-        greeting = recognise(head)
-        if greeting is not None:
-            raise wrong_upstream(greeting)
+        head = await _head(loop, sock)
         size, correlation_id = INT32.unpack_from(head)[0], INT32.unpack_from(head, 4)[0]
         if not 4 <= size <= _LIMIT or correlation_id != key:
             raise WireError("malformed", "what answers there is not a Kafka broker")
         return await _exactly(loop, sock, size - 4)
+    except ConnectionError:
+        raise UpstreamError("closed", NO_ANSWER) from None
     except OSError as error:
         raise UpstreamError("other", error.strerror or str(error)) from None
+
+
+async def _head(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> bytes:
+    """A response's size and correlation id. What is not Kafka's may be shorter: a TLS alert has seven bytes."""
+    head = b""
+    while len(head) < 8:
+        head += await _some(loop, sock, 8 - len(head))
+        greeting = recognise(head, from_upstream=True)
+        if greeting is not None:
+            raise wrong_upstream(greeting)
+    return head
 
 
 async def _exactly(loop: asyncio.AbstractEventLoop, sock: socket.socket, count: int) -> bytes:
     data = bytearray()
     while len(data) < count:
-        more = await loop.sock_recv(sock, min(count - len(data), 256 * 1024))
-        if not more:
-            greeting = recognise(bytes(data))
-            if greeting is not None:
-                raise wrong_upstream(greeting)
-            raise UpstreamError("closed", "the connection was closed without an answer")
-        data += more
+        data += await _some(loop, sock, min(count - len(data), 256 * 1024))
     return bytes(data)
+
+
+async def _some(loop: asyncio.AbstractEventLoop, sock: socket.socket, most: int) -> bytes:
+    data = await loop.sock_recv(sock, most)
+    if not data:
+        raise UpstreamError("closed", NO_ANSWER)
+    return data

@@ -117,9 +117,6 @@ class Topology:
                 yield port
 
     def assign(self, key: NodeKey, port: int) -> None:
-        """The node has this port from now on."""
-        node = self.nodes[key]
-        if node.port != port:
-            self._taken.pop(node.port, None)
-            node.port = port
+        """The node has this port from now on. One that it had before was advertised, and stays its own."""
+        self.nodes[key].port = port
         self._taken[port] = key

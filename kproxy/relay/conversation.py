@@ -34,11 +34,18 @@ _RESPONSE = Struct(">ii")  # size, correlation id
 # What is held back of a request until it can be judged: before the acks of Produce stand two strings of at most
 # 32 KiB each; an ApiVersions request has two short ones.
 _HEAD_LIMIT = 128 * 1024
+# No request header has any tagged field so far; they are walked over again with each chunk.
+_MAX_HEADER_TAGS = 32
 # Requests of one connection that wait for their responses. A broker works on one at a time, clients send 5 to
 # some hundreds ahead; this bounds what a client can make kproxy remember.
 MAX_IN_FLIGHT = 100_000
 # A broker takes SASL tokens up to sasl.server.max.receive.size, by default as many bytes.
 MAX_TOKEN = 524_288
+# Where a SASL token may stand, a frame is a request if its API key and version are below and up to these: room for
+# those that are not known yet, so that they are refused. No token begins so: a PLAIN one has printable characters
+# among its third and fourth byte, SCRAM and OAUTHBEARER begin with a letter, GSSAPI with 0x60 or 0x05.
+_TOKEN_KEYS = 128
+_TOKEN_VERSIONS = 30
 
 
 class Conversation:
@@ -144,7 +151,7 @@ class Conversation:
                 if acks:
                     in_flight.append((correlation_id, call, now))
             at = after
-        self.requested = True
+        self.requested = self.requested or at > 0
         if len(in_flight) > MAX_IN_FLIGHT:
             raise WireError("too-many-in-flight", f"the client has over {MAX_IN_FLIGHT} requests without a response")
         self._left_to_broker = max(0, at - end)
@@ -173,7 +180,7 @@ class Conversation:
         api = APIS.get(key)
         if size > self._max_request or size < 10:
             known = "" if api is None else f"{api.name} "
-            reason = "request-too-large" if size > 0 and api is not None else "malformed"
+            reason = "request-too-large" if size > self._max_request and api is not None else "malformed"
             raise WireError(
                 reason,
                 f"the client sent a {known}request of {size} bytes; allowed are 10 to {self._max_request}"
@@ -196,7 +203,7 @@ class Conversation:
 
     def _answer(self, correlation_id: int) -> None:
         answer = apiversions.unsupported_version(correlation_id)
-        if self.in_flight:
+        if self.in_flight or self._left_to_client or self._response is not None:
             self.in_flight.append((correlation_id, None, answer))
             self._local_answers += 1
         else:
@@ -212,7 +219,7 @@ class Conversation:
                 if end - at < 12:
                     break
                 _, code, _ = _REQUEST.unpack_from(chunk, at)
-                if self._calls[code] is not None:
+                if code >> 16 < _TOKEN_KEYS and code & 0xFFFF <= _TOKEN_VERSIONS:
                     self._raw = False
                     break
             if size > MAX_TOKEN:
@@ -237,7 +244,7 @@ class Conversation:
             self._upstream_tail = b""
             end = len(chunk)
         if not self.answered:
-            greeting = recognise(bytes(chunk[:ENOUGH]))
+            greeting = recognise(bytes(chunk[:ENOUGH]), from_upstream=True)
             if greeting is not None:
                 raise wrong_upstream(greeting)
         in_flight = self.in_flight
@@ -263,11 +270,13 @@ class Conversation:
                 done = at
                 continue
             if end - at < 8:
-                break
+                if not self._raw or in_flight or end - at < 4:
+                    break
+                at = self._pass_token(chunk, at)  # the answer to a PLAIN token is of size 0
+                continue
             size, correlation_id = _RESPONSE.unpack_from(chunk, at)
             if size < 4 or not in_flight:
-                self._check_token(size)
-                at += 4 + size
+                at = self._pass_token(chunk, at)
                 continue
             expected, call, since = in_flight.popleft()
             if correlation_id != expected:
@@ -282,7 +291,7 @@ class Conversation:
                 self._response = _respond(call, size, end - at, self._localise)
                 continue
             at += 4 + size
-        self.answered = True
+        self.answered = self.answered or at > 0
         if at >= end:
             self._left_to_client = at - end
             tail = end
@@ -308,10 +317,11 @@ class Conversation:
         self._local_answers -= 1
         return answer
 
-    def _check_token(self, size: int) -> None:
-        """A frame that answers no request: a SASL token, or an error."""
+    def _pass_token(self, chunk: Buffer, at: int) -> int:
+        """Hop over a frame that answers no request: a SASL token, or an error. Return the index after it."""
+        (size,) = INT32.unpack_from(chunk, at)
         if self._raw and not self.in_flight and 0 <= size <= MAX_TOKEN:
-            return
+            return int(at + 4 + size)
         if size < 4:
             raise malformed(f"the broker sent a response of {size} bytes")
         raise WireError("unsolicited-response", "the broker sent a response that no request asked for")
@@ -342,6 +352,8 @@ def _acks(chunk: Buffer, at: int, end: int, call: Call) -> int | None:
         at = _skip_string(chunk, at + 12, end)
         if call.version >= APIS[PRODUCE].flexible:
             fields, at = read_uvarint(chunk, at, end)
+            if fields > _MAX_HEADER_TAGS:
+                raise malformed(f"a request's header has {fields} tagged fields")
             for _ in range(fields):
                 _, at = read_uvarint(chunk, at, end)
                 size, at = read_uvarint(chunk, at, end)

@@ -1,15 +1,17 @@
 """ApiVersions responses: clients learn of those APIs and versions only that kproxy can pass on safely.
 
 A response of a newer version could carry addresses at places nobody here has heard of. So every API's highest
-version is capped to the table in `wire.api`, and APIs that are not in it are left out.
+version is capped to the table in `wire.api`, and APIs that are not in it are left out. A feature level that needs
+what was capped is lowered (`features`).
 """
 
 from __future__ import annotations
 
 from struct import Struct
 
+from kproxy.rewrite import features
 from kproxy.wire.api import API_VERSIONS, APIS
-from kproxy.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_uvarint, uvarint
+from kproxy.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_uvarint, skip_tags, uvarint
 
 UNSUPPORTED_VERSION = 35
 # An ApiVersions response is a few hundred bytes; one that is larger than this is no such response.
@@ -47,6 +49,7 @@ def _cap(frame: Buffer, version: int) -> bytes:
     if count < -1:
         raise malformed("an ApiVersions response has a negative count")
     kept = []
+    capped: dict[int, int] = {}
     for _ in range(count):
         start = at
         if end - at < 6:
@@ -54,26 +57,21 @@ def _cap(frame: Buffer, version: int) -> bytes:
         key, oldest, newest = _RANGE.unpack_from(frame, at)
         at += 6
         if flexible:
-            at = _skip_tags(frame, at, end)
+            at = skip_tags(frame, at, end)
         api = APIS.get(key)
         if api is None or oldest > api.newest or newest < api.oldest:
+            capped[key] = -1
             continue
-        capped = _RANGE.pack(key, max(oldest, api.oldest), min(newest, api.newest))
-        kept.append(capped + bytes(frame[start + 6 : at]))
+        if newest > api.newest:
+            capped[key] = api.newest
+        said = _RANGE.pack(key, max(oldest, api.oldest), min(newest, api.newest))
+        kept.append(said + bytes(frame[start + 6 : at]))
     header = uvarint(len(kept) + 1) if flexible else INT32.pack(len(kept))
-    body = b"".join((bytes(frame[4:10]), header, *kept, bytes(frame[at:end])))
+    rest = bytes(frame[at:end])
+    if flexible:
+        rest = features.lower(rest, capped)
+    body = b"".join((bytes(frame[4:10]), header, *kept, rest))
     return INT32.pack(len(body)) + body
-
-
-def _skip_tags(frame: Buffer, at: int, end: int) -> int:
-    count, at = read_uvarint(frame, at, end)
-    for _ in range(count):
-        _, at = read_uvarint(frame, at, end)
-        size, at = read_uvarint(frame, at, end)
-        at += size
-        if at > end:
-            raise Underflow
-    return at
 
 
 def unsupported_version(correlation_id: int) -> bytes:

@@ -52,7 +52,6 @@ class _Compiler:
         self.rule = rule
         self.compact = version in definition.flexible
         self.steps: list[Step] = []
-        self._starts: set[int] = set()  # first steps of loops' elements
 
     def compile(self) -> tuple[Step, ...]:
         fields = [f for f in self.definition.fields if self.version in f.versions]
@@ -90,8 +89,8 @@ class _Compiler:
         return len(names) == 3 and all(name in allowed for name, allowed in zip(names, _ENDPOINT_FIELDS, strict=True))
 
     def _skip(self, size: int) -> None:
-        """Add fixed bytes, joined with those before; never across the start of a loop's element."""
-        if self.steps and self.steps[-1][0] == SKIP and len(self.steps) not in self._starts:
+        """Add fixed bytes, joined with those before. A loop's element begins behind its ARRAY, so it joins nothing."""
+        if self.steps and self.steps[-1][0] == SKIP:
             size += self.steps.pop()[1]
         self.steps.append((SKIP, size, None))
 
@@ -136,7 +135,6 @@ class _Compiler:
             return
         start = len(self.steps)
         self.steps.append((ARRAY, self.compact, None))
-        self._starts.add(start + 1)
         if field.fields:
             self._struct(field.fields)
         else:

@@ -28,6 +28,8 @@ from kproxy.wire.primitives import INT32, Buffer, malformed
 HOLD_WHOLE = 64 * 1024
 # What is held of any frame, at most: the addresses of tens of thousands of brokers or coordinators.
 HOLD_LIMIT = 4 * 1024 * 1024
+# The size field is an int32.
+MAX_FRAME = 0x7FFFFFFF
 # Every step of a walk but those over endpoints reads fewer bytes than this.
 _LONGEST_STEP = 16
 
@@ -108,7 +110,7 @@ class HeldResponse(_Walked):
             self._walked = self._walk.advance(self._held, self._walked, len(self._held))
         if not self.left:
             self._check_complete()
-        elif not self._walk.done or self._plan.rule.last:
+        elif not self._walk.done:
             return b""
         self.passing = True
         held, self._held = self._held, bytearray()
@@ -119,6 +121,8 @@ class HeldResponse(_Walked):
         if not edits:
             return frame
         size = self._size + sum(len(new) - (b - a) for a, b, new in edits)
+        if size > MAX_FRAME:
+            raise WireError("response-too-large", f"a {self._plan.api} response with local addresses takes over 2 GiB")
         return b"".join([INT32.pack(size), *splice.apply(frame, edits, 4, len(frame))])
 
 
@@ -144,6 +148,8 @@ class StreamedResponse(_Walked):
             if not self.left:
                 self._check_complete()
             return chunk
+        if walk.done and not walk.found and not self.left:
+            return chunk  # the usual case: no partition has moved, and nothing need be copied
         cut = walk.mark - first
         self._walked = at - cut
         return b"".join((chunk[:cut], self._section(chunk[cut:])))

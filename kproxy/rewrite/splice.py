@@ -35,7 +35,9 @@ def edits(plan: Plan, walk: Walk, local: Sequence[Address]) -> list[Edit]:
     compact = plan.compact
     made: list[Edit] = []
     grown = 0
-    for (_, start, end), address in zip(walk.found, local, strict=True):
+    for (endpoint, start, end), address in zip(walk.found, local, strict=True):
+        if address == endpoint.advertised:
+            continue  # as it came, down to the encoding
         replacement = string(address.host.encode(), compact=compact) + INT32.pack(address.port)
         grown += len(replacement) - (end - start)
         made.append((start, end, replacement))
@@ -51,7 +53,10 @@ def same_length(plan: Plan, walk: Walk, section: Buffer, local: Sequence[Address
 
     Without endpoints if the local addresses do not fit.
     """
-    replaced = _fit(walk, section, edits(plan, walk, local), walk.tag_count)
+    changes = edits(plan, walk, local)
+    if not changes:
+        return bytes(section)
+    replaced = _fit(walk, section, changes, walk.tag_count)
     if replaced is not None:
         return replaced
     assert walk.mark is not None
@@ -78,8 +83,10 @@ def _fit(walk: Walk, section: Buffer, changes: list[Edit], tag_count: int) -> by
         count, fill = uvarint(tag_count, room), b""
     else:
         count, fill = uvarint(tag_count + 1), _unknown_field(walk.tag_numbers, filling)
-    shifted = [(a - walk.mark, b - walk.mark, new) for a, b, new in sorted([*changes, (start, end, count)])]
-    return b"".join([*apply(section, shifted, 0, len(section)), fill])
+    # The walk ended behind the last tagged field; what may follow there belongs to no field.
+    made = sorted([*changes, (start, end, count), (walk.offset, walk.offset, fill)])
+    shifted = [(a - walk.mark, b - walk.mark, new) for a, b, new in made]
+    return b"".join(apply(section, shifted, 0, len(section)))
 
 
 def _unknown_field(taken: int, size: int) -> bytes:

@@ -10,6 +10,8 @@ Offsets are counted from the first byte after the correlation id.
 
 from __future__ import annotations
 
+from typing import Any
+
 from kproxy.address import Address
 from kproxy.errors import WireError
 from kproxy.rewrite import plan as op
@@ -33,7 +35,7 @@ class Walk:
     """
 
     __slots__ = (
-        "_after_tags", "_field_end", "_hop", "_loops", "_step", "_steps", "_tags_left", "_wanted",
+        "_after_tags", "_field_end", "_hop", "_loops", "_outer", "_step", "_steps", "_tags_left", "_wanted",
         "done", "field_at", "found", "kind", "mark", "offset", "size_at", "tag_count", "tag_numbers", "tags_at",
     )  # fmt: skip
 
@@ -46,6 +48,7 @@ class Walk:
         self._wanted = -1
         self._after_tags = 0
         self._field_end = 0
+        self._outer: Any = None  # the tag section with the endpoints' field, while the walk is inside that field
         self.kind = Kind.BROKER
         self.offset = 0
         self.done = False
@@ -126,7 +129,8 @@ class Walk:
                 elif code == op.TAG_END:
                     if base + at != self._field_end:
                         raise malformed("a tagged field does not end where its size says")
-                    self._tags_left -= 1
+                    left, self._wanted, self._after_tags, self.tags_at, self.tag_count, self.tag_numbers = self._outer
+                    self._tags_left = left - 1
                     step = a
                     continue
                 else:  # STOP
@@ -163,6 +167,10 @@ class Walk:
         self._field_end = base + after_size + size
         self.field_at = (base + at, self._field_end)
         self.size_at = (base + after_number, base + after_size)
+        # Its elements have tag sections of their own.
+        self._outer = (
+            self._tags_left, self._wanted, self._after_tags, self.tags_at, self.tag_count, self.tag_numbers,
+        )  # fmt: skip
         return after_size, -1
 
     def _endpoint(self, buffer: Buffer, at: int, end: int, base: int, compact: bool) -> int:

@@ -34,6 +34,7 @@ class Api:
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR = 0, 1, 3, 10
 SASL_HANDSHAKE, API_VERSIONS, DESCRIBE_CONFIGS, DESCRIBE_CLUSTER = 17, 18, 32, 60
 SHARE_FETCH, SHARE_ACKNOWLEDGE = 78, 79
+INIT_PRODUCER_ID, END_TXN, TXN_OFFSET_COMMIT = 22, 26, 28
 
 # Left out: what only brokers and controllers say to each other and whose answers carry addresses that
 # no client connects to: LeaderAndIsr (4), StopReplica (5), UpdateMetadata (6) and ControlledShutdown (7)

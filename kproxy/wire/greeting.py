@@ -8,9 +8,14 @@ SOCKS4 memo, the PROXY protocol specification.
 from __future__ import annotations
 
 from enum import Enum
+from struct import Struct
+
+from kproxy.wire.api import APIS
 
 # Enough to tell all of them apart.
 ENOUGH = 12
+
+_CALL = Struct(">hh")  # API key and version
 
 
 class Greeting(Enum):
@@ -34,8 +39,11 @@ _PREFIXES = (
 )  # fmt: skip
 
 
-def recognise(first: bytes) -> Greeting | None:
-    """The protocol that a connection's first bytes belong to; None if they may be Kafka's."""
+def recognise(first: bytes, *, from_upstream: bool = False) -> Greeting | None:
+    """The protocol that a connection's first bytes belong to; None if they may be Kafka's.
+
+    `from_upstream` says that they are an answer: only SOCKS has other first bytes then.
+    """
     if len(first) >= 3 and first[1] == 3 and first[2] <= 4:
         if first[0] == 0x16:
             return Greeting.TLS
@@ -44,9 +52,22 @@ def recognise(first: bytes) -> Greeting | None:
     for prefix, greeting in _PREFIXES:
         if first.startswith(prefix):
             return greeting
-    # As a frame's size these would be 67 MB and more, as a first request impossible.
-    if len(first) >= 3 and first[0] == 5 and len(first) == 2 + first[1]:
-        return Greeting.SOCKS
-    if len(first) >= 9 and first[0] == 4 and first[1] in (1, 2) and first[-1] == 0:
+    if _is_socks_refusal(first) if from_upstream else _is_socks_request(first):
         return Greeting.SOCKS
     return None
+
+
+def _is_socks_request(first: bytes) -> bool:
+    """As a frame's size these would be 67 MB and more; a request that large has a known API and version."""
+    if len(first) >= 8:
+        key, version = _CALL.unpack_from(first, 4)
+        if key in APIS and 0 <= version <= APIS[key].newest:
+            return False
+    if len(first) >= 3 and first[0] == 5:
+        return len(first) == 2 + first[1]
+    return len(first) >= 9 and first[0] == 4 and first[1] in (1, 2) and first[-1] == 0
+
+
+def _is_socks_refusal(first: bytes) -> bool:
+    """What a SOCKS5 server says to anything that is not SOCKS: no acceptable method (RFC 1928 §3)."""
+    return first == b"\x05\xff"

@@ -65,6 +65,18 @@ def read_string(buffer: Buffer, at: int, end: int, *, compact: bool, nullable: b
     return bytes(buffer[at : at + length]), at + length
 
 
+def skip_tags(buffer: Buffer, at: int, end: int) -> int:
+    """The offset after a tag buffer (KIP-482): count, then tag, size and bytes of each."""
+    count, at = read_uvarint(buffer, at, end)
+    for _ in range(count):
+        _, at = read_uvarint(buffer, at, end)
+        size, at = read_uvarint(buffer, at, end)
+        at += size
+        if at > end:
+            raise Underflow
+    return at
+
+
 def uvarint(value: int, width: int = 0) -> bytes:
     """Encode an unsigned varint, padded with redundant continuation bytes to `width` bytes if asked."""
     out = bytearray()

@@ -96,6 +96,20 @@ def test_jars_are_fetched_once_and_appear_complete(path: Path, tmp_path: Path) -
     assert (path / "mvn.calls").read_text().split() == ["called", "called"]
 
 
+@pytest.mark.parametrize(
+    ("version", "scala", "zookeeper"),
+    [("0.11.0.3", "2.12", 1), ("2.2.2", "2.12", 1), ("2.4.1", "2.13", 0), ("4.3.1", "2.13", 0)],
+)
+def test_what_is_asked_of_maven(path: Path, tmp_path: Path, version: str, scala: str, zookeeper: int) -> None:
+    """Kafka 2.13 jars begin with 2.4; before, ZooKeeper's own version does not work on Java 14 and newer."""
+    asked = tmp_path / "asked.xml"
+    _script(path / "mvn", f'for one; do case "$one" in *pom.xml) /bin/cp "$one" {asked};; esac; done\n{_MVN}')
+    fetch_jars(version)
+    text = asked.read_text()
+    assert f"<artifactId>kafka_{scala}</artifactId><version>{version}<" in text
+    assert text.count("<artifactId>zookeeper</artifactId><version>3.5.9<") == zookeeper
+
+
 def test_two_processes_at_once_fetch_once(path: Path, tmp_path: Path) -> None:
     _script(path / "mvn", _MVN)
     program = "from kproxy.devcluster.jars import fetch_jars; print(fetch_jars('4.3.1'))"

@@ -1,0 +1,1 @@
+"""Fuzzing of the pure rooms: `python -m tests.fuzz --seconds 30`."""

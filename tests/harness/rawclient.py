@@ -50,10 +50,11 @@ class RawClient:
         return answer
 
     def works(self) -> bool:
-        """Whether a broker answers here: ApiVersions v0 without an error."""
+        """Whether a broker answers here: ApiVersions v0 without an error. False if the connection is closed instead;
+        neither of both is a TimeoutError, for a client must never be left hanging."""
         try:
             return self.ask(API_VERSIONS, 0)[:2] == b"\0\0"
-        except (OSError, EOFError):
+        except (ConnectionError, EOFError):
             return False
 
     def send_fetch(self, topic: str, partition: int, offset: int, max_wait_ms: int) -> int:

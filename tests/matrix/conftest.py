@@ -1,0 +1,57 @@
+"""One cluster at a time, kproxy in front of it, and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from kproxy.errors import UpstreamError
+from tests.harness.process import Kproxy
+from tests.matrix import brokers, clients
+from tests.matrix.report import Report, java_release
+
+IDENTITY = "kproxy itself: which address is which node"
+
+
+def row(client: clients.Client) -> str:
+    """A client's row in the report."""
+    return f"{client}{' T' if client.transactions else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A cluster and the kproxy in front of it, or why the cluster did not start."""
+
+    version: str
+    cluster: brokers.Cluster | None
+    kproxy: Kproxy | None
+    problem: str = ""
+
+
+@pytest.fixture(scope="session")
+def report() -> Iterator[Report]:
+    rows = [IDENTITY, *map(row, clients.CLIENTS)]
+    made = Report(rows, brokers.VERSIONS, java_release(), [v for v in brokers.VERSIONS if brokers.uses_zookeeper(v)])
+    yield made
+    if made.complete:
+        made.write()
+
+
+@pytest.fixture(scope="module")
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Parametrized indirectly by a version; pytest ends one cluster before it starts the next."""
+    version = request.param
+    try:
+        running = brokers.running(version)
+        cluster = running.__enter__()
+    except UpstreamError as error:
+        yield Pair(version, None, None, str(error))
+        return
+    try:
+        directory = tmp_path_factory.mktemp(f"kproxy-{version}")
+        with Kproxy(directory, cluster.bootstrap, forbidden=[brokers.FORBIDDEN]) as kproxy:
+            yield Pair(version, cluster, kproxy)
+    finally:
+        running.__exit__(None, None, None)

@@ -18,10 +18,15 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 
-def free_window(count: int) -> int:
-    """The first of `count` ports in a row that nobody has, far from those that the system hands out by itself."""
+def free_window(count: int, avoid: range = range(0)) -> int:
+    """The first of `count` ports in a row that nobody has, none of them in `avoid`.
+
+    Below those that brokers take (20000 up), and far from those that the system hands out by itself.
+    """
     for attempt in range(200):
-        first = 10000 + (os.getpid() * 331 + time.monotonic_ns() // 1000 + attempt * 977) % 20000
+        first = 10000 + (os.getpid() * 331 + time.monotonic_ns() // 1000 + attempt * 977) % 9700
+        if first + count > avoid.start and first < avoid.stop:
+            continue
         held = []
         try:
             for port in range(first, first + count):
@@ -60,7 +65,8 @@ class Kproxy:
         directory.mkdir(parents=True, exist_ok=True)
         self._findings = directory / "leaks"
         self.log_path = directory / "kproxy.log"
-        first = free_window(202)
+        listen = int(args[args.index("--listen") + 1].rpartition(":")[2]) if "--listen" in args else 0
+        first = free_window(202, avoid=range(listen, listen + 201) if listen else range(0))
         self.admin = f"127.0.0.1:{first}"
         self.bootstrap = f"127.0.0.1:{first + 1}"
         self.first_port = first + 2

@@ -1,0 +1,104 @@
+"""What a limit stops, it names; everybody else goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer
+
+from kproxy.devcluster import DevCluster
+from tests.harness.clients import create_topic, read_topic, values
+from tests.harness.process import Kproxy, wait_until
+from tests.harness.rawclient import API_VERSIONS, METADATA, RawClient
+
+pytestmark = pytest.mark.integration
+
+Start = Callable[..., Kproxy]
+
+PROBLEM = "too many open files"
+
+
+def test_one_connection_too_many_is_refused(cluster: DevCluster, own_kproxy: Start) -> None:
+    proxy = own_kproxy(cluster.bootstrap, "--max-connections", "3")
+    with contextlib.ExitStack() as held:
+        clients = [held.enter_context(RawClient(proxy.bootstrap)) for _ in range(2)]
+        # One limit for all listeners of the cluster; a connection that has said nothing yet counts.
+        clients.append(held.enter_context(RawClient(proxy.node(1)["local"])))
+        assert all(client.works() for client in clients)
+        with RawClient(proxy.node(2)["local"]) as one_too_many:
+            assert one_too_many.wait_closed()
+        assert all(client.works() for client in clients)
+        assert proxy.metric("kproxy_refused_total", side="client", reason="too-many-connections") == 1
+        clients[0].close()
+        wait_until(lambda: proxy.status()["sessions"] == 2, "a place is free")
+        with RawClient(proxy.bootstrap) as next_one:
+            assert next_one.works()
+    assert "has 3 connections, the most that --max-connections allows" in proxy.log
+
+
+def test_without_file_descriptors_it_survives_and_says_what_to_do(cluster: DevCluster, own_kproxy: Start) -> None:
+    limit, flood = 64, 150
+    proxy = own_kproxy(cluster.bootstrap)
+    nodes = [proxy.node(node)["local"] for node in (1, 2)]
+    resource.prlimit(proxy.process.pid, resource.RLIMIT_NOFILE, (limit, limit))
+    with RawClient(proxy.bootstrap) as settled:
+        assert settled.works()
+        with contextlib.ExitStack() as held:
+            clients = [held.enter_context(RawClient(nodes[0])) for _ in range(flood)]
+            wait_until(lambda: f"{PROBLEM}: a connection was refused" in proxy.log, "kproxy says that it is full")
+            assert settled.works()
+            held.enter_context(RawClient(proxy.admin))
+            wait_until(lambda: f"{PROBLEM}: the admin endpoint" in proxy.log, "kproxy says that admin is out, too")
+            for client in clients:
+                with contextlib.suppress(OSError):  # refused already
+                    client.send(API_VERSIONS, 0)
+            # Each is answered or closed; none waits for ever.
+            assert sum(hears_something(client) for client in clients) < flood
+            assert settled.works()
+        wait_until(lambda: proxy.get("/livez")[0] == 200, "the admin endpoint answers again")
+        wait_until(lambda: proxy.status()["sessions"] == 1, "the flood is over")
+        for address in (proxy.bootstrap, *nodes):
+            with RawClient(address) as client:
+                assert client.works()
+        assert settled.works()
+    assert proxy.log.count("raise the limit (ulimit -n)") >= 2
+
+
+def hears_something(client: RawClient) -> bool:
+    """Wait for the answer; False if the connection is closed instead."""
+    try:
+        client.receive()
+    except (ConnectionError, EOFError):
+        return False
+    return True
+
+
+def test_a_request_that_is_too_large(cluster: DevCluster, own_kproxy: Start) -> None:
+    proxy = own_kproxy(cluster.bootstrap, "--max-request-size", "20KiB")
+    topic = create_topic(cluster.direct_bootstrap)
+    small, large = b"s" * 10_000, b"l" * 30_000
+    with RawClient(proxy.bootstrap) as other:
+        assert other.works()
+        assert deliver(proxy.bootstrap, topic, small) is None
+        assert deliver(proxy.bootstrap, topic, large) is not None
+        with RawClient(proxy.bootstrap) as client:
+            client.send(METADATA, 1, b"\0" * 20 * 1024)
+            assert client.wait_closed()
+        assert other.works()
+    assert deliver(proxy.bootstrap, topic, small) is None
+    assert values(read_topic(cluster.direct_bootstrap, topic)) == [small, small]
+    assert proxy.metric("kproxy_refused_total", side="client", reason="request-too-large") >= 2
+    assert "(--max-request-size)" in proxy.log
+
+
+def deliver(bootstrap: str, topic: str, value: bytes) -> str | None:
+    """Produce one record; what went wrong, None if nothing."""
+    problems: list[str] = []
+    # Sent once: retries would only repeat what the log says.
+    producer = Producer({"bootstrap.servers": bootstrap, "message.send.max.retries": 0})
+    producer.produce(topic, value, on_delivery=lambda error, _: problems.append(str(error)) if error else None)
+    assert producer.flush(60) == 0
+    return problems[0] if problems else None

@@ -1,0 +1,114 @@
+"""SIGTERM and Ctrl-C: what is in flight finishes, what is idle ends, and then kproxy does."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka import Producer
+
+from kproxy.devcluster import DevCluster
+from tests.harness.clients import create_topic, leaders
+from tests.harness.process import Kproxy, wait_until
+from tests.harness.rawclient import RawClient
+
+pytestmark = pytest.mark.integration
+
+FOREVER_MS = 3_600_000
+
+
+@dataclass
+class Busy:
+    """A kproxy with a fetch in flight, which the broker answers when a record comes, and an idle session."""
+
+    proxy: Kproxy
+    topic: str
+    fetching: RawClient
+    correlation_id: int
+    idle: RawClient
+
+
+@pytest.fixture
+def busy(cluster: DevCluster, own_kproxy: Callable[..., Kproxy]) -> Iterator[Callable[[str], Busy]]:
+    """Makes one, with this --drain-timeout."""
+    clients: list[RawClient] = []
+
+    def make(drain_timeout: str) -> Busy:
+        topic = create_topic(cluster.direct_bootstrap, partitions=1)
+        leader = leaders(cluster.direct_bootstrap, topic)[0]
+        proxy = own_kproxy(cluster.bootstrap, "--drain-timeout", drain_timeout)
+        fetching, idle = RawClient(proxy.node(leader)["local"]), RawClient(proxy.bootstrap)
+        clients.extend([fetching, idle])
+        assert idle.works()
+        sent = fetching.send_fetch(topic, 0, 0, FOREVER_MS)
+        wait_until(lambda: proxy.metric("kproxy_requests_in_flight") == 1, "the fetch is in flight")
+        return Busy(proxy, topic, fetching, sent, idle)
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_request_in_flight_finishes(cluster: DevCluster, busy: Callable[[str], Busy], number: signal.Signals) -> None:
+    made = busy("1h")
+    proxy = made.proxy
+    silent = RawClient(proxy.bootstrap)  # connected, has said nothing yet
+    ports = [proxy.bootstrap, *(node["local"] for node in proxy.status()["nodes"])]
+    proxy.process.send_signal(number)
+    assert made.idle.wait_closed()
+    assert silent.wait_closed()
+    silent.close()
+    for address in ports:
+        with pytest.raises(ConnectionRefusedError):
+            RawClient(address)
+    assert proxy.get("/readyz") == (503, "kproxy is stopping\n")
+    assert proxy.get("/livez")[0] == 200
+    assert proxy.process.poll() is None
+    # Nothing has come for the fetch: it is answered when a record is there, and whole.
+    made.fetching.socket.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        made.fetching.socket.recv(1)
+    made.fetching.socket.settimeout(60)
+    producer = Producer({"bootstrap.servers": cluster.direct_bootstrap})
+    producer.produce(made.topic, b"what the fetch waits for")
+    assert producer.flush(60) == 0
+    correlation_id, answer = made.fetching.receive()
+    assert correlation_id == made.correlation_id
+    assert b"what the fetch waits for" in answer
+    assert made.fetching.wait_closed()
+    assert proxy.process.wait(60) == 0
+    assert f"{number.name}: stopping; 1 request in flight" in proxy.log
+    assert "still busy" not in proxy.log
+
+
+def test_what_does_not_finish_is_closed_in_the_end(busy: Callable[[str], Busy]) -> None:
+    made = busy("1s")
+    made.proxy.process.send_signal(signal.SIGTERM)
+    assert made.idle.wait_closed()
+    assert made.fetching.wait_closed()
+    assert made.proxy.process.wait(60) == 0
+    assert "closed 1 session still busy after 1 s" in made.proxy.log
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_it_at_once(busy: Callable[[str], Busy], number: signal.Signals) -> None:
+    made = busy("1h")
+    made.proxy.process.send_signal(number)
+    assert made.idle.wait_closed()
+    assert made.proxy.process.poll() is None
+    made.proxy.process.send_signal(number)
+    assert made.proxy.process.wait(60) == 128 + number
+    assert made.fetching.wait_closed()
+    assert "stopping at once" in made.proxy.log
+
+
+def test_a_signal_before_anything_answers(own_kproxy: Callable[..., Kproxy]) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        proxy = own_kproxy("{}:{}".format(*held.getsockname()), ready=False)
+        wait_until(lambda: "no bootstrap server answers" in proxy.log, "kproxy looks for its cluster")
+        assert proxy.stop() == 0

@@ -1,0 +1,220 @@
+"""What a user reads when kproxy starts, and what it does until the cluster answers."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from kproxy.address import Address
+from kproxy.devcluster import DevCluster
+from kproxy.devcluster.ready import known_brokers
+from tests.harness.peers import black_hole, refused
+from tests.harness.process import Kproxy, free_window, wait_until
+from tests.harness.rawclient import RawClient
+
+pytestmark = pytest.mark.integration
+
+Start = Callable[..., Kproxy]
+
+NODES = (1, 2, 1001)
+
+
+@contextmanager
+def on_a_terminal(*args: str) -> Iterator[Callable[[str], str]]:
+    """kproxy with a terminal of 140 columns for stderr; the callable reads until a text has come."""
+    primary, secondary = pty.openpty()
+    env = {**os.environ, "COLUMNS": "140", "TERM": "xterm-256color"}
+    process = subprocess.Popen([sys.executable, "-m", "kproxy", "run", *args], stderr=secondary, env=env)
+    os.close(secondary)
+    screen = ""
+    decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end within a character
+
+    def read_until(text: str) -> str:
+        nonlocal screen
+
+        def shown() -> bool:
+            nonlocal screen
+            if select.select([primary], [], [], 0.1)[0]:
+                screen += decoder.decode(os.read(primary, 65536))
+            return text in screen
+
+        try:
+            wait_until(shown, text)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the screen:\n{screen}") from None
+        return screen
+
+    try:
+        yield read_until
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0
+        os.close(primary)
+
+
+def plain(screen: str) -> str:
+    """Without colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", screen)
+
+
+def test_a_table_on_a_terminal(cluster: DevCluster) -> None:
+    port = free_window(202)
+    with on_a_terminal("-b", cluster.bootstrap, "--listen", f"127.0.0.1:{port}", "--no-admin") as read_until:
+        rows = plain(read_until(f"ready; bootstrap.servers=127.0.0.1:{port}")).splitlines()
+    (heading,) = (row for row in rows if "advertised by the broker" in row)
+    assert re.search(r"node .* advertised by the broker .* local address for clients .* reachable from here", heading)
+    for node in NODES:
+        (row,) = (row for row in rows if str(cluster.advertised[node]) in row)
+        cells = [cell.strip() for cell in re.split(r"[│┃|]", row.strip(" │┃|"))]
+        assert cells[:2] == [str(node), str(cluster.advertised[node])]
+        assert re.fullmatch(r"127\.0\.0\.1:\d+", cells[2])
+        assert cells[3] == f"reachable through {cluster.dial[node]} (learned)"
+
+
+def test_the_table_says_what_cannot_be_reached(cluster: DevCluster) -> None:
+    """A name that resolves nowhere and only one bootstrap address: two of three brokers are out of reach."""
+    port = free_window(202)
+    one = str(cluster.dial[2])
+    with on_a_terminal("-b", one, "--listen", f"127.0.0.1:{port}", "--no-admin") as read_until:
+        screen = plain(read_until(f"ready; bootstrap.servers=127.0.0.1:{port}"))
+    text = " ".join(re.sub(r"[│┃|]", " ", screen).split())
+    assert f"reachable through {one} (learned)" in text
+    assert text.count("NOT reachable") == 2
+    assert "2 of 3 nodes cannot be reached from here" in text
+
+
+def test_plain_lines_elsewhere(cluster: DevCluster, own_kproxy: Start) -> None:
+    proxy = own_kproxy(cluster.bootstrap)
+    wait_until(lambda: f"ready; bootstrap.servers={proxy.bootstrap}" in proxy.log, "it says that it is ready")
+    assert "\x1b" not in proxy.log
+    for line in proxy.log.splitlines():
+        assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4} INFO    ", line), line
+    for node in NODES:
+        local = proxy.node(node)["local"]
+        assert f"broker {node}: {cluster.advertised[node]} -> {local}: reachable through" in proxy.log
+
+
+def test_json_lines(cluster: DevCluster, own_kproxy: Start) -> None:
+    proxy = own_kproxy(cluster.bootstrap, "--log-format", "json")
+    wait_until(lambda: "ready; bootstrap.servers" in proxy.log, "it says that it is ready")
+    with RawClient(proxy.bootstrap) as client:
+        client.socket.sendall(b"SSH-2.0-x\r\n")
+        client.wait_closed()
+    assert proxy.stop() == 0
+    lines = [json.loads(line) for line in proxy.log.splitlines()]
+    assert all({"time", "level", "message", "logger"} <= line.keys() for line in lines)
+    assert {line["level"] for line in lines} == {"info", "warning"}
+    assert sum("reachable through" in line["message"] for line in lines) == len(NODES)
+
+
+def in_log(proxy: Kproxy, text: str) -> bool:
+    return text in proxy.log
+
+
+def test_brokers_out_of_reach_are_named_with_what_to_do(cluster: DevCluster, own_kproxy: Start) -> None:
+    one = cluster.dial[2]
+    proxy = own_kproxy(str(one))
+    for node in (1, 1001):
+        advertised = cluster.advertised[node]
+        problem = f"{advertised}: the name '{advertised.host}' cannot be resolved here"
+        line = f"broker {node}: {advertised} -> {proxy.node(node)['local']}: NOT reachable: {problem}"
+        wait_until(partial(in_log, proxy, line), f"the log has the problem of broker {node}")
+        assert proxy.node(node)["problem"] == problem
+        with RawClient(proxy.node(node)["local"]) as client:
+            assert not client.works()
+    assert proxy.node(2)["dial"] == str(one)
+    assert "--map 'node:1=HOST:PORT'" in proxy.log
+    assert "list one reachable address of each broker in --bootstrap-servers" in proxy.log
+    with RawClient(proxy.node(2)["local"]) as client:
+        assert client.works()
+
+
+def test_what_the_advice_says_helps(cluster: DevCluster, own_kproxy: Start) -> None:
+    maps = [word for node in (1, 1001) for word in ("--map", f"node:{node}={cluster.dial[node]}")]
+    proxy = own_kproxy(str(cluster.dial[2]), *maps)
+    for node in NODES:
+        with RawClient(proxy.node(node)["local"]) as client:
+            assert client.works()
+    assert "NOT reachable" not in proxy.log
+
+
+def test_a_map_that_matches_nothing_is_mentioned(cluster: DevCluster, own_kproxy: Start) -> None:
+    proxy = own_kproxy(cluster.bootstrap, "--map", "*.other.example=127.0.0.1")
+    wait_until(lambda: "--map *.other.example=127.0.0.1 matches no node" in proxy.log, "the log mentions it")
+
+
+def test_a_lone_broker_is_dialled_at_the_bootstrap_address(own_kproxy: Start) -> None:
+    with DevCluster(brokers=1) as lone:
+        proxy = own_kproxy(lone.bootstrap)
+        advertised = lone.advertised[1]
+        assert (
+            f"{advertised}: the name '{advertised.host}' cannot be resolved here: dialling the bootstrap address"
+            f" {lone.dial[1]} instead, since the cluster has just one broker" in proxy.log
+        )
+        assert proxy.node(1)["via"] == "only broker"
+        wait_until(lambda: f"reachable through {lone.dial[1]} (only broker)" in proxy.log, "it is shown")
+        with RawClient(proxy.node(1)["local"]) as client:
+            assert client.works()
+        proxy.stop()
+
+
+# Bootstrap servers
+
+
+def test_dead_bootstrap_servers_are_passed_over(cluster: DevCluster, own_kproxy: Start) -> None:
+    alive = str(cluster.dial[1])
+    with refused() as nobody, black_hole() as hole:
+        servers = [nobody, "no-such-host.invalid:9092", hole, alive]
+        proxy = own_kproxy(",".join(servers), "--connect-timeout", "1s")
+        assert set(known_brokers(Address.parse(proxy.bootstrap))) == set(NODES)
+        with RawClient(proxy.bootstrap) as client:
+            assert client.works()
+        for reason in ("refused", "resolve", "timeout"):
+            failures = proxy.metric("kproxy_upstream_dial_failures_total", node="bootstrap", reason=reason)
+            assert failures > 0, reason
+
+
+def test_when_no_bootstrap_server_answers_each_is_named(own_kproxy: Start) -> None:
+    with refused() as nobody, black_hole() as hole:
+        proxy = own_kproxy(f"{nobody},no-such-host.invalid:9092,{hole}", "--connect-timeout", "1s", ready=False)
+        wait_until(lambda: "no bootstrap server answers" in proxy.log, "the log says so")
+        (line,) = (line for line in proxy.log.splitlines() if "no bootstrap server answers" in line)
+        assert f"{nobody}: connection refused" in line
+        assert "the name 'no-such-host.invalid' cannot be resolved here" in line
+        assert f"{hole}: no answer within 1 s (a firewall drops the packets, or the host is down)" in line
+
+
+def test_a_name_with_several_addresses(
+    cluster: DevCluster, own_kproxy: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of the three refuse: brokers listen on 127.0.0.1 alone. The resolver is told so by a file that every Python
+    process reads at its start; the rest is real."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import socket\n"
+        "plain = socket.getaddrinfo\n"
+        "def getaddrinfo(host, port, *args, **named):\n"
+        "    if host != 'several.example':\n"
+        "        return plain(host, port, *args, **named)\n"
+        "    found = ['::1', '127.0.0.9', '127.0.0.1']\n"
+        "    return [one for each in found for one in plain(each, port, *args, **named)]\n"
+        "socket.getaddrinfo = getaddrinfo\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    port = cluster.dial[1].port
+    proxy = own_kproxy(f"several.example:{port}", "--map", f"node:1=several.example:{port}")
+    for address in (proxy.bootstrap, proxy.node(1)["local"]):
+        with RawClient(address) as client:
+            assert client.works()
+    assert proxy.node(1)["dial"] == f"several.example:{port}"

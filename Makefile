@@ -43,5 +43,5 @@ test-matrix: $(STAMP) ## slow: versions of brokers and clients, long fuzzing
 	$(BIN)/python -m pytest -m matrix $(ARGS)
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) build dist .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis kproxy.egg-info
+	rm -rf $(VENV) build dist tests/oracle/build .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis kproxy.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,187 @@
+"""Kafka's own message classes, in a Java process beside the tests: `java/Oracle.java` says what can be asked.
+
+The sources are compiled once for each version of them and of Kafka, into `build/` beside this file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from struct import Struct
+from types import TracebackType
+from typing import Any, Self
+
+from kproxy.address import Address
+from kproxy.devcluster.jars import fetch_jars, find_java
+from kproxy.rewrite.endpoints import Endpoint, Kind
+
+_HERE = Path(__file__).parent
+_INT32 = Struct(">i")
+_RANGE = Struct(">hhh")
+_GENERATE = Struct(">hhqb")
+
+# Profiles of a random message: small, with one array of thousands, with one field of 70 KB and more.
+SMALL, WIDE, HEAVY = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A random message to make: the same values give the same bytes."""
+
+    key: int
+    version: int
+    seed: int
+    profile: int = SMALL
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A response before and after kproxy, and the addresses that kproxy replaced in it.
+
+    `how`: "h" if the frame was held, "s" if it streamed, "v" for an ApiVersions response.
+    """
+
+    key: int
+    version: int
+    how: str
+    original: bytes
+    result: bytes
+    replaced: Sequence[tuple[Endpoint, Address]] = ()
+
+
+class Oracle:
+    """One Java process with Kafka's classes of one version."""
+
+    def __init__(self, kafka_version: str) -> None:
+        java = find_java(kafka_version)
+        jars = sorted(str(jar) for jar in fetch_jars(kafka_version).glob("*.jar"))
+        classes = _compiled(java, kafka_version, jars)
+        self._process = subprocess.Popen(
+            [java, "-Xmx512m", "-XX:+UseSerialGC", "-cp", ":".join([str(classes), *jars]), "Oracle"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with suppress(BrokenPipeError):  # it ended already: the test that saw it said so
+            self._process.stdin.close()
+        self._process.stdout.close()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
+
+    def apis(self) -> list[dict[str, Any]]:
+        """Every API that these classes know: key, name, listeners and, of each version, headers and fields."""
+        described: list[dict[str, Any]] = json.loads(self._text(self._ask(b"S")))
+        return described
+
+    def limit(self, ranges: Iterable[tuple[int, int, int]]) -> None:
+        """Tell what ApiVersions responses are capped to: (key, oldest, newest)."""
+        packed = [_RANGE.pack(*one) for one in ranges]
+        self._ask(b"L" + _INT32.pack(len(packed)) + b"".join(packed))
+
+    def generate(self, wanted: Sequence[Wanted]) -> list[tuple[bytes, bytes]]:
+        """Random requests and responses, whole frames; the response is empty if the request has none."""
+        packed = [_GENERATE.pack(one.key, one.version, one.seed, one.profile) for one in wanted]
+        answer = _Reader(self._ask(b"G" + _INT32.pack(len(packed)) + b"".join(packed)))
+        return [(answer.sized(), answer.sized()) for _ in wanted]
+
+    def verdicts(self, results: Sequence[Result]) -> list[str]:
+        """Of each: "replaced", "emptied" or "capped" if it is what it must be, else what is wrong with it."""
+        command = bytearray(b"C" + _INT32.pack(len(results)))
+        for one in results:
+            command += one.key.to_bytes(2, signed=True) + one.version.to_bytes(2, signed=True) + one.how.encode()
+            command += _sized(one.original) + _sized(one.result) + _INT32.pack(len(one.replaced))
+            for endpoint, local in one.replaced:
+                command.append(1 if endpoint.kind is Kind.CONTROLLER else 0)
+                command += _INT32.pack(endpoint.node_id)
+                for address in (endpoint.advertised, local):
+                    command += _sized(address.host.encode()) + _INT32.pack(address.port)
+        answer = _Reader(self._ask(bytes(command)))
+        return [answer.sized().decode() for _ in results]
+
+    def _ask(self, command: bytes) -> bytes:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(_sized(command))
+        self._process.stdin.flush()
+        size = self._process.stdout.read(4)
+        answer = self._process.stdout.read(_INT32.unpack(size)[0]) if len(size) == 4 else b""
+        if not answer:
+            raise RuntimeError("the oracle's Java process ended; its stderr says why")
+        if answer[0]:
+            raise RuntimeError(f"the oracle failed: {self._text(answer)}")
+        return answer
+
+    @staticmethod
+    def _text(answer: bytes) -> str:
+        return _Reader(answer).sized().decode()
+
+
+class _Reader:
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+        self._at = 1  # behind the byte that says whether it went well
+
+    def sized(self) -> bytes:
+        (size,) = _INT32.unpack_from(self._answer, self._at)
+        start = self._at + 4
+        self._at = start + size
+        return self._answer[start : self._at]
+
+
+def _sized(content: bytes) -> bytes:
+    return _INT32.pack(len(content)) + content
+
+
+def _compiled(java: str, kafka_version: str, jars: list[str]) -> Path:
+    """The directory with the compiled classes. It appears in one step, so two runs at once do no harm."""
+    sources = sorted((_HERE / "java").glob("*.java"))
+    digest = hashlib.sha256(b"".join([java.encode(), *(source.read_bytes() for source in sources)])).hexdigest()[:12]
+    complete = _HERE / "build" / f"{kafka_version}-{digest}"
+    if complete.is_dir():
+        return complete
+    complete.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=complete.parent) as partial:
+        classes = Path(partial, "classes")
+        compiler = [
+            java,
+            "-m",
+            "jdk.compiler/com.sun.tools.javac.Main",
+            "-Werror",
+            "-Xlint:all,-processing,-path,-classfile",
+        ]
+        done = subprocess.run(
+            [*compiler, "-cp", ":".join(jars), "-d", str(classes), *map(str, sources)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        said = done.stdout + done.stderr
+        if "jdk.compiler" in said and "not found" in said:
+            raise RuntimeError(
+                f"{java} is a Java runtime without a compiler, but the oracle tests compile Java:"
+                " install a JDK (17 or newer, not headless JRE) and set JAVA_HOME to it"
+            )
+        if done.returncode != 0:
+            raise RuntimeError(f"the oracle does not compile against Kafka {kafka_version}:\n{said}")
+        with suppress(FileExistsError, OSError):  # another run was first
+            classes.rename(complete)
+    assert complete.is_dir(), f"{complete} could not be made"
+    return complete

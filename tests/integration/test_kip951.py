@@ -131,3 +131,34 @@ def test_java_clients_follow_the_leader_through_kproxy(trapped: Trapped, proxy: 
     uses_only(proxy, "Produce", 10)
     uses_only(proxy, "Fetch", 16)
     assert trapped.caught == before
+
+
+class StreamingKproxy(Kproxy):
+    """One that holds no such response, so that each keeps its length."""
+
+    watched = "tests.harness.streaming"
+
+
+@pytest.mark.parametrize("advertised", ["127.0.0.1", "127.100.100.100"], ids=["replaced", "left-out"])
+def test_both_follow_when_the_response_has_to_keep_its_length(
+    trapped: Trapped, tmp_path: Path, advertised: str
+) -> None:
+    """A local address that is not longer than the broker's takes its place, and what is left over is filled. A longer
+    one does not fit: the endpoints are left out, and the client asks for metadata."""
+    before = trapped.caught
+    port = free_window(201)
+    listen = ("--listen", f"0.0.0.0:{port}", "--advertise", advertised)
+    topic, java_topic = unique("streamed"), unique("streamed-java")
+    for name in (topic, java_topic):
+        create_topic(trapped.cluster.direct_bootstrap, name, assignment=[[1, 2, 3]] * 2)
+    with contextlib.ExitStack() as stack:
+        proxy = stack.enter_context(
+            StreamingKproxy(tmp_path, trapped.cluster.bootstrap, *trapped.maps, *listen, forbidden=[TRAP_NET])
+        )
+        bootstrap = f"127.0.0.1:{port}"
+        flow = stack.enter_context(Flow(bootstrap, topic, 2, **{"topic.metadata.refresh.interval.ms": 900_000}))
+        slow = "metadata.max.age.ms=900000"
+        java = stack.enter_context(JavaFlow(trapped.cluster.programs, bootstrap, java_topic, tmp_path, slow))
+        follow(proxy, trapped, topic, flow.wait_flowing)
+        follow(proxy, trapped, java_topic, java.wait_flowing)
+    assert trapped.caught == before

@@ -81,7 +81,8 @@ def test_mutated_responses_have_the_same_end_in_any_chunks(
         for step in ([1], sizes):
             passed, reason = outcome(asked(*call).broker, chunks(said, step))
             assert reason == refused
-            assert passed == whole if not refused else len(passed) < len(said)
+            # Of one that is refused, more or less has left before, depending on the chunks.
+            assert refused or passed == whole
     with patch.object(rewriting, "HOLD_WHOLE", 0):
         talk = asked(*call)
         outcome(talk.broker, chunks(said, sizes))

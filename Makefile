@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test kcat check test-matrix test-soak format clean
+.PHONY: help demo test kcat check test-matrix format clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -39,7 +39,8 @@ format: $(STAMP) ## format and sort
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test-matrix: $(STAMP) ## slow: versions of brokers and clients, long fuzzing
+test-matrix: $(STAMP) kcat ## slow: versions of brokers and clients, long fuzzing
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q tests/unit/wire tests/unit/rewrite tests/unit/relay tests/unit/cluster
 	$(BIN)/python -m pytest -m matrix $(ARGS)
 
 clean: ## remove what the targets above made

@@ -18,7 +18,8 @@ def test_the_corpus(path: Path) -> None:
 
 
 def test_half_a_minute(tmp_path: Path) -> None:
-    assert main(["--seconds", "30", "--findings", str(tmp_path)]) == 0
+    """Always from the same seed: what fails here, and did not before, was changed. The matrix goes other ways."""
+    assert main(["--seconds", "30", "--seed", "951", "--findings", str(tmp_path)]) == 0
 
 
 @pytest.mark.matrix

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from oracle_jvm import Oracle
-from oracle_session import Tally
 
 from kproxy.devcluster.jars import DEFAULT_VERSION
 from kproxy.wire.api import APIS
+from tests.oracle.oracle_jvm import Oracle
+from tests.oracle.oracle_session import Tally
 
 _TALLY = Tally()
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 import pytest
-from oracle_jvm import Oracle, Result, Wanted
 
 from kproxy.address import Address
 from kproxy.relay.calls import Calls
@@ -22,6 +21,7 @@ from kproxy.relay.conversation import Conversation
 from kproxy.rewrite import response as rewrite_response
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, rule_for
 from kproxy.wire.api import API_VERSIONS
+from tests.oracle.oracle_jvm import Oracle, Result, Wanted
 
 MAX_REQUEST = 100 * 1024 * 1024
 # A frame's size and its correlation id: what kproxy needs of a response before it goes on.

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from oracle_jvm import HEAVY, SMALL, WIDE, Oracle, Wanted
-from oracle_session import Localise, Tally, judge, long, short, similar, through_kproxy, usual
 
 from kproxy.address import Address
 from kproxy.rewrite import response as rewrite_response
 from kproxy.rewrite.endpoints import TABLE, Rule, rule_for
 from kproxy.wire.api import APIS
+from tests.oracle.oracle_jvm import HEAVY, SMALL, WIDE, Oracle, Wanted
+from tests.oracle.oracle_session import Localise, Tally, judge, long, short, similar, through_kproxy, usual
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 

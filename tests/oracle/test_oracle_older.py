@@ -6,11 +6,11 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from oracle_jvm import SMALL, WIDE, Oracle, Wanted
-from oracle_session import Tally, judge, similar, through_kproxy
 
 from kproxy.rewrite.endpoints import rule_for
 from kproxy.wire.api import APIS
+from tests.oracle.oracle_jvm import SMALL, WIDE, Oracle, Wanted
+from tests.oracle.oracle_session import Tally, judge, similar, through_kproxy
 
 pytestmark = [pytest.mark.integration, pytest.mark.matrix, pytest.mark.timeout(1200)]
 

@@ -6,14 +6,14 @@ import random
 from typing import Any
 
 import pytest
-from oracle_jvm import HEAVY, SMALL, WIDE, Oracle, Result, Wanted
-from oracle_session import MAX_REQUEST, Count, Tally, judge, similar, through_kproxy, usual
 
 from kproxy.errors import WireError
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
 from kproxy.rewrite.endpoints import rule_for
 from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE
+from tests.oracle.oracle_jvm import HEAVY, SMALL, WIDE, Oracle, Result, Wanted
+from tests.oracle.oracle_session import MAX_REQUEST, Count, Tally, judge, similar, through_kproxy, usual
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 

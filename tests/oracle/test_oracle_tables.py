@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from oracle_jvm import Oracle
 
 import kproxy.wire.definitions as definitions_module
 from kproxy.rewrite.endpoints import TABLE, rule_for
 from kproxy.wire.api import API_VERSIONS, APIS, NEVER
 from kproxy.wire.definitions import Field, load, message
+from tests.oracle.oracle_jvm import Oracle
 
 pytestmark = pytest.mark.integration
 

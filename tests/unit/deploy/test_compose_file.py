@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 from compose_spec import PyCompose
-from deployed import IMAGE_FILE, ROOT, all_ports, run_config
-from test_dockerfile import kproxy_env
 
 from kproxy.config import Config
 from kproxy.config.kinds import duration
+from tests.unit.deploy.deployed import IMAGE_FILE, ROOT, all_ports, run_config
+from tests.unit.deploy.test_dockerfile import kproxy_env
 
 FOLDER = ROOT / "deploy" / "compose"
 COMPOSE: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())

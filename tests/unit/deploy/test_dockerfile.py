@@ -12,12 +12,20 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
-from deployed import CONTAINER_FILE, IMAGE_FILE, ROOT, all_ports, kproxy_commands, run_config, shell_lines
 
 from kproxy.address import Address
 from kproxy.admin import AdminPages, start_admin
 from kproxy.admin.pages import ROUTES
 from kproxy.metrics import Metrics
+from tests.unit.deploy.deployed import (
+    CONTAINER_FILE,
+    IMAGE_FILE,
+    ROOT,
+    all_ports,
+    kproxy_commands,
+    run_config,
+    shell_lines,
+)
 
 DOCKERFILE = ROOT / "Dockerfile"
 DOCKER_RUNS = [

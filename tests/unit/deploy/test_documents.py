@@ -11,11 +11,11 @@ from pathlib import Path
 
 import click
 import pytest
-from deployed import CONTAINER_FILE, ROOT, kproxy_commands, shell_lines, try_command
 
 from kproxy.errors import ConfigError
 from kproxy.relay.wrongpeer import wrong_client, wrong_upstream
 from kproxy.wire.greeting import Greeting
+from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, kproxy_commands, shell_lines, try_command
 
 DOCUMENTS = sorted(
     path for pattern in ("*.md", "deploy/README.md", "deploy/compose/*.md", "docs/*.md") for path in ROOT.glob(pattern)

@@ -9,11 +9,11 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from deployed import CONTAINER_FILE, ROOT, all_ports, config_of_text
 
 from kproxy.address import Address
 from kproxy.admin.pages import ROUTES
 from kproxy.config import Config
+from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, all_ports, config_of_text
 
 FOLDER = ROOT / "deploy" / "kubernetes"
 MANIFESTS = {path.stem: list(yaml.safe_load_all(path.read_text())) for path in sorted(FOLDER.glob("*.yaml"))}

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from deployed import CONTAINER_FILE, ROOT, run_config
 
 from kproxy.cli import USAGE
 from kproxy.config import Config
 from kproxy.config.kinds import duration
+from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, run_config
 
 UNIT = ROOT / "deploy" / "systemd" / "kproxy.service"
 EXECUTABLE = "/opt/kproxy/bin/kproxy"

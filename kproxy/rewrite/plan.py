@@ -27,12 +27,26 @@ ENDPOINT = 8  # int32 id, string host, int32 port. a: compact
 KIND = 9  # int8 EndpointType of DescribeCluster (KIP-919)
 MARK = 10  # the endpoints' section begins; everything before it may leave
 STOP = 11  # nothing that follows matters
+PLAIN = 12  # before an element: hop over plain ones. a: a PlainElement, b: step after the loop
 
 # The types of `a` and `b` depend on the operation.
 Step = tuple[int, Any, Any]
 
 _FIXED = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8, "float64": 8, "uuid": 16}
 _ENDPOINT_FIELDS = ({"NodeId", "BrokerId"}, {"Host"}, {"Port"})
+
+
+@dataclass(frozen=True, slots=True)
+class PlainElement:
+    """The usual shape of a partition in a response: `lead` fixed bytes, an array that is empty, `between` fixed bytes,
+    one sized field, no tagged fields. Hundreds of these stand in a row; hopping over one at a time, rather than over
+    its fields, takes a fifth of the time.
+    """
+
+    lead: int
+    array_nullable: bool
+    between: int
+    sized_nullable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +148,35 @@ class _Compiler:
             self.steps.append((FIXED_ARRAY, self.compact, (nullable, size)))
             return
         start = len(self.steps)
+        plain = self._plain_element(field)
         self.steps.append((ARRAY, self.compact, None))
+        if plain is not None:
+            self.steps.append((PLAIN, None, None))
         if field.fields:
             self._struct(field.fields)
         else:
             self._field(Field("", element, field.versions, range(0), None, range(0), ()))
         self.steps.append((NEXT, start + 1, None))
         self.steps[start] = (ARRAY, self.compact, (nullable, len(self.steps)))
+        if plain is not None:
+            self.steps[start + 1] = (PLAIN, plain, len(self.steps))
+
+    def _plain_element(self, field: Field) -> PlainElement | None:
+        """What a plain element of the array looks like, if its fields are of that kind."""
+        here = [f for f in field.fields if self.version in f.versions and not self._is_tagged(f)]
+        fixed = [_FIXED.get(f.type, 0) for f in here]
+        if not self.compact or fixed.count(0) != 2 or fixed[-1]:
+            return None
+        at = fixed.index(0)
+        array, sized = here[at], here[-1]
+        if not array.type.startswith("[]") or sized.type not in ("string", "bytes", "records"):
+            return None
+        return PlainElement(
+            lead=sum(fixed[:at]),
+            array_nullable=self.version in array.nullable,
+            between=sum(fixed[at:]),
+            sized_nullable=self.version in sized.nullable or sized.type == "records",
+        )
 
     def _fixed_size(self, field: Field) -> int | None:
         """Bytes of one element if all are alike; a tag section makes them differ."""

@@ -76,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = fuzz(target, start + turn)
         if found is not None:
             path = given_arguments.findings / f"fuzz-{target}-{start + turn}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(found.dump(), "utf-8")
             sys.stderr.write(f"found by --target {target} --seed {start + turn}; again: --replay {path}\n")
             return 1

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test kcat check test-matrix format clean
+.PHONY: help demo test kcat check test-matrix format bench bench-quick clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -42,6 +42,12 @@ format: $(STAMP) ## format and sort
 test-matrix: $(STAMP) kcat ## slow: versions of brokers and clients, long fuzzing
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q tests/unit/wire tests/unit/rewrite tests/unit/relay tests/unit/cluster
 	$(BIN)/python -m pytest -m matrix $(ARGS)
+
+bench: $(STAMP) ## kproxy beside HAProxy and no relay at all, minutes; needs root, cc, iproute2 and haproxy
+	$(BIN)/python -m bench $(ARGS)
+
+bench-quick: $(STAMP) ## the same with a few loads, under a minute; one JSON object last
+	$(BIN)/python -m bench --quick $(ARGS)
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build dist tests/oracle/build .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis kproxy.egg-info

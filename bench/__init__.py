@@ -1,0 +1,12 @@
+"""Benchmarks: kproxy beside other relays, in one run, over real sockets.
+
+__main__    what `python -m bench` does, and its options
+machine     the private network namespace, the cores, processes that end with this one
+native      the load generator and the stub broker in C: building and running them
+peers       what is compared: direct, HAProxy, kproxy, and any other command
+loads       the loads, one line each
+windows     measuring: interleaved windows, retries, medians
+size        start-up, memory, idle connections, slow readers
+clients     real clients and real brokers
+report      the result as JSON and as text
+"""

@@ -1,0 +1,226 @@
+"""Real clients and real brokers: Kafka's own perf tests and librdkafka, through nothing, HAProxy and kproxy.
+
+One cluster of three brokers serves all paths, by a listener for each: HAProxy changes no address, so the brokers
+advertise its ports on HAPROXY; on CLIENT they advertise names that resolve nowhere, which only kproxy helps. Nothing
+is pinned to a core here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.machine import BenchError, cpu_seconds, descendants, start, stop
+from bench.peers import DIRECT, HAPROXY, HAPROXY_FLAGS, KPROXY, TUNED, find_haproxy, haproxy_configuration, wait_ready
+
+_TIMEOUT_S = 300.0
+_PARTITIONS = 6
+_HAPROXY_PORT = 12000
+_KPROXY_PORT = 13000
+# Records of each size, in bytes: so many that a run takes a few seconds.
+_RECORDS = {100: 500_000, 1_000: 200_000, 100_000: 3_000}
+_PRODUCED = re.compile(r"([\d.]+) records/sec \(([\d.]+) MB/sec\), ([\d.]+) ms avg latency.*? ([\d.]+) ms 99th")
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """One way to the brokers."""
+
+    name: str
+    bootstrap: str
+    pids: tuple[int, ...]
+
+
+class _Clients:
+    """Kafka's Java clients and librdkafka, each as a process; a run returns MB of records per second."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+
+    def java_produce(self, path: _Path, topic: str, size: int, count: int, acks: str) -> float:
+        output = self._java(
+            "kafka-producer-perf-test", "--topic", topic, "--num-records", str(count), "--record-size", str(size),
+            "--throughput", "-1", "--producer-props", f"bootstrap.servers={path.bootstrap}", f"acks={acks}",
+            "batch.size=131072", "linger.ms=5", f"max.request.size={2 << 20}",
+        )  # fmt: skip
+        found = _PRODUCED.findall(output)
+        if not found:
+            raise BenchError(f"kafka-producer-perf-test through {path.name}: {output[-500:]}")
+        return float(found[-1][0]) * size / 1e6
+
+    def java_consume(self, path: _Path, topic: str, size: int, count: int) -> float:
+        output = self._java(
+            "kafka-consumer-perf-test", "--bootstrap-server", path.bootstrap, "--topic", topic,
+            "--num-records", str(count), "--timeout", "60000",
+        )  # fmt: skip
+        rows = [line.split(",") for line in output.splitlines() if line.count(",") >= 9]
+        if len(rows) < 2:
+            raise BenchError(f"kafka-consumer-perf-test through {path.name}: {output[-500:]}")
+        row = dict(zip((name.strip() for name in rows[-2]), rows[-1], strict=False))
+        # Without the time that joining the group takes.
+        return float(row["fetch.nMsg.sec"]) * size / 1e6
+
+    def librdkafka_produce(self, path: _Path, topic: str, size: int, count: int, acks: str) -> float:
+        return self._librdkafka("produce", path, topic, size, count, acks)
+
+    def librdkafka_consume(self, path: _Path, topic: str, size: int, count: int) -> float:
+        return self._librdkafka("consume", path, topic, size, count, "-")
+
+    def _java(self, *arguments: str) -> str:
+        done = self._cluster.tool(*arguments, timeout=_TIMEOUT_S)
+        if done.returncode:
+            raise BenchError(f"{arguments[0]}: {(done.stderr or done.stdout)[-800:]}")
+        return str(done.stdout)
+
+    def _librdkafka(self, what: str, path: _Path, topic: str, size: int, count: int, acks: str) -> float:
+        script = Path(__file__).with_name("librdkafka.py")
+        command = [sys.executable, str(script), what, path.bootstrap, topic, str(size), str(count), acks]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        if done.returncode:
+            raise BenchError(f"librdkafka through {path.name}: {done.stderr[-800:]}")
+        return count * size / 1e6 / float(json.loads(done.stdout)["seconds"])
+
+    def topic(self, name: str) -> None:
+        """Make the topic, anew."""
+        server = ("--bootstrap-server", self._cluster.direct_bootstrap)
+        self._java("kafka-topics", *server, "--delete", "--topic", name, "--if-exists")
+        deadline = time.monotonic() + 60
+        create = (
+            "--create",
+            "--topic",
+            name,
+            "--partitions",
+            str(_PARTITIONS),
+            "--config",
+            f"max.message.bytes={2 << 20}",
+        )
+        while self._cluster.tool("kafka-topics", *server, *create, timeout=60).returncode:
+            if time.monotonic() > deadline:  # a deletion takes effect a little later
+                raise BenchError(f"topic {name} could not be made")
+
+
+@contextmanager
+def _haproxy(cluster: Any, directory: Path) -> Iterator[_Path | None]:
+    program = find_haproxy()
+    if program is None:
+        yield None
+        return
+    bound = cluster.listener("HAPROXY")
+    pairs = [(f"127.0.0.1:{_HAPROXY_PORT + node}", str(address)) for node, address in bound.items()]
+    configuration = directory / "haproxy-clients.cfg"
+    configuration.write_text(haproxy_configuration(pairs, TUNED, 4000))
+    process = start([program, *HAPROXY_FLAGS, str(configuration)], None)
+    try:
+        wait_ready(process, int(pairs[0][0].split(":")[1]), None)
+        yield _Path(HAPROXY, ",".join(listen for listen, _ in pairs), tuple(descendants(process.pid)))
+    finally:
+        stop(process)
+
+
+@contextmanager
+def _kproxy(cluster: Any, directory: Path) -> Iterator[_Path]:
+    command = [
+        sys.executable, "-m", "kproxy", "run", "--bootstrap-servers", cluster.bootstrap,
+        "--listen", f"127.0.0.1:{_KPROXY_PORT}", "--admin", f"127.0.0.1:{_KPROXY_PORT - 1}",
+    ]  # fmt: skip
+    with (directory / "kproxy-clients.log").open("wb") as log:
+        process = start(command, None, stdout=log, stderr=log)
+    try:
+        wait_ready(process, _KPROXY_PORT, _KPROXY_PORT - 1)
+        yield _Path(KPROXY, f"127.0.0.1:{_KPROXY_PORT}", tuple(descendants(process.pid)))
+    finally:
+        stop(process)
+
+
+def compare(
+    directory: Path, rounds: int, progress: Callable[[str], None], say: Callable[[str], None]
+) -> dict[str, Any]:
+    """MB of records per second of each client and path, medians, and the ratios to HAProxy's and direct's."""
+    from kproxy.devcluster import DevCluster, ListenerSpec
+    from kproxy.errors import KproxyError
+
+    listener = ListenerSpec("HAPROXY", advertised=f"127.0.0.1:{_HAPROXY_PORT // 1000}00{{id}}")
+    properties = {"log.retention.bytes": "-1", "message.max.bytes": str(2 << 20), "log.segment.bytes": str(1 << 28)}
+    try:
+        with ExitStack() as running:
+            enter = running.enter_context
+            cluster = enter(
+                DevCluster(3, extra_listeners=[listener], properties=properties, heap="512m", progress=progress)
+            )
+            haproxy, kproxy = enter(_haproxy(cluster, directory)), enter(_kproxy(cluster, directory))
+            direct = _Path(DIRECT, cluster.direct_bootstrap, ())
+            paths = [path for path in (direct, haproxy, kproxy) if path is not None]
+            result = {}
+            for size, count in _RECORDS.items():
+                runs = _Rounds(_Clients(cluster), paths, progress)
+                for turn in range(rounds):
+                    runs.turn(turn, size, count)
+                for what, taken in runs.taken.items():
+                    result[what] = _medians(taken)
+                    say(_line(what, result[what]))
+            return result
+    except KproxyError as error:
+        raise BenchError(f"real clients: {error}") from None
+
+
+class _Rounds:
+    """Runs every client over every path, in turn. `taken`: by what was run and path, MB/s and CPU-seconds per GB."""
+
+    def __init__(self, clients: _Clients, paths: Sequence[_Path], progress: Callable[[str], None]) -> None:
+        self._clients = clients
+        self._paths = paths
+        self._progress = progress
+        self.taken: dict[str, dict[str, list[tuple[float, float]]]] = {}
+
+    def turn(self, first: int, size: int, count: int) -> None:
+        """One run of everything with `count` records of `size` bytes; which path is `first` changes."""
+        first %= len(self._paths)
+        order = [*self._paths[first:], *self._paths[:first]]
+        clients = self._clients
+        for name, produce, consume in (
+            ("java", clients.java_produce, clients.java_consume),
+            ("librdkafka", clients.librdkafka_produce, clients.librdkafka_consume),
+        ):
+            for acks in ("1", "all"):
+                for path in order:
+                    clients.topic(f"bench-{path.name}")
+                    run = partial(produce, path, f"bench-{path.name}", size, count, acks)
+                    self._note(f"{name}-produce-{size}B-acks-{acks}", path, run, size * count)
+            for path in order:
+                run = partial(consume, path, f"bench-{path.name}", size, count)
+                self._note(f"{name}-consume-{size}B", path, run, size * count)
+
+    def _note(self, what: str, path: _Path, run: Callable[[], float], size: int) -> None:
+        self._progress(f"{what} {path.name}")
+        used = cpu_seconds(path.pids)
+        speed = run()
+        used = cpu_seconds(path.pids) - used
+        self.taken.setdefault(what, {}).setdefault(path.name, []).append((speed, used / size * 1e9))
+
+
+def _medians(runs: dict[str, list[tuple[float, float]]]) -> dict[str, Any]:
+    speeds = {name: statistics.median(speed for speed, _ in all_of) for name, all_of in runs.items()}
+    entry: dict[str, Any] = {"mb_per_s": {name: round(speed, 1) for name, speed in speeds.items()}}
+    entry["proxy_cpu_s_per_gb"] = {
+        name: round(statistics.median(cpu for _, cpu in all_of), 3) for name, all_of in runs.items() if name != DIRECT
+    }
+    for base in (HAPROXY, DIRECT):
+        if base in speeds and KPROXY in speeds:
+            entry[f"kproxy_to_{base}"] = round(speeds[KPROXY] / speeds[base], 3)
+    return entry
+
+
+def _line(what: str, entry: dict[str, Any]) -> str:
+    speeds = "  ".join(f"{name} {speed:,.1f} MB/s" for name, speed in entry["mb_per_s"].items())
+    ratios = "  ".join(f"{name} {value}" for name, value in entry.items() if name.startswith("kproxy_to"))
+    return f"{what:36} {speeds}  {ratios}"

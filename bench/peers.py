@@ -1,0 +1,171 @@
+"""What is compared: nothing in between, HAProxy, kproxy, and any other relay that a command starts."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.machine import BenchError, descendants, start, stop
+
+# In the private namespace every port is free.
+_FIRST_PORT = 11000
+_READY_TIMEOUT_S = 30.0
+_POLL_S = 0.002
+
+DIRECT, HAPROXY, HAPROXY_DEFAULT, KPROXY = "direct", "haproxy", "haproxy-default", "kproxy"
+
+# What HAProxy's own documentation and its users tune for bulk: large buffers. Nothing is logged or counted.
+TUNED = """
+    tune.bufsize 262144
+    tune.maxrewrite 1024"""
+HAPROXY_FLAGS = ("-db", "-q", "-f")  # in the foreground, without warnings
+_HAPROXY = """\
+global
+    nbthread 1
+    maxconn {connections}{tuning}
+defaults
+    mode tcp
+    timeout connect 5s
+    timeout client 1h
+    timeout server 1h
+"""
+_HAPROXY_LISTEN = """\
+listen kafka-{number}
+    bind {listen}
+    server broker {upstream} maxconn {connections}
+"""
+
+
+def haproxy_configuration(pairs: Sequence[tuple[str, str]], tuning: str, connections: int) -> str:
+    """HAProxy's configuration for pairs of the address where it listens and that of the broker, HOST:PORT."""
+    parts = [_HAPROXY.format(tuning=tuning, connections=connections)]
+    for number, (listen, upstream) in enumerate(pairs):
+        parts.append(_HAPROXY_LISTEN.format(number=number, listen=listen, upstream=upstream, connections=connections))
+    return "".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Something to measure. `command` has {listen} and {upstream}; None for nothing in between."""
+
+    name: str
+    command: tuple[str, ...] | None = None
+    tuning: str | None = None  # lines of HAProxy's configuration
+    admin: bool = False  # has kproxy's admin endpoint
+
+    @classmethod
+    def parse(cls, text: str) -> Peer:
+        """NAME=COMMAND. Raises BenchError."""
+        name, _, command = text.partition("=")
+        if not name or "{upstream}" not in command or "{listen}" not in command:
+            raise BenchError(f"--peer {text!r}: write NAME='COMMAND with {{upstream}} and {{listen}}'")
+        return cls(name, tuple(shlex.split(command)))
+
+
+def standard_peers(names: list[str] | None = None, python: str | None = None) -> list[Peer]:
+    """The peers that need no configuration. Without HAProxy it is left out, with a word on stderr."""
+    kproxy = (
+        python or sys.executable, "-m", "kproxy", "run", "--bootstrap-servers", "{upstream}", "--listen", "{listen}",
+        "--admin", "{admin}",
+    )  # fmt: skip
+    peers = [Peer(DIRECT), Peer(KPROXY, kproxy, admin=True)]
+    haproxy = find_haproxy()
+    if haproxy is not None:
+        run = (haproxy, *HAPROXY_FLAGS, "{configuration}")
+        peers[1:1] = [Peer(HAPROXY, run, TUNED), Peer(HAPROXY_DEFAULT, run, "")]
+    else:
+        sys.stderr.write("bench: haproxy was not found (Debian package haproxy): no ratios to it\n")
+    return [peer for peer in peers if names is None or peer.name in names]
+
+
+def find_haproxy() -> str | None:
+    """Where HAProxy is; Debian puts it where only root looks."""
+    return shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/bin")
+
+
+class Relay:
+    """A running peer. `port` is where clients connect; `pids` are its processes, none for direct."""
+
+    def __init__(self, peer: Peer, port: int, process: subprocess.Popen[bytes] | None, ready_after: float) -> None:
+        self.peer = peer
+        self.name = peer.name
+        self.port = port
+        self.ready_after = ready_after  # seconds from exec
+        self._process = process
+
+    @property
+    def pids(self) -> list[int]:
+        return [] if self._process is None else descendants(self._process.pid)
+
+    def __enter__(self) -> Relay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            stop(self._process)
+
+
+def launch(peer: Peer, at: int, upstream: int, core: int | None, directory: Path, connections: int) -> Relay:
+    """Start a peer before 127.0.0.1:`upstream` and wait until it serves. `at` tells peers apart."""
+    if peer.command is None:
+        return Relay(peer, upstream, None, 0.0)
+    port = _FIRST_PORT + 400 * at  # kproxy's node ports are the 200 after it
+    places = {
+        "listen": f"127.0.0.1:{port}",
+        "upstream": f"127.0.0.1:{upstream}",
+        "admin": f"127.0.0.1:{port - 1}",
+        "configuration": str(directory / f"{peer.name}.cfg"),
+    }
+    if peer.tuning is not None:
+        text = haproxy_configuration([(places["listen"], places["upstream"])], peer.tuning, connections)
+        Path(places["configuration"]).write_text(text)
+    log = directory / f"{peer.name}.log"
+    with log.open("wb") as output:
+        began = time.perf_counter()
+        process = start([part.format(**places) for part in peer.command], core, stdout=output, stderr=output)
+    try:
+        wait_ready(process, port, port - 1 if peer.admin else None)
+    except BenchError as error:
+        stop(process)
+        raise BenchError(f"{peer.name}: {error}: {log.read_text(errors='replace')[-2000:]}") from None
+    except BaseException:
+        stop(process)
+        raise
+    return Relay(peer, port, process, time.perf_counter() - began)
+
+
+def wait_ready(process: subprocess.Popen[bytes], port: int, admin: int | None) -> None:
+    """Wait until it accepts connections, or, with an admin endpoint, says that it is ready. Raises BenchError."""
+    deadline = time.monotonic() + _READY_TIMEOUT_S
+    while not (_is_ready(admin) if admin else _accepts(port)):
+        if process.poll() is not None:
+            raise BenchError(f"ended with code {process.returncode}")
+        if time.monotonic() > deadline:
+            raise BenchError(f"is not ready after {_READY_TIMEOUT_S:g} s")
+        time.sleep(_POLL_S)
+
+
+def _accepts(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+def _is_ready(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -60,8 +60,8 @@ def check(case: Case) -> None:
     ends = []
     for sizes in (case.sizes, (1,), (1 << 30,)):
         ends.append(_play(case.steps, sizes))
-    if any(reason == "client-speaks-socks" for _, reason in ends):
-        return  # three bytes and then silence: what tells it from a frame's size is that nothing came with them
+    if any(reason.endswith("-speaks-socks") for _, reason in ends):
+        return  # two or three bytes, then silence: what tells them from a frame's size is that nothing came with them
     # A streamed response may have begun to leave before the fault shows; whether there is one, is the same.
     assert len({reason for _, reason in ends}) == 1, ends
     if not ends[0][1]:

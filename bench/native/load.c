@@ -214,10 +214,10 @@ static void serve(Connection *c, uint32_t events) {
 
 static void step(double until) {
     struct epoll_event events[EVENTS];
+    open_more();
     double wait = until - now(CLOCK_MONOTONIC);
     int count = epoll_wait(poller, events, EVENTS, wait > 0 ? (int)(wait * 1000) + 1 : 0);
     for (int i = 0; i < count; i++) serve(events[i].data.ptr, events[i].events);
-    open_more();
 }
 
 static int ascending(const void *a, const void *b) {

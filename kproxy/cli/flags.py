@@ -21,7 +21,7 @@ class ConfiguredOption(click.Option):
     """An option that stands in a group of the help. Values stay text: `kproxy.config` judges all at once."""
 
     def __init__(self, *declarations: str, setting: Setting, **attributes: object) -> None:
-        super().__init__(list(declarations), **attributes)  # type: ignore[arg-type]
+        super().__init__(list(declarations), **attributes)  # type: ignore[arg-type]  # click checks them itself
         self.setting = setting
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

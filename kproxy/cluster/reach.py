@@ -44,6 +44,7 @@ class Reach:
         self._is_own = is_own
         self._bootstrap_at = 0
         self.routes = Routes(config.map)
+        self._only: NodeKey | None = None  # the node that `routes.only_broker` is about
         self.worked: dict[NodeKey, Route] = {}  # the route that worked last
         self.problems: dict[NodeKey, str] = {}
         self.answered = False  # a bootstrap server has answered once
@@ -102,6 +103,8 @@ class Reach:
     def _candidates(self, key: NodeKey) -> list[Route]:
         node = self._topology.nodes[key]
         routes = self.routes.candidates(key.label, key.node_id, node.advertised)
+        # A broker that joins later is not behind that address: one local port reaches one node.
+        routes = [route for route in routes if route.via is not Via.ONLY_BROKER or key == self._only]
         worked = self.worked.get(key)
         return sorted(routes, key=lambda route: route != worked)
 
@@ -177,6 +180,7 @@ class Reach:
         lost = [node for node in nodes if node.key in self.problems]
         if lost and len(nodes) == 1:
             self.routes.only_broker = bootstrap
+            self._only = lost[0].key
             log.warning(
                 "%s: dialling the bootstrap address %s instead, since the cluster has just one broker",
                 self.problems[lost[0].key],

@@ -56,7 +56,7 @@ def _advice(gateway: Gateway, nodes: list[Node]) -> str:
     first = lost[0]
     return (
         f"{len(lost)} of {len(nodes)} nodes cannot be reached from here. Say where each one is:"
-        f" --map 'node:{first.key.node_id}=HOST:PORT', or list one reachable address of each broker in"
+        f" --map 'node:{first.key.label}=HOST:PORT', or list one reachable address of each broker in"
         " --bootstrap-servers and kproxy finds out which is which"
     )
 

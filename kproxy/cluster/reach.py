@@ -102,7 +102,7 @@ class Reach:
 
     def _candidates(self, key: NodeKey) -> list[Route]:
         node = self._topology.nodes[key]
-        routes = self.routes.candidates(key.label, key.node_id, node.advertised)
+        routes = self.routes.candidates(key.label, node.advertised)
         # A broker that joins later is not behind that address: one local port reaches one node.
         routes = [route for route in routes if route.via is not Via.ONLY_BROKER or key == self._only]
         worked = self.worked.get(key)

@@ -85,18 +85,19 @@ class Map:
     """One route `ADVERTISED=DIAL`: which advertised addresses it takes, and what is dialled for them.
 
     `pattern` is a glob for the advertised host (case does not matter), `port` the advertised port or None
-    for any. Where `node` is set, only the node id counts. `dial_port` None carries the advertised port over.
+    for any. Where `node` is set, only that counts: a node's label, `2` or `controller-3000`. `dial_port` None carries
+    the advertised port over.
     """
 
     pattern: str
     port: int | None
-    node: int | None
+    node: str | None
     dial_host: str
     dial_port: int | None
 
     @classmethod
     def parse(cls, text: str) -> Map:
-        """Read `HOST[:PORT]=DIAL`, `GLOB[:PORT]=DIAL` or `node:ID=DIAL`.
+        """Read `HOST[:PORT]=DIAL`, `GLOB[:PORT]=DIAL`, `node:ID=DIAL` or `node:controller-ID=DIAL`.
 
         DIAL is `HOST[:PORT]`, or `HOST:{port}` which says that the advertised port stays.
         """
@@ -108,18 +109,19 @@ class Map:
             raise ValueError(f"{quote(right)} cannot be dialled; allowed: HOST, HOST:PORT or HOST:{{port}}")
         dial_port = None if dial.port == _NO_PORT else dial.port
         if left.startswith("node:"):
-            node = left.removeprefix("node:")
-            if not re.fullmatch(r"\d{1,10}", node, re.ASCII) or int(node) > 2**31 - 1:
-                raise ValueError(f"{quote(node)} is not a node id; allowed: 0 to {2**31 - 1}")
-            return cls("*", None, int(node), dial.host, dial_port)
+            label = re.fullmatch(r"(controller-)?(\d{1,10})", left.removeprefix("node:"), re.ASCII)
+            if label is None or int(label[2]) > 2**31 - 1:
+                allowed = f"0 to {2**31 - 1}, or controller-ID"
+                raise ValueError(f"{quote(left.removeprefix('node:'))} is not a node id; allowed: {allowed}")
+            return cls("*", None, f"{label[1] or ''}{int(label[2])}", dial.host, dial_port)
         advertised = Address.parse(left, default_port=_NO_PORT)
         if advertised.port == 0:
             raise ValueError(f"{quote(left)} has port 0; allowed: 1 to {MAX_PORT}, or no port for any")
         port = None if advertised.port == _NO_PORT else advertised.port
         return cls(advertised.host, port, None, dial.host, dial_port)
 
-    def matches(self, advertised: Address, node: int | None) -> bool:
-        """Whether this map takes the advertised address of `node` (None: not known)."""
+    def matches(self, advertised: Address, node: str) -> bool:
+        """Whether this map takes the advertised address of the node with the label `node`."""
         if self.node is not None:
             return self.node == node
         if self.port is not None and self.port != advertised.port:

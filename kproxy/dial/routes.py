@@ -26,7 +26,7 @@ class Via(Enum):
 class Map(Protocol):
     """One `--map`; the config room's Map."""
 
-    def matches(self, advertised: Address, node: int | None) -> bool: ...
+    def matches(self, advertised: Address, node: str) -> bool: ...
     def dial(self, advertised: Address) -> Address: ...
 
 
@@ -47,10 +47,10 @@ class Routes:
         self.learned: dict[str, Address] = {}  # by a node's label
         self.only_broker: Address | None = None
 
-    def candidates(self, label: str, node_id: int, advertised: Address) -> list[Route]:
-        """The routes to the node, best first."""
+    def candidates(self, label: str, advertised: Address) -> list[Route]:
+        """The routes to the node with this label, best first."""
         for at, one in enumerate(self._maps):
-            if one.matches(advertised, node_id):
+            if one.matches(advertised, label):
                 self._used.add(at)
                 return [Route(one.dial(advertised), Via.MAP)]
         routes = [Route(advertised, Via.ADVERTISED)]

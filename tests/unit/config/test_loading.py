@@ -249,7 +249,7 @@ def test_mistakes_in_flags_and_environment(
                 "k.yaml:1: bootstrap_servers: no such key; did you mean bootstrap-servers?",
                 "k.yaml:4: map[1]: 'broken' is not a map; "
                 "allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL",
-                "k.yaml:5: map[2]: 'x' is not a node id; allowed: 0 to 2147483647",
+                "k.yaml:5: map[2]: 'x' is not a node id; allowed: 0 to 2147483647, or controller-ID",
             ],
         ),
         ("listen: 127.0.0.1:1\n", [NO_SERVER.format(file="k.yaml")]),

@@ -13,6 +13,7 @@ from kproxy.config.kinds import Kind
 ports = st.integers(1, 65535)
 hosts = st.from_regex(r"[a-z][a-z0-9.-]{0,20}", fullmatch=True) | st.ip_addresses().map(str)
 optional_ports = st.none() | ports
+labels = st.builds("{}{}".format, st.sampled_from(["", "controller-"]), st.integers(0, 2**31 - 1))
 
 
 @given(hosts, ports)
@@ -46,7 +47,7 @@ def test_an_advertised_host_reads_its_own_print(host: str, port: int | None) -> 
 
 @given(
     st.builds(Map, hosts.filter(lambda h: h != "node"), optional_ports, st.none(), hosts, optional_ports)
-    | st.builds(Map, st.just("*"), st.none(), st.integers(0, 2**31 - 1), hosts, optional_ports)
+    | st.builds(Map, st.just("*"), st.none(), labels, hosts, optional_ports)
 )
 def test_a_map_reads_its_own_print(route: Map) -> None:
     assert Map.parse(str(route)) == route
@@ -104,7 +105,8 @@ SIZE = kinds.size(1024, 2**31 - 1)
             "*.use1-az1.*=vpce-0a1.example:{port}",
             Map("*.use1-az1.*", None, None, "vpce-0a1.example", None),
         ),
-        (kinds.route_map(), "node:2=10.0.0.7:9092", Map("*", None, 2, "10.0.0.7", 9092)),
+        (kinds.route_map(), "node:2=10.0.0.7:9092", Map("*", None, "2", "10.0.0.7", 9092)),
+        (kinds.route_map(), "node:controller-3=c", Map("*", None, "controller-3", "c", None)),
         (kinds.route_map(), "[::1]:9092 = [::2]", Map("::1", 9092, None, "::2", None)),
     ],
 )
@@ -228,8 +230,12 @@ def test_what_is_read(kind: Kind[object], text: object, value: object) -> None:
         ),
         (kinds.route_map(), "a=b:0", "'b:0' cannot be dialled; allowed: HOST, HOST:PORT or HOST:{port}"),
         (kinds.route_map(), "a:0=b", "'a:0' has port 0; allowed: 1 to 65535, or no port for any"),
-        (kinds.route_map(), "node:x=b", "'x' is not a node id; allowed: 0 to 2147483647"),
-        (kinds.route_map(), "node:2147483648=b", "'2147483648' is not a node id; allowed: 0 to 2147483647"),
+        (kinds.route_map(), "node:x=b", "'x' is not a node id; allowed: 0 to 2147483647, or controller-ID"),
+        (
+            kinds.route_map(),
+            "node:2147483648=b",
+            "'2147483648' is not a node id; allowed: 0 to 2147483647, or controller-ID",
+        ),
     ],
 )
 def test_what_is_refused(kind: Kind[object], value: object, message: str) -> None:
@@ -263,20 +269,20 @@ def test_text_gives_a_value_or_one_line(text: str) -> None:
 @pytest.mark.parametrize(
     ("route", "advertised", "node", "dialled"),
     [
-        ("kafka0:29092=localhost:9092", "kafka0:29092", None, "localhost:9092"),
-        ("kafka0:29092=localhost:9092", "KAFKA0:29092", 7, "localhost:9092"),
-        ("kafka0:29092=localhost:9092", "kafka0:29093", None, None),
-        ("kafka0=localhost", "kafka0:29093", None, "localhost:29093"),
-        ("kafka0=localhost", "kafka01:29093", None, None),
-        ("*.az1.*=gateway:{port}", "b-1.az1.example:9094", 1, "gateway:9094"),
-        ("*.az1.*=gateway:{port}", "b-1.az2.example:9094", 1, None),
-        ("node:2=10.0.0.7:9092", "anything:1", 2, "10.0.0.7:9092"),
-        ("node:2=10.0.0.7", "anything:1", 2, "10.0.0.7:1"),
-        ("node:2=10.0.0.7", "anything:1", 3, None),
-        ("node:2=10.0.0.7", "anything:1", None, None),
+        ("kafka0:29092=localhost:9092", "kafka0:29092", "1", "localhost:9092"),
+        ("kafka0:29092=localhost:9092", "KAFKA0:29092", "7", "localhost:9092"),
+        ("kafka0:29092=localhost:9092", "kafka0:29093", "1", None),
+        ("kafka0=localhost", "kafka0:29093", "1", "localhost:29093"),
+        ("kafka0=localhost", "kafka01:29093", "1", None),
+        ("*.az1.*=gateway:{port}", "b-1.az1.example:9094", "1", "gateway:9094"),
+        ("*.az1.*=gateway:{port}", "b-1.az2.example:9094", "1", None),
+        ("node:2=10.0.0.7:9092", "anything:1", "2", "10.0.0.7:9092"),
+        ("node:2=10.0.0.7", "anything:1", "2", "10.0.0.7:1"),
+        ("node:2=10.0.0.7", "anything:1", "3", None),
+        ("node:2=10.0.0.7", "anything:1", "controller-2", None),
     ],
 )
-def test_which_address_a_map_takes(route: str, advertised: str, node: int | None, dialled: str | None) -> None:
+def test_which_address_a_map_takes(route: str, advertised: str, node: str, dialled: str | None) -> None:
     address = Address.parse(advertised)
     matched = Map.parse(route).matches(address, node)
     assert (str(Map.parse(route).dial(address)) if matched else None) == dialled

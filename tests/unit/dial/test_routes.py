@@ -11,42 +11,49 @@ BOOTSTRAP = Address("bootstrap", 19000)
 
 
 def test_without_maps_the_advertised_address_is_dialled() -> None:
-    assert Routes([]).candidates("1", 1, THERE) == [Route(THERE, Via.ADVERTISED)]
+    assert Routes([]).candidates("1", THERE) == [Route(THERE, Via.ADVERTISED)]
 
 
 def test_a_map_leaves_no_other_way() -> None:
     routes = Routes([Map.parse("*.internal=gate:{port}")])
     routes.learned["1"] = BOOTSTRAP
     routes.only_broker = BOOTSTRAP
-    assert routes.candidates("1", 1, THERE) == [Route(Address("gate", 9092), Via.MAP)]
+    assert routes.candidates("1", THERE) == [Route(Address("gate", 9092), Via.MAP)]
     elsewhere = Address("b1.example", 9092)
-    assert routes.candidates("1", 1, elsewhere)[0] == Route(elsewhere, Via.ADVERTISED)
+    assert routes.candidates("1", elsewhere)[0] == Route(elsewhere, Via.ADVERTISED)
 
 
 def test_the_first_map_that_matches_counts() -> None:
     routes = Routes([Map.parse("node:7=seven:7"), Map.parse("b1.internal=one:1"), Map.parse("*.internal=any:2")])
-    assert routes.candidates("1", 1, THERE) == [Route(Address("one", 1), Via.MAP)]
-    assert routes.candidates("7", 7, THERE) == [Route(Address("seven", 7), Via.MAP)]
-    assert routes.candidates("2", 2, Address("b2.internal", 5)) == [Route(Address("any", 2), Via.MAP)]
+    assert routes.candidates("1", THERE) == [Route(Address("one", 1), Via.MAP)]
+    assert routes.candidates("7", THERE) == [Route(Address("seven", 7), Via.MAP)]
+    assert routes.candidates("2", Address("b2.internal", 5)) == [Route(Address("any", 2), Via.MAP)]
+
+
+def test_a_node_s_map_is_for_its_kind() -> None:
+    routes = Routes([Map.parse("node:1=one:1"), Map.parse("node:controller-1=two:2")])
+    assert routes.candidates("1", THERE) == [Route(Address("one", 1), Via.MAP)]
+    assert routes.candidates("controller-1", THERE) == [Route(Address("two", 2), Via.MAP)]
+    assert routes.candidates("controller-2", THERE) == [Route(THERE, Via.ADVERTISED)]
 
 
 def test_a_bootstrap_server_that_is_this_node_comes_second() -> None:
     routes = Routes([])
     routes.learned["1"] = BOOTSTRAP
     routes.only_broker = Address("other", 1)
-    assert routes.candidates("1", 1, THERE) == [Route(THERE, Via.ADVERTISED), Route(BOOTSTRAP, Via.LEARNED)]
-    assert Route(BOOTSTRAP, Via.LEARNED) not in routes.candidates("controller-1", 1, THERE)
+    assert routes.candidates("1", THERE) == [Route(THERE, Via.ADVERTISED), Route(BOOTSTRAP, Via.LEARNED)]
+    assert Route(BOOTSTRAP, Via.LEARNED) not in routes.candidates("controller-1", THERE)
 
 
 def test_the_only_broker_is_where_the_bootstrap_server_is() -> None:
     routes = Routes([])
     routes.only_broker = BOOTSTRAP
-    assert routes.candidates("1", 1, THERE) == [Route(THERE, Via.ADVERTISED), Route(BOOTSTRAP, Via.ONLY_BROKER)]
+    assert routes.candidates("1", THERE) == [Route(THERE, Via.ADVERTISED), Route(BOOTSTRAP, Via.ONLY_BROKER)]
 
 
 def test_maps_that_never_matched_are_told() -> None:
     maps = [Map.parse("b1.internal=one:1"), Map.parse("typo.internal=two:2"), Map.parse("node:9=nine:9")]
     routes = Routes(maps)
     assert routes.unused_maps() == maps
-    routes.candidates("1", 1, THERE)
+    routes.candidates("1", THERE)
     assert routes.unused_maps() == maps[1:]

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test kcat check test-matrix format bench bench-quick clean
+.PHONY: help demo test tools check test-matrix format bench bench-quick clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -20,13 +20,15 @@ $(STAMP): pyproject.toml
 demo: $(STAMP) ## a real three-broker cluster with unreachable names, kproxy, real clients (ONCE=1 ends after the story)
 	$(BIN)/kproxy demo $(if $(ONCE),--once)
 
-test: $(STAMP) kcat ## all tests, on real brokers and real clients
+test: $(STAMP) tools ## all tests, on real brokers and real clients
 	$(BIN)/python -m pytest -m "not matrix" $(ARGS)
 
-# One of the clients that the tests use is not on PyPI or Maven. Without it its tests are skipped, with this reason.
-kcat:
-	@command -v kcat >/dev/null || { apt-get install -y -qq kcat || { apt-get update -qq && apt-get install -y -qq kcat; }; } \
-	  >/dev/null 2>&1 || echo "kcat is not installed (apt-get install kcat): its tests are skipped"
+# What the tests use that is neither on PyPI nor on Maven: a client, and servers on the way to a broker. Without one its
+# tests are skipped, with this reason.
+TOOLS := kcat microsocks openssh-server tinyproxy
+tools:
+	@PATH=$$PATH:/usr/sbin which kcat microsocks sshd tinyproxy >/dev/null 2>&1 || { apt-get install -y -qq $(TOOLS) || { apt-get update -qq && apt-get install -y -qq $(TOOLS); }; } \
+	  >/dev/null 2>&1 || echo "not all of these are installed (apt-get install $(TOOLS)): tests that need one are skipped"
 
 check: $(STAMP) ## the fast loop: format, lint, types, import direction, unit tests
 	$(BIN)/ruff format --check .
@@ -39,7 +41,7 @@ format: $(STAMP) ## format and sort
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test-matrix: $(STAMP) kcat ## slow: versions of brokers and clients, long fuzzing
+test-matrix: $(STAMP) tools ## slow: versions of brokers and clients, long fuzzing
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q tests/unit/wire tests/unit/rewrite tests/unit/relay tests/unit/cluster
 	$(BIN)/python -m pytest -m matrix $(ARGS)
 

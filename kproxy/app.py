@@ -76,6 +76,9 @@ class App:
             for gateway in self._gateways:
                 servers = ",".join(str(server) for server in gateway.config.bootstrap_servers)
                 log.info("cluster %s: listening on %s for %s", gateway.config.name, gateway.listen, servers)
+                if gateway.config.via:
+                    hops = ", then ".join(str(hop) for hop in gateway.config.via)
+                    log.info("cluster %s: connects through %s", gateway.config.name, hops)
                 background.append(tasks.create_task(self._explore(gateway)))
             if admin is not None:
                 log.info("metrics, health and status on http://%s", admin.address)
@@ -132,6 +135,8 @@ class App:
             )
         for session in left:
             session.close()
+        for gateway in self._gateways:
+            await gateway.reach.close()
 
     # What the admin endpoint shows
 
@@ -166,6 +171,7 @@ def _status_of(gateway: Gateway) -> dict[str, object]:
     return {
         "name": gateway.config.name,
         "bootstrap_servers": [str(server) for server in gateway.config.bootstrap_servers],
+        "via": [str(hop) for hop in gateway.config.via],
         "listen": str(gateway.listen),
         "answered": reach.answered,
         "problem": reach.bootstrap_problem,

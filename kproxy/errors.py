@@ -4,6 +4,7 @@
     ├── ConfigError     the user's: a flag, an environment variable, a file
     ├── WireError       a client's or a broker's: bytes that are not Kafka's protocol, or not safe to pass
     └── UpstreamError   the network's: a name, an address or a broker that cannot be reached
+        └── ViaError    a hop of `--via` failed: no address behind it can be reached
 
 Anything else that escapes is a defect of kproxy.
 """
@@ -38,10 +39,14 @@ class WireError(KproxyError):
 class UpstreamError(KproxyError):
     """An upstream address could not be reached.
 
-    `reason` is a short fixed word, fit for a metric label: resolve, refused, timeout, unreachable,
-    loop, limit, other.
+    `reason` is a short fixed word, fit for a metric label: resolve, refused, timeout, unreachable, loop, limit,
+    proxy, proxy-auth, ssh, ssh-host-key, ssh-auth, ssh-forbidden, other.
     """
 
     def __init__(self, reason: str, text: str) -> None:
         self.reason = reason
         super().__init__(text)
+
+
+class ViaError(UpstreamError):
+    """A hop of `--via` failed: whatever lies behind it cannot be reached either."""

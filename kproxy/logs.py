@@ -78,4 +78,5 @@ def set_up(log_format: str, level: str, stream: TextIO = sys.stderr) -> None:
         writer.setFormatter(_Text(coloured=log_format == "auto" and stream.isatty()))
     writer.addFilter(OncePerWhile())
     logging.basicConfig(level=level.upper(), handlers=[writer], force=True)
-    logging.getLogger("asyncio").setLevel(max(logging.WARNING, logging.getLogger().level))
+    for library in ("asyncio", "asyncssh"):
+        logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))

@@ -55,7 +55,7 @@ class Gateway:
         self.listen = Address(config.listen.host, self._bootstrap.port)
         window = config.effective_node_ports(self.listen.port)
         self.topology = Topology(window.first, window.last)
-        self.reach = Reach(config, self.topology, metrics, self._listeners.is_own)
+        self.reach = Reach(config, self.topology, metrics, tasks, self._listeners.is_own)
         self._keys: dict[str, NodeKey] = {}  # of listeners, by label
         self._calls: dict[str, Calls] = {}
         self._sessions: dict[Session, Listener] = {}
@@ -202,7 +202,7 @@ class Gateway:
         try:
             upstream = await (self.reach.dial_bootstrap() if key is None else self.reach.dial_node(key))
         except UpstreamError as error:
-            log.warning("%s cannot be reached: %s", key or "no bootstrap server", error)
+            log.warning("%s cannot be reached: %s", self._name(listener.label), error)
             self._drop(client)
             return
         except BaseException:

@@ -17,9 +17,9 @@ from kproxy.address import Address
 from kproxy.cluster import scout
 from kproxy.cluster.topology import Node, NodeKey, Topology
 from kproxy.config import ClusterConfig
-from kproxy.dial.dialer import dial
+from kproxy.dial.dialer import Dialer
 from kproxy.dial.routes import Route, Routes, Via
-from kproxy.errors import KproxyError, UpstreamError
+from kproxy.errors import KproxyError, UpstreamError, ViaError
 from kproxy.metrics import Metrics
 from kproxy.rewrite.endpoints import Endpoints, Kind
 
@@ -36,12 +36,17 @@ class Reach:
     """The upstream side of one cluster. `problems`: nodes that could not be reached at the last try, and why."""
 
     def __init__(
-        self, config: ClusterConfig, topology: Topology, metrics: Metrics, is_own: Callable[[Address], bool]
+        self,
+        config: ClusterConfig,
+        topology: Topology,
+        metrics: Metrics,
+        tasks: asyncio.TaskGroup,
+        is_own: Callable[[Address], bool],
     ) -> None:
         self._config = config
         self._topology = topology
         self._metrics = metrics
-        self._is_own = is_own
+        self._dialer = Dialer(config.via, config.connect_timeout, tasks, is_own)
         self._bootstrap_at = 0
         self.routes = Routes(config.map)
         self._only: NodeKey | None = None  # the node that `routes.only_broker` is about
@@ -57,6 +62,10 @@ class Reach:
         """Whether a bootstrap server has answered and a way to each node has been looked for."""
         return self.answered and self._searched.is_set()
 
+    async def close(self) -> None:
+        """Close what is kept open for connections to come."""
+        await self._dialer.close()
+
     async def dial_bootstrap(self) -> socket.socket:
         """Connect to a bootstrap server, beginning with the one that worked last. Raises UpstreamError."""
         return (await self._dial_any_bootstrap())[0]
@@ -70,6 +79,8 @@ class Reach:
                 sock = await self._dial(BOOTSTRAP, servers[at])
             except UpstreamError as error:
                 errors.append(error)
+                if isinstance(error, ViaError):  # all of them are behind it
+                    break
                 continue
             self._bootstrap_at = at
             return sock, servers[at]
@@ -90,10 +101,12 @@ class Reach:
                     if error.reason == "limit":  # of this machine: no other route would do better
                         raise
                     errors.append(error)
+                    if isinstance(error, ViaError):  # every route goes along it
+                        break
                     continue
                 self._note_success(key, route)
                 return sock
-            if attempt or self._searched.is_set():
+            if attempt or self._searched.is_set() or isinstance(errors[-1], ViaError):
                 break
             await self._searched.wait()  # the start-up search may find another route
         failure = _all_of(errors)
@@ -118,7 +131,7 @@ class Reach:
     async def _dial(self, label: str, address: Address) -> socket.socket:
         began = perf_counter()
         try:
-            sock = await dial(address, self._config.connect_timeout, self._is_own)
+            sock = await self._dialer.connect(address)
         except UpstreamError as error:
             self._metrics.dial_failed(self._config.name, label, error.reason)
             raise

@@ -2,6 +2,7 @@
 
     options     the declaration: two models, one field for each option
     kinds       how one kind of value is read, printed and described
+    hop         proxies and SSH servers on the way
     values      ranges of ports, what to advertise, maps
     checks      what must hold between options
     sources     flags and environment; where a value came from
@@ -12,6 +13,7 @@
 Owns no I/O but reading the file that it is given.
 """
 
+from kproxy.config.hop import Hop
 from kproxy.config.loading import Loaded, load, read
 from kproxy.config.options import ClusterConfig, Config
 from kproxy.config.present import json_schema, reference_table, show
@@ -21,6 +23,7 @@ __all__ = [
     "Advertise",
     "ClusterConfig",
     "Config",
+    "Hop",
     "Loaded",
     "Map",
     "PortRange",

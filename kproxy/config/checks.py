@@ -67,10 +67,15 @@ def in_cluster(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
             yield Finding((advertise, node_ports), f"{text}; allowed: a lower FIRST_PORT")
     if not cluster.bootstrap_servers:
         yield Finding(((*at, "bootstrap-servers"),), "is empty; allowed: HOST:PORT, or several")
+    own_port = 0 if cluster.via else port  # behind a hop, the same address is another machine's
     for index, server in enumerate(cluster.bootstrap_servers):
-        if port and server.port == port and _same_host(server.host, cluster.listen.host):
+        if own_port and server.port == own_port and _same_host(server.host, cluster.listen.host):
             text = f"{server} is kproxy's own listen address, a loop; allowed: the address of a broker"
             yield Finding(((*at, "bootstrap-servers", index), listen), text)
+    for index, one in enumerate(cluster.map):
+        if own_port and one.dial_port == own_port and _same_host(one.dial_host, cluster.listen.host):
+            text = f"{one} leads to kproxy's own listen address, a loop; allowed: the address of a broker"
+            yield Finding(((*at, "map", index), listen), text)
 
 
 def between_clusters(config: Config) -> Iterator[Finding]:

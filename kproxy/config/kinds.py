@@ -17,6 +17,8 @@ from typing import Any, Generic, TypeVar
 from pydantic_core import core_schema
 
 from kproxy.address import Address
+from kproxy.config import hop
+from kproxy.config.hop import Hop
 from kproxy.config.values import MAX_PORT, Advertise, Map, PortRange, quote
 
 T = TypeVar("T")
@@ -122,6 +124,12 @@ def route_map() -> Kind[Map]:
     """One `ADVERTISED=DIAL`."""
     allowed = "HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"
     return Kind("ADVERTISED=DIAL", allowed, (Map,), Map.parse, str, _string(r"^[^=\s]+\s*=\s*[^=\s]+$"))
+
+
+def via() -> Kind[Hop]:
+    """One proxy or SSH server."""
+    schema = _string(r"^\s*(socks5h?|https?|ssh)://\S+$")
+    return Kind("URL", hop.ALLOWED, (Hop,), Hop.parse, lambda value: value.url, schema)
 
 
 def duration(least: float, most: float) -> Kind[float]:

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from kproxy.config import checks
 from kproxy.config.checks import DEFERRED, Finding, Loc
+from kproxy.config.hop import mask
 from kproxy.config.options import Config, Setting, cluster_settings, process_settings
-from kproxy.config.present import mask
 from kproxy.config.sources import (
     CONFIG_VARIABLE,
     Layer,

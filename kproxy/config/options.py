@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 
 from kproxy.address import Address
 from kproxy.config import checks, kinds
+from kproxy.config.hop import Hop
 from kproxy.config.kinds import Kind
 from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, Advertise, Map, PortRange
 
@@ -106,6 +107,15 @@ class ClusterConfig(Model):
             REACH,
             "Dial another address than the advertised one: kafka0:29092=localhost:9092, "
             "'*.internal=gateway:{port}', node:2=10.0.0.7:9092. The first match wins.",
+            unset="none",
+        ),
+    ] = ()
+    via: Annotated[
+        tuple[Annotated[Hop, kinds.via()], ...],
+        Option(
+            REACH,
+            "Connect through a SOCKS5 or HTTP proxy or an SSH server; names are resolved there. Several make a chain, "
+            "first the one next to this machine.",
             unset="none",
         ),
     ] = ()

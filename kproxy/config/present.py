@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from kproxy.config.checks import Loc
+from kproxy.config.hop import MASK, mask
 from kproxy.config.options import (
     Config,
     Setting,
@@ -19,13 +20,6 @@ from kproxy.config.options import (
     process_settings,
     settings_of,
 )
-
-MASK = "***"
-
-
-def mask(text: str) -> str:
-    """Hide the passwords of URLs. Hides up to the last @ of a word, as a password may contain one."""
-    return re.sub(r"(://[^:@/\s]*):\S*@", rf"\1:{MASK}@", text)
 
 
 def show(config: Config, origins: Mapping[Loc, str] | None = None) -> str:

@@ -1,6 +1,13 @@
 """Reaching an upstream address.
 
-sockets  options of the proxy's TCP sockets
-routes   which addresses to dial for an advertised one (pure)
-dialer   resolving and connecting; operating system errors become UpstreamError here and nowhere else
+routes       which addresses to dial for an advertised one (pure)
+dialer       opening a cluster's connections: its hops in a row
+hops         what hops have in common
+direct       the first of them, this machine: connecting; operating system errors become UpstreamError
+resolve      names to IP addresses
+sockets      options of the proxy's TCP sockets
+socks        through a SOCKS5 proxy
+httpconnect  through an HTTP proxy
+ssh          through an SSH server; sshfiles has what the user's files say of it, sshfaults what went wrong
+bridge       a socket for what has none, an SSH channel or TLS
 """

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from kproxy.devcluster import DevCluster
 from tests.harness.process import Kproxy
+from tests.harness.ways import Home, Ways
 
 # A part of every advertised name; it must never reach a client.
 FORBIDDEN = "cluster.internal"
@@ -51,3 +53,22 @@ def own_kproxy(tmp_path: Path) -> Iterator[Callable[..., Kproxy]]:
     yield make
     for proxy in made:
         proxy.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
+    directory = tmp_path_factory.mktemp("ways")
+    with ExitStack() as held:
+        yield Ways(directory, Home(directory / "home"), held)
+
+
+@pytest.fixture
+def ways(shared_ways: Ways, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ways]:
+    """Proxies and sshd. This process and its children are at home there, and each test finds the files as they were."""
+    home = shared_ways.home
+    monkeypatch.setenv("HOME", str(home.path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    known = home.known_hosts.read_text()
+    yield shared_ways
+    home.known_hosts.write_text(known)
+    home.config.unlink(missing_ok=True)

@@ -75,7 +75,7 @@ def test_run_starts_the_app_with_the_configuration(app: App, monkeypatch: pytest
 def test_every_option_is_a_flag(app: App) -> None:
     values = {
         "name": "x", "bootstrap-servers": "a:1", "listen": "127.0.0.1:1000", "advertise": "p:2000",
-        "node-ports": "3000-3001", "map": "a=b", "connect-timeout": "1s", "retire-after": "2s",
+        "node-ports": "3000-3001", "map": "a=b", "via": "ssh://c", "connect-timeout": "1s", "retire-after": "2s",
         "max-connections": "3", "max-request-size": "4KiB", "admin": "127.0.0.1:5000", "drain-timeout": "6s",
         "log-format": "json", "log-level": "warning", "ready-requires-upstream": None,
     }  # fmt: skip

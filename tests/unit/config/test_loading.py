@@ -20,7 +20,7 @@ NO_SERVER = (
 )
 CLUSTER_KEYS = (
     "advertise, bootstrap-servers, connect-timeout, listen, map, max-connections, max-request-size, name, "
-    "node-ports, retire-after"
+    "node-ports, retire-after, via"
 )
 
 
@@ -178,6 +178,14 @@ def test_variables_that_are_no_options() -> None:
             ],
         ),
         (
+            {"bootstrap_servers": "a", "map": "node:1=localhost:19092"},
+            {},
+            [
+                "--map: node:1=localhost:19092 leads to kproxy's own listen address, a loop; "
+                "allowed: the address of a broker"
+            ],
+        ),
+        (
             {"bootstrap_servers": "a", "listen": "http://user:se@cret@host:1"},
             {},
             ["--listen: 'http://user:***@host:1' is ambiguous: write an IPv6 address as [IPV6]:PORT"],
@@ -271,7 +279,7 @@ def test_mistakes_in_flags_and_environment(
             "clusters:\n- a\n- zzz: 1\n  ? [x]\n  : 2\n",
             [
                 "k.yaml:2: clusters[0]: is not a cluster; allowed: name, bootstrap-servers, listen, advertise, "
-                "node-ports, map, connect-timeout, retire-after, max-connections, max-request-size",
+                "node-ports, map, via, connect-timeout, retire-after, max-connections, max-request-size",
                 f"k.yaml:3: clusters[1].zzz: no such key; allowed: {CLUSTER_KEYS}",
                 "k.yaml:3: clusters[1].bootstrap-servers: is missing; allowed: HOST:PORT, or HOST for port 9092",
                 f"k.yaml:4: clusters[1].a key that is no word: no such key; allowed: {CLUSTER_KEYS}",

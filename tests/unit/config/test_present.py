@@ -21,6 +21,7 @@ EVERYTHING: dict[str, object] = {
     "name": "no", "bootstrap_servers": ("a:1", "[::1]", "1.2.3.4:5"), "listen": "[::1]:0",
     "advertise": "proxy:29000", "node_ports": "20000-20010", "connect_timeout": 0.25, "retire_after": "90m",
     "map": ("kafka0:29092=localhost:9092", "*.x=y:{port}", "node:2=[::1]:7"), "max_connections": "3",
+    "via": ("ssh://me@bastion", "http://proxy:3128"),
     "max_request_size": "1000001", "admin": "off", "ready_requires_upstream": "no", "drain_timeout": "1.5",
     "log_format": "json", "log_level": "debug",
 }  # fmt: skip
@@ -55,6 +56,7 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "    # node-ports: the 200 ports after listen\n"
         "    map:  # k.yaml:4\n"
         '      - "*.x=y"\n'
+        "    # via: none\n"
         "    connect-timeout: 5s  # default\n"
         "    retire-after: 10m  # default\n"
         "    max-connections: 10000  # default\n"
@@ -182,7 +184,7 @@ def test_the_commented_example_shows_every_option_with_its_default(tmp_path: Pat
     assert [key for key, _ in options] + ["bootstrap-servers"] == unordered(
         [setting.key for setting in all_settings()], like=[key for key, _ in options] + ["bootstrap-servers"]
     )
-    live: dict[str, Any] = {key: value for key, value in options if key not in ("map", "advertise")}
+    live: dict[str, Any] = {key: value for key, value in options if key not in ("map", "advertise", "via")}
     file = tmp_path / "k.yaml"
     file.write_text(yaml.safe_dump({"bootstrap-servers": "a", **live}))
     shown, default = load({}, {}, file), load({"bootstrap_servers": "a"}, {}, None)
@@ -199,6 +201,7 @@ def test_the_commented_parts_of_the_example_are_valid(tmp_path: Path) -> None:
     assert isinstance(config, Config)
     assert isinstance(config.clusters[0], ClusterConfig)
     assert len(config.clusters[0].map) == 4
+    assert len(config.clusters[0].via) == 2
     assert config.clusters[0].advertise is not None
 
 

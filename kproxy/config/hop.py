@@ -1,0 +1,76 @@
+"""One `--via`: its URL, and what it stands for. The URL may hold a password, so no message here repeats it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from urllib.parse import quote, unquote, urlsplit
+
+from kproxy.address import Address
+
+MASK = "***"
+_SCHEMES = {"socks5": "socks5", "socks5h": "socks5", "http": "http", "https": "https", "ssh": "ssh"}
+ALLOWED = "socks5://[USER:PASSWORD@]HOST:PORT, http://… or https://… likewise, ssh://[USER@]HOST[:PORT]"
+
+
+def mask(text: str) -> str:
+    """Hide the passwords of URLs. Hides up to the last @ of a word, as a password may contain one."""
+    return re.sub(r"(://[^:@/\s]*):\S*@", rf"\1:{MASK}@", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A proxy or an SSH server on the way to the brokers. `port` None: what ~/.ssh/config says, or 22."""
+
+    scheme: str
+    host: str
+    port: int | None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Hop:
+        """Read a URL. In user and password, %XX stands for a character that a URL cannot have."""
+        try:
+            url = urlsplit(text.strip())
+            port = url.port
+        except ValueError:
+            raise ValueError(f"the value (not shown) is not a URL; allowed: {ALLOWED}") from None
+        scheme = _SCHEMES.get(url.scheme)
+        if scheme is None or not url.netloc:
+            raise ValueError(f"the value (not shown) is no way to go; allowed: {ALLOWED}")
+        user = None if url.username is None else unquote(url.username)
+        password = None if url.password is None else unquote(url.password)
+        if url.path not in ("", "/") or url.query or url.fragment or not url.hostname:
+            raise ValueError(
+                "the value (not shown) has more than a host and a port, or none; in passwords, write / ? # @ , and %"
+                f" as %2F %3F %23 %40 %2C %25; allowed: {ALLOWED}"
+            )
+        if scheme == "ssh" and password is not None:
+            raise ValueError(
+                "a password in ssh:// is not used: keys and the agent are; allowed: ssh://[USER@]HOST[:PORT]"
+            )
+        if scheme != "ssh" and not port:
+            raise ValueError(f"the port is missing; allowed: {ALLOWED}")
+        if scheme == "socks5" and user is not None and not _fits_socks(user, password):
+            raise ValueError("SOCKS5 takes a user and a password, each of 1 to 255 ASCII characters")
+        return cls(scheme, url.hostname, port, user, password)
+
+    @property
+    def url(self) -> str:
+        """The text that `parse` reads back, password included."""
+        return self._with(None if self.password is None else quote(self.password, safe=""))
+
+    def __str__(self) -> str:
+        return self._with(None if self.password is None else MASK)
+
+    def _with(self, password: str | None) -> str:
+        user = "" if self.user is None else quote(self.user, safe="")
+        user += "" if password is None else f":{password}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        place = host if self.port is None else str(Address(self.host, self.port))
+        return f"{self.scheme}://{user}@{place}" if user else f"{self.scheme}://{place}"
+
+
+def _fits_socks(user: str, password: str | None) -> bool:
+    return all(part and part.isascii() and len(part) <= 255 for part in (user, password))

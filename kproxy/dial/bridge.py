@@ -1,0 +1,77 @@
+"""A socket for what has none: an SSH channel, a TLS connection.
+
+The data plane moves bytes between real sockets. So one end of a socket pair is given to it, and two protocols that
+face each other move the bytes between the other end and the transport. Back-pressure goes both ways: a transport that
+has enough to write makes the other one stop reading. An end of one direction is passed on too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+
+class End(asyncio.Protocol):
+    """One of the two. asyncssh's channels take it as their session: both have asyncio's callbacks."""
+
+    other: End
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.ended = False  # no more will come from here
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]  # a Transport, or asyncssh's channel, which is like one
+
+    def session_started(self) -> None:
+        """A channel is open; connection_made has said it."""
+
+    def data_received(self, data: bytes, datatype: int | None = None) -> None:
+        if self.other.transport is not None:
+            self.other.transport.write(data)
+
+    def pause_writing(self) -> None:
+        if self.other.transport is not None:
+            self.other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.other.transport is not None:
+            self.other.transport.resume_reading()
+
+    def eof_received(self) -> bool:
+        """Returns whether this direction's transport shall stay open for the other one."""
+        self.ended = True
+        sink, source = self.other.transport, self.transport
+        if sink is None or source is None:
+            return False
+        if self.other.ended or not sink.can_write_eof():  # TLS cannot end one direction alone
+            sink.close()
+            source.close()
+            return False
+        sink.write_eof()
+        return source.can_write_eof()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended = True
+        if self.other.transport is not None:
+            self.other.transport.close()
+
+
+async def bridge(open_far: Callable[[End], Awaitable[object]]) -> socket.socket:
+    """A connected, non-blocking local socket that leads to the transport which `open_far` connects to its End.
+
+    Raises what `open_far` does. The transport is closed with the socket.
+    """
+    near, far = End(), End()
+    near.other, far.other = far, near
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    try:
+        await asyncio.get_running_loop().create_connection(lambda: near, sock=ours)
+        await open_far(far)
+    except BaseException:
+        ours.close() if near.transport is None else near.transport.abort()
+        theirs.close()
+        raise
+    return theirs

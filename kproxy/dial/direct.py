@@ -1,0 +1,71 @@
+"""Connecting from this machine. Errors of the operating system become UpstreamError here.
+
+Every address that a name has is tried, IPv6 and IPv4 in turn, the next one while the last still tries (RFC 8305,
+through aiohappyeyeballs).
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable
+
+from aiohappyeyeballs import start_connection
+
+from kproxy.address import Address
+from kproxy.dial.hops import Limit
+from kproxy.dial.resolve import Resolver
+from kproxy.dial.sockets import tune
+from kproxy.errors import UpstreamError
+
+# RFC 8305 §5: how long one address may try before the next one starts beside it, in seconds.
+_NEXT_ADDRESS_AFTER = 0.25
+
+_REASONS = {
+    errno.ECONNREFUSED: ("refused", "connection refused: nothing listens on that port"),
+    errno.ETIMEDOUT: ("timeout", "no answer (a firewall drops the packets, or the host is down)"),
+    errno.EHOSTUNREACH: ("unreachable", "no route to that host"),
+    errno.ENETUNREACH: ("unreachable", "no route to that network"),
+    errno.EMFILE: ("limit", "too many open files: raise the limit (ulimit -n)"),
+    errno.ENFILE: ("limit", "the system has too many open files"),
+    errno.EADDRNOTAVAIL: ("limit", "no local port is free for another connection"),
+}
+
+
+class Direct:
+    """The way that needs no hop.
+
+    `is_own` tells whether an IP address and port are kproxy's own listener: connecting there would go in a circle.
+    """
+
+    def __init__(self, is_own: Callable[[Address], bool] = lambda _: False) -> None:
+        self._is_own = is_own
+        self._resolver = Resolver()
+
+    async def connect(self, address: Address, limit: Limit) -> socket.socket:
+        """Resolve the name and connect. Raises UpstreamError."""
+        try:
+            async with limit.timeout():
+                found = await self._resolver.resolve(address)
+        except TimeoutError:
+            text = f"the name '{address.host}' is not resolved within {limit.seconds:g} s (the DNS server is silent)"
+            raise UpstreamError("resolve", f"{address}: {text}") from None
+        for info in found:
+            if self._is_own(Address(str(info[4][0]), address.port)):
+                raise UpstreamError("loop", f"{address} is kproxy's own listener: dialling it would go in a circle")
+        try:
+            async with limit.timeout():
+                sock = await start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER, interleave=1)
+        except TimeoutError:
+            self._resolver.forget(address.host)
+            text = f"no answer within {limit.seconds:g} s (a firewall drops the packets, or the host is down)"
+            raise UpstreamError("timeout", f"{address}: {text}") from None
+        except OSError as error:
+            self._resolver.forget(address.host)
+            reason, text = _REASONS.get(error.errno or 0, ("other", error.strerror or str(error)))
+            raise UpstreamError(reason, f"{address}: {text}") from None
+        tune(sock)
+        return sock
+
+    async def close(self) -> None:
+        """Nothing is kept."""

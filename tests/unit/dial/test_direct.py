@@ -1,0 +1,150 @@
+"""Resolving and connecting from this machine. The resolver is the system's, made to wait or to be counted."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kproxy.address import Address
+from kproxy.dial.dialer import Dialer
+from kproxy.dial.direct import Direct
+from kproxy.dial.hops import Limit
+from kproxy.dial.resolve import Resolver
+from kproxy.errors import UpstreamError
+from tests.harness.peers import Peer, black_hole, refused, silent
+
+SystemResolver = Callable[..., Any]
+
+
+class Watched:
+    """The system's resolver. Notes the names that it is asked for; for those in `hanging` it waits until `let_go`."""
+
+    def __init__(self, system: SystemResolver) -> None:
+        self._system = system
+        self.asked: list[str] = []
+        self.hanging: set[str] = set()
+        self.let_go = threading.Event()
+
+    def __call__(self, host: str, *args: Any, flags: int = 0, **named: Any) -> Any:
+        if not flags & socket.AI_NUMERICHOST:
+            self.asked.append(host)
+            if host in self.hanging:
+                self.let_go.wait(60)
+        return self._system(host, *args, flags=flags, **named)
+
+
+@pytest.fixture
+def system(monkeypatch: pytest.MonkeyPatch) -> Any:
+    watched = Watched(socket.getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", watched)
+    yield watched
+    watched.let_go.set()
+
+
+async def connect(address: Address, seconds: float = 10, way: Direct | None = None) -> None:
+    (await (way or Direct()).connect(address, Limit.of(seconds))).close()
+
+
+async def failure(address: Address, seconds: float = 10, way: Direct | None = None) -> UpstreamError:
+    with pytest.raises(UpstreamError) as caught:
+        await connect(address, seconds, way)
+    return caught.value
+
+
+async def test_an_ip_address_asks_no_resolver(system: Watched) -> None:
+    with Peer(silent) as peer:
+        await connect(Address.parse(peer.address))
+    ((family, *_, address),) = await Resolver().resolve(Address("::1", 9092))
+    assert (family, address) == (socket.AF_INET6, ("::1", 9092, 0, 0))
+    assert system.asked == []
+
+
+async def test_a_name_is_asked_for_once_and_remembered(system: Watched) -> None:
+    resolver = Resolver()
+    answers = await asyncio.gather(*(resolver.resolve(Address("localhost", port)) for port in range(1, 20)))
+    assert {info[4][1] for info in answers[4]} == {5}
+    assert {info[4][0] for info in answers[4]} <= {"127.0.0.1", "::1"}
+    await resolver.resolve(Address("localhost", 9092))
+    assert system.asked == ["localhost"]
+    resolver.forget("localhost")
+    await resolver.resolve(Address("localhost", 9092))
+    assert system.asked == ["localhost"] * 2
+
+
+async def test_a_name_that_leads_nowhere_now_is_asked_for_again(system: Watched) -> None:
+    way = Direct()
+    with refused() as nobody:
+        port = int(nobody.rpartition(":")[2])
+        for _ in range(2):
+            assert (await failure(Address("localhost", port), way=way)).reason == "refused"
+    assert system.asked == ["localhost"] * 2
+
+
+async def test_a_missing_name_is_remembered_too(system: Watched) -> None:
+    way = Direct()
+    for _ in range(3):
+        error = await failure(Address("no-such-host.invalid", 9092), way=way)
+        assert error.reason == "resolve"
+        assert str(error) == "no-such-host.invalid:9092: the name 'no-such-host.invalid' cannot be resolved here"
+    assert system.asked == ["no-such-host.invalid"]
+
+
+async def test_a_resolver_that_hangs_holds_up_nobody_else(system: Watched) -> None:
+    """Far more names than an executor has threads, and one that is there beside them."""
+    names = [f"hangs-{number}.invalid" for number in range(25)]
+    system.hanging.update(names)
+    way = Direct()
+    with Peer(silent) as peer:
+        port = int(peer.address.rpartition(":")[2])
+        async with asyncio.TaskGroup() as tasks:
+            lost = [tasks.create_task(failure(Address(name, 9092), 0.3, way)) for name in names]
+            tasks.create_task(connect(Address("localhost", port), way=way))
+            tasks.create_task(asyncio.to_thread(lambda: None))  # the executor that everybody shares
+        for name, task in zip(names, lost, strict=True):
+            error = task.result()
+            assert error.reason == "resolve"
+            assert f"the name '{name}' is not resolved within 0.3 s" in str(error)
+    # The question that is still open serves those who come later.
+    again = asyncio.get_running_loop().create_task(failure(Address(names[0], 9092), 30, way))
+    await asyncio.sleep(0)
+    system.let_go.set()
+    assert "cannot be resolved here" in str(await again)
+    assert system.asked.count(names[0]) == 1
+
+
+@pytest.mark.parametrize("host", ["a" * 300, "x..y", "a\0b", "", "ü" * 80])
+async def test_what_cannot_be_a_name_is_not_resolved(host: str) -> None:
+    assert (await failure(Address(host, 9092))).reason == "resolve"
+
+
+@pytest.mark.parametrize("port", [0, -1, 65536, 70000, 2**31 - 1])
+async def test_a_port_from_the_wire_that_is_none(port: int) -> None:
+    error = await failure(Address("127.0.0.1", port))
+    assert str(error).endswith(f"{port} is not a port")
+
+
+async def test_nobody_there_and_nobody_answers() -> None:
+    with refused() as nobody, black_hole() as hole:
+        error = await failure(Address.parse(nobody))
+        assert error.reason == "refused"
+        assert str(error) == f"{nobody}: connection refused: nothing listens on that port"
+        error = await failure(Address.parse(hole), 0.2)
+        assert error.reason == "timeout"
+        assert str(error).startswith(f"{hole}: no answer within 0.2 s")
+
+
+async def test_kproxy_s_own_listener_is_never_dialled() -> None:
+    with Peer(silent) as peer:
+        own = Address.parse(peer.address)
+        async with asyncio.TaskGroup() as tasks:
+            dialer = Dialer([], 10, tasks, lambda address: address == own)
+            for name in ("127.0.0.1", "localhost"):
+                with pytest.raises(UpstreamError, match="is kproxy's own listener: dialling it would") as caught:
+                    await dialer.connect(Address(name, own.port))
+                assert caught.value.reason == "loop"
+        assert peer.accepted == 0

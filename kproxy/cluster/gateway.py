@@ -22,7 +22,8 @@ from kproxy.errors import ConfigError, UpstreamError, WireError
 from kproxy.metrics import Metrics
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
-from kproxy.relay.pump import Pump, Session
+from kproxy.relay.pump import Pump
+from kproxy.relay.session import Session
 from kproxy.relay.wrongpeer import wrong_client
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.wire.greeting import ENOUGH, Greeting, recognise

@@ -39,10 +39,10 @@ class Durations:
         self.buckets = [0] * (len(LATENCY_BOUNDS) + 1)
         self.seconds = 0.0
 
-    def add(self, seconds: float) -> None:
-        """Count one duration. A bound belongs to the bucket below it, as Prometheus's `le` says."""
-        self.buckets[bisect_left(LATENCY_BOUNDS, seconds)] += 1
-        self.seconds += seconds
+    def add(self, seconds: float, times: int = 1) -> None:
+        """Count a duration, `times` times. A bound belongs to the bucket below it, as Prometheus's `le` says."""
+        self.buckets[bisect_left(LATENCY_BOUNDS, seconds)] += times
+        self.seconds += seconds * times
 
     def plus(self, other: Durations) -> Durations:
         """A new object, the sum of both."""

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from kproxy.rewrite.plan import Plan, plan_for
 from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_HANDSHAKE
+from kproxy.wire.primitives import Buffer
 
 
 class Counters(Protocol):
@@ -14,14 +15,14 @@ class Counters(Protocol):
 
     count: int
 
-    def add(self, seconds: float) -> None:
-        """Count the time from a request to the beginning of its response."""
+    def add(self, seconds: float, times: int = 1) -> None:
+        """Count the time from a request to the beginning of its response, for so many of them."""
 
 
 class Call:
     """One API in one version towards one node: what to do with its frames, and its counters."""
 
-    __slots__ = ("api", "counters", "key", "plan", "special", "version")
+    __slots__ = ("api", "counters", "edited", "is_plain", "key", "plan", "special", "version")
 
     def __init__(self, key: int, version: int, counters: Counters) -> None:
         self.key = key
@@ -31,11 +32,15 @@ class Call:
         self.plan: Plan | None = plan_for(key, version)
         # Whether its requests need a look beyond their first 12 bytes.
         self.special = key == PRODUCE or (key == SASL_HANDSHAKE and version == 0)
+        # Whether its responses may have to be edited.
+        self.edited = self.plan is not None or key == API_VERSIONS
+        # Whether a whole response, at buffer[at:end], needs none after all.
+        plain = self.plan.plain if self.plan is not None else None
+        self.is_plain: Callable[[Buffer, int, int], bool] = plain.fits if plain is not None else _never
 
-    @property
-    def rewritten(self) -> bool:
-        """Whether its responses are edited."""
-        return self.plan is not None or self.key == API_VERSIONS
+
+def _never(buffer: Buffer, at: int, end: int) -> bool:
+    return False
 
 
 class Calls(dict[int, "Call | None"]):

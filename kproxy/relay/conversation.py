@@ -20,46 +20,41 @@ from typing import Any
 
 from kproxy.errors import WireError
 from kproxy.relay.calls import Call, Calls
+from kproxy.relay.requests import check_answerable, find_acks
+from kproxy.relay.tokens import MAX_TOKEN, hop_over_tokens
 from kproxy.relay.wrongpeer import wrong_client, wrong_upstream
 from kproxy.rewrite import apiversions
 from kproxy.rewrite.endpoints import Localise
 from kproxy.rewrite.response import CappedVersions, Response, respond
-from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_HANDSHAKE
+from kproxy.wire.api import SASL_HANDSHAKE
 from kproxy.wire.greeting import ENOUGH, recognise
-from kproxy.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_uvarint
+from kproxy.wire.primitives import INT32, Buffer, malformed
 
-_REQUEST = Struct(">iIi")  # size, API key and version as one number, correlation id
-_RESPONSE = Struct(">ii")  # size, correlation id
+_read_request = Struct(">iIi").unpack_from  # size, API key and version as one number, correlation id
+_read_response = Struct(">ii").unpack_from  # size, correlation id
 
 # What is held back of a request until it can be judged: before the acks of Produce stand two strings of at most
 # 32 KiB each; an ApiVersions request has two short ones.
 _HEAD_LIMIT = 128 * 1024
-# No request header has any tagged field so far; they are walked over again with each chunk.
-_MAX_HEADER_TAGS = 32
 # Requests of one connection that wait for their responses. A broker works on one at a time, clients send 5 to
 # some hundreds ahead; this bounds what a client can make kproxy remember.
 MAX_IN_FLIGHT = 100_000
-# A broker takes SASL tokens up to sasl.server.max.receive.size, by default as many bytes.
-MAX_TOKEN = 524_288
-# Where a SASL token may stand, a frame is a request if its API key and version are below and up to these: room for
-# those that are not known yet, so that they are refused. No token begins so: a PLAIN one has printable characters
-# among its third and fourth byte, SCRAM and OAUTHBEARER begin with a letter, GSSAPI with 0x60 or 0x05.
-_TOKEN_KEYS = 128
-_TOKEN_VERSIONS = 30
+# What may be remembered of a Produce request, in bytes from its beginning to its acks.
+_MAX_PRODUCE_HEAD = 512
 
 
 class Conversation:
     """The frames of one session.
 
     `from_client` and `from_upstream` take what one side sent and return what may go on to the other.
-    `take_answers` gives what kproxy has to say to the client itself.
+    `answers` is what kproxy has to say to the client itself; `take_answers` gives it, once.
     `requested` and `answered`: whether the client and the broker have said anything Kafka-like yet.
     """
 
     __slots__ = (
-        "_answers", "_calls", "_client_tail", "_left_to_broker", "_left_to_client", "_local_answers", "_localise",
-        "_max_request", "_on_rewritten", "_raw", "_response", "_response_call", "_upstream_tail", "answered",
-        "in_flight", "requested",
+        "_calls", "_client_tail", "_left_to_broker", "_left_to_client", "_local_answers", "_localise",
+        "_max_request", "_on_rewritten", "_produce_call", "_produce_head", "_raw", "_response", "_response_call",
+        "_upstream_tail", "answered", "answers", "in_flight", "requested",
     )  # fmt: skip
 
     def __init__(
@@ -77,13 +72,15 @@ class Conversation:
         # them, with no call and the answer in the last place.
         self.in_flight: deque[tuple[int, Call | None, Any]] = deque()
         self._local_answers = 0
-        self._answers = b""
+        self.answers = b""
         self._left_to_broker = 0  # bytes of the current request that pass as they come
         self._left_to_client = 0
         self._client_tail = b""  # the beginning of a frame that cannot be judged yet
         self._upstream_tail = b""
         self._response: Response | None = None  # the response that is being rewritten,
         self._response_call: Call | None = None  # and its call
+        self._produce_call: Call | None = None  # of the last Produce request that has a response,
+        self._produce_head = b""  # and what stood between its correlation id and the end of its acks
         self._raw = False  # SASL tokens without headers may come
         self.requested = False
         self.answered = False
@@ -118,44 +115,58 @@ class Conversation:
             end = len(chunk)
         if not self.requested:
             self._check_first_request(chunk)
-        calls, in_flight = self._calls, self.in_flight
+        calls, in_flight, limit = self._calls, self.in_flight, self._max_request
         answered: list[tuple[int, int]] = []
+        note = in_flight.append
+        stop = end - 12
+        call: Call | None = None
+        code, run = -1, 0  # so many requests of one kind in a row
         while True:
             if self._raw:
-                at = self._pass_tokens(chunk, at, end)
-            if end - at < 12:
+                at, self._raw = hop_over_tokens(chunk, at, end, limit)
+            while at <= stop:
+                size, next_code, correlation_id = _read_request(chunk, at)
+                if next_code != code or not 10 <= size <= limit:
+                    break
+                note((correlation_id, call, now))
+                run += 1
+                at += 4 + size
+            else:
                 break
-            size, code, correlation_id = _REQUEST.unpack_from(chunk, at)
-            call = calls[code]
+            if run and call is not None:
+                call.counters.count += run
+            call, code, run = calls[next_code], next_code, 1
             after = at + 4 + size
-            if call is None or not 10 <= size <= self._max_request:
-                self._check_request(chunk, at, size, code)  # returns only for ApiVersions of a later version
+            if call is None or not 10 <= size <= limit:
+                check_answerable(size, code, limit)  # only ApiVersions of a later version is
+                code, run = -1, 0
                 if after > end:
                     break
                 self._answer(correlation_id)
                 answered.append((at, after))
             elif not call.special:
-                call.counters.count += 1
-                in_flight.append((correlation_id, call, now))
+                note((correlation_id, call, now))
             elif call.key == SASL_HANDSHAKE:
                 self._raw = True
-                call.counters.count += 1
-                in_flight.append((correlation_id, call, now))
+                note((correlation_id, call, now))
             else:
-                acks = _acks(chunk, at, min(end, after), call)
-                if acks is None:
-                    if after <= end:
-                        raise malformed("a Produce request ends before its acks")
+                code = -1  # the next one may have other acks
+                expects = self._expects_response(chunk, at, end, after, call)
+                if expects is None:
+                    run = 0
                     break
-                call.counters.count += 1
-                if acks:
-                    in_flight.append((correlation_id, call, now))
+                if expects:
+                    note((correlation_id, call, now))
             at = after
+        if run and call is not None:
+            call.counters.count += run
         self.requested = self.requested or at > 0
         if len(in_flight) > MAX_IN_FLIGHT:
             raise WireError("too-many-in-flight", f"the client has over {MAX_IN_FLIGHT} requests without a response")
-        self._left_to_broker = max(0, at - end)
-        if at < end:
+        if at >= end:
+            self._left_to_broker = at - end
+        else:
+            self._left_to_broker = 0
             self._client_tail = bytes(chunk[at:end])
             if len(self._client_tail) > _HEAD_LIMIT:
                 raise malformed("a request's header is longer than any client's")
@@ -164,7 +175,7 @@ class Conversation:
 
     def take_answers(self) -> bytes:
         """What kproxy says to the client itself, once; empty if nothing."""
-        answers, self._answers = self._answers, b""
+        answers, self.answers = self.answers, b""
         return answers
 
     def _check_first_request(self, chunk: Buffer) -> None:
@@ -174,58 +185,34 @@ class Conversation:
         if len(chunk) >= 5 and chunk[4] == 0x60:
             self._raw = True
 
-    def _check_request(self, chunk: Buffer, at: int, size: int, code: int) -> None:
-        """Raise WireError for a request that cannot be passed on; return if it can be answered here."""
-        key, version = code >> 16, code & 0xFFFF
-        api = APIS.get(key)
-        if size > self._max_request or size < 10:
-            known = "" if api is None else f"{api.name} "
-            reason = "request-too-large" if size > self._max_request and api is not None else "malformed"
-            raise WireError(
-                reason,
-                f"the client sent a {known}request of {size} bytes; allowed are 10 to {self._max_request}"
-                + (" (--max-request-size)" if reason == "request-too-large" else ""),
-            )
-        if api is None:
-            raise WireError(
-                "unknown-api",
-                f"the client sent a request with API key {key}, which kproxy does not pass on"
-                " (it is for brokers only, or newer than this kproxy)",
-            )
-        if key != API_VERSIONS:
-            raise WireError(
-                "unknown-version",
-                f"the client sent {api.name} version {version}; this kproxy knows {api.oldest} to {api.newest},"
-                " and clients that ask for ApiVersions keep to that",
-            )
-        if size > _HEAD_LIMIT:
-            raise malformed(f"the client sent an ApiVersions request of {size} bytes")
-
     def _answer(self, correlation_id: int) -> None:
         answer = apiversions.unsupported_version(correlation_id)
         if self.in_flight or self._left_to_client or self._response is not None:
             self.in_flight.append((correlation_id, None, answer))
             self._local_answers += 1
         else:
-            self._answers += answer
+            self.answers += answer
 
-    def _pass_tokens(self, chunk: Buffer, at: int, end: int) -> int:
-        """Hop over SASL tokens; return the index after them, where a request begins or bytes are missing."""
-        while end - at >= 4:
-            (size,) = INT32.unpack_from(chunk, at)
-            if not 0 <= size <= self._max_request:
-                raise malformed(f"the client sent a SASL token of {size} bytes")
-            if size >= 10:
-                if end - at < 12:
-                    break
-                _, code, _ = _REQUEST.unpack_from(chunk, at)
-                if code >> 16 < _TOKEN_KEYS and code & 0xFFFF <= _TOKEN_VERSIONS:
-                    self._raw = False
-                    break
-            if size > MAX_TOKEN:
-                raise malformed(f"the client sent a SASL token of {size} bytes; brokers take {MAX_TOKEN}")
-            at += 4 + size
-        return at
+    def _expects_response(self, chunk: Buffer, at: int, end: int, after: int, call: Call) -> bool | None:
+        """Whether the Produce request at chunk[at:after] has a response; None if its acks, which say so, are not here.
+
+        A producer writes the same client id, transactional id and acks into all its requests, so what stood there in
+        one that has a response is remembered.
+        """
+        head = self._produce_head
+        stop = at + 12 + len(head)
+        if call is self._produce_call and stop <= after and chunk[at + 12 : stop] == head:
+            return True
+        acks_at = find_acks(chunk, at, min(end, after), call.version)
+        if acks_at is None:
+            if after <= end:
+                raise malformed("a Produce request ends before its acks")
+            return None
+        stop = acks_at + 2
+        expects = chunk[acks_at:stop] != b"\0\0"
+        if expects and stop - at <= _MAX_PRODUCE_HEAD:
+            self._produce_call, self._produce_head = call, bytes(chunk[at + 12 : stop])
+        return expects
 
     # From upstream
 
@@ -250,47 +237,59 @@ class Conversation:
         in_flight = self.in_flight
         pieces: list[Buffer] = []
         done = 0  # chunk[:done] is in pieces
-        while at <= end:
-            if self._response is not None:
-                response = self._response
-                part = chunk[at : at + response.left]
-                out = response.feed(part)
-                if out is not part:
-                    pieces += (chunk[done:at], out)
-                    done = at + len(part)
-                at += len(part)
-                if response.passing:
-                    at += response.left
-                elif response.left:
-                    break
-                self._finish_response()
-                continue
-            if self._local_answers and in_flight and in_flight[0][1] is None:
-                pieces += (chunk[done:at], self._next_answer())
-                done = at
-                continue
-            if end - at < 8:
-                if not self._raw or in_flight or end - at < 4:
-                    break
-                at = self._pass_token(chunk, at)  # the answer to a PLAIN token is of size 0
-                continue
-            size, correlation_id = _RESPONSE.unpack_from(chunk, at)
-            if size < 4 or not in_flight:
-                at = self._pass_token(chunk, at)
-                continue
-            expected, call, since = in_flight.popleft()
-            if correlation_id != expected:
-                raise WireError(
-                    "correlation-mismatch",
-                    f"the broker answered with correlation id {correlation_id} where {expected} was next",
-                )
-            assert call is not None  # kproxy's own answers were taken above
-            call.counters.add(now - since)
-            if call.rewritten:
-                self._response_call = call
-                self._response = _respond(call, size, end - at, self._localise)
-                continue
-            at += 4 + size
+        next_in_flight, stop = in_flight.popleft, end - 8
+        run_call: Call | None = None
+        run_since, run = 0.0, 0  # so many responses to requests of one kind that came together
+        try:
+            while at <= end:
+                if self._response is not None:
+                    response = self._response
+                    part = chunk[at : at + response.left]
+                    out = response.feed(part)
+                    if out is not part:
+                        pieces += (chunk[done:at], out)
+                        done = at + len(part)
+                    at += len(part)
+                    if response.passing:
+                        at += response.left
+                    elif response.left:
+                        break
+                    self._finish_response()
+                    continue
+                if not in_flight or (self._local_answers and in_flight[0][1] is None):
+                    if in_flight:
+                        pieces += (chunk[done:at], self._next_answer())
+                        done = at
+                    elif end - at < (4 if self._raw else 8):
+                        break
+                    else:
+                        at = self._pass_token(chunk, at)  # the answer to a PLAIN token is of size 0
+                    continue
+                while in_flight and at <= stop:
+                    size, correlation_id = _read_response(chunk, at)
+                    expected, call, since = next_in_flight()
+                    if call is None:
+                        in_flight.appendleft((expected, call, since))
+                        break
+                    if correlation_id != expected or size < 4:
+                        raise _not_the_next(size, correlation_id, expected)
+                    if since is not run_since or call is not run_call:
+                        if run and run_call is not None:
+                            run_call.counters.add(now - run_since, run)
+                        run_call, run_since, run = call, since, 0
+                    run += 1
+                    after = at + 4 + size
+                    if call.edited and not (after <= end and call.is_plain(chunk, at, after)):
+                        self._response_call = call
+                        self._response = _respond(call, size, end - at, self._localise)
+                        break
+                    at = after
+                else:
+                    if in_flight and in_flight[0][1] is not None:
+                        break  # more bytes are needed
+        finally:
+            if run and run_call is not None:
+                run_call.counters.add(now - run_since, run)
         self.answered = self.answered or at > 0
         if at >= end:
             self._left_to_client = at - end
@@ -342,35 +341,10 @@ def _without(chunk: Buffer, gaps: list[tuple[int, int]]) -> bytes:
     return b"".join([*pieces, chunk[at:]])
 
 
-def _acks(chunk: Buffer, at: int, end: int, call: Call) -> int | None:
-    """The acks of the Produce request at chunk[at:end], None if they have not come yet.
-
-    They stand first (v0-2), or behind the nullable TransactionalId (v3+); before them the request header with a
-    nullable ClientId, and from v9 on its tag section.
-    """
-    try:
-        at = _skip_string(chunk, at + 12, end)
-        if call.version >= APIS[PRODUCE].flexible:
-            fields, at = read_uvarint(chunk, at, end)
-            if fields > _MAX_HEADER_TAGS:
-                raise malformed(f"a request's header has {fields} tagged fields")
-            for _ in range(fields):
-                _, at = read_uvarint(chunk, at, end)
-                size, at = read_uvarint(chunk, at, end)
-                at += size
-            length, at = read_uvarint(chunk, at, end)
-            at += max(0, length - 1)
-        elif call.version >= 3:
-            at = _skip_string(chunk, at, end)
-    except Underflow:
-        return None
-    return INT16.unpack_from(chunk, at)[0] if end - at >= 2 else None
-
-
-def _skip_string(chunk: Buffer, at: int, end: int) -> int:
-    if end - at < 2:
-        raise Underflow
-    (length,) = INT16.unpack_from(chunk, at)
-    if length < -1:
-        raise malformed("a request's header has a string of negative length")
-    return at + 2 + max(0, int(length))
+def _not_the_next(size: int, correlation_id: int, expected: int) -> WireError:
+    if size < 4:
+        return malformed(f"the broker sent a response of {size} bytes")
+    return WireError(
+        "correlation-mismatch",
+        f"the broker answered with correlation id {correlation_id} where {expected} was next",
+    )

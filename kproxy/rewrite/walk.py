@@ -16,7 +16,7 @@ from kproxy.address import Address
 from kproxy.errors import WireError
 from kproxy.rewrite import plan as op
 from kproxy.rewrite.endpoints import Endpoint, Kind
-from kproxy.rewrite.plan import PlainElement, Plan
+from kproxy.rewrite.plan import Plan
 from kproxy.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint
 
 # More nodes than any cluster has (Kafka's own limits are in the thousands); a bound for hostile counts.
@@ -104,11 +104,10 @@ class Walk:
                         continue
                     self._loops.pop()
                 elif code == op.PLAIN:
-                    self._loops[-1], at = _hop_over_plain(buffer, at, end, self._loops[-1], a)
-                    if not self._loops[-1]:
-                        self._loops.pop()
-                        step = b
-                        continue
+                    before = at
+                    self._loops[-1], at = a.hop(buffer, at, end, self._loops[-1])
+                    if at != before:
+                        step = b - 1  # one more below
                 elif code == op.TAGS:
                     at = self._tag_section(buffer, at, end, base, a, b)
                 elif code == op.ARRAY:
@@ -197,41 +196,6 @@ class Walk:
             endpoint = Endpoint(self.kind, node_id, Address(host, port))
             self.found.append((endpoint, base + at + 4, base + after + 4))
         return after + 4
-
-
-def _hop_over_plain(buffer: Buffer, at: int, end: int, left: int, element: PlainElement) -> tuple[int, int]:
-    """Hop over plain elements that are here whole; return how many of `left` are left, and the index after them.
-
-    The first that is not plain, not here whole, or larger than 2 MiB ends it: its fields are walked one by one.
-    """
-    lead, fixed = element.lead, element.lead + 1 + element.between
-    lowest = 0 if element.array_nullable else 1
-    stop = end - fixed - 4  # a varint of three bytes and the tag count are here
-    while left and at < stop:
-        if not lowest <= buffer[at + lead] <= 1:
-            break
-        after = at + fixed
-        size = buffer[after]
-        if size < 0x80:
-            if not size:  # null
-                if not element.sized_nullable:
-                    break
-                size = 1
-            after += size
-        else:
-            more = buffer[after + 1]
-            if more < 0x80:
-                after += (size & 0x7F | more << 7) + 1
-            else:
-                most = buffer[after + 2]
-                if most >= 0x80:
-                    break
-                after += (size & 0x7F | (more & 0x7F) << 7 | most << 14) + 2
-        if after >= end or buffer[after]:
-            break
-        at = after + 1
-        left -= 1
-    return left, at
 
 
 def _read_size(buffer: Buffer, at: int, end: int, width: int, nullable: bool) -> tuple[int, int]:

@@ -37,8 +37,8 @@ class Count:
         self.count = 0
         self.answered = 0
 
-    def add(self, seconds: float) -> None:
-        self.answered += 1
+    def add(self, seconds: float, times: int = 1) -> None:
+        self.answered += times
 
 
 @dataclass(slots=True)

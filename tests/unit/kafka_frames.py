@@ -104,8 +104,9 @@ class Counted:
     def __init__(self) -> None:
         self.count = 0
 
-    def add(self, seconds: float) -> None:
+    def add(self, seconds: float, times: int = 1) -> None:
         assert seconds >= 0
+        assert times >= 1
 
 
 class Talk:
@@ -144,7 +145,7 @@ class Talk:
         talk = self.conversation
         waiting = talk._response
         held = 0 if waiting is None else len(waiting._held) + len(getattr(waiting, "_carried", b""))
-        return held + len(talk._client_tail) + len(talk._upstream_tail) + len(talk._answers)
+        return held + len(talk._client_tail) + len(talk._upstream_tail) + len(talk.answers)
 
 
 def asked(key: int, version: int, localise: Callable[[Endpoints], Sequence[Address]] | None = None) -> Talk:

@@ -20,8 +20,9 @@ from kproxy.errors import WireError
 from kproxy.metrics import Metrics
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
-from kproxy.relay.pump import CHUNK, Pump, Session
+from kproxy.relay.pump import CHUNK, Pump
 from kproxy.relay.selector import PortablePoller, RelaySelector
+from kproxy.relay.session import Session
 from kproxy.rewrite.endpoints import Endpoints
 
 FETCH_V4 = 1 << 16 | 4

@@ -1,0 +1,75 @@
+"""What must be known of a request beyond its first 12 bytes: whether it can be passed on, whether it is answered."""
+
+from __future__ import annotations
+
+from kproxy.errors import WireError
+from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE
+from kproxy.wire.primitives import INT16, Buffer, Underflow, malformed, read_uvarint
+
+# No request header has any tagged field so far; they are walked over again with each chunk.
+_MAX_HEADER_TAGS = 32
+# An ApiVersions request has two short strings.
+_MAX_API_VERSIONS = 128 * 1024
+
+
+def check_answerable(size: int, code: int, max_request: int) -> None:
+    """Return if a request of `size` bytes that cannot be passed on is answered all the same: it asks for ApiVersions
+    in a version that is not known. Raise WireError for any other."""
+    key, version = code >> 16, code & 0xFFFF
+    api = APIS.get(key)
+    if size > max_request or size < 10:
+        known = "" if api is None else f"{api.name} "
+        reason = "request-too-large" if size > max_request and api is not None else "malformed"
+        raise WireError(
+            reason,
+            f"the client sent a {known}request of {size} bytes; allowed are 10 to {max_request}"
+            + (" (--max-request-size)" if reason == "request-too-large" else ""),
+        )
+    if api is None:
+        raise WireError(
+            "unknown-api",
+            f"the client sent a request with API key {key}, which kproxy does not pass on"
+            " (it is for brokers only, or newer than this kproxy)",
+        )
+    if key != API_VERSIONS:
+        raise WireError(
+            "unknown-version",
+            f"the client sent {api.name} version {version}; this kproxy knows {api.oldest} to {api.newest},"
+            " and clients that ask for ApiVersions keep to that",
+        )
+    if size > _MAX_API_VERSIONS:
+        raise malformed(f"the client sent an ApiVersions request of {size} bytes")
+
+
+def find_acks(chunk: Buffer, at: int, end: int, version: int) -> int | None:
+    """The index of the acks, an int16, of the Produce request at chunk[at:end]; None if they have not come yet.
+
+    They stand first (v0-2), or behind the nullable TransactionalId (v3+); before them the request header with a
+    nullable ClientId, and from v9 on its tag section. Raises WireError if they cannot be found.
+    """
+    try:
+        at = _skip_string(chunk, at + 12, end)
+        if version >= APIS[PRODUCE].flexible:
+            fields, at = read_uvarint(chunk, at, end)
+            if fields > _MAX_HEADER_TAGS:
+                raise malformed(f"a request's header has {fields} tagged fields")
+            for _ in range(fields):
+                _, at = read_uvarint(chunk, at, end)
+                size, at = read_uvarint(chunk, at, end)
+                at += size
+            length, at = read_uvarint(chunk, at, end)
+            at += max(0, length - 1)
+        elif version >= 3:
+            at = _skip_string(chunk, at, end)
+    except Underflow:
+        return None
+    return at if end - at >= 2 else None
+
+
+def _skip_string(chunk: Buffer, at: int, end: int) -> int:
+    if end - at < 2:
+        raise Underflow
+    (length,) = INT16.unpack_from(chunk, at)
+    if length < -1:
+        raise malformed("a request's header has a string of negative length")
+    return at + 2 + max(0, int(length))

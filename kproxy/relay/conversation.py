@@ -282,6 +282,8 @@ class Conversation:
                     if call.edited and not (after <= end and call.is_plain(chunk, at, after)):
                         self._response_call = call
                         self._response = _respond(call, size, end - at, self._localise)
+                        call.counters.add(now - since, run)
+                        run_call, run = None, 0
                         break
                     at = after
                 else:

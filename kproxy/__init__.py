@@ -5,6 +5,7 @@ Rooms, top to bottom; imports point down only (`make check` enforces it):
     cli          commands, exit codes, what a person reads
     app          wiring: one process, its clusters, signals, drain
     devcluster   a real local Kafka cluster whose advertised names resolve nowhere (demo and tests)
+    workers      which process carries the sessions
     cluster      which node has which local port; the listeners
     admin        HTTP: metrics, health, status
     relay        one session: matching requests and responses, moving the bytes

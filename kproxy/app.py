@@ -3,52 +3,51 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import gc
 import logging
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kproxy import __version__, logs
 from kproxy.admin import AdminPages, start_admin
 from kproxy.cluster.gateway import Gateway
+from kproxy.cluster.places import Places, raise_file_limit
 from kproxy.config import Config
 from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
 from kproxy.present import show_nodes
-from kproxy.relay.pump import Pump
 from kproxy.relay.selector import RelaySelector
+from kproxy.workers.here import Here
 
 log = logging.getLogger(__name__)
 
 # How often nodes are looked through that may be retired, in seconds, at most.
 _RETIRE_EVERY = 30.0
-# More file descriptors than this nobody needs, and some systems allow a billion.
-_MOST_FILES = 1_048_576
 
 
 def run(config: Config) -> int:
     """Run until SIGTERM or SIGINT; return the exit code. Raises ConfigError if a port cannot be had."""
     logs.set_up(config.log_format, config.log_level)
-    _raise_file_limit()
+    files = raise_file_limit()
     selector = RelaySelector()
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
-        return runner.run(App(config, selector).run())
+        return runner.run(App(config, selector, Places(files)).run())
 
 
 class App:
     """The wiring of one process."""
 
-    def __init__(self, config: Config, selector: RelaySelector) -> None:
+    def __init__(self, config: Config, selector: RelaySelector, places: Places) -> None:
         self._config = config
-        self._pump = Pump(selector)
+        self._selector = selector
+        self._places = places
         self._metrics = Metrics()
-        self._metrics.in_flight = self._in_flight
         self._gateways: list[Gateway] = []
         self._stopping = asyncio.Event()
+        self._signal = signal.SIGTERM
 
     async def run(self) -> int:
         """Serve until told to stop, then drain."""
@@ -66,9 +65,11 @@ class App:
     async def _serve(self, tasks: asyncio.TaskGroup) -> None:
         admin = None
         background = []
+        self._here = Here(self._selector, self._metrics, tasks)
         try:
             for cluster in self._config.clusters:
-                self._gateways.append(Gateway(cluster, self._pump, self._metrics, tasks))
+                self._gateways.append(Gateway(cluster, self._metrics, tasks, self._places))
+            self._here.serve(self._gateways)
             if self._config.admin is not None:
                 pages = AdminPages(self._metrics, self._status, self._not_ready)
                 admin = await start_admin(self._config.admin, pages)
@@ -113,36 +114,25 @@ class App:
             # Not sys.exit: nothing may hold this up.
             logging.shutdown()
             os._exit(128 + number)
-        in_flight = sum(count for _, _, count in self._in_flight())
-        log.info("%s: stopping; %s in flight", signal.Signals(number).name, _count(in_flight, "request"))
+        self._signal = signal.Signals(number)
         self._stopping.set()
 
     async def _drain(self) -> None:
         """Stop accepting, let what is in flight finish, close what is left."""
         for gateway in self._gateways:
             gateway.stop_accepting()
-        quiet = asyncio.Event()
-        self._pump.drain(quiet.set)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._config.drain_timeout):
-                await quiet.wait()
-        left = list(self._pump.sessions)
+        if self._stopping.is_set():
+            in_flight = sum(count for _, _, count in self._metrics.in_flight())
+            log.info("%s: stopping; %s in flight", self._signal.name, _count(in_flight, "request"))
+        left = await self._here.drain(self._config.drain_timeout)
         if left:
             log.warning(
-                "closed %s still busy after %g s (--drain-timeout)",
-                _count(len(left), "session"),
-                self._config.drain_timeout,
+                "closed %s still busy after %g s (--drain-timeout)", _count(left, "session"), self._config.drain_timeout
             )
-        for session in left:
-            session.close()
         for gateway in self._gateways:
             await gateway.reach.close()
 
     # What the admin endpoint shows
-
-    def _in_flight(self) -> Iterator[tuple[str, str, int]]:
-        for gateway in self._gateways:
-            yield from gateway.in_flight()
 
     def _not_ready(self) -> Sequence[str]:
         if self._stopping.is_set():
@@ -216,15 +206,3 @@ def _loop_complains(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
         log.error("too many open files: the admin endpoint cannot answer now; raise the limit (ulimit -n)")
     else:
         loop.default_exception_handler(context)
-
-
-def _raise_file_limit() -> None:
-    """Two file descriptors for each session: take as many as the system allows without asking."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):
-        wanted = min(hard, _MOST_FILES) if hard != resource.RLIM_INFINITY else _MOST_FILES
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))

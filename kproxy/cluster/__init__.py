@@ -3,5 +3,8 @@
 topology   which nodes there are, where they are, which local port each has (pure)
 listeners  the sockets that clients connect to: bound before they are advertised, retired when unused
 scout      kproxy's own questions to a cluster at start: who is there, which address is which node
-gateway    accept, dial, session; local addresses for endpoints
+reach      which route leads to a node
+gateway    accept; local addresses for endpoints
+sessions   dial, session
+places     how many connections fit the limit of open files
 """

@@ -1,4 +1,5 @@
-"""One cluster's gateway: accept a client, dial its node, start the session; local addresses for endpoints."""
+"""One cluster's gateway: a listener for each node; accept a client, hand it to who carries its session; local addresses
+for endpoints."""
 
 from __future__ import annotations
 
@@ -7,23 +8,19 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
 
 from kproxy.address import Address
 from kproxy.cluster.listeners import Listener, Listeners
+from kproxy.cluster.places import Places
 from kproxy.cluster.reach import BOOTSTRAP, Reach
-from kproxy.cluster.scout import NO_ANSWER
-from kproxy.cluster.topology import Node, NodeKey, Topology
+from kproxy.cluster.topology import Learned, Node, NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.dial.sockets import tune
-from kproxy.errors import ConfigError, UpstreamError, WireError
+from kproxy.errors import ConfigError, WireError
 from kproxy.metrics import Metrics
-from kproxy.relay.calls import Calls
-from kproxy.relay.conversation import Conversation
-from kproxy.relay.pump import Pump
-from kproxy.relay.session import Session
 from kproxy.relay.wrongpeer import wrong_client
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.wire.greeting import ENOUGH, Greeting, recognise
@@ -39,14 +36,20 @@ _HTTP_HINT = (
 )
 
 
-class Gateway:
-    """The local side of one cluster."""
+Carry = Callable[[socket.socket, "NodeKey | None", str, Callable[[], None]], None]
+"""Takes over a client that has spoken; see `Sessions.carry`."""
 
-    def __init__(self, config: ClusterConfig, pump: Pump, metrics: Metrics, tasks: asyncio.TaskGroup) -> None:
+
+class Gateway:
+    """The local side of one cluster. `on_change` is called when there is something new about its nodes."""
+
+    carry: Carry  # set before the loop turns, by who carries the sessions
+
+    def __init__(self, config: ClusterConfig, metrics: Metrics, tasks: asyncio.TaskGroup, places: Places) -> None:
         self.config = config
-        self._pump = pump
         self._metrics = metrics
-        self._tasks = tasks
+        self._places = places
+        self.on_change: Callable[[], None] = lambda: None
         self._loop = asyncio.get_running_loop()
         self._listeners = Listeners(config.listen, self._accepted)
         try:
@@ -58,9 +61,8 @@ class Gateway:
         self.topology = Topology(window.first, window.last)
         self.reach = Reach(config, self.topology, metrics, tasks, self._listeners.is_own)
         self._keys: dict[str, NodeKey] = {}  # of listeners, by label
-        self._calls: dict[str, Calls] = {}
-        self._sessions: dict[Session, Listener] = {}
-        self._waiting: dict[socket.socket, Listener] = {}  # accepted, nothing heard or not dialled yet
+        self._waiting: dict[socket.socket, Listener] = {}  # accepted, nothing heard yet
+        self.sessions = 0  # that the carrier has
         self._warned_wildcard = False
         self._count_listeners()
 
@@ -98,9 +100,7 @@ class Gateway:
         learned = self.topology.learn(endpoints, monotonic())
         for node in (*learned.new, *learned.back):
             self._bind(node)
-        if not self.reach.nodes_known.is_set():
-            self.reach.nodes_known.set()
-            self._pump.selector.wake = True  # the data plane calls this, and somebody waits for it
+        self.reach.nodes_known.set()
         # At start they are all new, and shown together.
         level = logging.INFO if self.reach.ready else logging.DEBUG
         for node in learned.new:
@@ -111,8 +111,11 @@ class Gateway:
             log.info("%s (%s) is no longer in the metadata", node.key, node.advertised)
         for node in learned.back:
             log.info("%s (%s) is back", node.key, node.advertised)
+        if learned != Learned():
+            self.on_change()
 
-    def _localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
+    def localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
+        """The local addresses of what a broker named; each is bound. Raises WireError."""
         if any(endpoint.node_id < 0 for endpoint in endpoints.nodes):
             raise WireError("malformed", "the broker named a node with a negative id")
         self.learn(endpoints)
@@ -163,16 +166,26 @@ class Gateway:
     # Connections
 
     def _accepted(self, client: socket.socket, listener: Listener) -> None:
-        if len(self._sessions) + len(self._waiting) >= self.config.max_connections:
+        if self.sessions + len(self._waiting) >= self.config.max_connections:
             log.error(
                 "cluster %s has %d connections, the most that --max-connections allows: one was refused",
                 self.config.name, self.config.max_connections,
             )  # fmt: skip
-            self._metrics.refused(self.config.name, "client", "too-many-connections")
-            client.close()
+        elif self._places.full:
+            log.error(
+                "kproxy has %d connections, the most for %d open files: one was refused; raise the limit (ulimit -n)",
+                self._places.taken, self._places.files,
+            )  # fmt: skip
+        else:
+            self._places.taken += 1
+            listener.sessions += 1
+            self._wait_for_first_bytes(client, listener)
             return
+        self._metrics.refused(self.config.name, "client", "too-many-connections")
+        client.close()
+
+    def _wait_for_first_bytes(self, client: socket.socket, listener: Listener) -> None:
         tune(client)
-        listener.sessions += 1
         self._waiting[client] = listener
         # Brokers are dialled when the client has said something: a TCP probe costs them nothing.
         self._loop.add_reader(client.fileno(), self._spoke, client)
@@ -195,84 +208,44 @@ class Gateway:
         if greeting is not None or not first:
             self._drop(client)
         else:
-            self._tasks.create_task(self._open(client))
+            self._hand_over(client)
 
-    async def _open(self, client: socket.socket) -> None:
-        listener = self._waiting[client]
-        key = self._keys.get(listener.label)
+    def _hand_over(self, client: socket.socket) -> None:
         try:
-            upstream = await (self.reach.dial_bootstrap() if key is None else self.reach.dial_node(key))
-        except UpstreamError as error:
-            log.warning("%s cannot be reached: %s", self._name(listener.label), error)
-            self._drop(client)
-            return
-        except BaseException:
-            self._drop(client)
-            raise
-        if client not in self._waiting:  # closed while dialling: kproxy stops
-            upstream.close()
-            return
-        del self._waiting[client]
-        counters = self._metrics.node(self.config.name, listener.label)
-        calls = self._calls.setdefault(listener.label, Calls(counters.call))
-        try:
-            localise = partial(self._localise, self.local_host(client))
-            conversation = Conversation(
-                calls, localise, self.config.max_request_size, partial(self._metrics.rewritten, self.config.name)
-            )
-            session = Session(self._pump, client, upstream, conversation, counters, self._ended)
+            host = self.local_host(client)
         except OSError:  # the client is gone already
-            upstream.close()
-            client.close()
-            listener.sessions -= 1
+            self._drop(client)
             return
-        self._sessions[session] = listener
+        listener = self._waiting.pop(client)
+        self.sessions += 1
+        key = self._keys.get(listener.label)  # of the bootstrap listener none
+        self.carry(client, key, host, partial(self._done, listener))
+
+    def _done(self, listener: Listener) -> None:
+        self.sessions -= 1
+        self._leave(listener)
+
+    def _leave(self, listener: Listener) -> None:
+        listener.sessions -= 1
+        self._places.taken -= 1
 
     def _drop(self, client: socket.socket) -> None:
-        listener = self._waiting.pop(client, None)
-        if listener is not None:
-            listener.sessions -= 1
-            self._loop.remove_reader(client.fileno())
-            client.close()
-
-    def _ended(self, session: Session, error: Exception | None) -> None:
-        listener = self._sessions.pop(session, None)
-        if listener is None:
-            return
-        listener.sessions -= 1
-        label = listener.label
-        if isinstance(error, WireError):
-            self._metrics.refused(self.config.name, session.ended_by, error.reason)
-            log.warning("closed a connection to %s: %s", self._name(label), error)
-        elif session.ended_by == "upstream" and session.conversation.requested and not session.conversation.answered:
-            self._metrics.refused(self.config.name, "upstream", "no-answer")
-            log.warning("%s %s", self._name(label), NO_ANSWER)
+        self._leave(self._waiting.pop(client))
+        self._loop.remove_reader(client.fileno())
+        client.close()
 
     def _refuse(self, client: socket.socket, error: WireError) -> None:
         self._metrics.refused(self.config.name, "client", error.reason)
         peer = Address(*client.getpeername()[:2]) if client.fileno() >= 0 else "?"
         log.warning("refused a connection from %s: %s", peer, error)
 
-    def _name(self, label: str) -> str:
-        key = self._keys.get(label)
-        return "the bootstrap server" if key is None else str(key)
-
     # The end, and what the app asks for
 
     def stop_accepting(self) -> None:
-        """Close the listeners and the connections that have no session yet."""
+        """Close the listeners and the connections that have said nothing yet."""
         self._listeners.close_all()
         for client in list(self._waiting):
             self._drop(client)
-
-    def in_flight(self) -> Iterator[tuple[str, str, int]]:
-        """Requests without a response, as (cluster, node, how many)."""
-        for session, listener in self._sessions.items():
-            yield self.config.name, listener.label, len(session.conversation.in_flight)
-
-    @property
-    def sessions(self) -> int:
-        return len(self._sessions)
 
     def sessions_of(self, node: Node) -> int:
         """Open client connections to one node."""

@@ -66,6 +66,10 @@ class Reach:
         """Close what is kept open for connections to come."""
         await self._dialer.close()
 
+    async def dial(self, key: NodeKey | None) -> socket.socket:
+        """Connect to a node, or, for None, to a bootstrap server. Raises UpstreamError."""
+        return await (self.dial_bootstrap() if key is None else self.dial_node(key))
+
     async def dial_bootstrap(self) -> socket.socket:
         """Connect to a bootstrap server, beginning with the one that worked last. Raises UpstreamError."""
         return (await self._dial_any_bootstrap())[0]

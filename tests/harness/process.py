@@ -54,13 +54,20 @@ def wait_until(reached: Callable[[], Any], what: str, seconds: float = 30) -> An
 
 
 class Kproxy:
-    """`kproxy run …` as a process, with ports of its own; `forbidden` names must never reach a client."""
+    """`kproxy run …` as a process, with ports of its own; `forbidden` names must never reach a client. It may have so
+    many `open_files`."""
 
     # The program that watches for forbidden names; a subclass may have one that does more.
     watched = "tests.harness.watched"
 
     def __init__(
-        self, directory: Path, bootstrap: str, *args: str, forbidden: Sequence[str] = (), ready: bool = True
+        self,
+        directory: Path,
+        bootstrap: str,
+        *args: str,
+        forbidden: Sequence[str] = (),
+        ready: bool = True,
+        open_files: int | None = None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._findings = directory / "leaks"
@@ -73,9 +80,10 @@ class Kproxy:
         given = [] if "--listen" in args else ["--listen", self.bootstrap]
         command = ["run", "-b", bootstrap, "--admin", self.admin, *given, *args]
         module = [self.watched, str(self._findings), ",".join(forbidden), "--"] if forbidden else ["kproxy"]
+        limited = ["sh", "-c", f'ulimit -n {open_files}; exec "$@"', "sh"] if open_files else []
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", *module, *command],
+                [*limited, sys.executable, "-m", *module, *command],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=Path(__file__).parents[2],

@@ -15,14 +15,16 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from kproxy.cluster.listeners import Listeners
+from kproxy.cluster.sessions import Sessions
 
 
 def watch(findings: Path, forbidden: list[bytes]) -> None:
-    """Search what is sent on connections that a listener accepted."""
+    """Search what is sent on connections that a listener accepted, here and in workers, which are forked from here."""
     overlap = max(map(len, forbidden)) - 1
     tails: WeakKeyDictionary[socket.socket, bytes] = WeakKeyDictionary()
     plain_send = socket.socket.send
     plain_accept = Listeners._accept
+    plain_carry = Sessions.carry
 
     def accept(self: Listeners, sock: socket.socket, listener: Any) -> None:
         original = self._on_accept
@@ -36,6 +38,10 @@ def watch(findings: Path, forbidden: list[bytes]) -> None:
             plain_accept(self, sock, listener)
         finally:
             self._on_accept = original
+
+    def carry(self: Sessions, client: socket.socket, *args: Any) -> None:
+        tails.setdefault(client, b"")
+        plain_carry(self, client, *args)
 
     def send(self: socket.socket, data: Any, *flags: int) -> int:
         sent = plain_send(self, data, *flags)
@@ -51,6 +57,7 @@ def watch(findings: Path, forbidden: list[bytes]) -> None:
         return sent
 
     Listeners._accept = accept  # type: ignore[method-assign]
+    Sessions.carry = carry  # type: ignore[method-assign]
     socket.socket.send = send  # type: ignore[method-assign, assignment]
 
 

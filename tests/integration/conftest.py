@@ -45,8 +45,9 @@ def own_kproxy(tmp_path: Path) -> Iterator[Callable[..., Kproxy]]:
     """Makes kproxy processes of a test's own, and ends them."""
     made: list[Kproxy] = []
 
-    def make(bootstrap: str, *args: str, ready: bool = True) -> Kproxy:
-        proxy = Kproxy(tmp_path / f"kproxy-{len(made)}", bootstrap, *args, forbidden=[FORBIDDEN], ready=ready)
+    def make(bootstrap: str, *args: str, ready: bool = True, open_files: int | None = None) -> Kproxy:
+        directory = tmp_path / f"kproxy-{len(made)}"
+        proxy = Kproxy(directory, bootstrap, *args, forbidden=[FORBIDDEN], ready=ready, open_files=open_files)
         made.append(proxy)
         return proxy
 

@@ -39,6 +39,22 @@ def test_one_connection_too_many_is_refused(cluster: DevCluster, own_kproxy: Sta
     assert "has 3 connections, the most that --max-connections allows" in proxy.log
 
 
+def test_no_more_connections_than_open_files_allow(cluster: DevCluster, own_kproxy: Start) -> None:
+    """Two for each; 128 are for everything else."""
+    most = 20
+    proxy = own_kproxy(cluster.bootstrap, open_files=168)
+    with contextlib.ExitStack() as held:
+        clients = [held.enter_context(RawClient(proxy.bootstrap)) for _ in range(most)]
+        assert all(client.works() for client in clients)
+        for node in (1, 2):
+            with RawClient(proxy.node(node)["local"]) as one_too_many:
+                assert one_too_many.wait_closed()
+        assert all(client.works() for client in clients)
+    assert proxy.metric("kproxy_refused_total", side="client", reason="too-many-connections") == 2
+    assert f"kproxy has {most} connections, the most for 168 open files: one was refused; raise the limit" in proxy.log
+    assert PROBLEM not in proxy.log
+
+
 def test_without_file_descriptors_it_survives_and_says_what_to_do(cluster: DevCluster, own_kproxy: Start) -> None:
     limit, flood = 64, 150
     proxy = own_kproxy(cluster.bootstrap)

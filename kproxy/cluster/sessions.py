@@ -1,0 +1,133 @@
+"""The sessions of one cluster in this process: dial for a client that has spoken, relay, say how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from kproxy.address import Address
+from kproxy.cluster.reach import BOOTSTRAP
+from kproxy.cluster.scout import NO_ANSWER
+from kproxy.cluster.topology import NodeKey
+from kproxy.config import ClusterConfig
+from kproxy.errors import UpstreamError, WireError
+from kproxy.metrics import Metrics
+from kproxy.relay.calls import Calls
+from kproxy.relay.conversation import Conversation
+from kproxy.relay.pump import Pump
+from kproxy.relay.session import Session
+from kproxy.rewrite.endpoints import Endpoints
+
+log = logging.getLogger(__name__)
+
+Dial = Callable[["NodeKey | None"], Awaitable[socket.socket]]
+"""Connects to a node, or, for None, to a bootstrap server. Raises UpstreamError."""
+Localise = Callable[[str, Endpoints], Sequence[Address]]
+"""The local addresses of endpoints, for a client that finds kproxy at this host; each is bound. Raises WireError."""
+
+
+class _Carried(NamedTuple):
+    key: NodeKey | None
+    done: Callable[[], None]
+
+
+class Sessions:
+    """From a client that has spoken to the end of its session."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        dial: Dial,
+        localise: Localise,
+        pump: Pump,
+        metrics: Metrics,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._config = config
+        self._dial = dial
+        self._localise = localise
+        self._pump = pump
+        self._metrics = metrics
+        self._tasks = tasks
+        self._calls: dict[str, Calls] = {}
+        self._opening: dict[socket.socket, _Carried] = {}
+        self._open: dict[Session, _Carried] = {}
+
+    def carry(self, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
+        """Open a session between the client and a node (None: a bootstrap server). The client is told that kproxy is at
+        `host`. `done` is called once, when the client's connection is closed."""
+        self._opening[client] = _Carried(key, done)
+        self._tasks.create_task(self._start(client, key, host))
+
+    async def _start(self, client: socket.socket, key: NodeKey | None, host: str) -> None:
+        try:
+            upstream = await self._dial(key)
+        except UpstreamError as error:
+            log.warning("%s cannot be reached: %s", _name(key), error)
+            self._drop(client)
+            return
+        except BaseException:
+            self._drop(client)
+            raise
+        carried = self._opening.pop(client, None)
+        if carried is None:  # closed while dialling: kproxy stops
+            upstream.close()
+            return
+        label = _label(key)
+        counters = self._metrics.node(self._config.name, label)
+        calls = self._calls.setdefault(label, Calls(counters.call))
+        try:
+            conversation = Conversation(
+                calls,
+                partial(self._localise, host),
+                self._config.max_request_size,
+                partial(self._metrics.rewritten, self._config.name),
+            )
+            session = Session(self._pump, client, upstream, conversation, counters, self._ended)
+        except OSError:  # the client is gone already
+            upstream.close()
+            client.close()
+            carried.done()
+            return
+        self._open[session] = carried
+
+    def _drop(self, client: socket.socket) -> None:
+        carried = self._opening.pop(client, None)
+        if carried is not None:
+            client.close()
+            carried.done()
+
+    def _ended(self, session: Session, error: Exception | None) -> None:
+        carried = self._open.pop(session, None)
+        if carried is None:
+            return
+        carried.done()
+        name = _name(carried.key)
+        if isinstance(error, WireError):
+            self._metrics.refused(self._config.name, session.ended_by, error.reason)
+            log.warning("closed a connection to %s: %s", name, error)
+        elif session.ended_by == "upstream" and session.conversation.requested and not session.conversation.answered:
+            self._metrics.refused(self._config.name, "upstream", "no-answer")
+            log.warning("%s %s", name, NO_ANSWER)
+
+    def drop_unopened(self) -> None:
+        """Close the connections that have no session yet."""
+        for client in list(self._opening):
+            self._drop(client)
+
+    def in_flight(self) -> Iterator[tuple[str, str, int]]:
+        """Requests without a response, as (cluster, node, how many)."""
+        for session, carried in self._open.items():
+            yield self._config.name, _label(carried.key), len(session.conversation.in_flight)
+
+
+def _name(key: NodeKey | None) -> str:
+    return "the bootstrap server" if key is None else str(key)
+
+
+def _label(key: NodeKey | None) -> str:
+    return BOOTSTRAP if key is None else key.label

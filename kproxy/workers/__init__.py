@@ -1,0 +1,4 @@
+"""Which process carries the sessions.
+
+here       all sessions in this process
+"""

@@ -1,0 +1,62 @@
+"""All sessions in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+
+from kproxy.cluster.gateway import Gateway
+from kproxy.cluster.sessions import Dial, Localise, Sessions
+from kproxy.config import ClusterConfig
+from kproxy.metrics import Metrics
+from kproxy.relay.pump import Pump
+from kproxy.relay.selector import RelaySelector
+
+
+class Here:
+    """The sessions of every cluster, on one pump."""
+
+    def __init__(self, selector: RelaySelector, metrics: Metrics, tasks: asyncio.TaskGroup) -> None:
+        self._pump = Pump(selector)
+        self._metrics = metrics
+        self._tasks = tasks
+        self._sessions: list[Sessions] = []
+        metrics.in_flight = self._in_flight
+
+    def serve(self, gateways: list[Gateway]) -> None:
+        """Carry the sessions of these clusters from now on."""
+        for gateway in gateways:
+            gateway.carry = self.sessions(gateway.config, gateway.reach.dial, gateway.localise).carry
+            gateway.on_change = self._wake
+
+    def sessions(self, config: ClusterConfig, dial: Dial, localise: Localise) -> Sessions:
+        """Make room for the sessions of one more cluster."""
+        sessions = Sessions(config, dial, localise, self._pump, self._metrics, self._tasks)
+        self._sessions.append(sessions)
+        return sessions
+
+    async def drain(self, seconds: float) -> int:
+        """Close each session as soon as nothing is in flight in it, and after so many seconds all; return how many were
+        left then."""
+        quiet = asyncio.Event()
+        self.begin_drain(quiet.set)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await quiet.wait()
+        left = list(self._pump.sessions)
+        for session in left:
+            session.close()
+        return len(left)
+
+    def begin_drain(self, on_quiet: Callable[[], None] = lambda: None) -> None:
+        for sessions in self._sessions:
+            sessions.drop_unopened()
+        self._pump.drain(on_quiet)
+
+    def _in_flight(self) -> Iterator[tuple[str, str, int]]:
+        for sessions in self._sessions:
+            yield from sessions.in_flight()
+
+    def _wake(self) -> None:
+        self._pump.selector.wake = True  # the data plane learned of nodes, and a task may wait for them

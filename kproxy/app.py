@@ -1,4 +1,4 @@
-"""One kproxy process: its clusters on one event loop, the admin endpoint, signals, drain."""
+"""The main process of kproxy: its clusters on one event loop, the admin endpoint, signals, drain."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Sequence
-from typing import Any
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kproxy import __version__, logs
 from kproxy.admin import AdminPages, start_admin
@@ -22,6 +24,9 @@ from kproxy.present import show_nodes
 from kproxy.relay.selector import RelaySelector
 from kproxy.workers.here import Here
 
+if TYPE_CHECKING:
+    from kproxy.workers.nursery import Nursery
+
 log = logging.getLogger(__name__)
 
 # How often nodes are looked through that may be retired, in seconds, at most.
@@ -32,18 +37,40 @@ def run(config: Config) -> int:
     """Run until SIGTERM or SIGINT; return the exit code. Raises ConfigError if a port cannot be had."""
     logs.set_up(config.log_format, config.log_level)
     files = raise_file_limit()
+    nursery = _nursery(config) if config.workers > 1 else None
     selector = RelaySelector()
+    # A session has two; with workers they are theirs, and a client is here only until it has spoken.
+    places = Places(files, files_per_connection=2 if nursery is None else 1)
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
-        return runner.run(App(config, selector, Places(files)).run())
+        return runner.run(App(config, selector, places, nursery).run())
+
+
+def _nursery(config: Config) -> Nursery:
+    if sys.platform != "linux":
+        raise ConfigError("--workers needs Linux; leave it out, and kproxy runs in one process")
+    from kproxy.workers.nursery import Nursery
+    from kproxy.workers.worker import work
+
+    return Nursery(partial(work, config))
+
+
+class Carriers(Protocol):
+    """Who carries the sessions: `Here`, or `Crew`."""
+
+    def serve(self, gateways: list[Gateway]) -> None: ...
+    async def metrics(self) -> Metrics: ...
+    def status(self) -> Mapping[str, object]: ...
+    async def drain(self, seconds: float) -> int: ...
 
 
 class App:
     """The wiring of one process."""
 
-    def __init__(self, config: Config, selector: RelaySelector, places: Places) -> None:
+    def __init__(self, config: Config, selector: RelaySelector, places: Places, nursery: Nursery | None) -> None:
         self._config = config
         self._selector = selector
         self._places = places
+        self._nursery = nursery
         self._metrics = Metrics()
         self._gateways: list[Gateway] = []
         self._stopping = asyncio.Event()
@@ -65,13 +92,13 @@ class App:
     async def _serve(self, tasks: asyncio.TaskGroup) -> None:
         admin = None
         background = []
-        self._here = Here(self._selector, self._metrics, tasks)
+        self._carriers = self._who_carries(tasks)
         try:
             for cluster in self._config.clusters:
                 self._gateways.append(Gateway(cluster, self._metrics, tasks, self._places))
-            self._here.serve(self._gateways)
+            self._carriers.serve(self._gateways)
             if self._config.admin is not None:
-                pages = AdminPages(self._metrics, self._status, self._not_ready)
+                pages = AdminPages(self._carriers.metrics, self._status, self._not_ready)
                 admin = await start_admin(self._config.admin, pages)
             log.info("kproxy %s", __version__)
             for gateway in self._gateways:
@@ -94,8 +121,16 @@ class App:
             if admin is not None:
                 await admin.close()
 
+    def _who_carries(self, tasks: asyncio.TaskGroup) -> Carriers:
+        if self._nursery is None:
+            return Here(self._selector, self._metrics, tasks)
+        from kproxy.workers.crew import Crew
+
+        return Crew(self._config.workers, self._nursery, self._metrics, tasks)
+
     async def _explore(self, gateway: Gateway) -> None:
         await gateway.reach.explore(gateway.learn)
+        gateway.on_change()
         if gateway.topology.nodes:
             show_nodes(gateway, self._config.log_format)
 
@@ -122,9 +157,9 @@ class App:
         for gateway in self._gateways:
             gateway.stop_accepting()
         if self._stopping.is_set():
-            in_flight = sum(count for _, _, count in self._metrics.in_flight())
+            in_flight = sum(count for _, _, count in (await self._carriers.metrics()).in_flight())
             log.info("%s: stopping; %s in flight", self._signal.name, _count(in_flight, "request"))
-        left = await self._here.drain(self._config.drain_timeout)
+        left = await self._carriers.drain(self._config.drain_timeout)
         if left:
             log.warning(
                 "closed %s still busy after %g s (--drain-timeout)", _count(left, "session"), self._config.drain_timeout
@@ -151,6 +186,7 @@ class App:
         return {
             "version": __version__,
             "draining": self._stopping.is_set(),
+            **self._carriers.status(),
             "clusters": [_status_of(gateway) for gateway in self._gateways],
         }
 

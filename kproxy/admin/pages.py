@@ -28,7 +28,7 @@ this thread, and the metrics of a large cluster take more than ten."""
 class AdminPages:
     """Where the pages get what they show. All are called on the event loop and must not block."""
 
-    metrics: Metrics
+    metrics: Callable[[], Awaitable[Metrics]]
     status: Callable[[], Mapping[str, object]]
     """What `/status` shows as JSON; values that JSON does not know are shown as `str()`."""
     not_ready: Callable[[], Sequence[str]]
@@ -69,7 +69,7 @@ async def answer(pages: AdminPages, method: str, path: str, headers: Mapping[str
 
 
 async def _metrics(pages: AdminPages, headers: Mapping[str, str]) -> Answer:
-    written, content_type = exposition(pages.metrics, headers.get("accept", ""))
+    written, content_type = exposition(await pages.metrics(), headers.get("accept", ""))
     pieces = []
     for number, piece in enumerate(written, start=1):
         pieces.append(piece)

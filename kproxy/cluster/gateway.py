@@ -252,6 +252,10 @@ class Gateway:
         listener = self._listeners.bound.get(node.key.label)
         return listener.sessions if listener else 0
 
+    def bound_addresses(self) -> frozenset[Address]:
+        """The IP addresses and ports of its listeners."""
+        return self._listeners.addresses()
+
     def is_bound(self, node: Node) -> bool:
         return node.key.label in self._listeners.bound
 

@@ -12,7 +12,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from kproxy.address import Address
 from kproxy.errors import ConfigError
@@ -82,12 +82,12 @@ class Listeners:
 
     def is_own(self, address: Address) -> bool:
         """Whether connecting to this IP address and port would reach one of these listeners."""
-        for listener in self.bound.values():
-            if listener.port == address.port:
-                own = {str(sock.getsockname()[0]) for sock in listener.sockets}
-                if address.host in own or (own & {"0.0.0.0", "::"} and _is_local(address.host)):
-                    return True
-        return False
+        return leads_to(address, self.addresses())
+
+    def addresses(self) -> frozenset[Address]:
+        """The IP addresses and ports that are bound."""
+        names = [sock.getsockname() for listener in self.bound.values() for sock in listener.sockets]
+        return frozenset(Address(str(name[0]), int(name[1])) for name in names)
 
     def _accept(self, sock: socket.socket, listener: Listener) -> None:
         for _ in range(_ACCEPT_AT_ONCE):
@@ -116,6 +116,14 @@ class Listeners:
             with contextlib.suppress(OSError):
                 sock.accept()[0].close()
         self._reserve = _open_reserve()
+
+
+def leads_to(address: Address, bound: Collection[Address]) -> bool:
+    """Whether connecting to this IP address and port would reach one of the sockets bound there."""
+    if address in bound:
+        return True
+    wildcards = {Address("0.0.0.0", address.port), Address("::", address.port)}
+    return not wildcards.isdisjoint(bound) and _is_local(address.host)
 
 
 def _open_reserve() -> int | None:

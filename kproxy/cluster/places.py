@@ -13,9 +13,9 @@ _RESERVED_FILES = 128
 class Places:
     """Client connections there are, and may be (None: no limit). `files` is the limit of open files behind that."""
 
-    def __init__(self, files: int | None = None) -> None:
+    def __init__(self, files: int | None = None, files_per_connection: int = 2) -> None:
         self.files = files
-        self.most = None if files is None else max(1, (files - _RESERVED_FILES) // 2)
+        self.most = None if files is None else max(1, (files - _RESERVED_FILES) // files_per_connection)
         self.taken = 0
 
     @property

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import perf_counter
 
 from kproxy.address import Address
@@ -30,6 +31,20 @@ BOOTSTRAP = "bootstrap"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0
 # Nodes that are tried at the same time.
 _AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What `Reach` has found out, for another process: its attributes of these names."""
+
+    worked: dict[NodeKey, Route]
+    problems: dict[NodeKey, str]
+    learned: dict[str, Address]
+    only_broker: Address | None
+    only: NodeKey | None
+    bootstrap_at: int
+    answered: bool
+    searched: bool
 
 
 class Reach:
@@ -141,6 +156,38 @@ class Reach:
             raise
         self._metrics.dialled(self._config.name, label, perf_counter() - began)
         return sock
+
+    # Between processes (kproxy.workers)
+
+    @property
+    def found(self) -> Found:
+        """What is known now."""
+        routes = self.routes
+        return Found(
+            self.worked, self.problems, routes.learned, routes.only_broker, self._only,
+            self._bootstrap_at, self.answered, self._searched.is_set(),
+        )  # fmt: skip
+
+    def adopt(self, found: Found) -> None:
+        """Know what another process has found out."""
+        self.worked, self.problems = found.worked, found.problems
+        self.routes.learned, self.routes.only_broker, self._only = found.learned, found.only_broker, found.only
+        self._bootstrap_at, self.answered = found.bootstrap_at, found.answered
+        if found.searched:
+            self._searched.set()
+
+    def outcome(self, key: NodeKey) -> tuple[Route | None, str | None]:
+        """The route to a node that worked last, and why it could not be reached at the last try."""
+        return self.worked.get(key), self.problems.get(key)
+
+    def note(self, key: NodeKey, route: Route | None, problem: str | None) -> None:
+        """Another process has dialled, with this outcome."""
+        if route is not None:
+            self.worked[key] = route
+        if problem is None:
+            self.problems.pop(key, None)
+        else:
+            self.problems[key] = problem
 
     # At start
 

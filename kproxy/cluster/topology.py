@@ -85,6 +85,15 @@ class Topology:
         gone = self._missing(endpoints.nodes, seen, now) if endpoints.complete else []
         return Learned(tuple(new), tuple(moved), tuple(gone), tuple(back))
 
+    def knows(self, endpoints: Endpoints) -> bool:
+        """Whether a response says nothing new: `learn` would change nothing."""
+        seen = {NodeKey(e.kind, e.node_id): e.advertised for e in endpoints.nodes}
+        present = {key: node.advertised for key, node in self.nodes.items() if node.absent_since is None}
+        if endpoints.complete:
+            kinds = {key.kind for key in seen}
+            return seen == {key: advertised for key, advertised in present.items() if key.kind in kinds}
+        return seen.items() <= present.items()
+
     def _missing(self, nodes: Iterable[Endpoint], seen: Iterable[NodeKey], now: float) -> list[Node]:
         kinds = {endpoint.kind for endpoint in nodes}
         present = set(seen)

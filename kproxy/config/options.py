@@ -184,6 +184,15 @@ class Config(Model):
         kinds.duration(0, 86400),
         Option(PROCESS, "How long requests in flight may take to finish when kproxy is told to stop."),
     ] = 10.0
+    workers: Annotated[
+        int,
+        kinds.count(1, 256),
+        Option(
+            PROCESS,
+            "Processes that carry the connections, for more than one core can; seen from outside still one kproxy. "
+            "Linux only.",
+        ),
+    ] = 1
     log_format: Annotated[
         Literal["auto", "text", "json"],
         kinds.choice("auto", "text", "json"),

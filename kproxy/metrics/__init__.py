@@ -2,6 +2,7 @@
 
     counters     the plain numbers that the data plane adds to
     record       `Metrics`: the counters of one process, by cluster and node
+    numbers      `Numbers`: what goes from one process to another, and sums
     declared     the one table of metrics: name, kind, labels, help, where the numbers are
     exposition   that table as a prometheus-client collector, and as text
 
@@ -16,6 +17,7 @@ docs/metrics.md describes the metrics for users; a test keeps it equal to the ta
 from kproxy.metrics.counters import LATENCY_BOUNDS, MAX_CALLS, CallCounters, Durations, NodeCounters
 from kproxy.metrics.declared import FAMILIES, Family
 from kproxy.metrics.exposition import exposition
+from kproxy.metrics.numbers import Numbers
 from kproxy.metrics.record import MAX_REASONS, Metrics
 
 __all__ = [
@@ -28,5 +30,6 @@ __all__ = [
     "Family",
     "Metrics",
     "NodeCounters",
+    "Numbers",
     "exposition",
 ]

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from kproxy.metrics.counters import Durations, NodeCounters
 from kproxy.metrics.exposition import FamilyCollector
+from kproxy.metrics.numbers import Numbers, ProcessSums, of_this_process
 
 MAX_REASONS = 64
 """Different reasons that become label values. kproxy's source has far fewer; a reason that was put together
@@ -22,23 +23,27 @@ class Metrics:
     """The counters of every cluster in this process. Use it, and scrape it, from the event loop's thread.
 
     `registry` has kproxy's own metrics and those of the process; `runtime` has only the latter
-    (`process_*`, `python_*`), which prometheus-client reads by itself.
+    (`process_*`, `python_*`), which prometheus-client reads by itself. With the `sums` of several processes it shows
+    those, and is not counted on.
     """
 
-    def __init__(self) -> None:
-        self.nodes: dict[tuple[str, str], NodeCounters] = {}
+    def __init__(self, sums: Numbers | None = None) -> None:
+        numbers = sums or Numbers()
+        self.nodes: dict[tuple[str, str], NodeCounters] = numbers.nodes
         """By cluster and node."""
-        self.refusals: Counter[tuple[str, str, str]] = Counter()
+        self.refusals: Counter[tuple[str, str, str]] = numbers.refusals
         """By cluster, side and reason."""
-        self.dials: dict[tuple[str, str], Durations] = {}
+        self.dials: dict[tuple[str, str], Durations] = numbers.dials
         """By cluster and node."""
-        self.dial_failures: Counter[tuple[str, str, str]] = Counter()
+        self.dial_failures: Counter[tuple[str, str, str]] = numbers.dial_failures
         """By cluster, node and reason."""
-        self.endpoints_rewritten: Counter[tuple[str, str]] = Counter()
+        self.endpoints_rewritten: Counter[tuple[str, str]] = numbers.endpoints_rewritten
         """By cluster and API."""
         self.listeners_bound: dict[str, int] = {}
         """By cluster."""
-        self.in_flight: Callable[[], Iterable[tuple[str, str, int]]] = lambda: ()
+        self.in_flight: Callable[[], Iterable[tuple[str, str, int]]] = lambda: [
+            (cluster, node, count) for (cluster, node), count in numbers.in_flight.items()
+        ]
         """Requests without a response yet, as (cluster, node, how many); set by the app, asked at a scrape.
         A node may come several times, once per session say: the numbers are added."""
         self._reasons: set[str] = set()
@@ -47,9 +52,24 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.registry.register(FamilyCollector(self))
         for registry in (self.runtime, self.registry):
-            ProcessCollector(registry=registry)
+            registry.register(ProcessCollector(registry=None) if sums is None else ProcessSums(sums.process))
             PlatformCollector(registry=registry)
             GCCollector(registry=registry)
+
+    def numbers(self) -> Numbers:
+        """What there is now, for another process; it shares the counters of this one."""
+        in_flight: Counter[tuple[str, str]] = Counter()
+        for cluster, node, count in self.in_flight():
+            in_flight[cluster, node] += count
+        return Numbers(
+            self.nodes,
+            self.refusals,
+            self.dials,
+            self.dial_failures,
+            self.endpoints_rewritten,
+            in_flight,
+            of_this_process(),
+        )
 
     def node(self, cluster: str, node: str) -> NodeCounters:
         """The counters of one node, made when missing. They outlive the node."""

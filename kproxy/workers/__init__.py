@@ -1,4 +1,11 @@
-"""Which process carries the sessions.
+"""Who carries the sessions: this process alone, or, with `--workers`, others that it directs.
 
-here       all sessions in this process
+    here       all sessions in this process
+    crew       the main process's side of the workers: who gets which client, their numbers, their replacement
+    worker     a worker: sessions, and nothing that there must be one of
+    nursery    forks the workers
+    messages   what the main process and a worker say to each other
+
+The main process has everything there must be one of: listeners, topology, routes, admin endpoint, log. It accepts,
+waits for a client's first bytes, and passes the connection on (SCM_RIGHTS) to the worker that has the fewest.
 """

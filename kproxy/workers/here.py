@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.sessions import Dial, Localise, Sessions
@@ -35,6 +35,12 @@ class Here:
         sessions = Sessions(config, dial, localise, self._pump, self._metrics, self._tasks)
         self._sessions.append(sessions)
         return sessions
+
+    async def metrics(self) -> Metrics:
+        return self._metrics
+
+    def status(self) -> Mapping[str, object]:
+        return {}
 
     async def drain(self, seconds: float) -> int:
         """Close each session as soon as nothing is in flight in it, and after so many seconds all; return how many were

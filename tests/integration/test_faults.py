@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +23,11 @@ SPREAD = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 MAP = "kafka-*.cluster.internal=127.0.0.1:{port}"
 NEW = 49176
 
+# With workers, some of them hear of it and others do not: all must lead there.
+with_and_without_workers = pytest.mark.parametrize(
+    "proxy", [[], ["--workers", "3"]], ids=["one process", "workers"], indirect=True
+)
+
 
 @pytest.fixture(scope="module")
 def fragile() -> Iterator[DevCluster]:
@@ -39,14 +45,14 @@ def whole(fragile: DevCluster) -> None:
 
 
 @pytest.fixture
-def proxy(fragile: DevCluster, own_kproxy: Callable[..., Kproxy]) -> Kproxy:
-    return own_kproxy(fragile.bootstrap, "--map", MAP)
+def proxy(fragile: DevCluster, own_kproxy: Callable[..., Kproxy], request: pytest.FixtureRequest) -> Kproxy:
+    return own_kproxy(fragile.bootstrap, "--map", MAP, *getattr(request, "param", []))
 
 
 @pytest.fixture
 def topic(fragile: DevCluster, request: pytest.FixtureRequest) -> str:
     """A topic whose three partitions are led by three brokers."""
-    name = str(request.node.name).replace("_", "-")
+    name = re.sub(r"\W|_", "-", str(request.node.name))
     create_topic(fragile.direct_bootstrap, name, assignment=SPREAD)
     return name
 
@@ -84,6 +90,7 @@ def test_a_killed_broker_comes_back(fragile: DevCluster, proxy: Kproxy, topic: s
     assert {node: proxy.node(node)["local"] for node in (1, 2, 3)} == local
 
 
+@with_and_without_workers
 def test_a_broker_that_moves_keeps_its_local_port(fragile: DevCluster, proxy: Kproxy, topic: str) -> None:
     local, before = proxy.node(2)["local"], fragile.dial[2]
     with (
@@ -108,19 +115,21 @@ def test_a_broker_that_moves_keeps_its_local_port(fragile: DevCluster, proxy: Kp
     assert f"broker 2 moved from kafka-2.cluster.internal:{before.port}" in proxy.log
 
 
+@with_and_without_workers
 def test_a_new_broker_is_used(fragile: DevCluster, proxy: Kproxy, topic: str) -> None:
-    assert not proxy.node(NEW)
+    new = NEW + len(fragile.node_ids)
+    assert not proxy.node(new)
     with Flow(proxy.bootstrap, topic, partitions=3) as flow, RawClient(proxy.node(1)["local"]) as to_1:
         assert to_1.works()
-        fragile.add(NEW)
-        wait_until(lambda: NEW in addresses(proxy), "the new broker is in the metadata")
-        create_topic(proxy.bootstrap, f"{topic}-on-it", assignment=[[NEW, 1], [NEW, 2]])
+        fragile.add(new)
+        wait_until(lambda: new in addresses(proxy), "the new broker is in the metadata")
+        create_topic(proxy.bootstrap, f"{topic}-on-it", assignment=[[new, 1], [new, 2]])
         with Flow(proxy.bootstrap, f"{topic}-on-it", partitions=2):
-            assert proxy.metric("kproxy_sessions_open", node=str(NEW)) >= 2
+            assert proxy.metric("kproxy_sessions_open", node=str(new)) >= 2
         flow.wait_flowing()
         assert to_1.works()
-    assert proxy.node(NEW)["local"] == str(addresses(proxy)[NEW])
-    assert proxy.metric("kproxy_requests_total", node=str(NEW), api="Produce") > 0
+    assert proxy.node(new)["local"] == str(addresses(proxy)[new])
+    assert proxy.metric("kproxy_requests_total", node=str(new), api="Produce") > 0
 
 
 def test_a_dead_broker_closes_its_clients_and_no_others(fragile: DevCluster, proxy: Kproxy) -> None:

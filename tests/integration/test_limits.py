@@ -39,10 +39,12 @@ def test_one_connection_too_many_is_refused(cluster: DevCluster, own_kproxy: Sta
     assert "has 3 connections, the most that --max-connections allows" in proxy.log
 
 
-def test_no_more_connections_than_open_files_allow(cluster: DevCluster, own_kproxy: Start) -> None:
-    """Two for each; 128 are for everything else."""
-    most = 20
-    proxy = own_kproxy(cluster.bootstrap, open_files=168)
+@pytest.mark.parametrize(("more", "most"), [([], 20), (["--workers", "2"], 40)], ids=["one process", "workers"])
+def test_no_more_connections_than_open_files_allow(
+    cluster: DevCluster, own_kproxy: Start, more: list[str], most: int
+) -> None:
+    """Two for each session; with workers one, as each of those has a limit of its own. 128 are for everything else."""
+    proxy = own_kproxy(cluster.bootstrap, *more, open_files=168)
     with contextlib.ExitStack() as held:
         clients = [held.enter_context(RawClient(proxy.bootstrap)) for _ in range(most)]
         assert all(client.works() for client in clients)

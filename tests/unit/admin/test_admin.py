@@ -68,6 +68,13 @@ class Running:
             return read_all(peer)
 
 
+def source(metrics: Metrics) -> Callable[[], Coroutine[Any, Any, Metrics]]:
+    async def get() -> Metrics:
+        return metrics
+
+    return get
+
+
 def read_all(peer: socket.socket) -> bytes:
     received = b""
     while chunk := peer.recv(65536):
@@ -85,7 +92,9 @@ def running(caplog: pytest.LogCaptureFixture) -> Iterator[Running]:
     loop.set_exception_handler(lambda _, context: loop_errors.append(context))
 
     async def start() -> AdminServer:
-        return await start_admin(Address("127.0.0.1", 0), AdminPages(metrics, lambda: status, lambda: not_ready))
+        return await start_admin(
+            Address("127.0.0.1", 0), AdminPages(source(metrics), lambda: status, lambda: not_ready)
+        )
 
     admin = asyncio.run_coroutine_threadsafe(start(), loop).result(timeout=60)
     here = Running(loop, admin, metrics, status, not_ready, loop_errors)
@@ -172,7 +181,7 @@ async def test_a_large_scrape_lets_others_run_in_between() -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    sources = AdminPages(large(), dict, tuple)
+    sources = AdminPages(source(large()), dict, tuple)
     async with asyncio.TaskGroup() as group:
         counting = group.create_task(count_turns())
         reply = await pages.answer(sources, "GET", "/metrics", {})
@@ -397,7 +406,7 @@ def test_after_close_the_port_is_free(running: Running) -> None:
 
 
 async def test_a_taken_port_says_which_flag_to_change() -> None:
-    sources = AdminPages(Metrics(), dict, tuple)
+    sources = AdminPages(source(Metrics()), dict, tuple)
     first = await start_admin(Address("127.0.0.1", 0), sources)
     with pytest.raises(ConfigError) as caught:
         await start_admin(first.address, sources)
@@ -412,7 +421,7 @@ async def test_a_taken_port_says_which_flag_to_change() -> None:
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1"])
 async def test_an_address_that_is_not_ours_is_a_config_error(host: str) -> None:
     with pytest.raises(ConfigError, match=r"^admin: .* cannot be bound: .*--no-admin$"):
-        await start_admin(Address(host, 0), AdminPages(Metrics(), dict, tuple))
+        await start_admin(Address(host, 0), AdminPages(source(Metrics()), dict, tuple))
 
 
 async def test_ipv6() -> None:
@@ -421,7 +430,7 @@ async def test_ipv6() -> None:
             probe.bind(("::1", 0))
     except OSError:
         pytest.skip("no IPv6 on this machine")
-    admin = await start_admin(Address("::1", 0), AdminPages(Metrics(), dict, tuple))
+    admin = await start_admin(Address("::1", 0), AdminPages(source(Metrics()), dict, tuple))
     assert str(admin.address).startswith("[::1]:")
     reader, writer = await asyncio.open_connection("::1", admin.address.port)
     writer.write(b"GET /livez HTTP/1.0\r\n\r\n")

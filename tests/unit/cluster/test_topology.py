@@ -208,3 +208,29 @@ def test_only_a_complete_list_makes_nodes_absent() -> None:
 def test_a_node_named_twice_is_one_node() -> None:
     told = learn(Topology(FIRST, LAST), broker(1), broker(1))
     assert ids(told.new) == [1]
+
+
+# What says nothing new
+
+ENDPOINTS = st.builds(
+    Endpoints,
+    st.lists(
+        st.builds(
+            Endpoint,
+            st.sampled_from(Kind),
+            st.integers(0, 3),
+            st.builds(Address, st.sampled_from(["a", "b"]), st.just(9092)),
+        ),
+        max_size=4,
+    ).map(tuple),
+    st.booleans(),
+)
+
+
+@given(st.lists(ENDPOINTS, max_size=5), ENDPOINTS)
+def test_what_is_known_would_change_nothing(before: list[Endpoints], endpoints: Endpoints) -> None:
+    topology = Topology(FIRST, LAST)
+    for each in before:
+        topology.learn(each, 0.0)
+    known = topology.knows(endpoints)
+    assert known == (topology.learn(endpoints, 1.0) == Learned())

@@ -23,6 +23,7 @@ EVERYTHING: dict[str, object] = {
     "map": ("kafka0:29092=localhost:9092", "*.x=y:{port}", "node:2=[::1]:7"), "max_connections": "3",
     "via": ("ssh://me@bastion", "http://proxy:3128"),
     "max_request_size": "1000001", "admin": "off", "ready_requires_upstream": "no", "drain_timeout": "1.5",
+    "workers": 3,
     "log_format": "json", "log_level": "debug",
 }  # fmt: skip
 
@@ -45,6 +46,7 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "admin: off  # k.yaml:1\n"
         "ready-requires-upstream: true  # default\n"
         "drain-timeout: 10s  # default\n"
+        "workers: 1  # default\n"
         "log-format: auto  # default\n"
         "log-level: error  # KPROXY_LOG_LEVEL\n"
         "clusters:\n"

@@ -1,0 +1,144 @@
+"""What the main process and a worker say to each other. It stays between processes of one kproxy, so pickle is safe.
+
+To a worker go packets, a few bytes each; `Take` comes with the client's socket (SCM_RIGHTS). End of file means that the
+main process is gone. To the main process go frames of any size; only `Asked` is answered, on the same socket, while the
+worker waits.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from struct import Struct
+
+from kproxy.address import Address
+from kproxy.cluster.reach import Found
+from kproxy.cluster.topology import Node, NodeKey
+from kproxy.dial.routes import Route
+from kproxy.rewrite.endpoints import Endpoints
+
+SIZE = Struct("!I")
+
+# To a worker. A cluster is its place in the configuration.
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Carry this client, under this number."""
+
+    number: int
+    cluster: int
+    key: NodeKey | None
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """There is something new about the cluster: look."""
+
+    cluster: int
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Say your numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Close each session as soon as nothing is in flight in it."""
+
+
+# To the main process
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The worker is there, in this process."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question. The answer is a pair of this number and one of the answers below."""
+
+    number: int
+    question: object
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is known of the cluster? Answered by a View."""
+
+    cluster: int
+
+
+@dataclass(frozen=True, slots=True)
+class Localise:
+    """What are the local addresses of these? Answered by Localised, or Refused."""
+
+    cluster: int
+    host: str
+    endpoints: Endpoints
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The client with this number is gone."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dialled:
+    """Dialling a node went otherwise than the last time: by which route it works, why it cannot be reached."""
+
+    cluster: int
+    key: NodeKey
+    route: Route | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A line for the log."""
+
+    logger: str
+    level: int
+    text: str
+
+
+# Answers
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a worker knows of a cluster: its nodes, each with the port that clients are told; how they are reached; what
+    is bound."""
+
+    nodes: dict[NodeKey, Node]
+    found: Found
+    bound: frozenset[Address]
+
+
+@dataclass(frozen=True, slots=True)
+class Localised:
+    """The addresses, and the view from now on."""
+
+    addresses: tuple[Address, ...]
+    view: View
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A WireError."""
+
+    reason: str
+    text: str
+
+
+def framed(message: object) -> bytes:
+    """A message behind its size."""
+    body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return SIZE.pack(len(body)) + body

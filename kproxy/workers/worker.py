@@ -1,0 +1,201 @@
+"""A worker: the sessions that the main process gives it.
+
+What there must be one of (nodes, their ports, routes, the log) the main process has. A worker knows a copy of it, and
+asks when a response says something that is not in the copy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import pickle
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+from kproxy.address import Address
+from kproxy.cluster.listeners import leads_to
+from kproxy.cluster.reach import Reach
+from kproxy.cluster.sessions import Sessions
+from kproxy.cluster.topology import NodeKey, Topology
+from kproxy.config import ClusterConfig, Config
+from kproxy.errors import WireError
+from kproxy.metrics import Metrics
+from kproxy.relay.selector import RelaySelector
+from kproxy.rewrite.endpoints import Endpoints
+from kproxy.workers import messages
+from kproxy.workers.here import Here
+
+log = logging.getLogger(__name__)
+
+# How long the main process may take to hear and to answer, in seconds. It does nothing that takes long.
+_PATIENCE = 10.0
+# Packets taken in one go, so that a flood of clients does not keep the loop from everything else.
+_AT_ONCE = 64
+_LARGEST_PACKET = 4096
+
+
+def work(config: Config, calls: socket.socket, packets: socket.socket) -> None:
+    """Be a worker until the main process is gone."""
+    main = MainProcess(calls)
+    logging.basicConfig(handlers=[_ToMain(main)], level=logging.getLogger().level, force=True)
+    selector = RelaySelector()
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        runner.run(Worker(config, main, packets, selector).run())
+
+
+class MainProcess:
+    """The main process as a worker calls it. What cannot be said to it ends the worker: it is gone, or stuck."""
+
+    def __init__(self, calls: socket.socket) -> None:
+        self._socket = calls
+        self._socket.settimeout(_PATIENCE)
+        self._asked = 0
+        self._heard = bytearray()
+
+    def tell(self, message: object) -> None:
+        try:
+            self._socket.sendall(messages.framed(message))
+        except OSError:
+            os._exit(1)
+
+    def ask(self, question: object) -> Any:
+        """The answer; the whole worker waits for it. Raises TimeoutError."""
+        self._asked += 1
+        self.tell(messages.Asked(self._asked, question))
+        while True:
+            number, answer = self._hear()
+            if number == self._asked:  # else nobody waits for it any more
+                return answer
+
+    def _hear(self) -> Any:
+        need = messages.SIZE.size
+        while len(self._heard) < need or len(self._heard) < need + messages.SIZE.unpack_from(self._heard)[0]:
+            data = self._socket.recv(65536)
+            if not data:
+                os._exit(0)
+            self._heard += data
+        end = need + messages.SIZE.unpack_from(self._heard)[0]
+        message = pickle.loads(memoryview(self._heard)[need:end])
+        del self._heard[:end]
+        return message
+
+
+class _ToMain(logging.Handler):
+    """One log, one stream: the main process writes it."""
+
+    def __init__(self, main: MainProcess) -> None:
+        super().__init__()
+        self._main = main
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._main.tell(messages.Logged(record.name, record.levelno, self.format(record)))
+
+
+class Cluster:
+    """A cluster as a worker knows it."""
+
+    def __init__(
+        self, at: int, config: ClusterConfig, main: MainProcess, metrics: Metrics, tasks: asyncio.TaskGroup
+    ) -> None:
+        self._at = at
+        self._main = main
+        self._topology = Topology(0, 0)  # the main process gives out the ports
+        self._bound: frozenset[Address] = frozenset()
+        self._reach = Reach(config, self._topology, metrics, tasks, lambda address: leads_to(address, self._bound))
+        self.look()
+
+    def look(self) -> None:
+        """Take over what the main process knows."""
+        try:
+            self._adopt(self._main.ask(messages.Look(self._at)))
+        except TimeoutError:
+            log.error("the main process has not answered within %g s", _PATIENCE)
+
+    def _adopt(self, view: messages.View) -> None:
+        self._topology.nodes = view.nodes
+        self._bound = view.bound
+        self._reach.adopt(view.found)
+
+    def localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
+        """The local addresses of endpoints. Raises WireError."""
+        if self._topology.knows(endpoints):
+            nodes = self._topology.nodes
+            return [Address(host, nodes[NodeKey(e.kind, e.node_id)].port) for e in endpoints.nodes]
+        try:
+            answer = self._main.ask(messages.Localise(self._at, host, endpoints))
+        except TimeoutError:
+            raise WireError("not-localised", f"no local addresses for new nodes within {_PATIENCE:g} s") from None
+        if isinstance(answer, messages.Refused):
+            raise WireError(answer.reason, answer.text)
+        self._adopt(answer.view)
+        return tuple(answer.addresses)
+
+    async def dial(self, key: NodeKey | None) -> socket.socket:
+        """`Reach.dial`; what comes of it, all processes know."""
+        if key is None:
+            return await self._reach.dial(key)
+        before = self._reach.outcome(key)
+        try:
+            return await self._reach.dial(key)
+        finally:
+            after = self._reach.outcome(key)
+            if after != before:
+                self._main.tell(messages.Dialled(self._at, key, *after))
+
+
+class Worker:
+    """The sessions of this worker, on one event loop."""
+
+    def __init__(self, config: Config, main: MainProcess, packets: socket.socket, selector: RelaySelector) -> None:
+        self._main = main
+        self._packets = packets
+        self._packets.setblocking(False)
+        self._config = config
+        self._selector = selector
+        self._metrics = Metrics()
+        self._clusters: list[Cluster] = []
+        self._sessions: list[Sessions] = []
+
+    async def run(self) -> None:
+        """Until the main process is gone: then the whole process ends at once."""
+        async with asyncio.TaskGroup() as tasks:
+            self._here = Here(self._selector, self._metrics, tasks)
+            self._main.tell(messages.Started(os.getpid()))
+            for at, config in enumerate(self._config.clusters):
+                cluster = Cluster(at, config, self._main, self._metrics, tasks)
+                self._clusters.append(cluster)
+                self._sessions.append(self._here.sessions(config, cluster.dial, cluster.localise))
+            asyncio.get_running_loop().add_reader(self._packets.fileno(), self._receive)
+            gc.freeze()
+            await asyncio.Event().wait()
+
+    def _receive(self) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                data, fds, _, _ = socket.recv_fds(self._packets, _LARGEST_PACKET, 1)
+            except (BlockingIOError, InterruptedError):
+                return
+            if not data:
+                os._exit(0)
+            match pickle.loads(data):
+                case messages.Take() as take:
+                    self._take(take, fds)
+                case messages.Changed(at):
+                    self._clusters[at].look()
+                case messages.Count():
+                    self._main.tell(self._metrics.numbers())
+                case messages.Drain():
+                    self._here.begin_drain()
+
+    def _take(self, take: messages.Take, fds: list[int]) -> None:
+        ended = messages.Ended(take.number)
+        if not fds:
+            log.error("too many open files: a connection was refused; raise the limit (ulimit -n)")
+            self._main.tell(ended)
+            return
+        client = socket.socket(fileno=fds[0])
+        client.setblocking(False)
+        self._sessions[take.cluster].carry(client, take.key, take.host, lambda: self._main.tell(ended))

@@ -1,0 +1,86 @@
+"""What several processes have counted, as sums."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from kproxy.metrics import MAX_CALLS, Metrics, Numbers, exposition
+from tests.unit.metrics.test_metrics import Samples, busy, samples, scrape
+
+
+def shown(sums: Numbers) -> Samples:
+    found = scrape(Metrics(sums))
+    assert found == samples(parse_text(generate_latest(Metrics(sums).registry).decode()))
+    return found
+
+
+def sum_of(*processes: Metrics) -> Numbers:
+    sums = Numbers()
+    for metrics in processes:
+        sums.add(pickle.loads(pickle.dumps(metrics.numbers())))  # the way that they go
+    return sums
+
+
+def test_every_sample_is_the_sum() -> None:
+    one, other = busy(), busy()
+    before = scrape(one)
+    own = ("kproxy_build_info", "kproxy_listeners")  # of the main process
+    expected = {key: 2 * value for key, value in before.items() if key[0] not in own}
+    assert {key: value for key, value in shown(sum_of(one, other)).items() if key[0] not in own} == expected
+    assert scrape(one) == before
+
+
+def test_what_only_one_process_has_is_there() -> None:
+    one, other = busy("one"), busy("other")
+    together = shown(sum_of(one, other))
+    for metrics in (one, other):
+        assert {k: v for k, v in scrape(metrics).items() if k[0] != "kproxy_listeners"}.items() <= together.items()
+
+
+def test_of_a_process_that_has_ended_what_grows_stays() -> None:
+    sums = Numbers()
+    for _ in range(2):
+        sums.add_ended(busy().numbers())
+    before, after = scrape(busy()), shown(sums)
+    for (name, labels), value in before.items():
+        if name == "kproxy_sessions_open":
+            assert after[name, labels] == 0
+        elif name == "kproxy_requests_in_flight":
+            assert (name, labels) not in after
+        elif name not in ("kproxy_build_info", "kproxy_listeners"):
+            assert after[name, labels] == 2 * value
+
+
+def test_no_pair_of_api_and_version_goes_from_one_series_to_another() -> None:
+    """Or a counter would go back: whose pairs come first must not matter."""
+    one, other = Metrics(), Metrics()
+    for version in range(MAX_CALLS):
+        one.node("c", "1").call(version, "A", version).count = 1
+        other.node("c", "1").call(10_000 + version, "B", version).count = 1
+    assert shown(sum_of(one, other)) == shown(sum_of(other, one))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prometheus-client reads /proc")
+def test_process_metrics_are_sums_too() -> None:
+    def process(metrics: Metrics) -> dict[str, float]:
+        families = parse_text("".join(exposition(metrics)[0]))
+        return {s.name: s.value for f in families for s in f.samples if s.name.startswith("process_")}
+
+    numbers = Metrics().numbers()
+    numbers.process = {"process_cpu_seconds_total": 3.5, "process_open_fds": 7.0}
+    sums = Numbers()
+    sums.add(numbers)
+    sums.add(numbers)
+    sums.add_ended(numbers)
+    assert process(Metrics(sums))["process_cpu_seconds_total"] == 10.5
+    sums = Numbers()
+    sums.add_ended(numbers)
+    sums.add(numbers)
+    found = process(Metrics(sums))
+    assert (found["process_cpu_seconds_total"], found["process_open_fds"]) == (7.0, 7.0)
+    assert found["process_start_time_seconds"] == process(Metrics())["process_start_time_seconds"]

@@ -136,7 +136,7 @@ def test_100_clients_that_read_nothing(
     large: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What kproxy holds of each is one chunk of 256 KiB at most."""
+    """What kproxy holds of each is 256 KiB at most, but for two chunks of 1 MiB."""
     kproxy = own_kproxy(cluster.bootstrap)
     leader = leader_of(kproxy.bootstrap, large)
     idle = kproxy.rss

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 CHUNK = 1024 * 1024
 # What a slow sink leaves of a chunk is copied if it is this small; else the chunk is kept and replaced by another.
 COPY = 16 * 1024
-# How many bytes one read takes while so many chunks are kept. With 256 of them that is 66 MiB; beyond, reads are so small
-# that what is left is copied. (What was never read into costs no memory.)
+# How many bytes one read takes while so many chunks are kept. 256 of them have 66 MiB; beyond, reads are so small that
+# what is left is copied. (The part of a chunk that nothing was read into costs no memory.)
 _WINDOWS = ((2, CHUNK), (256, 256 * 1024))
 # Chunks that are free again are kept for the next slow sink, so many.
 _SPARE_CHUNKS = 4

@@ -14,15 +14,16 @@ from kproxy.wire.primitives import Buffer
 
 
 class PlainElement:
-    """The usual shape of a partition: `lead` fixed bytes, an array that is empty or null, `between` fixed bytes, one
-    sized field, no tagged fields. All counts and sizes are unsigned varints."""
+    """The usual shape of a partition: `lead` fixed bytes, an array that is empty (or null, if `nullable`), `between`
+    fixed bytes, one sized field that may be null, no tagged fields. All counts and sizes are unsigned varints."""
 
-    __slots__ = ("_fixed", "_head")
+    __slots__ = ("_fixed", "_head", "_lowest")
 
-    def __init__(self, lead: int, between: int) -> None:
+    def __init__(self, lead: int, between: int, *, nullable: bool) -> None:
         # The byte before it, which is another's tag count; the array's count; three bytes of the size, for 2 MiB.
         self._head = Struct(f">B{lead}xB{between}xBBB").unpack_from
         self._fixed = lead + 1 + between
+        self._lowest = 0 if nullable else 1  # a count is one more than what it counts, 0 is null
 
     def hop(self, buffer: Buffer, at: int, end: int, left: int) -> tuple[int, int]:
         """Hop over plain elements of `left` that begin at buffer[at:end].
@@ -34,23 +35,23 @@ class PlainElement:
         stop = end - self._fixed - 4
         if not 0 < at <= stop + 1:
             return left, at
-        head = self._head
+        head, lowest = self._head, self._lowest
         at -= 1
         before = buffer[at]
         # What to add for the byte before and for a size of one, two and three bytes, of which each but the last has
-        # its highest bit set. A size is one more than what it counts.
+        # its highest bit set. A size is one more than what it counts. None is longer than it need be.
         one = self._fixed + 1
         two, three = one + 1 - 0x80, one + 2 - 0x4080
         hopped = 0
         for hopped in range(left):
             tags, count, size, more, most = head(buffer, at)
-            if tags != before or count > 1:
+            if tags != before or count > 1 or count < lowest:
                 break
-            if more < 0x80 <= size:
+            if 0 < more < 0x80 <= size:
                 at += two + size + (more << 7)
             elif size < 0x80:
                 at += one + (size or 1)
-            elif most < 0x80:
+            elif more >= 0x80 and 0 < most < 0x80:
                 at += three + size + (more << 7) + (most << 14)
             else:
                 break

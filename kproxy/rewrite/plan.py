@@ -160,7 +160,9 @@ class _Compiler:
         array, sized = here[at], here[-1]
         if not array.type.startswith("[]") or sized.type not in ("string", "bytes", "records"):
             return None
-        return PlainElement(sum(fixed[:at]), sum(fixed[at:]))
+        if sized.type != "records" and self.version not in sized.nullable:
+            return None
+        return PlainElement(sum(fixed[:at]), sum(fixed[at:]), nullable=self.version in array.nullable)
 
     def plain_response(self) -> PlainResponse | None:
         """What a response without endpoints looks like, if it is of a shape that is known to be usual."""

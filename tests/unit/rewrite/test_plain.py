@@ -129,3 +129,28 @@ def test_a_response_with_endpoints_does_not_fit(call: tuple[int, int]) -> None:
 def test_a_frame_that_is_cut_does_not_fit(call: tuple[int, int]) -> None:
     frame = written(call, usual(call, [[3, 20], [200, None]]))
     assert not any(fits(call, frame[:length], (b"", bytes(40))) for length in range(8, len(frame)))
+
+
+@for_plain
+@pytest.mark.parametrize("overlong", [b"\x80\x00", b"\x81\x00", b"\x80\x80\x00", b"\x85\x80\x00"])
+def test_a_size_in_more_bytes_than_it_needs_is_read_as_the_walk_reads_it(
+    call: tuple[int, int], overlong: bytes
+) -> None:
+    """What follows it is endpoints, if its size is misread."""
+    frame = written(call, usual(call, [[None]]))
+    index = frame.rindex(b"\x00", 0, len(frame) - (7 if call[0] == PRODUCE else 3))
+    longer = frame[:index] + overlong + frame[index + 1 :]
+    for filling in range(4):
+        whole = longer[: index + len(overlong)] + bytes(filling) + longer[index + len(overlong) :]
+        walk = walked(call, whole)
+        if fits(call, whole):
+            assert walk.done
+            assert walk.offset == len(whole) - 8
+
+
+@pytest.mark.parametrize("call", [call for call in PLAIN if call[0] == PRODUCE], ids=name_of)
+def test_an_array_that_cannot_be_null_is_left_to_the_walk(call: tuple[int, int]) -> None:
+    frame = written(call, usual(call, [[None]]))
+    index = frame.rindex(b"\x01", 0, len(frame) - 7)
+    assert fits(call, frame)
+    assert not fits(call, frame[:index] + b"\x00" + frame[index + 1 :])

@@ -9,11 +9,12 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kproxy import __version__, logs
+from kproxy.address import Address
 from kproxy.admin import AdminPages, start_admin
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.places import Places, raise_file_limit
@@ -32,9 +33,21 @@ log = logging.getLogger(__name__)
 # How often nodes are looked through that may be retired, in seconds, at most.
 _RETIRE_EVERY = 30.0
 
+Errand: TypeAlias = Callable[["App"], Awaitable[int]]
+"""What a process is there for: it runs for as long as this does, and ends with this exit code."""
 
-def run(config: Config) -> int:
-    """Run until SIGTERM or SIGINT; return the exit code. Raises ConfigError if a port cannot be had."""
+
+async def until_stopped(app: App) -> int:
+    """The errand of `kproxy run`."""
+    await app.stopping.wait()
+    return 0
+
+
+def run(config: Config, errand: Errand = until_stopped) -> int:
+    """Run until the errand is done, by default until SIGTERM or SIGINT; return the exit code.
+
+    Raises ConfigError if a port cannot be had.
+    """
     logs.set_up(config.log_format, config.log_level)
     files = raise_file_limit()
     nursery = _nursery(config) if config.workers > 1 else None
@@ -42,7 +55,7 @@ def run(config: Config) -> int:
     # A session has two; with workers they are theirs, and a client is here only until it has spoken.
     places = Places(files, files_per_connection=2 if nursery is None else 1)
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
-        return runner.run(App(config, selector, places, nursery).run())
+        return runner.run(App(config, selector, places, nursery).run(errand))
 
 
 def _nursery(config: Config) -> Nursery:
@@ -73,23 +86,27 @@ class App:
         self._nursery = nursery
         self._metrics = Metrics()
         self._gateways: list[Gateway] = []
-        self._stopping = asyncio.Event()
-        self._signal = signal.SIGTERM
+        self.stopping = asyncio.Event()
+        self._signal: signal.Signals | None = None  # that has told it to stop
 
-    async def run(self) -> int:
-        """Serve until told to stop, then drain."""
+    @property
+    def bootstrap(self) -> Mapping[str, Address]:
+        """What clients on this machine use as their bootstrap server, by the cluster's name."""
+        return {gateway.config.name: gateway.bootstrap for gateway in self._gateways}
+
+    async def run(self, errand: Errand) -> int:
+        """Serve until the errand is done, then drain."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_loop_complains)
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._stop, number)
+            loop.add_signal_handler(number, self.stop, number)
         try:
             async with asyncio.TaskGroup() as tasks:
-                await self._serve(tasks)
+                return await self._serve(tasks, errand)
         except* ConfigError as errors:
             raise _first(errors) from None
-        return 0
 
-    async def _serve(self, tasks: asyncio.TaskGroup) -> None:
+    async def _serve(self, tasks: asyncio.TaskGroup, errand: Errand) -> int:
         admin = None
         background = []
         self._carriers = self._who_carries(tasks)
@@ -98,7 +115,7 @@ class App:
                 self._gateways.append(Gateway(cluster, self._metrics, tasks, self._places))
             self._carriers.serve(self._gateways)
             if self._config.admin is not None:
-                pages = AdminPages(self._carriers.metrics, self._status, self._not_ready)
+                pages = AdminPages(self._carriers.metrics, self._status, self.not_ready)
                 admin = await start_admin(self._config.admin, pages)
             log.info("kproxy %s", __version__)
             for gateway in self._gateways:
@@ -113,8 +130,9 @@ class App:
             background.append(tasks.create_task(self._retire()))
             # What was made until now lives as long as the process: the collector need not look at it again.
             gc.freeze()
-            await self._stopping.wait()
+            return await errand(self)
         finally:
+            self.stopping.set()
             for task in background:
                 task.cancel()
             await self._drain()
@@ -143,20 +161,21 @@ class App:
 
     # The end
 
-    def _stop(self, number: int) -> None:
-        if self._stopping.is_set():
+    def stop(self, number: int) -> None:
+        """What SIGTERM and SIGINT do: the first time an orderly end, the second time at once."""
+        if self.stopping.is_set():
             log.warning("stopping at once")
             # Not sys.exit: nothing may hold this up.
             logging.shutdown()
             os._exit(128 + number)
         self._signal = signal.Signals(number)
-        self._stopping.set()
+        self.stopping.set()
 
     async def _drain(self) -> None:
         """Stop accepting, let what is in flight finish, close what is left."""
         for gateway in self._gateways:
             gateway.stop_accepting()
-        if self._stopping.is_set():
+        if self._signal is not None:
             in_flight = sum(count for _, _, count in (await self._carriers.metrics()).in_flight())
             log.info("%s: stopping; %s in flight", self._signal.name, _count(in_flight, "request"))
         left = await self._carriers.drain(self._config.drain_timeout)
@@ -169,8 +188,9 @@ class App:
 
     # What the admin endpoint shows
 
-    def _not_ready(self) -> Sequence[str]:
-        if self._stopping.is_set():
+    def not_ready(self) -> Sequence[str]:
+        """Why clients should wait, a line each; empty when they need not."""
+        if self.stopping.is_set():
             return ["kproxy is stopping"]
         reasons = []
         for gateway in self._gateways:
@@ -185,7 +205,7 @@ class App:
     def _status(self) -> dict[str, object]:
         return {
             "version": __version__,
-            "draining": self._stopping.is_set(),
+            "draining": self.stopping.is_set(),
             **self._carriers.status(),
             "clusters": [_status_of(gateway) for gateway in self._gateways],
         }

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import sys
 
-from kproxy.address import Address
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.topology import Node
 
@@ -19,7 +18,7 @@ def show_nodes(gateway: Gateway, log_format: str) -> None:
     """Show every node of the cluster."""
     name = gateway.config.name
     nodes = sorted(gateway.topology.nodes.values(), key=lambda node: (node.key.kind.value, node.key.node_id))
-    if log_format == "auto" and sys.stderr.isatty():
+    if log_format == "auto" and sys.stderr.isatty() and log.isEnabledFor(logging.INFO):
         _table(gateway, nodes)
     else:
         host = gateway.local_host()
@@ -34,8 +33,7 @@ def show_nodes(gateway: Gateway, log_format: str) -> None:
         # The ports are published under other numbers, that of the bootstrap listener too; only the user knows it.
         log.info("cluster %s: ready; clients use the port under which %s is published", name, gateway.listen)
     else:
-        bootstrap = Address(gateway.local_host(), gateway.listen.port)
-        log.info("cluster %s: ready; bootstrap.servers=%s", name, bootstrap)
+        log.info("cluster %s: ready; bootstrap.servers=%s", name, gateway.bootstrap)
 
 
 def _reachable(gateway: Gateway, node: Node) -> str:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from kproxy.cli.flags import ConfiguredCommand, given
+
+if TYPE_CHECKING:
+    from kproxy.config import Config
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(slots=True)
@@ -55,6 +62,29 @@ def kproxy(ctx: click.Context) -> int:
     return 0
 
 
+def _timeout(default: str, text: str) -> Callable[[Command], Command]:
+    """`--timeout DURATION`, in seconds for the callback."""
+
+    def convert(_: click.Context, __: click.Parameter, value: str) -> float:
+        from kproxy.config.kinds import duration
+
+        try:
+            return duration(0, 86400).parse(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return click.option(
+        "--timeout", default=default, show_default=True, metavar="DURATION", callback=convert, help=text
+    )
+
+
+def _show_tracebacks(ctx: click.Context, config: Config) -> None:
+    """Of unexpected errors, for those who ask for --log-level debug."""
+    session = ctx.find_object(Session)
+    if session is not None and config.log_level == "debug":
+        session.debug = True
+
+
 @kproxy.command(cls=ConfiguredCommand)
 @click.pass_context
 def run(ctx: click.Context, /, **values: object) -> int:
@@ -74,12 +104,71 @@ def run(ctx: click.Context, /, **values: object) -> int:
 
     file, flags = given(values)
     config = load(flags, os.environ, file)
-    session = ctx.find_object(Session)
-    if session is not None and config.log_level == "debug":
-        session.debug = True
+    _show_tracebacks(ctx, config)
     from kproxy.app import run as run_app
 
     return run_app(config)
+
+
+@kproxy.command(
+    "exec",
+    cls=ConfiguredCommand,
+    defaults={"listen": "127.0.0.1:0", "admin": "off", "log-level": "warning"},
+    context_settings={"allow_interspersed_args": False},
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] COMMAND...")
+@_timeout("30s", "How long to wait for the cluster before giving up.")
+@click.pass_context
+def exec_(ctx: click.Context, /, command: tuple[str, ...], timeout: float, **values: object) -> int:
+    """Run a command whose Kafka clients go through a kproxy of their own.
+
+    \b
+      kproxy exec -b kafka.example:9092 -- kcat -b {bootstrap} -L
+      kproxy exec -b kafka.example:9092 -- spark-submit job.py
+
+    Starts the proxy, waits until it is ready, runs the command, and ends with it and with its exit code. The command
+    finds the bootstrap server in KAFKA_BOOTSTRAP_SERVERS and KPROXY_BOOTSTRAP; in its arguments, {bootstrap} is
+    replaced. With several clusters these are the first one's; each has KPROXY_BOOTSTRAP_NAME and {bootstrap:NAME} too.
+
+    Takes the options of 'kproxy run'. Several can run at once: each takes free ports. Exit codes of its own: 125 not
+    ready in time, 126 the command cannot be executed, 127 not found; 128+N when signal N ended it.
+    """
+    from kproxy.config import load
+
+    file, flags = given(values)
+    assert isinstance(ctx.command, ConfiguredCommand)
+    config = load(flags, os.environ, file, ctx.command.defaults)
+    _show_tracebacks(ctx, config)
+    from kproxy.exec import run as run_command
+
+    code, problem = run_command(config, command, timeout)
+    if problem:
+        click.echo(f"kproxy: {problem}", err=True)
+    return code
+
+
+@kproxy.command()
+@click.option(
+    "--admin", default="127.0.0.1:19091", metavar="HOST:PORT", envvar="KPROXY_ADMIN", show_envvar=True,
+    show_default=True,
+    help="The admin endpoint of the kproxy to wait for.",
+)  # fmt: skip
+@_timeout("60s", "How long to wait; 0 looks once.")
+def wait(admin: str, timeout: float) -> int:
+    """Wait until a kproxy that runs, or is being started, is ready.
+
+    \b
+      kproxy run -b kafka.example:9092 &
+      kproxy wait && kcat -b 127.0.0.1:19092 -L
+
+    Exit code 0 when it is ready, 1 when it is not in time; then it says why.
+    """
+    from kproxy.cli.waiting import wait_ready
+
+    reasons = wait_ready(admin, timeout)
+    for reason in reasons:
+        click.echo(f"kproxy: {reason}", err=True)
+    return 1 if reasons else 0
 
 
 @kproxy.command()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -32,9 +33,16 @@ class ConfiguredOption(click.Option):
 
 
 class ConfiguredCommand(click.Command):
-    """A command with `-c FILE` and every option of the declaration; its callback gets them for `given`."""
+    """A command with `-c FILE` and every option of the declaration; its callback gets them for `given`.
+
+    `defaults` has, by key, those that are other ones for this command.
+    """
 
     _declared: list[click.Parameter] | None = None
+
+    def __init__(self, *args: Any, defaults: Mapping[str, str] = MappingProxyType({}), **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.defaults = defaults
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """All parameters. Built late: the declaration costs more time to import than the rest of the CLI."""
@@ -47,7 +55,8 @@ class ConfiguredCommand(click.Command):
                 metavar="FILE",
                 help="Read this YAML file; also KPROXY_CONFIG.",
             )
-            self._declared = [file, *(option for setting in all_settings() for option in _options(setting))]
+            options = [option for one in all_settings() for option in _options(one, self.defaults.get(one.key))]
+            self._declared = [file, *options]
         return [*self._declared, *super().get_params(ctx)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -64,15 +73,16 @@ class ConfiguredCommand(click.Command):
         def group(parameter: click.Parameter) -> str:
             return parameter.setting.option.group if isinstance(parameter, ConfiguredOption) else "Options"
 
-        parameters = sorted(self.get_params(ctx), key=lambda parameter: group(parameter) != "Options")
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+        parameters = sorted(options, key=lambda parameter: group(parameter) != "Options")
         for heading, members in groupby(parameters, key=group):
             with formatter.section(heading):
                 formatter.write_dl([record for member in members if (record := member.get_help_record(ctx))])
 
 
-def _options(setting: Setting) -> list[click.Parameter]:
+def _options(setting: Setting, default_text: str | None) -> list[click.Parameter]:
     option = setting.option
-    default = "required" if setting.required else f"default: {setting.default_text}"
+    default = "required" if setting.required else f"default: {default_text or setting.default_text}"
     text = f"{option.help}  [{default}{'; repeatable' if setting.repeatable else ''}]"
     if setting.is_switch:
         declaration = f"{setting.flag}/{option.off}"

@@ -86,6 +86,11 @@ class Gateway:
             )
         return host
 
+    @property
+    def bootstrap(self) -> Address:
+        """What clients use as their bootstrap server; behind mapped ports only the user knows that."""
+        return Address(self.local_host(), self.listen.port)
+
     def local_address(self, node: Node, host: str) -> Address:
         """Where clients find the node."""
         return Address(host, self.config.advertised_port(node.port, self.listen.port) if node.port else 0)

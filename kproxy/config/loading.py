@@ -37,20 +37,28 @@ class Loaded:
     origins: Mapping[Loc, str]
 
 
-def load(flags: Mapping[str, object], env: Mapping[str, str], file: Path | None) -> Config:
+def load(
+    flags: Mapping[str, object], env: Mapping[str, str], file: Path | None, defaults: Mapping[str, str] | None = None
+) -> Config:
     """The effective configuration. See `read`."""
-    return read(flags, env, file).config
+    return read(flags, env, file, defaults).config
 
 
-def read(flags: Mapping[str, object], env: Mapping[str, str], file: Path | None) -> Loaded:
+def read(
+    flags: Mapping[str, object], env: Mapping[str, str], file: Path | None, defaults: Mapping[str, str] | None = None
+) -> Loaded:
     """Merge and validate. `flags` has Python's names of options; None or absent means not given.
 
-    Without `file`, KPROXY_CONFIG names it. Raises ConfigError with one line for every mistake.
+    Without `file`, KPROXY_CONFIG names it. `defaults`, by key, stand before those of the declaration. Raises
+    ConfigError with one line for every mistake.
     """
     if file is None and env.get(CONFIG_VARIABLE, "").strip():
         file = Path(env[CONFIG_VARIABLE].strip())
     layers = [_read_file(file), read_environment(env), read_flags(flags)]
     merged = _merge(layers)
+    for key, value in (defaults or {}).items():
+        for values in [merged.process] if key in process_settings() else merged.clusters:
+            values.setdefault(key, value)
     config, problems = _validate(merged, file)
     if problems:
         raise ConfigError(*_ordered(problems))

@@ -16,7 +16,8 @@ from kproxy.config.options import ENV_PREFIX, Setting, all_settings
 # Variables with kproxy's prefix that are no options: of the command itself, of `exec`, of the demo cluster.
 CONFIG_VARIABLE = ENV_PREFIX + "CONFIG"
 DEBUG_VARIABLE = ENV_PREFIX + "DEBUG"
-OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, DEBUG_VARIABLE, ENV_PREFIX + "CACHE", ENV_PREFIX + "BOOTSTRAP"})
+BOOTSTRAP_VARIABLE = ENV_PREFIX + "BOOTSTRAP"
+OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, DEBUG_VARIABLE, ENV_PREFIX + "CACHE", BOOTSTRAP_VARIABLE})
 # Kubernetes sets these in every pod beside a Service whose name begins with "kproxy".
 _SERVICE_LINK = re.compile(
     r"KPROXY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
@@ -115,6 +116,8 @@ def read_environment(env: Mapping[str, str]) -> Layer:
         if not variable.startswith(ENV_PREFIX) or variable in OTHER_VARIABLES or _SERVICE_LINK.fullmatch(variable):
             continue
         if variable not in settings:
+            if variable.startswith(BOOTSTRAP_VARIABLE) and BOOTSTRAP_VARIABLE in env:
+                continue  # a command of `kproxy exec`, which tells it the address of every cluster
             text = "no such variable; " + suggestion(closest(variable, settings, variable.upper()), settings)
             layer.problems.append(Problem(Origin(variable), "", text))
         elif value.strip():

@@ -53,7 +53,7 @@ class Nursery:
 
 def _nurse(requests: socket.socket, work: Work) -> None:
     # A terminal's Ctrl-C and a service manager's SIGTERM may go to all processes; what they mean is up to the main one.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, lambda *_: _reap())
     while True:

@@ -17,17 +17,19 @@ from kproxy.config import Config, load
 
 ROOT = Path(__file__).parents[3]
 IMAGE_FILE = ROOT / "deploy" / "image.yaml"
+# Parameters of `kproxy exec` that are no options of kproxy.
+OF_EXEC = ("command", "timeout")
 CONTAINER_FILE = "/etc/kproxy/kproxy.yaml"
 
 
 def run_config(
     words: Sequence[str], env: Mapping[str, str] | None = None, files: Mapping[str, Path] | None = None
 ) -> Config:
-    """The configuration with which `kproxy WORDS…` would run. `files`: where a path of the command really is."""
-    assert words[0] == "run", words
-    command = kproxy.commands["run"]
-    with command.make_context("run", list(words[1:])) as context:
-        file, flags = given(context.params)
+    """The configuration with which `kproxy run …` or `exec …` would run. `files`: where a path really is."""
+    assert words[0] in ("run", "exec"), words
+    command = kproxy.commands[words[0]]
+    with command.make_context(words[0], list(words[1:])) as context:
+        file, flags = given({name: value for name, value in context.params.items() if name not in OF_EXEC})
     here = {CONTAINER_FILE: IMAGE_FILE, **(files or {})}
     env = {
         name: str(here.get(value, value)) if name == "KPROXY_CONFIG" else value for name, value in (env or {}).items()
@@ -54,7 +56,7 @@ def all_ports(config: Config) -> set[int]:
 
 def try_command(words: Sequence[str], files: Mapping[str, Path]) -> None:
     """Parse a `kproxy …` command as the real one would, without running it; raises what that raises."""
-    if words[0] == "run" and "--help" not in words:
+    if words[0] in ("run", "exec") and "--help" not in words:
         run_config(words, files=files)
         return
     command: click.Command = kproxy
@@ -64,7 +66,9 @@ def try_command(words: Sequence[str], files: Mapping[str, Path]) -> None:
         found = command.commands.get(name)
         assert found is not None, f"kproxy has no command {name}"
         command = found
-    with command.make_context(command.name, [word for word in rest if word != "--help"]) as context:
+    only_help = "--help" in rest
+    rest = [word for word in rest if word != "--help"]
+    with command.make_context(command.name, rest, resilient_parsing=only_help) as context:
         file = context.params.get("file")
     if isinstance(file, Path):
         load({}, {}, files.get(str(file), file))

@@ -30,9 +30,13 @@ OWN_WORDS = ("kproxy at start", "Reaching brokers", "Sessions that kproxy ends",
 
 def commands(text: str) -> Iterator[list[str]]:
     """Each use of kproxy in shell blocks and in code spans; HOST:PORT made an address."""
-    spans = re.findall(r"`(kproxy (?:run|config|demo)\b[^`…\[]*)`", re.sub(r"```.*?```", "", text, flags=re.S))
+    spans = re.findall(
+        r"`(kproxy (?:run|exec|wait|config|demo)\b[^`…\[]*)`", re.sub(r"```.*?```", "", text, flags=re.S)
+    )
     comments = re.findall(r"^#\s{2,}((?:docker run|kproxy) .*)$", text, re.M)
-    for line in (*shell_lines(text), *comments, *(" ".join(span.split()) for span in spans)):
+    # Text that only names a command asks for no more than that there is one.
+    named = [f"{span} --help" if len(span.split()) == 2 else " ".join(span.split()) for span in spans]
+    for line in (*shell_lines(text), *comments, *named):
         for words in kproxy_commands(line):
             yield [word.replace("HOST:PORT", "kafka:9092").replace("FILE", "kproxy.yaml") for word in words]
 

@@ -39,6 +39,7 @@ class DevCluster:
         version: str = DEFAULT_VERSION,
         advertised: str = DEFAULT_ADVERTISED,
         client_protocol: str = "PLAINTEXT",
+        client_bound: str = "127.0.0.1:{port}",
         extra_listeners: Sequence[ListenerSpec] = (),
         controller_id: int = 3000,
         controller_advertised: str = "127.0.0.1:{port}",
@@ -52,13 +53,13 @@ class DevCluster:
         """Nothing is started yet; raises ConfigError for arguments that cannot be.
 
         `brokers` is a number (node ids 1 to N) or the node ids. `advertised` and `controller_advertised` are
-        templates for HOST:PORT with `{id}` and `{port}`. `properties` go to every broker and win over the
-        cluster's own. With `keep` the directory stays after `stop()`. `progress` is told, in a few words,
-        what is being waited for.
+        templates for HOST:PORT with `{id}` and `{port}`; `client_bound` says where client listeners really are, if
+        not on free ports of 127.0.0.1. `properties` go to every broker and win over the cluster's own. With `keep`
+        the directory stays after `stop()`. `progress` is told, in a few words, what is being waited for.
         """
         self._ids = props.check_node_ids(brokers, controller_id)
         props.check_listener_names(extra_listeners)
-        client = ListenerSpec(CLIENT, advertised, client_protocol)
+        client = ListenerSpec(CLIENT, advertised, client_protocol, client_bound)
         self._plan = Plan(
             brokers=len(self._ids),
             listeners=(ListenerSpec(INTERNAL), client, *extra_listeners),

@@ -6,13 +6,12 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kproxy.address import Address
 from kproxy.devcluster import properties as props
 from kproxy.devcluster.node import Node
-from kproxy.devcluster.ports import HOST, free_ports
+from kproxy.devcluster.ports import free_ports
 from kproxy.devcluster.properties import CLIENT, CONTROLLER, Listener, ListenerSpec
 from kproxy.devcluster.tools import Programs
 from kproxy.devcluster.watchdog import Watchdog
@@ -98,7 +97,7 @@ class Fleet:
         """Change a broker's client listener; the next start uses it."""
         specs, old = self._specs[node.id], node.listeners[CLIENT]
         if advertised is not None:
-            specs[CLIENT] = ListenerSpec(CLIENT, advertised, old.protocol)
+            specs[CLIENT] = replace(specs[CLIENT], advertised=advertised)
         port = free_ports(1, self._ports())[0] if new_port else old.bound.port
         node.listeners[CLIENT] = _listener(specs[CLIENT], node.id, port)
         self._configure(node)
@@ -197,5 +196,6 @@ def find(fleet: Fleet, node: int) -> Node:
     return fleet.brokers[node]
 
 
-def _listener(spec: ListenerSpec, node: int, port: int) -> Listener:
-    return Listener(spec.name, Address(HOST, port), spec.advertise(node, port), spec.protocol)
+def _listener(spec: ListenerSpec, node: int, free_port: int) -> Listener:
+    bound = spec.bind(node, free_port)
+    return Listener(spec.name, bound, spec.advertise(node, bound.port), spec.protocol)

@@ -23,27 +23,35 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 class ListenerSpec:
     """A listener that every broker has.
 
-    `advertised` is a template for HOST:PORT in which `{id}` is the node id and `{port}` the port that was
-    really bound.
+    `advertised` and `bound` are templates for HOST:PORT in which `{id}` is the node id and `{port}` a free port of
+    127.0.0.1; in `advertised` it is the port that was really bound.
     """
 
     name: str
     advertised: str = "127.0.0.1:{port}"
     protocol: str = "PLAINTEXT"
+    bound: str = "127.0.0.1:{port}"
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
             raise ConfigError(f"listener {self.name}: '{self.protocol}' is not one of {', '.join(PROTOCOLS)}")
         self.advertise(1, 1)
+        self.bind(1, 1)
 
     def advertise(self, node: int, port: int) -> Address:
         """The advertised address of one node; raises ConfigError if the template does not make one."""
+        return self._fill_in(self.advertised, node, port)
+
+    def bind(self, node: int, free_port: int) -> Address:
+        """Where one node listens; raises ConfigError if the template does not make an address."""
+        return self._fill_in(self.bound, node, free_port)
+
+    def _fill_in(self, template: str, node: int, port: int) -> Address:
         try:
-            return Address.parse(self.advertised.format(id=node, port=port))
+            return Address.parse(template.format(id=node, port=port))
         except (ValueError, LookupError) as error:
             raise ConfigError(
-                f"listener {self.name}: '{self.advertised}' is not a template for HOST:PORT "
-                f"with {{id}} and {{port}} ({error})"
+                f"listener {self.name}: '{template}' is not a template for HOST:PORT with {{id}} and {{port}} ({error})"
             ) from None
 
 

@@ -103,10 +103,17 @@ def test_an_advertised_template_knows_the_node_and_its_port() -> None:
     assert spec.advertise(49176, 23000) == Address("b49176.example", 23000)
 
 
+def test_a_listener_can_be_bound_to_an_address_of_the_node_s_own() -> None:
+    assert ListenerSpec("X", bound="10.0.0.1{id}:9092").bind(3, 23000) == Address("10.0.0.13", 9092)
+    assert ListenerSpec("X").bind(3, 23000) == Address("127.0.0.1", 23000)
+
+
 @pytest.mark.parametrize("template", ["no-port", "{nobody}:9092", "h:{id", "h:99999", "h:{0}"])
 def test_a_template_that_makes_no_address_is_refused(template: str) -> None:
     with pytest.raises(ConfigError, match="is not a template for HOST:PORT"):
         DevCluster(advertised=template)
+    with pytest.raises(ConfigError, match="is not a template for HOST:PORT"):
+        DevCluster(client_bound=template)
 
 
 @pytest.mark.parametrize(

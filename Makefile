@@ -23,11 +23,11 @@ demo: $(STAMP) ## a real three-broker cluster with unreachable names, kproxy, re
 test: $(STAMP) tools ## all tests, on real brokers and real clients
 	$(BIN)/python -m pytest -m "not matrix" $(ARGS)
 
-# What the tests use that is neither on PyPI nor on Maven: a client, and servers on the way to a broker. Without one its
-# tests are skipped, with this reason.
-TOOLS := kcat microsocks openssh-server tinyproxy
+# What the tests use that is neither on PyPI nor on Maven: a client, servers on the way to a broker, network namespaces.
+# Without one its tests are skipped, with this reason.
+TOOLS := iproute2 kcat microsocks openssh-server tinyproxy
 tools:
-	@PATH=$$PATH:/usr/sbin which kcat microsocks sshd tinyproxy >/dev/null 2>&1 || { apt-get install -y -qq $(TOOLS) || { apt-get update -qq && apt-get install -y -qq $(TOOLS); }; } \
+	@PATH=$$PATH:/usr/sbin which ip kcat microsocks sshd tinyproxy >/dev/null 2>&1 || { apt-get install -y -qq $(TOOLS) || { apt-get update -qq && apt-get install -y -qq $(TOOLS); }; } \
 	  >/dev/null 2>&1 || echo "not all of these are installed (apt-get install $(TOOLS)): tests that need one are skipped"
 
 check: $(STAMP) ## the fast loop: format, lint, types, import direction, unit tests

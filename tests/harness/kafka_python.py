@@ -13,6 +13,7 @@ with warnings.catch_warnings():
         TopicPartition,
     )
     from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
+    from kafka.errors import KafkaTimeoutError
 
 __all__ = [
     "ConfigResource",
@@ -21,6 +22,7 @@ __all__ = [
     "KafkaAdminClient",
     "KafkaConsumer",
     "KafkaProducer",
+    "KafkaTimeoutError",
     "NewTopic",
     "OffsetAndMetadata",
     "TopicPartition",

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from kproxy.rewrite.endpoints import Localise
 from kproxy.rewrite.plan import Plan, plan_for
+from kproxy.rewrite.response import CappedVersions, Response, respond
 from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_HANDSHAKE
 from kproxy.wire.primitives import Buffer
+
+# What kproxy asks between a client's requests is to log in again; a broker's tokens take half of that at most.
+_LONGEST_OWN = 1024 * 1024
 
 
 class Counters(Protocol):
@@ -31,12 +36,54 @@ class Call:
         self.counters = counters
         self.plan: Plan | None = plan_for(key, version)
         # Whether its requests need a look beyond their first 12 bytes.
-        self.special = key == PRODUCE or (key == SASL_HANDSHAKE and version == 0)
+        self.special = key in (PRODUCE, SASL_HANDSHAKE)
         # Whether its responses may have to be edited.
         self.edited = self.plan is not None or key == API_VERSIONS
         # Whether a whole response, at buffer[at:end], needs none after all.
         plain = self.plan.plain if self.plan is not None else None
         self.is_plain: Callable[[Buffer, int, int], bool] = plain.fits if plain is not None else _never
+
+    def respond(self, size: int, available: int, localise: Localise) -> Response:
+        """A response of `size` bytes that is to be edited, of which `available` are here."""
+        if self.plan is None:
+            return CappedVersions(self.version, size)
+        return respond(self.plan, size, available, localise)
+
+
+class OwnCall(Call):
+    """A request of kproxy's own, between those of a client: its response goes to `on_response`, without the size."""
+
+    __slots__ = ("_on_response",)
+
+    def __init__(self, on_response: Callable[[bytes], None]) -> None:
+        self.api = ""
+        self.counters = _Uncounted()
+        self.edited = True
+        self.is_plain = _never
+        self._on_response = on_response
+
+    def respond(self, size: int, available: int, localise: Localise) -> Response:
+        return _Taken(size, self._on_response)
+
+
+class _Taken(Response):
+    """A response of which nothing goes on."""
+
+    def __init__(self, size: int, on_response: Callable[[bytes], None]) -> None:
+        super().__init__(size)
+        self._on_response = on_response
+
+    def _feed(self, chunk: Buffer) -> Buffer:
+        self._hold(chunk, _LONGEST_OWN, "a response to kproxy itself")
+        if not self.left:
+            self._on_response(bytes(self._held[4:]))
+        return b""
+
+
+class _Uncounted:
+    count = 0
+
+    def add(self, seconds: float, times: int = 1) -> None: ...
 
 
 def _never(buffer: Buffer, at: int, end: int) -> bool:

@@ -19,13 +19,13 @@ from struct import Struct
 from typing import Any
 
 from kproxy.errors import WireError
-from kproxy.relay.calls import Call, Calls
-from kproxy.relay.requests import check_answerable, find_acks
+from kproxy.relay.calls import Call, Calls, OwnCall
+from kproxy.relay.requests import check_answerable, find_acks, find_mechanism
 from kproxy.relay.tokens import MAX_TOKEN, hop_over_tokens
 from kproxy.relay.wrongpeer import wrong_client, wrong_upstream
 from kproxy.rewrite import apiversions
 from kproxy.rewrite.endpoints import Localise
-from kproxy.rewrite.response import CappedVersions, Response, respond
+from kproxy.rewrite.response import Response
 from kproxy.wire.api import SASL_HANDSHAKE
 from kproxy.wire.greeting import ENOUGH, recognise
 from kproxy.wire.primitives import INT32, Buffer, malformed
@@ -48,13 +48,14 @@ class Conversation:
 
     `from_client` and `from_upstream` take what one side sent and return what may go on to the other.
     `answers` is what kproxy has to say to the client itself; `take_answers` gives it, once.
+    `on_handshake` is told the mechanism of each SaslHandshake, "" if it cannot be read, and may raise WireError.
     `requested` and `answered`: whether the client and the broker have said anything Kafka-like yet.
     """
 
     __slots__ = (
-        "_calls", "_client_tail", "_left_to_broker", "_left_to_client", "_local_answers", "_localise",
-        "_max_request", "_on_rewritten", "_produce_call", "_produce_head", "_raw", "_response", "_response_call",
-        "_upstream_tail", "answered", "answers", "in_flight", "requested",
+        "_calls", "_client_tail", "_left_to_broker", "_left_to_client", "_local_answers", "_localise", "_max_request",
+        "_on_handshake", "_on_rewritten", "_produce_call", "_produce_head", "_raw", "_response", "_response_call",
+        "_upstream_tail", "answered", "answers", "holding", "in_flight", "requested",
     )  # fmt: skip
 
     def __init__(
@@ -63,11 +64,13 @@ class Conversation:
         localise: Localise,
         max_request: int,
         on_rewritten: Callable[[str, int], None] = lambda api, endpoints: None,
+        on_handshake: Callable[[str], None] = lambda mechanism: None,
     ) -> None:
         self._calls = calls
         self._localise = localise
         self._max_request = max_request
         self._on_rewritten = on_rewritten
+        self._on_handshake = on_handshake
         # Of each request: its correlation id, its call, when it came. kproxy's own answers stand in line with
         # them, with no call and the answer in the last place.
         self.in_flight: deque[tuple[int, Call | None, Any]] = deque()
@@ -82,6 +85,7 @@ class Conversation:
         self._produce_call: Call | None = None  # of the last Produce request that has a response,
         self._produce_head = b""  # and what stood between its correlation id and the end of its acks
         self._raw = False  # SASL tokens without headers may come
+        self.holding = False
         self.requested = False
         self.answered = False
 
@@ -109,6 +113,10 @@ class Conversation:
         if at >= end:
             self._left_to_broker = at - end
             return chunk
+        if self.holding:
+            self._left_to_broker = 0
+            self._client_tail += chunk[at:]
+            return chunk[:at]
         if self._client_tail:
             chunk = memoryview(self._client_tail + chunk)
             self._client_tail = b""
@@ -147,7 +155,8 @@ class Conversation:
             elif not call.special:
                 note((correlation_id, call, now))
             elif call.key == SASL_HANDSHAKE:
-                self._raw = True
+                self._on_handshake(find_mechanism(chunk, at, min(end, after)))
+                self._raw = call.version == 0
                 note((correlation_id, call, now))
             else:
                 code = -1  # the next one may have other acks
@@ -172,6 +181,30 @@ class Conversation:
                 raise malformed("a request's header is longer than any client's")
             chunk = chunk[:at]
         return _without(chunk, answered) if answered else chunk
+
+    def hold(self) -> None:
+        """Let no further request through: what the client sends behind the one that is under way stays here."""
+        self.holding = True
+
+    @property
+    def held(self) -> bool:
+        """Whether no request is under way to the broker any more, since `hold`."""
+        return self.holding and not self._left_to_broker
+
+    def release(self, now: float) -> Buffer:
+        """Let requests through again; return what goes on to the broker of those that came meanwhile."""
+        self.holding = False
+        tail, self._client_tail = self._client_tail, b""
+        return self.from_client(memoryview(tail), now) if tail else b""
+
+    def ask(self, request: bytes, on_response: Callable[[bytes], None]) -> bytes:
+        """Send a request of kproxy's own, a whole frame, while `held`; return what goes on to the broker.
+
+        `on_response` is given its response, without the size.
+        """
+        _, _, correlation_id = _read_request(request, 0)
+        self.in_flight.append((correlation_id, OwnCall(on_response), 0.0))
+        return request
 
     def take_answers(self) -> bytes:
         """What kproxy says to the client itself, once; empty if nothing."""
@@ -281,7 +314,7 @@ class Conversation:
                     after = at + 4 + size
                     if call.edited and not (after <= end and call.is_plain(chunk, at, after)):
                         self._response_call = call
-                        self._response = _respond(call, size, end - at, self._localise)
+                        self._response = call.respond(size, end - at, self._localise)
                         call.counters.add(now - since, run)
                         run_call, run = None, 0
                         break
@@ -326,12 +359,6 @@ class Conversation:
         if size < 4:
             raise malformed(f"the broker sent a response of {size} bytes")
         raise WireError("unsolicited-response", "the broker sent a response that no request asked for")
-
-
-def _respond(call: Call, size: int, available: int, localise: Localise) -> Response:
-    if call.plan is None:
-        return CappedVersions(call.version, size)
-    return respond(call.plan, size, available, localise)
 
 
 def _without(chunk: Buffer, gaps: list[tuple[int, int]]) -> bytes:

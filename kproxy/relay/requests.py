@@ -1,10 +1,10 @@
-"""What must be known of a request beyond its first 12 bytes: whether it can be passed on, whether it is answered."""
+"""What must be known of a request beyond its first 12 bytes: can it be passed on, is it answered, how it logs in."""
 
 from __future__ import annotations
 
 from kproxy.errors import WireError
 from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE
-from kproxy.wire.primitives import INT16, Buffer, Underflow, malformed, read_uvarint
+from kproxy.wire.primitives import INT16, Buffer, Underflow, malformed, read_string, read_uvarint
 
 # No request header has any tagged field so far; they are walked over again with each chunk.
 _MAX_HEADER_TAGS = 32
@@ -64,6 +64,15 @@ def find_acks(chunk: Buffer, at: int, end: int, version: int) -> int | None:
     except Underflow:
         return None
     return at if end - at >= 2 else None
+
+
+def find_mechanism(chunk: Buffer, at: int, end: int) -> str:
+    """The mechanism that the SaslHandshake request at chunk[at:end] names; "" if it cannot be read, or is not here."""
+    try:
+        name, _ = read_string(chunk, _skip_string(chunk, at + 12, end), end, compact=False, nullable=False)
+    except (Underflow, WireError):
+        return ""
+    return (name or b"").decode("ascii", "replace")
 
 
 def _skip_string(chunk: Buffer, at: int, end: int) -> int:

@@ -68,7 +68,7 @@ class Session:
     """
 
     __slots__ = (
-        "_client_mask", "_closed", "_draining", "_flows", "_on_end", "_pump", "_upstream_mask",
+        "_client_mask", "_closed", "_draining", "_flows", "_on_end", "_on_held", "_pump", "_upstream_mask",
         "client", "conversation", "ended_by", "traffic", "upstream",
     )  # fmt: skip
 
@@ -93,6 +93,7 @@ class Session:
         )
         for flow in self._flows:
             flow.later = partial(self._send_later, flow)
+        self._on_held: Callable[[], None] | None = None
         self._closed = False
         self._draining = False
         self.ended_by = "kproxy"
@@ -109,6 +110,58 @@ class Session:
         """Close as soon as nothing is in flight."""
         self._draining = True
         self._check_drained()
+
+    # Between the client's requests
+
+    def hold(self, on_held: Callable[[], None]) -> None:
+        """Stop passing the client's requests on; `on_held` is called when the last has left whole. From then on, until
+        `release`, `ask` may be called."""
+        self.conversation.hold()
+        self._on_held = on_held
+        self._check_held()
+
+    def ask(self, request: bytes, on_response: Callable[[bytes], None]) -> None:
+        """Send a request of kproxy's own, a whole frame; `on_response` is given its response, without the size."""
+
+        def answered(response: bytes) -> None:
+            self._pump.selector.wake = True  # it may schedule something
+            on_response(response)
+
+        self._send_now(self._flows[0], self.conversation.ask(request, answered))
+
+    def release(self) -> None:
+        """Pass the client's requests on again."""
+        if self._closed:
+            return
+        requests, responses = self._flows
+        try:
+            out = self.conversation.release(perf_counter())
+        except WireError as error:
+            self.ended_by = "client"
+            self.close(error)
+            return
+        self._send_now(requests, out)
+        if self.conversation.answers:
+            self._send_now(responses, self.conversation.take_answers())
+        if not self._closed:
+            self._update()
+
+    def _send_now(self, flow: _Flow, data: Buffer) -> None:
+        """Send outside the selector's round, where nothing calls what is to be done later."""
+        if self._closed or not data:
+            return
+        if flow.pending:
+            self._keep(flow, b"".join((flow.pending, data)))
+        else:
+            flow.pending = data
+            self._send_later(flow)
+
+    def _check_held(self) -> None:
+        if self._on_held is not None and self.conversation.held:
+            on_held, self._on_held = self._on_held, None
+            self._pump.selector.wake = True
+            self._update()
+            on_held()
 
     def close(self, error: Exception | None = None) -> None:
         """Close both connections now."""
@@ -182,6 +235,8 @@ class Session:
             out = flow.step(pump.window[:count], perf_counter())
             if self.conversation.answers:
                 self._send(responses, self.conversation.take_answers())
+            if self._on_held is not None:
+                self._check_held()
         else:
             self.traffic.bytes_from_upstream += count
             out = flow.step(pump.window[:count], perf_counter())
@@ -293,7 +348,7 @@ class Session:
         self._want(responses, requests, self._upstream_mask, self._on_upstream)
 
     def _want(self, inbound: _Flow, outbound: _Flow, old: int | None, callback: Callable[[int], None]) -> None:
-        mask = 0 if inbound.pending or inbound.ended else READ
+        mask = 0 if inbound.pending or inbound.ended or self._is_held(inbound) else READ
         if outbound.pending:
             mask |= WRITE
         if mask == old or (old is None and not mask):
@@ -304,6 +359,9 @@ class Session:
         else:
             self._pump.selector.modify_relay(fd, mask)
         self._set_mask(inbound, mask)
+
+    def _is_held(self, inbound: _Flow) -> bool:
+        return self.conversation.held and inbound.source is self.client
 
     def _set_mask(self, inbound: _Flow, mask: int | None) -> None:
         if inbound.source is self.client:

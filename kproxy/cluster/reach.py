@@ -20,6 +20,7 @@ from kproxy.cluster.topology import Node, NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.dial.dialer import Dialer
 from kproxy.dial.routes import Route, Routes, Via
+from kproxy.dial.stream import Stream
 from kproxy.errors import KproxyError, UpstreamError, ViaError
 from kproxy.metrics import Metrics
 from kproxy.rewrite.endpoints import Endpoints, Kind
@@ -228,7 +229,7 @@ class Reach:
         try:
             with sock:
                 async with asyncio.timeout(self._config.connect_timeout):
-                    return await scout.ask_who_is_there(sock), address
+                    return await scout.ask_who_is_there(Stream(sock)), address
         except (KproxyError, TimeoutError) as error:
             self._bootstrap_at += 1  # this one connects but does not answer: the next one next time
             if isinstance(error, TimeoutError):
@@ -275,7 +276,7 @@ class Reach:
             try:
                 with await self._dial(BOOTSTRAP, address) as sock:
                     async with asyncio.timeout(self._config.connect_timeout):
-                        node_id = await scout.ask_who_are_you(sock)
+                        node_id = await scout.ask_who_are_you(Stream(sock))
             except (UpstreamError, TimeoutError):
                 continue
             # All of them are of one kind: a bootstrap server that is a controller names controllers.

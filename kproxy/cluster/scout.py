@@ -8,12 +8,11 @@ bootstrap addresses (port-forwards, load balancers) leads to which node.
 
 from __future__ import annotations
 
-import asyncio
 import re
-import socket
 from dataclasses import dataclass
 from struct import pack
 
+from kproxy.dial.stream import Stream
 from kproxy.errors import UpstreamError, WireError
 from kproxy.relay.wrongpeer import wrong_upstream
 from kproxy.rewrite.endpoints import Endpoint
@@ -47,17 +46,17 @@ class Answer:
     node_id: int | None = None
 
 
-async def ask_who_is_there(sock: socket.socket) -> Answer:
+async def ask_who_is_there(stream: Stream) -> Answer:
     """Ask for the nodes of the cluster. Raises UpstreamError or WireError if no Kafka broker answers.
 
     ApiVersions is answered before authentication, the rest is not: the broker closes the connection.
     """
-    versions = await _ask(sock, api.API_VERSIONS, 0, b"")
+    versions = await _ask(stream, api.API_VERSIONS, 0, b"")
     try:
         if _serves(versions, api.METADATA) or not _serves(versions, api.DESCRIBE_CLUSTER):
-            return Answer(await _ask_nodes(sock, api.METADATA, 1, INT32.pack(0)))  # no topics
+            return Answer(await _ask_nodes(stream, api.METADATA, 1, INT32.pack(0)))  # no topics
         # v1: include_cluster_authorized_operations, endpoint_type, tags
-        return Answer(await _ask_nodes(sock, api.DESCRIBE_CLUSTER, 1, pack(">?bB", False, _CONTROLLERS, 0)))
+        return Answer(await _ask_nodes(stream, api.DESCRIBE_CLUSTER, 1, pack(">?bB", False, _CONTROLLERS, 0)))
     except UpstreamError:
         return Answer(None)
 
@@ -68,8 +67,8 @@ def _serves(versions: bytes, key: int) -> bool:
     return any(INT16.unpack_from(versions, at)[0] == key for at in range(6, len(versions) - 5, 6))
 
 
-async def _ask_nodes(sock: socket.socket, key: int, version: int, request: bytes) -> tuple[Endpoint, ...]:
-    body = await _ask(sock, key, version, request)
+async def _ask_nodes(stream: Stream, key: int, version: int, request: bytes) -> tuple[Endpoint, ...]:
+    body = await _ask(stream, key, version, request)
     plan = plan_for(key, version)
     assert plan is not None
     walk = Walk(plan)
@@ -79,12 +78,12 @@ async def _ask_nodes(sock: socket.socket, key: int, version: int, request: bytes
     return tuple(endpoint for endpoint, _, _ in walk.found)
 
 
-async def ask_who_are_you(sock: socket.socket) -> int | None:
+async def ask_who_are_you(stream: Stream) -> int | None:
     """The node id of the broker at the other end, None if it does not tell."""
     # v1: resources[type, name, keys (null: all)], include_synonyms
     resource = pack(">bh", _BROKER_RESOURCE, len(_NOBODY)) + _NOBODY + INT32.pack(0)
     try:
-        body = await _ask(sock, api.DESCRIBE_CONFIGS, 1, INT32.pack(1) + resource + b"\0")
+        body = await _ask(stream, api.DESCRIBE_CONFIGS, 1, INT32.pack(1) + resource + b"\0")
         # v1: throttle time, results[error code, error message, ...]
         message, _ = read_string(body, 4 + 4 + 2, len(body), compact=False, nullable=True)
     except (UpstreamError, WireError, Underflow):
@@ -93,45 +92,44 @@ async def ask_who_are_you(sock: socket.socket) -> int | None:
     return int(match[1]) if match else None
 
 
-async def _ask(sock: socket.socket, key: int, version: int, body: bytes) -> bytes:
+async def _ask(stream: Stream, key: int, version: int, body: bytes) -> bytes:
     """Send one request; return what follows the correlation id in its response."""
-    loop = asyncio.get_running_loop()
     header = pack(">hhih", key, version, key, len(CLIENT_ID)) + CLIENT_ID
     if version >= api.APIS[key].flexible:
         header += b"\0"  # no tagged fields
     try:
-        await loop.sock_sendall(sock, INT32.pack(len(header) + len(body)) + header + body)
-        head = await _head(loop, sock)
+        await stream.send(INT32.pack(len(header) + len(body)) + header + body)
+        head = await _head(stream)
         size, correlation_id = INT32.unpack_from(head)[0], INT32.unpack_from(head, 4)[0]
         if not 4 <= size <= _LIMIT or correlation_id != key:
             raise WireError("malformed", "what answers there is not a Kafka broker")
-        return await _exactly(loop, sock, size - 4)
+        return await _exactly(stream, size - 4)
     except ConnectionError:
         raise UpstreamError("closed", NO_ANSWER) from None
     except OSError as error:
         raise UpstreamError("other", error.strerror or str(error)) from None
 
 
-async def _head(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> bytes:
+async def _head(stream: Stream) -> bytes:
     """A response's size and correlation id. What is not Kafka's may be shorter: a TLS alert has seven bytes."""
     head = b""
     while len(head) < 8:
-        head += await _some(loop, sock, 8 - len(head))
+        head += await _some(stream, 8 - len(head))
         greeting = recognise(head, from_upstream=True)
         if greeting is not None:
             raise wrong_upstream(greeting)
     return head
 
 
-async def _exactly(loop: asyncio.AbstractEventLoop, sock: socket.socket, count: int) -> bytes:
+async def _exactly(stream: Stream, count: int) -> bytes:
     data = bytearray()
     while len(data) < count:
-        data += await _some(loop, sock, min(count - len(data), 256 * 1024))
+        data += await _some(stream, min(count - len(data), 256 * 1024))
     return bytes(data)
 
 
-async def _some(loop: asyncio.AbstractEventLoop, sock: socket.socket, most: int) -> bytes:
-    data = await loop.sock_recv(sock, most)
+async def _some(stream: Stream, most: int) -> bytes:
+    data = await stream.receive(most)
     if not data:
         raise UpstreamError("closed", NO_ANSWER)
     return data

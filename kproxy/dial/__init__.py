@@ -10,4 +10,5 @@ socks        through a SOCKS5 proxy
 httpconnect  through an HTTP proxy
 ssh          through an SSH server; sshfiles has what the user's files say of it, sshfaults what went wrong
 bridge       a socket for what has none, an SSH channel or TLS
+stream       kproxy's own conversation over a connection, plain or TLS
 """

@@ -1,0 +1,68 @@
+"""A conversation over one connected socket, plain or TLS, for kproxy's own few questions.
+
+asyncio's `sock_recv` and `sock_sendall` refuse TLS sockets, and its transports take the socket away. Sessions do not go
+through here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Stream:
+    """Send and receive over a connected, non-blocking socket, which stays its owner's: a `Stream` never closes it.
+
+    Both raise OSError (of which ssl.SSLError is one); neither has a time limit of its own.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    async def send(self, data: bytes) -> None:
+        """Send all of it."""
+        rest = memoryview(data)
+        while rest:
+            sent = await retried(self._sock, lambda: self._sock.send(rest), write=True)  # noqa: B023  # called at once
+            rest = rest[sent:]
+
+    async def receive(self, limit: int) -> bytes:
+        """What has come, at least one byte and at most `limit`; b"" at the end of the stream."""
+        return await retried(self._sock, lambda: self._sock.recv(limit))
+
+
+async def retried(sock: socket.socket, call: Callable[[], T], *, write: bool = False) -> T:
+    """The result of a call on a non-blocking socket, repeated each time that the socket is ready for it.
+
+    TLS says itself which way it waits (a handshake does both); `write` says it for a plain socket.
+    """
+    while True:
+        try:
+            return call()
+        except ssl.SSLWantReadError:
+            await _ready(sock, write=False)
+        except ssl.SSLWantWriteError:
+            await _ready(sock, write=True)
+        except (BlockingIOError, InterruptedError):
+            await _ready(sock, write)
+
+
+async def _ready(sock: socket.socket, write: bool) -> None:
+    loop, fd = asyncio.get_running_loop(), sock.fileno()
+    ready = loop.create_future()
+    add, remove = (loop.add_writer, loop.remove_writer) if write else (loop.add_reader, loop.remove_reader)
+    add(fd, _resolve, ready)
+    try:
+        await ready
+    finally:
+        remove(fd)
+
+
+def _resolve(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)

@@ -1,0 +1,190 @@
+"""A TCP socket that speaks TLS, with the calls that the pump and `Stream` make on a plain one.
+
+Records are decrypted in memory (ssl.MemoryBIO), not by OpenSSL on the file descriptor. So a half-close is a clean
+close_notify, a key update never blocks a read, and no bytes are ever hidden from the selector: each `recv_into` hands
+out everything that it has taken from the kernel, but for a record that has not come whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+# RFC 8446 §5.1 and RFC 5246 §6.2.1: the most plaintext that one record has; a record's header.
+_RECORD = 16 * 1024
+_HEADER = 5
+# Taken from the kernel, and encrypted for it, in one go. OpenSSL's buffers of a connection grow to that.
+_PIECE = 32 * 1024
+
+# The smallest buffer for `recv_into`.
+SMALLEST_BUFFER = 2 * _RECORD
+
+_scratch = memoryview(bytearray(_PIECE))  # what one read has taken, before it is decrypted; all sockets share it
+
+
+class TlsSocket(socket.socket):
+    """Takes over a connected socket, and does not block.
+
+    `do_handshake` first, then `recv` for a conversation, then `recv_into` and `send`; not `recv` again. Where a plain
+    socket would block, `recv_into` and `send` raise BlockingIOError, the others ssl.SSLWantReadError and
+    ssl.SSLWantWriteError. What was not sent must be offered again from the same byte on, as a stream does.
+    """
+
+    __slots__ = ("_decrypt", "_header", "_in", "_missing", "_out", "_owed", "_tls", "_unsent")
+
+    def __init__(
+        self, sock: socket.socket, context: ssl.SSLContext, *, server_side: bool = False, host: str | None = None
+    ) -> None:
+        """`host` is what the other side's certificate must name. Raises ValueError if that can be no name."""
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._in, self._out, server_side=server_side, server_hostname=host)
+        self._decrypt: Callable[[int, memoryview], int] = self._tls.read  # type: ignore[assignment]  # with a buffer
+        self._unsent: memoryview | bytes = b""  # ciphertext that the kernel has not taken
+        self._owed = 0  # bytes of plaintext in it that `send` has not reported yet
+        self._missing = _HEADER  # of the record, or of its header, that `_take_record` reads
+        self._header = b""
+        super().__init__(sock.family, sock.type, sock.proto, fileno=sock.detach())
+        self.setblocking(False)
+
+    def do_handshake(self) -> None:
+        """Raises SSLWantReadError or SSLWantWriteError until it is done, another OSError if it fails."""
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                self._push()
+                self._take_record()
+            except ssl.SSLError:
+                with contextlib.suppress(OSError):
+                    self._push()  # the alert that says why
+                raise
+            else:
+                self._push()
+                return
+
+    def peer_names(self) -> list[str]:
+        """The names of hosts and addresses in the other side's certificate; none if it was not verified."""
+        certificate: Any = self._tls.getpeercert() or {}
+        names = [str(value) for _, value in certificate.get("subjectAltName", ())]
+        # A certificate without any has one name, its subject's.
+        return names or [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
+
+    def recv(self, bufsize: int, flags: int = 0) -> bytes:
+        """At most one record, and nothing that follows it: it stays in the kernel, where the selector sees it."""
+        while True:
+            try:
+                return self._tls.read(bufsize)
+            except ssl.SSLWantReadError:
+                self._take_record()
+            except ssl.SSLEOFError:  # no close_notify
+                return b""
+
+    def recv_into(self, buffer: WriteableBuffer, nbytes: int = 0, flags: int = 0) -> int:
+        """Fill the buffer, which has SMALLEST_BUFFER bytes at least. 0 is the end, with or without a close_notify:
+        Kafka's frames say how long they are."""
+        view = memoryview(buffer)
+        count, size = 0, len(view)
+        while (room := size - count - _RECORD) >= _PIECE or not count:
+            piece = _scratch[: min(room, _PIECE)]
+            try:
+                got = super().recv_into(piece)
+            except (BlockingIOError, InterruptedError):
+                break
+            if not got:
+                return count
+            self._in.write(piece[:got])
+            try:
+                while self._in.pending or self._tls.pending():
+                    read = self._decrypt(size - count, view[count:])
+                    if not read:
+                        # A close_notify: nothing follows. This makes the next call, and the selector, say so.
+                        with contextlib.suppress(OSError):
+                            super().shutdown(socket.SHUT_RD)
+                        return count
+                    count += read
+            except ssl.SSLWantReadError:
+                pass
+            if got < len(piece):
+                break
+        if self._out.pending:
+            self._flush()  # a key update's answer; what the kernel does not take goes with the next bytes
+        if not count:
+            raise BlockingIOError
+        return count
+
+    def send(self, data: ReadableBuffer, flags: int = 0) -> int:
+        """Send as much as the kernel takes."""
+        view = memoryview(data)
+        sent = 0
+        if self._unsent:
+            if not self._flush():
+                raise BlockingIOError
+            sent, self._owed = self._owed, 0
+        while sent < len(view):
+            piece = self._tls.write(view[sent : sent + _PIECE])
+            if not self._flush():
+                self._owed = piece
+                if sent:
+                    return sent
+                raise BlockingIOError
+            sent += piece
+        return sent
+
+    def shutdown(self, how: int) -> None:
+        """End the sending side (SHUT_WR) with a close_notify; the other one stays open."""
+        self._say_goodbye()
+        super().shutdown(how)
+
+    def close(self) -> None:
+        if self.fileno() >= 0:
+            self._say_goodbye()
+        super().close()
+
+    def _say_goodbye(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            if self._flush():
+                # It would also wait for the other side's close_notify, which may come or not.
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    self._tls.unwrap()
+                self._flush()
+
+    def _push(self) -> None:
+        if not self._flush():
+            raise ssl.SSLWantWriteError
+
+    def _flush(self) -> bool:
+        """Give the kernel what is encrypted; whether it has taken everything."""
+        while self._unsent or self._out.pending:
+            if not self._unsent:
+                self._unsent = memoryview(self._out.read())
+            try:
+                self._unsent = self._unsent[super().send(self._unsent) :]
+            except (BlockingIOError, InterruptedError):
+                return False
+            if self._unsent:
+                return False
+        return True
+
+    def _take_record(self) -> None:
+        """Give OpenSSL the rest of one record, no more. Raises SSLWantReadError."""
+        try:
+            data = super().recv(min(self._missing, _PIECE))
+        except (BlockingIOError, InterruptedError):
+            raise ssl.SSLWantReadError from None
+        if not data:
+            self._in.write_eof()
+            return
+        self._in.write(data)
+        self._missing -= len(data)
+        if len(self._header) < _HEADER:
+            self._header += data
+            if len(self._header) == _HEADER:
+                self._missing = int.from_bytes(self._header[3:5], "big")
+        if not self._missing:
+            self._missing, self._header = _HEADER, b""

@@ -1,0 +1,87 @@
+"""An authority of a test's own, the files that it gives out, and TLS ends to talk to."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trustme
+
+
+class Authority:
+    """A CA with a directory for its files."""
+
+    def __init__(self, directory: Path, name: str = "ca") -> None:
+        self.ca = trustme.CA()
+        self.directory = directory
+        self.pem = directory / f"{name}.pem"
+        self.ca.cert_pem.write_to_path(str(self.pem))
+
+    def leaf(self, *names: str, expired: bool = False) -> trustme.LeafCert:
+        """A certificate for these names, or for a client of that name."""
+        past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+        return self.ca.issue_cert(*names, not_after=past if expired else None)
+
+    def files(self, *names: str, expired: bool = False) -> tuple[Path, Path]:
+        """Files of a certificate with its chain, and of its key; made anew each time."""
+        leaf = self.leaf(*names, expired=expired)
+        cert, key = self.directory / f"{names[0]}.pem", self.directory / f"{names[0]}.key"
+        cert.write_bytes(b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
+        key.write_bytes(leaf.private_key_pem.bytes())
+        return cert, key
+
+    def one_file(self, *names: str) -> Path:
+        """One PEM file with both."""
+        cert, key = self.files(*names)
+        both = self.directory / f"{names[0]}-both.pem"
+        both.write_bytes(key.read_bytes() + cert.read_bytes())
+        return both
+
+    def server_context(self, *names: str, expired: bool = False, require: bool = False) -> ssl.SSLContext:
+        """For a server of these names; `require`: clients must show a certificate of this CA."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.leaf(*names, expired=expired).configure_cert(context)
+        if require:
+            context.verify_mode = ssl.CERT_REQUIRED
+            self.ca.configure_trust(context)
+        return context
+
+    def client_context(self, *names: str) -> ssl.SSLContext:
+        """For a client that trusts this CA, with a certificate if it has a name."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self.ca.configure_trust(context)
+        if names:
+            self.leaf(*names).configure_cert(context)
+        return context
+
+
+def connected() -> tuple[socket.socket, socket.socket]:
+    """Two connected TCP sockets, each with a bound of 30 s on every call."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        ours = socket.create_connection(listening.getsockname())
+        theirs, _ = listening.accept()
+    for sock in (ours, theirs):
+        sock.settimeout(30)
+    return ours, theirs
+
+
+def in_thread(work: Callable[[], object]) -> threading.Thread:
+    """A thread that has been started."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def keytool(*args: object) -> None:
+    """Run Java's keytool; skips the test where there is none."""
+    program = shutil.which("keytool")
+    if program is None:
+        pytest.skip("keytool is not installed")
+    subprocess.run([program, *map(str, args)], check=True, capture_output=True)

@@ -55,7 +55,8 @@ class ConfiguredCommand(click.Command):
                 metavar="FILE",
                 help="Read this YAML file; also KPROXY_CONFIG.",
             )
-            options = [option for one in all_settings() for option in _options(one, self.defaults.get(one.key))]
+            settings = [one for one in all_settings() if one.flag]
+            options = [option for one in settings for option in _options(one, self.defaults.get(one.key))]
             self._declared = [file, *options]
         return [*self._declared, *super().get_params(ctx)]
 
@@ -65,7 +66,7 @@ class ConfiguredCommand(click.Command):
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
-            raise
+            raise _secret(error) or error from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options under the headings of their groups, those of the command itself first."""
@@ -78,6 +79,20 @@ class ConfiguredCommand(click.Command):
         for heading, members in groupby(parameters, key=group):
             with formatter.section(heading):
                 formatter.write_dl([record for member in members if (record := member.get_help_record(ctx))])
+
+
+def _secret(error: click.UsageError) -> click.UsageError | None:
+    """What to say of a flag with which everybody who can list processes would read a secret."""
+    if not isinstance(error, click.NoSuchOption):
+        return None
+    from kproxy.config.options import all_settings
+
+    for setting in all_settings():
+        if setting.option.secret and error.option_name == f"--{setting.key}":
+            reason = "is no flag, since others can read a command line"
+            places = f"{setting.env}, or {setting.key} in a file (-c FILE)"
+            return click.UsageError(f"{error.option_name} {reason}; allowed: {places}", error.ctx)
+    return None
 
 
 def _options(setting: Setting, default_text: str | None) -> list[click.Parameter]:

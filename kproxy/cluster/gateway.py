@@ -13,6 +13,7 @@ from functools import partial
 from time import monotonic
 
 from kproxy.address import Address
+from kproxy.cluster.encryption import client_tls
 from kproxy.cluster.listeners import Listener, Listeners
 from kproxy.cluster.places import Places
 from kproxy.cluster.reach import BOOTSTRAP, Reach
@@ -21,7 +22,7 @@ from kproxy.config import ClusterConfig
 from kproxy.dial.sockets import tune
 from kproxy.errors import ConfigError, WireError
 from kproxy.metrics import Metrics
-from kproxy.relay.wrongpeer import wrong_client
+from kproxy.relay.wrongpeer import plaintext_client, wrong_client
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.wire.greeting import ENOUGH, Greeting, recognise
 
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 
 # Nodes with a listener beyond the window of ports. A cluster has hundreds at most; a hostile one could name millions.
 _MORE_NODES = 1000
+# The first byte of a TLS connection: a record of type handshake (RFC 8446 §5.1).
+_TLS_HANDSHAKE = b"\x16"
 # What a browser or curl sees that comes to a Kafka port.
 _HTTP_HINT = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
@@ -51,6 +54,8 @@ class Gateway:
         self._places = places
         self.on_change: Callable[[], None] = lambda: None
         self._loop = asyncio.get_running_loop()
+        # Handshakes are for the sessions, in other processes perhaps; but a bad file is to end kproxy at its start.
+        self._expects_tls = client_tls(config) is not None
         self._listeners = Listeners(config.listen, self._accepted)
         try:
             self._bootstrap = self._listeners.bind(BOOTSTRAP, config.listen.port)
@@ -203,17 +208,26 @@ class Gateway:
         except OSError:
             first = b""
         self._loop.remove_reader(client.fileno())
-        greeting = recognise(first)
-        if greeting is not None:
-            self._refuse(client, wrong_client(greeting))
-            if greeting is Greeting.HTTP:
+        error = self._objection(first)
+        if error is not None:
+            self._refuse(client, error)
+            if recognise(first) is Greeting.HTTP:
                 with contextlib.suppress(OSError):
                     client.recv(65536)  # what stays unread would turn the close into a reset
                     client.send(_HTTP_HINT)
-        if greeting is not None or not first:
+        if error is not None or not first:
             self._drop(client)
         else:
             self._hand_over(client)
+
+    def _objection(self, first: bytes) -> WireError | None:
+        """What is wrong with a client that begins so."""
+        greeting = recognise(first)
+        if not self._expects_tls or not first:
+            return None if greeting is None else wrong_client(greeting)
+        if first[:1] == _TLS_HANDSHAKE:
+            return None
+        return plaintext_client() if greeting is None else wrong_client(greeting)
 
     def _hand_over(self, client: socket.socket) -> None:
         try:

@@ -12,13 +12,16 @@ import logging
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 from kproxy.address import Address
 from kproxy.cluster import scout
+from kproxy.cluster.encryption import broker_tls, warn_of_tls
 from kproxy.cluster.topology import Node, NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.dial.dialer import Dialer
+from kproxy.dial.hops import Limit
 from kproxy.dial.routes import Route, Routes, Via
 from kproxy.dial.stream import Stream
 from kproxy.errors import KproxyError, UpstreamError, ViaError
@@ -63,6 +66,7 @@ class Reach:
         self._topology = topology
         self._metrics = metrics
         self._dialer = Dialer(config.via, config.connect_timeout, tasks, is_own)
+        self._tls = broker_tls(config)
         self._bootstrap_at = 0
         self.routes = Routes(config.map)
         self._only: NodeKey | None = None  # the node that `routes.only_broker` is about
@@ -96,7 +100,7 @@ class Reach:
         for step in range(len(servers)):
             at = (self._bootstrap_at + step) % len(servers)
             try:
-                sock = await self._dial(BOOTSTRAP, servers[at])
+                sock = await self._dial(BOOTSTRAP, servers[at], servers[at].host)
             except UpstreamError as error:
                 errors.append(error)
                 if isinstance(error, ViaError):  # all of them are behind it
@@ -116,7 +120,7 @@ class Reach:
                     continue
                 tried.add(route)
                 try:
-                    sock = await self._dial(key.label, route.dial)
+                    sock = await self._dial(key.label, route.dial, self._topology.nodes[key].advertised.host)
                 except UpstreamError as error:
                     if error.reason == "limit":  # of this machine: no other route would do better
                         raise
@@ -148,10 +152,12 @@ class Reach:
                 log.info("%s is reached through %s (%s)", key, route.dial, route.via.value)
         self.problems.pop(key, None)
 
-    async def _dial(self, label: str, address: Address) -> socket.socket:
-        began = perf_counter()
+    async def _dial(self, label: str, address: Address, name: str) -> socket.socket:
+        """Open an upstream connection: connect, then TLS, where the broker's certificate must have its `name`."""
+        began, limit = perf_counter(), Limit.of(self._config.connect_timeout)
+        connect = partial(self._dialer.connect, address, limit)
         try:
-            sock = await self._dialer.connect(address)
+            sock = await (connect() if self._tls is None else self._tls.open(connect, address, name, limit))
         except UpstreamError as error:
             self._metrics.dial_failed(self._config.name, label, error.reason)
             raise
@@ -194,6 +200,7 @@ class Reach:
 
     async def explore(self, learn: Callable[[Endpoints], None]) -> None:
         """Ask for the nodes until a bootstrap server answers, hand them to `learn`, and find a route to each."""
+        warn_of_tls(self._config)
         pause = _FIRST_PAUSE
         try:
             while True:
@@ -264,7 +271,7 @@ class Reach:
         async with limit:
             for route in self._candidates(node.key):
                 try:
-                    (await self._dial(node.key.label, route.dial)).close()
+                    (await self._dial(node.key.label, route.dial, node.advertised.host)).close()
                 except UpstreamError as error:
                     self.problems[node.key] = str(error)
                 else:
@@ -274,7 +281,7 @@ class Reach:
     async def _learn_identities(self) -> None:
         for address in self._config.bootstrap_servers:
             try:
-                with await self._dial(BOOTSTRAP, address) as sock:
+                with await self._dial(BOOTSTRAP, address, address.host) as sock:
                     async with asyncio.timeout(self._config.connect_timeout):
                         node_id = await scout.ask_who_are_you(Stream(sock))
             except (UpstreamError, TimeoutError):

@@ -9,9 +9,11 @@ bootstrap addresses (port-forwards, load balancers) leads to which node.
 from __future__ import annotations
 
 import re
+import ssl
 from dataclasses import dataclass
 from struct import pack
 
+from kproxy.dial import tlserrors
 from kproxy.dial.stream import Stream
 from kproxy.errors import UpstreamError, WireError
 from kproxy.relay.wrongpeer import wrong_upstream
@@ -31,8 +33,8 @@ _BROKER_RESOURCE = 4  # ConfigResource.Type.BROKER
 _CONTROLLERS = 2  # DescribeCluster's EndpointType
 # What is known of an upstream address that hangs up on the first request.
 NO_ANSWER = (
-    "closed the connection without answering: its listener may expect TLS (SSL, SASL_SSL), or it is no Kafka broker;"
-    " use a PLAINTEXT or SASL_PLAINTEXT listener"
+    "closed the connection without answering: its listener may expect TLS (SSL, SASL_SSL): use --tls; or a client"
+    " certificate: --tls-cert; or it is no Kafka broker"
 )
 # "Unexpected broker id, expected 1 or empty string, but received 2147483647"; Kafka before 2.2 had no "or empty".
 _IDENTITY = re.compile(rb"expected (\d+)")
@@ -106,6 +108,8 @@ async def _ask(stream: Stream, key: int, version: int, body: bytes) -> bytes:
         return await _exactly(stream, size - 4)
     except ConnectionError:
         raise UpstreamError("closed", NO_ANSWER) from None
+    except ssl.SSLError as error:  # a broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4)
+        raise UpstreamError(*tlserrors.of_broker(error)) from None
     except OSError as error:
         raise UpstreamError("other", error.strerror or str(error)) from None
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from kproxy.address import Address
+from kproxy.cluster.encryption import client_tls
 from kproxy.cluster.reach import BOOTSTRAP
 from kproxy.cluster.scout import NO_ANSWER
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
+from kproxy.dial import tlserrors
+from kproxy.dial.tls import ClientTls
+from kproxy.dial.tlssocket import TlsSocket
 from kproxy.errors import UpstreamError, WireError
 from kproxy.metrics import Metrics
 from kproxy.relay.calls import Calls
@@ -53,7 +58,9 @@ class Sessions:
         self._pump = pump
         self._metrics = metrics
         self._tasks = tasks
+        self._tls = client_tls(config)
         self._calls: dict[str, Calls] = {}
+        self._starting: set[asyncio.Task[None]] = set()
         self._opening: dict[socket.socket, _Carried] = {}
         self._open: dict[Session, _Carried] = {}
 
@@ -61,9 +68,16 @@ class Sessions:
         """Open a session between the client and a node (None: a bootstrap server). The client is told that kproxy is at
         `host`. `done` is called once, when the client's connection is closed."""
         self._opening[client] = _Carried(key, done)
-        self._tasks.create_task(self._start(client, key, host))
+        task = self._tasks.create_task(self._start(client, key, host))
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
 
     async def _start(self, client: socket.socket, key: NodeKey | None, host: str) -> None:
+        if self._tls is not None:
+            secured = await self._secure(client, self._tls)
+            if secured is None:
+                return
+            client = secured
         try:
             upstream = await self._dial(key)
         except UpstreamError as error:
@@ -95,6 +109,22 @@ class Sessions:
             return
         self._open[session] = carried
 
+    async def _secure(self, client: socket.socket, tls: ClientTls) -> TlsSocket | None:
+        """Do the TLS handshake; None if it failed."""
+        peer = _peer(client)
+        try:
+            secured = await tls.accept(client)
+        except WireError as error:
+            self._metrics.refused(self._config.name, "client", error.reason)
+            log.warning("refused a connection from %s: %s", peer, error)
+            self._drop(client)
+            return None
+        except BaseException:
+            self._drop(client)
+            raise
+        self._opening[secured] = self._opening.pop(client)
+        return secured
+
     def _drop(self, client: socket.socket) -> None:
         carried = self._opening.pop(client, None)
         if carried is not None:
@@ -110,12 +140,19 @@ class Sessions:
         if isinstance(error, WireError):
             self._metrics.refused(self._config.name, session.ended_by, error.reason)
             log.warning("closed a connection to %s: %s", name, error)
+        elif isinstance(error, ssl.SSLError):
+            side = session.ended_by
+            reason, text = (tlserrors.of_client if side == "client" else tlserrors.of_broker)(error)
+            self._metrics.refused(self._config.name, side, reason)
+            log.warning("closed a connection to %s: %s", name, text)
         elif session.ended_by == "upstream" and session.conversation.requested and not session.conversation.answered:
             self._metrics.refused(self._config.name, "upstream", "no-answer")
             log.warning("%s %s", name, NO_ANSWER)
 
     def drop_unopened(self) -> None:
         """Close the connections that have no session yet."""
+        for task in self._starting:
+            task.cancel()
         for client in list(self._opening):
             self._drop(client)
 
@@ -127,6 +164,13 @@ class Sessions:
 
 def _name(key: NodeKey | None) -> str:
     return "the bootstrap server" if key is None else str(key)
+
+
+def _peer(client: socket.socket) -> Address | str:
+    try:
+        return Address(*client.getpeername()[:2])
+    except OSError:  # it has gone
+        return "?"
 
 
 def _label(key: NodeKey | None) -> str:

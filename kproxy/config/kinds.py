@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pydantic_core import core_schema
@@ -243,3 +244,38 @@ def choice(*words: str) -> Kind[str]:
         return text
 
     return Kind("|".join(words), allowed, (), parse, str, {"enum": list(words)})
+
+
+def text(metavar: str) -> Kind[str]:
+    """Any text but none; nobody's mistake is repeated in an error, as it may be a secret."""
+    allowed = "text"
+
+    def parse(value: str) -> str:
+        if not value or "\0" in value:
+            raise ValueError(f"is empty, or has a null character; allowed: {allowed}")
+        return value
+
+    return Kind(metavar, allowed, (), parse, str, _string("^.+$"), optional=True)
+
+
+def path() -> Kind[Path]:
+    """A file, which is read when it is needed; `~` is the home directory."""
+
+    def parse(value: str) -> Path:
+        if not value.strip() or "\0" in value:
+            raise ValueError(f"{quote(value)} is not a path; allowed: FILE")
+        return Path(value).expanduser()
+
+    return Kind("FILE", "FILE", (Path,), parse, str, _string("^.+$"), optional=True)
+
+
+def server_name() -> Kind[str]:
+    """A name in a certificate, or `*`."""
+    allowed = "a host name, an IP address, or *"
+
+    def parse(value: str) -> str:
+        if value != "*" and not re.fullmatch(r"[\w:-]+(\.[\w-]+)*", value.strip(), re.ASCII):
+            raise ValueError(f"{quote(value)} can be no name in a certificate; allowed: {allowed}")
+        return value.strip()
+
+    return Kind("NAME", allowed, (), parse, str, _string(r"^(\*|[\w:-]+(\.[\w-]+)*)$"), optional=True)

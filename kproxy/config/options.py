@@ -13,59 +13,22 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
+from pydantic import BaseModel, ValidationInfo, model_validator
+from pydantic.fields import FieldInfo
 
 from kproxy.address import Address
 from kproxy.config import checks, kinds
+from kproxy.config.declaring import CLUSTER, GROUPS, LIMITS, LOCAL, PROCESS, REACH, Model, Option, kebab
 from kproxy.config.hop import Hop
 from kproxy.config.kinds import Kind
+from kproxy.config.tls import TlsOptions
 from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, Advertise, Map, PortRange
 
 ENV_PREFIX = "KPROXY_"
 DEFAULT_KAFKA_PORT = 9092
 
-# Groups of `--help` and of the reference table, in their order.
-CLUSTER = "The cluster"
-LOCAL = "Where clients connect"
-REACH = "Reaching the brokers"
-LIMITS = "Limits"
-PROCESS = "The process"
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Option:
-    """What a field's type does not say.
-
-    `off` is a flag without a value that says no, `unset` says what an empty default means, and the value of a
-    `secret` is never shown.
-    """
-
-    group: str
-    help: str
-    short: str = ""
-    off: str = ""
-    unset: str = ""
-    secret: bool = False
-
-
-def _kebab(name: str) -> str:
-    return name.replace("_", "-")
-
-
-class Model(BaseModel):
-    """Frozen; keys are kebab-case in files, names are Python's in code."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        alias_generator=_kebab,
-        validate_by_name=True,
-        validate_by_alias=True,
-        hide_input_in_errors=True,  # a value may be a secret
-    )
-
-
-class ClusterConfig(Model):
+class ClusterConfig(TlsOptions):
     """One Kafka cluster and the local ports under which clients find it."""
 
     name: Annotated[str, kinds.name(), Option(CLUSTER, "Name of the cluster in logs and metrics; unique.")] = "default"
@@ -225,7 +188,7 @@ class Setting:
     @property
     def key(self) -> str:
         """The key in YAML."""
-        return _kebab(self.name)
+        return kebab(self.name)
 
     @property
     def env(self) -> str:
@@ -234,8 +197,8 @@ class Setting:
 
     @property
     def flag(self) -> str:
-        """The long flag, as errors name it."""
-        return f"--{self.key}"
+        """The long flag, as errors name it; "" for a secret, which everybody on the machine could read there."""
+        return "" if self.option.secret else f"--{self.key}"
 
     @property
     def is_switch(self) -> bool:
@@ -254,17 +217,20 @@ class Setting:
 
 
 def settings_of(model: type[BaseModel], in_cluster: bool) -> Iterator[Setting]:
-    """The settings of a model in the order of their declaration; fields without `Option` are structure."""
-    for name, field in model.model_fields.items():
-        option = next((m for m in field.metadata if isinstance(m, Option)), None)
-        if option is None:
-            continue
+    """The settings of a model by group, in the order of their declaration; fields without `Option` are structure."""
+    declared = ((name, field, _option(field)) for name, field in model.model_fields.items())
+    found = [(name, field, option) for name, field, option in declared if option is not None]
+    for name, field, option in sorted(found, key=lambda one: GROUPS.index(one[2].group)):
         kind = next((m for m in field.metadata if isinstance(m, Kind)), None)
         repeatable = kind is None
         if kind is None:
             kind = next(m for m in get_args(get_args(field.annotation)[0]) if isinstance(m, Kind))
         default = None if field.is_required() else field.default
         yield Setting(name, kind, option, default, field.is_required(), repeatable, in_cluster)
+
+
+def _option(field: FieldInfo) -> Option | None:
+    return next((m for m in field.metadata if isinstance(m, Option)), None)
 
 
 @cache

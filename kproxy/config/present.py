@@ -120,12 +120,13 @@ def reference_table() -> str:
 def _row(setting: Setting) -> str:
     option = setting.option
     flags = [option.short] if option.short else []
-    flags += [setting.flag if setting.is_switch else f"{setting.flag} {setting.kind.metavar}"]
+    if setting.flag:
+        flags += [setting.flag if setting.is_switch else f"{setting.flag} {setting.kind.metavar}"]
     flags += [option.off] if option.off else []
     default = setting.default_text
     shown = "(required)" if setting.required else default if default == option.unset else f"`{default}`"
     more = " Repeatable, or separated by commas." if setting.repeatable else ""
     allowed = "" if setting.is_switch else f" Allowed: {setting.kind.allowed}."
-    cells = [f"`{setting.key}`", ", ".join(f"`{flag}`" for flag in flags), f"`{setting.env}`", shown]
+    cells = [f"`{setting.key}`", ", ".join(f"`{flag}`" for flag in flags) or "none", f"`{setting.env}`", shown]
     text = f"{option.help}{allowed}{more}"
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in [*cells, text]) + " |"

@@ -99,7 +99,7 @@ def split(item: object) -> Iterator[object]:
 def read_flags(flags: Mapping[str, object]) -> Layer:
     """The layer of flags, by the Python names of their options; None means not given."""
     layer = Layer()
-    settings = {setting.name: setting for setting in all_settings()}
+    settings = {setting.name: setting for setting in all_settings() if setting.flag}
     for name, value in flags.items():
         if name not in settings:
             raise TypeError(f"no option is called {name}")

@@ -30,9 +30,9 @@ class Dialer:
         for hop in via:
             self._ways.append(_way_along(hop, self._ways[-1], tasks))
 
-    async def connect(self, address: Address) -> socket.socket:
+    async def connect(self, address: Address, limit: Limit | None = None) -> socket.socket:
         """A connected, non-blocking socket. Raises UpstreamError; ViaError if a hop failed, whatever the address."""
-        return await self._ways[-1].connect(address, Limit.of(self._seconds))
+        return await self._ways[-1].connect(address, limit or Limit.of(self._seconds))
 
     async def close(self) -> None:
         """Close what was kept open for later connections."""

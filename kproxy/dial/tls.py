@@ -18,6 +18,7 @@ from pathlib import Path
 
 from kproxy.address import Address
 from kproxy.dial import tlserrors
+from kproxy.dial.hops import Limit
 from kproxy.dial.stores import load_identity, load_trust
 from kproxy.dial.stream import retried
 from kproxy.dial.tlssocket import TlsSocket
@@ -122,33 +123,33 @@ class BrokerTls(_Tls):
             context.load_default_certs(ssl.Purpose.SERVER_AUTH)
         return context
 
-    async def open(self, connect: Connect, dialled: Address, name: str, seconds: float) -> TlsSocket:
-        """Connect to `dialled`, and make TLS of it within `seconds`. `name` is the broker's. Raises UpstreamError."""
+    async def open(self, connect: Connect, dialled: Address, name: str, limit: Limit) -> TlsSocket:
+        """Connect to `dialled`, and make TLS of it. `name` is the broker's. Raises UpstreamError."""
         # A name may end in a dot, to be absolute; no certificate has one.
         expected = (name if self._server_name in (None, ANY_NAME) else str(self._server_name)).removesuffix(".")
         context = self.current()
         sock = await connect()
         try:
-            async with asyncio.timeout(seconds):
+            async with limit.timeout():
                 return await _handshake(sock, context, expected)
         except TimeoutError:
-            reason, text = "timeout", f"TLS: no answer to the handshake within {seconds:g} s"
+            reason, text = "timeout", f"TLS: no answer to the handshake within {limit.seconds:g} s"
         except OSError as error:
             reason, text = tlserrors.of_broker(error)
             if tlserrors.is_wrong_name(error):
-                text = _wrong_name(expected, await self._names(connect, expected, seconds))
+                text = _wrong_name(expected, await self._names(connect, expected, limit))
         except ValueError:
             text = f"TLS: '{expected}' can be no name in a certificate: give the right one with --tls-server-name"
             reason = "tls-name"
         raise UpstreamError(reason, f"{dialled}: {text}")
 
-    async def _names(self, connect: Connect, expected: str, seconds: float) -> list[str]:
+    async def _names(self, connect: Connect, expected: str, limit: Limit) -> list[str]:
         """The names in the certificate of a broker that has the wrong one: OpenSSL keeps them to itself unless it is
         asked not to compare them."""
         context = self._make()
         context.check_hostname = False
         try:
-            async with asyncio.timeout(seconds):
+            async with limit.timeout():
                 with await _handshake(await connect(), context, expected) as tls:
                     return tls.peer_names()
         except (UpstreamError, ConfigError, OSError, TimeoutError):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 # One read takes at most this many bytes. With 1 MB frames, 1 MiB costs up to a quarter less than 256 KiB.
 CHUNK = 1024 * 1024
 # What a slow sink leaves of a chunk is copied if it is this small; else the chunk is kept and replaced by another.
-COPY = 16 * 1024
+COPY = 32 * 1024  # the smallest window that a TLS socket can do with
 # How many bytes one read takes while so many chunks are kept. 256 of them have 66 MiB; beyond, reads are so small that
 # what is left is copied. (The part of a chunk that nothing was read into costs no memory.)
 _WINDOWS = ((2, CHUNK), (256, 256 * 1024))

@@ -7,7 +7,7 @@ from kproxy.wire.greeting import Greeting
 
 _CLIENT_SPOKE = {
     Greeting.TLS: "TLS; kproxy expects plaintext there: set security.protocol to PLAINTEXT"
-    " (or SASL_PLAINTEXT) in the client",
+    " (or SASL_PLAINTEXT) in the client, or give kproxy a certificate with --client-tls-cert",
     Greeting.TLS_ALERT: "a TLS alert; kproxy expects plaintext there: set security.protocol to PLAINTEXT in the client",
     Greeting.HTTP: "HTTP; this is a Kafka port: give it to a Kafka client as bootstrap.servers"
     " (metrics and status are on the --admin port)",
@@ -19,8 +19,7 @@ _CLIENT_SPOKE = {
 
 _UPSTREAM_SPOKE = {
     Greeting.TLS: "TLS, unasked; it is no Kafka broker: check the address and port of --bootstrap-servers",
-    Greeting.TLS_ALERT: "a TLS alert: its listener is SSL or SASL_SSL."
-    " Use a PLAINTEXT or SASL_PLAINTEXT listener of the broker",
+    Greeting.TLS_ALERT: "a TLS alert: its listener is SSL or SASL_SSL: use --tls",
     Greeting.HTTP: "HTTP: it is a web server or an HTTP proxy, not a Kafka broker:"
     " check the address and port of --bootstrap-servers",
     Greeting.SSH: "SSH: it is an SSH server, not a Kafka broker: check the address and port of --bootstrap-servers",
@@ -32,6 +31,15 @@ _UPSTREAM_SPOKE = {
 def wrong_client(greeting: Greeting) -> WireError:
     """The error for a client that does not speak Kafka."""
     return WireError(f"client-speaks-{greeting.value}", f"the client spoke {_CLIENT_SPOKE[greeting]}")
+
+
+def plaintext_client() -> WireError:
+    """The error for a client without TLS where kproxy has a certificate for its clients."""
+    return WireError(
+        "client-speaks-plaintext",
+        "the client spoke plaintext; kproxy expects TLS there (--client-tls-cert): set security.protocol to SSL"
+        " (or SASL_SSL) in the client",
+    )
 
 
 def wrong_upstream(greeting: Greeting) -> WireError:

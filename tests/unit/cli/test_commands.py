@@ -79,18 +79,21 @@ def test_every_option_is_a_flag(app: App) -> None:
         "max-connections": "3", "max-request-size": "4KiB", "admin": "127.0.0.1:5000", "drain-timeout": "6s",
         "workers": "2",
         "log-format": "json", "log-level": "warning", "ready-requires-upstream": None,
+        "tls": None, "tls-ca": "ca.pem", "tls-cert": "me.pem", "tls-key": "me.key", "tls-server-name": "kafka",
+        "client-tls-cert": "kproxy.pem", "client-tls-key": "kproxy.key", "client-tls-ca": "clients.pem",
     }  # fmt: skip
-    assert set(values) == {setting.key for setting in all_settings()}
+    declared = [setting for setting in all_settings() if setting.flag and setting.key != "tls-insecure"]
+    assert set(values) == {setting.key for setting in declared}
     flags = [part for key, value in values.items() for part in (f"--{key}", value) if part is not None]
     assert invoke(["run", *flags]) == 0
     shown = {
         setting.key: setting.kind.show(
             value[0] if setting.repeatable else value  # one item each
         )
-        for setting in all_settings()
+        for setting in declared
         for value in [getattr(app.configs[0].clusters[0] if setting.in_cluster else app.configs[0], setting.name)]
     }
-    assert shown == {**values, "max-connections": 3, "workers": 2, "ready-requires-upstream": True}
+    assert shown == {**values, "max-connections": 3, "workers": 2, "ready-requires-upstream": True, "tls": True}
 
 
 @pytest.mark.parametrize("code", [0, 1, 7])

@@ -18,10 +18,7 @@ from kproxy.errors import ConfigError
 NO_SERVER = (
     "no bootstrap server is given; allowed: -b HOST:PORT, KPROXY_BOOTSTRAP_SERVERS, or bootstrap-servers in {file}"
 )
-CLUSTER_KEYS = (
-    "advertise, bootstrap-servers, connect-timeout, listen, map, max-connections, max-request-size, name, "
-    "node-ports, retire-after, via"
-)
+CLUSTER_KEYS = ", ".join(sorted(cluster_settings()))
 
 
 @pytest.fixture
@@ -278,8 +275,7 @@ def test_mistakes_in_flags_and_environment(
         (
             "clusters:\n- a\n- zzz: 1\n  ? [x]\n  : 2\n",
             [
-                "k.yaml:2: clusters[0]: is not a cluster; allowed: name, bootstrap-servers, listen, advertise, "
-                "node-ports, map, via, connect-timeout, retire-after, max-connections, max-request-size",
+                f"k.yaml:2: clusters[0]: is not a cluster; allowed: {', '.join(cluster_settings())}",
                 f"k.yaml:3: clusters[1].zzz: no such key; allowed: {CLUSTER_KEYS}",
                 "k.yaml:3: clusters[1].bootstrap-servers: is missing; allowed: HOST:PORT, or HOST for port 9092",
                 f"k.yaml:4: clusters[1].a key that is no word: no such key; allowed: {CLUSTER_KEYS}",
@@ -389,8 +385,8 @@ def test_a_wrong_secret_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None
     name = cluster_settings()["name"]
     secret = replace(name, option=replace(name.option, secret=True))
     monkeypatch.setitem(cluster_settings(), "name", secret)
-    assert problems({"bootstrap_servers": "a", "name": "Hunter 2"}, {}, None) == [
-        "--name: the value (not shown) is wrong; allowed: 1 to 63 of a-z, 0-9 and -"
+    assert problems({"bootstrap_servers": "a"}, {"KPROXY_NAME": "Hunter 2"}, None) == [
+        "KPROXY_NAME: the value (not shown) is wrong; allowed: 1 to 63 of a-z, 0-9 and -"
     ]
 
 
@@ -410,3 +406,41 @@ def test_any_text_in_a_file_ends_in_a_configuration_or_in_lines(
     except ConfigError as error:
         assert error.problems  # noqa: PT017
         assert all(line.isprintable() for line in error.problems)  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"tls_ca": "ca.pem"}, "--tls-ca: is given, but tls is not; allowed: together with tls"),
+        ({"tls": "yes", "tls_key": "k"}, "--tls-key: is given, but tls-cert is not; allowed: together with tls-cert"),
+        ({"tls_insecure": "yes"}, "--tls-insecure: is given, but tls is not; allowed: together with tls"),
+        (
+            {"tls": "yes", "tls_insecure": "yes", "tls_ca": "ca.pem"},
+            "--tls-insecure: cannot stand beside tls-ca, which it would ignore; allowed: one of them",
+        ),
+        (
+            {"client_tls_ca": "x"},
+            "--client-tls-ca: is given, but client-tls-cert is not; allowed: together with client-tls-cert",
+        ),
+        (
+            {"tls": "yes", "tls_server_name": "a b"},
+            "--tls-server-name: 'a b' can be no name in a certificate; allowed: a host name, an IP address, or *",
+        ),
+    ],
+)  # fmt: skip
+def test_tls_options_that_do_not_fit_together(given: dict[str, object], problem: str) -> None:
+    assert problems({"bootstrap_servers": "a", **given}, {}, None) == [problem]
+
+
+def test_passwords_come_from_the_environment_or_a_file(file: Path) -> None:
+    env = {"KPROXY_TLS_CA_PASSWORD": "changeit"}
+    config = load({"bootstrap_servers": "a", "tls": "yes", "tls_ca": "~/ca.jks"}, env, None)
+    assert config.clusters[0].tls_ca_password == "changeit"
+    assert config.clusters[0].tls_ca == Path("~/ca.jks").expanduser()
+    assert "changeit" not in repr(config)
+    file.write_text("bootstrap-servers: a\nclient-tls-cert: k.p12\nclient-tls-key-password: geheim\n")
+    config = load({}, {}, file)
+    assert config.clusters[0].client_tls_key_password == "geheim"
+    assert "geheim" not in repr(config)
+    with pytest.raises(TypeError):
+        load({"tls_ca_password": "changeit"}, {}, None)

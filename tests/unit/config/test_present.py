@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from kproxy.config import ClusterConfig, Config, json_schema, kinds, load, read, reference_table, show
-from kproxy.config.options import LIMITS, Model, Option, all_settings
+from kproxy.config.declaring import LIMITS, Model, Option
+from kproxy.config.options import all_settings
 from kproxy.config.present import lines, mask
 from kproxy.errors import ConfigError
 
@@ -24,7 +25,9 @@ EVERYTHING: dict[str, object] = {
     "via": ("ssh://me@bastion", "http://proxy:3128"),
     "max_request_size": "1000001", "admin": "off", "ready_requires_upstream": "no", "drain_timeout": "1.5",
     "workers": 3,
-    "log_format": "json", "log_level": "debug",
+    "log_format": "json", "log_level": "debug", "tls": "yes", "tls_ca": "ca.p12", "tls_cert": "me.pem",
+    "tls_key": "me.key", "tls_server_name": "*", "tls_insecure": "no", "client_tls_cert": "kproxy.pem",
+    "client_tls_key": "kproxy.key", "client_tls_ca": "clients.pem",
 }  # fmt: skip
 
 
@@ -60,6 +63,18 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         '      - "*.x=y"\n'
         "    # via: none\n"
         "    connect-timeout: 5s  # default\n"
+        "    tls: false  # default\n"
+        "    # tls-ca: the system's\n"
+        "    # tls-ca-password: none\n"
+        "    # tls-cert: none\n"
+        "    # tls-key: in the file of tls-cert\n"
+        "    # tls-key-password: none\n"
+        "    # tls-server-name: the advertised host; of a bootstrap server its own\n"
+        "    tls-insecure: false  # default\n"
+        "    # client-tls-cert: clients connect without TLS\n"
+        "    # client-tls-key: in the file of client-tls-cert\n"
+        "    # client-tls-key-password: none\n"
+        "    # client-tls-ca: none is asked for\n"
         "    retire-after: 10m  # default\n"
         "    max-connections: 10000  # default\n"
         "    max-request-size: 100MiB  # default\n"
@@ -186,7 +201,8 @@ def test_the_commented_example_shows_every_option_with_its_default(tmp_path: Pat
     assert [key for key, _ in options] + ["bootstrap-servers"] == unordered(
         [setting.key for setting in all_settings()], like=[key for key, _ in options] + ["bootstrap-servers"]
     )
-    live: dict[str, Any] = {key: value for key, value in options if key not in ("map", "advertise", "via")}
+    example = {setting.key for setting in all_settings() if not setting.default} - {"node-ports"}
+    live: dict[str, Any] = {key: value for key, value in options if key not in example}
     file = tmp_path / "k.yaml"
     file.write_text(yaml.safe_dump({"bootstrap-servers": "a", **live}))
     shown, default = load({}, {}, file), load({"bootstrap_servers": "a"}, {}, None)
@@ -198,6 +214,7 @@ def test_the_commented_example_shows_every_option_with_its_default(tmp_path: Pat
 def test_the_commented_parts_of_the_example_are_valid(tmp_path: Path) -> None:
     text = (ROOT / "config" / "kproxy.yaml").read_text()
     file = tmp_path / "k.yaml"
+    text = text.replace("#tls: false", "#tls: true")
     file.write_text(re.sub(r"^#(?=[a-z-]+:|  - )", "", text, flags=re.MULTILINE))
     config = load({}, {}, file)
     assert isinstance(config, Config)

@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509 import load_pem_x509_certificate
 
 from kproxy.address import Address
+from kproxy.dial.hops import Limit
 from kproxy.dial.stream import Stream
 from kproxy.dial.tls import ANY_NAME, BrokerTls, ClientTls, Files
 from kproxy.dial.tlssocket import TlsSocket
@@ -74,7 +75,7 @@ async def open_to(tls: BrokerTls, address: Address, name: str = NAME) -> TlsSock
         sock.setblocking(False)
         return sock
 
-    return await tls.open(connect, address, name, 10)
+    return await tls.open(connect, address, name, Limit.of(30))
 
 
 async def refused(tls: BrokerTls, peer: Peer, name: str = NAME) -> UpstreamError:
@@ -230,7 +231,7 @@ async def test_what_says_nothing(authority: Authority) -> None:
             return sock
 
         with pytest.raises(UpstreamError, match="no answer to the handshake") as caught:
-            await BrokerTls(Files(ca=authority.pem), "c").open(connect, address, NAME, 0.05)
+            await BrokerTls(Files(ca=authority.pem), "c").open(connect, address, NAME, Limit.of(0.05))
     assert caught.value.reason == "timeout"
 
 

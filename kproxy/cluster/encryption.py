@@ -1,0 +1,45 @@
+"""TLS of a cluster, as its configuration says it."""
+
+from __future__ import annotations
+
+import logging
+
+from kproxy.config import ClusterConfig
+from kproxy.dial.tls import ANY_NAME, BrokerTls, ClientTls, Files
+
+log = logging.getLogger(__name__)
+
+
+def broker_tls(config: ClusterConfig) -> BrokerTls | None:
+    """Towards the brokers, if so. Raises ConfigError if a file is no good."""
+    if not config.tls:
+        return None
+    files = Files(config.tls_ca, config.tls_ca_password, config.tls_cert, config.tls_key, config.tls_key_password)
+    return BrokerTls(files, f"cluster {config.name}", server_name=config.tls_server_name, insecure=config.tls_insecure)
+
+
+def client_tls(config: ClusterConfig) -> ClientTls | None:
+    """Towards the clients, if so. Raises ConfigError if a file is no good."""
+    if config.client_tls_cert is None:
+        return None
+    files = Files(
+        ca=config.client_tls_ca,
+        cert=config.client_tls_cert,
+        key=config.client_tls_key,
+        key_password=config.client_tls_key_password,
+    )
+    return ClientTls(files, f"cluster {config.name}")
+
+
+def warn_of_tls(config: ClusterConfig) -> None:
+    """Say at start what is not checked."""
+    if config.tls_insecure:
+        log.warning(
+            "cluster %s: --tls-insecure: NO certificate is checked."
+            " Whoever is on the way can read and change everything",
+            config.name,
+        )
+    elif config.tls_server_name == ANY_NAME:
+        log.warning(
+            "cluster %s: --tls-server-name *: any certificate of a trusted CA will do for any broker", config.name
+        )

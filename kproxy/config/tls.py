@@ -1,0 +1,118 @@
+"""The options of TLS, towards brokers and towards clients: a part of the declaration in `options`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+from kproxy.config import kinds
+from kproxy.config.declaring import TLS, Model, Option, kebab
+
+
+class TlsOptions(Model):
+    """Where to speak TLS, whom to trust, and what to show."""
+
+    tls: Annotated[
+        bool,
+        kinds.boolean(),
+        Option(TLS, "Speak TLS to the brokers; clients connect to kproxy without.", off="--no-tls"),
+    ] = False
+    tls_ca: Annotated[
+        Path | None,
+        kinds.path(),
+        Option(
+            TLS,
+            "Certificates to trust: PEM, or a trust store as Java has it (PKCS #12, JKS).",
+            unset="the system's",
+        ),
+    ] = None
+    tls_ca_password: Annotated[
+        str | None,
+        kinds.text("PASSWORD"),
+        Option(TLS, "Password of the trust store.", unset="none", secret=True),
+    ] = None
+    tls_cert: Annotated[
+        Path | None,
+        kinds.path(),
+        Option(
+            TLS,
+            "Client certificate and its chain to show to the brokers: PEM, or a key store (PKCS #12, JKS).",
+            unset="none",
+        ),
+    ] = None
+    tls_key: Annotated[
+        Path | None,
+        kinds.path(),
+        Option(TLS, "The key of tls-cert, PEM.", unset="in the file of tls-cert"),
+    ] = None
+    tls_key_password: Annotated[
+        str | None,
+        kinds.text("PASSWORD"),
+        Option(TLS, "Password of the key, or of the key store.", unset="none", secret=True),
+    ] = None
+    tls_server_name: Annotated[
+        str | None,
+        kinds.server_name(),
+        Option(
+            TLS,
+            "Name that every broker's certificate must have; * takes any name, of a trusted CA.",
+            unset="the advertised host; of a bootstrap server its own",
+        ),
+    ] = None
+    tls_insecure: Annotated[
+        bool,
+        kinds.boolean(),
+        Option(
+            TLS,
+            "Take any certificate of anybody: whoever is on the way can read and change everything.",
+            off="--tls-verify",
+        ),
+    ] = False
+    client_tls_cert: Annotated[
+        Path | None,
+        kinds.path(),
+        Option(
+            TLS,
+            "Speak TLS to clients, with this certificate and chain: PEM, or a key store (PKCS #12, JKS).",
+            unset="clients connect without TLS",
+        ),
+    ] = None
+    client_tls_key: Annotated[
+        Path | None,
+        kinds.path(),
+        Option(TLS, "The key of client-tls-cert, PEM.", unset="in the file of client-tls-cert"),
+    ] = None
+    client_tls_key_password: Annotated[
+        str | None,
+        kinds.text("PASSWORD"),
+        Option(TLS, "Password of the key, or of the key store.", unset="none", secret=True),
+    ] = None
+    client_tls_ca: Annotated[
+        Path | None,
+        kinds.path(),
+        Option(TLS, "Refuse clients that show no certificate of these authorities.", unset="none is asked for"),
+    ] = None
+
+    def tls_problems(self) -> Iterator[tuple[str, str]]:
+        """What does not fit together, as (key, text)."""
+        given = {kebab(name) for name in TlsOptions.model_fields if getattr(self, name)}
+        for key, needed in _NEEDS.items():
+            if key in given and needed not in given:
+                yield key, f"is given, but {needed} is not; allowed: together with {needed}"
+        if {"tls-insecure", "tls-ca"} <= given:
+            yield "tls-insecure", "cannot stand beside tls-ca, which it would ignore; allowed: one of them"
+
+
+_NEEDS = {
+    "tls-ca": "tls",
+    "tls-cert": "tls",
+    "tls-server-name": "tls",
+    "tls-insecure": "tls",
+    "tls-ca-password": "tls-ca",
+    "tls-key": "tls-cert",
+    "tls-key-password": "tls-cert",
+    "client-tls-key": "client-tls-cert",
+    "client-tls-key-password": "client-tls-cert",
+    "client-tls-ca": "client-tls-cert",
+}

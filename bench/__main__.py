@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bench import clients, report
+from bench import clients, report, tls
 from bench.loads import LOADS, Load
 from bench.machine import BenchError, Cores, enter_namespace, raise_file_limit
 from bench.native import BROKER_PORT, StubBroker, build
@@ -36,7 +36,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--peers", metavar="NAMES", help="of the standard peers only these, with commas")
     parser.add_argument("--only", metavar="GLOB", help="only the loads whose names fit, as 'fetch-*'")
-    parser.add_argument("--parts", default="loads,size,clients", help="of loads, size, clients; with commas")
+    parser.add_argument("--parts", default="loads,tls,size,clients", help="of loads, tls, size, clients; with commas")
     parser.add_argument("--windows", type=int, help="windows of each load and peer")
     parser.add_argument("--seconds", type=float, help="seconds of a window")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each real client and path")
@@ -95,6 +95,11 @@ class _Run:
         with StubBroker(self._directory, self._cores.broker) as broker:
             if "loads" in parts:
                 self._loads(broker)
+            if "tls" in parts and not self._options.quick:
+                files = self._files // 2 - 100
+                self.result["tls"] = tls.measure(
+                    self._directory, self._cores, broker, self._settings, files, _progress, _say
+                )
             if "size" in parts:
                 self._size()
         if "clients" in parts and not self._options.quick:
@@ -108,7 +113,7 @@ class _Run:
                 )
                 for at, peer in enumerate(self._peers)
             ]
-            bench = Bench(self._directory, self._cores, broker.pid, relays, self._settings)
+            bench = Bench(self._directory, self._cores, [broker.pid], relays, self._settings)
             for load in _chosen(self._options):
                 figures = bench.measure(load, _progress)
                 self.result["loads"][load.name] = report.with_ratios(load, figures)

@@ -41,15 +41,19 @@ defaults
 _HAPROXY_LISTEN = """\
 listen kafka-{number}
     bind {listen}
-    server broker {upstream} maxconn {connections}
+    server broker {upstream} maxconn {connections} {server}
 """
 
 
-def haproxy_configuration(pairs: Sequence[tuple[str, str]], tuning: str, connections: int) -> str:
-    """HAProxy's configuration for pairs of the address where it listens and that of the broker, HOST:PORT."""
+def haproxy_configuration(pairs: Sequence[tuple[str, str]], tuning: str, connections: int, server: str = "") -> str:
+    """HAProxy's configuration for pairs of the address where it listens and that of the broker, HOST:PORT.
+
+    `server` is what else it should know of the broker.
+    """
     parts = [_HAPROXY.format(tuning=tuning, connections=connections)]
     for number, (listen, upstream) in enumerate(pairs):
-        parts.append(_HAPROXY_LISTEN.format(number=number, listen=listen, upstream=upstream, connections=connections))
+        places = {"number": number, "listen": listen, "upstream": upstream}
+        parts.append(_HAPROXY_LISTEN.format(**places, connections=connections, server=server))
     return "".join(parts)
 
 
@@ -61,6 +65,7 @@ class Peer:
     command: tuple[str, ...] | None = None
     tuning: str | None = None  # lines of HAProxy's configuration
     admin: bool = False  # has kproxy's admin endpoint
+    server: str = ""  # what else HAProxy should know of the broker
 
     @classmethod
     def parse(cls, text: str) -> Peer:
@@ -126,7 +131,7 @@ def launch(peer: Peer, at: int, upstream: int, core: int | None, directory: Path
         "configuration": str(directory / f"{peer.name}.cfg"),
     }
     if peer.tuning is not None:
-        text = haproxy_configuration([(places["listen"], places["upstream"])], peer.tuning, connections)
+        text = haproxy_configuration([(places["listen"], places["upstream"])], peer.tuning, connections, peer.server)
         Path(places["configuration"]).write_text(text)
     log = directory / f"{peer.name}.log"
     with log.open("wb") as output:

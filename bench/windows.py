@@ -39,9 +39,11 @@ class Window:
 class Bench:
     """The running peers, and how to measure them."""
 
-    def __init__(self, directory: Any, cores: Cores, broker: int, relays: Sequence[Relay], settings: Settings) -> None:
+    def __init__(
+        self, directory: Any, cores: Cores, brokers: Sequence[int], relays: Sequence[Relay], settings: Settings
+    ) -> None:
         self.cores = cores
-        self.broker = broker
+        self.brokers = list(brokers)  # process ids: the broker's, and of what stands before it
         self.relays = relays
         self.settings = settings
         self.generator = LoadGenerator(directory, cores.load)
@@ -73,35 +75,35 @@ class Bench:
             depth=load.depth,
             warm=self.settings.warm,
             seconds=self.settings.seconds,
-            pids=[self.broker, *pids],
+            pids=[*self.brokers, *pids],
         )
-        figures = _figures(load, raw)
+        figures = _figures(load, raw, len(self.brokers))
         if pids:
             figures["rss_mib"] = rss(pids, "VmHWM") / 2**20
-        return Window(figures, _foreign(raw, self.cores, relayed=bool(pids)))
+        return Window(figures, _foreign(raw, self.cores, len(self.brokers), relayed=bool(pids)))
 
 
-def _figures(load: Load, raw: dict[str, Any]) -> dict[str, float]:
+def _figures(load: Load, raw: dict[str, Any], brokers: int) -> dict[str, float]:
     seconds, frames, size = raw["seconds"], raw["frames"], raw["bytes"]
-    cpu = sum(raw["cpu"][1:])
+    cpu = sum(raw["cpu"][brokers:])
     figures = {"mb_per_s": size / seconds / 1e6, "frames_per_s": frames / seconds}
-    if len(raw["cpu"]) > 1:
+    if len(raw["cpu"]) > brokers:
         figures["busy"] = cpu / seconds
         if size:
             figures["cpu_s_per_gb"] = cpu / size * 1e9
         if frames:
             figures["cpu_s_per_million"] = cpu / frames * 1e6
     # How busy the other core is: near 1, the load generator or the stub broker was the limit.
-    figures["load_busy"] = (raw["own_cpu"] + raw["cpu"][0]) / seconds
+    figures["load_busy"] = (raw["own_cpu"] + sum(raw["cpu"][:brokers])) / seconds
     if load.kind in (Kind.LATENCY, Kind.CONNECT, Kind.METADATA):
         figures |= {f"{name}_us": raw[name] for name in ("p50", "p99", "p999")}
     return figures
 
 
-def _foreign(raw: dict[str, Any], cores: Cores, *, relayed: bool) -> float:
+def _foreign(raw: dict[str, Any], cores: Cores, brokers: int, *, relayed: bool) -> float:
     """The share of the window in which something else had one of the cores."""
     seconds = raw["seconds"]
-    waited = sum(raw["waited"][1:])
+    waited = sum(raw["waited"][brokers:])
     if not relayed:
         waited = raw["own_waited"]
     used = {cores.proxy, cores.load, cores.broker}

@@ -45,7 +45,7 @@ test-matrix: $(STAMP) tools ## slow: versions of brokers and clients, long fuzzi
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q tests/unit/wire tests/unit/rewrite tests/unit/relay tests/unit/cluster
 	$(BIN)/python -m pytest -m matrix $(ARGS)
 
-bench: $(STAMP) ## kproxy beside HAProxy and no relay at all, minutes; needs root, cc, iproute2 and haproxy
+bench: $(STAMP) ## kproxy beside HAProxy and no relay at all, about 25 minutes; needs root, cc, iproute2 and haproxy
 	$(BIN)/python -m bench $(ARGS)
 
 bench-quick: $(STAMP) ## the same with a few loads, under a minute; one JSON object last

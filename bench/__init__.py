@@ -7,6 +7,10 @@ peers       what is compared: direct, HAProxy, kproxy, and any other command
 loads       the loads, one line each
 windows     measuring: interleaved windows, retries, medians
 size        start-up, memory, idle connections, slow readers
+tls         TLS to the broker
 clients     real clients and real brokers
+librdkafka  one of them, as a process
 report      the result as JSON and as text
+bars        what kproxy is meant to reach, and whether it does
+tables      the tables of docs/performance.md
 """

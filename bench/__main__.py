@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import fnmatch
 import json
 import signal
@@ -12,16 +13,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bench import clients, report, tls
+from bench import bars, clients, report, tls
 from bench.loads import LOADS, Load
 from bench.machine import BenchError, Cores, enter_namespace, raise_file_limit
 from bench.native import BROKER_PORT, StubBroker, build
-from bench.peers import DIRECT, HAPROXY_DEFAULT, Peer, launch, standard_peers
+from bench.peers import DIRECT, HAPROXY, WORKERS, Peer, launch, standard_peers
 from bench.size import Sizes
 from bench.windows import Bench, Settings
 
-_FULL = Settings(warm=0.15, seconds=0.6, windows=5, retries=10)
-_QUICK = Settings(warm=0.05, seconds=0.2, windows=5, retries=1)
+_FULL = Settings(warm=0.15, seconds=0.5, windows=5, retries=5)
+_QUICK = Settings(warm=0.05, seconds=0.15, windows=5, retries=0)
 
 
 def _options() -> argparse.Namespace:
@@ -34,7 +35,9 @@ def _options() -> argparse.Namespace:
         metavar="NAME='COMMAND'",
         help="another relay; COMMAND has {listen} and {upstream}, both HOST:PORT. Repeatable",
     )
-    parser.add_argument("--peers", metavar="NAMES", help="of the standard peers only these, with commas")
+    parser.add_argument(
+        "--peers", metavar="NAMES", help="of the standard peers only these, with commas, and with every load"
+    )
     parser.add_argument("--only", metavar="GLOB", help="only the loads whose names fit, as 'fetch-*'")
     parser.add_argument("--parts", default="loads,tls,size,clients", help="of loads, tls, size, clients; with commas")
     parser.add_argument("--windows", type=int, help="windows of each load and peer")
@@ -54,14 +57,22 @@ def _settings(options: argparse.Namespace) -> Settings:
 def _chosen(options: argparse.Namespace) -> list[Load]:
     if options.only:
         return [load for load in LOADS if fnmatch.fnmatch(load.name, options.only)]
-    return [load for load in LOADS if load.quick or not options.quick]
+    return [load for load in LOADS if load.key or not options.quick]
 
 
-def _peers(options: argparse.Namespace) -> list[Peer]:
-    names = options.peers.split(",") if options.peers else None
-    peers = standard_peers(names)
-    if options.quick and names is None:
-        peers = [peer for peer in peers if peer.name != HAPROXY_DEFAULT]
+def _peers(options: argparse.Namespace, cores: Cores) -> list[Peer]:
+    """Those asked for by name are measured with every load, variants otherwise with a few, and not with --quick."""
+    peers = standard_peers(cores)
+    present = {peer.name for peer in peers}
+    if HAPROXY not in present:
+        sys.stderr.write("bench: haproxy was not found (Debian package haproxy): no ratios to it\n")
+    if WORKERS not in present and not options.quick:
+        sys.stderr.write(f"bench: {WORKERS} is left out: it wants three cores\n")
+    if options.peers:
+        names = options.peers.split(",")
+        peers = [dataclasses.replace(peer, variant=False) for peer in peers if peer.name in names]
+    elif options.quick:
+        peers = [peer for peer in peers if not peer.variant]
     return [*peers, *(Peer.parse(text) for text in options.peer)]
 
 
@@ -83,9 +94,9 @@ class _Run:
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         self._directory = options.output.parent / "bench"
-        self._peers = _peers(options)
         self._files = raise_file_limit()
         self._cores = Cores.of_this_machine()
+        self._peers = _peers(options, self._cores)
         self._settings = _settings(options)
         self.result: dict[str, Any] = {"machine": report.machine(), "quick": options.quick, "loads": {}}
 
@@ -101,15 +112,24 @@ class _Run:
                     self._directory, self._cores, broker, self._settings, files, _progress, _say
                 )
             if "size" in parts:
-                self._size()
+                self._size(broker)
         if "clients" in parts and not self._options.quick:
             self.result["clients"] = clients.compare(self._directory, self._options.rounds, _progress, _say)
+
+    def save(self, seconds: float) -> str:
+        """Write what was measured until now; returns it."""
+        self.result["bars"] = bars.judge(self.result)
+        self.result["seconds"] = round(seconds, 1)
+        text = json.dumps(self.result)
+        self._options.output.parent.mkdir(parents=True, exist_ok=True)
+        self._options.output.write_text(text + "\n")
+        return text
 
     def _loads(self, broker: StubBroker) -> None:
         with ExitStack() as running:
             relays = [
                 running.enter_context(
-                    launch(peer, at, BROKER_PORT, self._cores.proxy, self._directory, self._files // 2 - 100)
+                    launch(peer, at, BROKER_PORT, self._cores, self._directory, self._files // 2 - 100)
                 )
                 for at, peer in enumerate(self._peers)
             ]
@@ -118,17 +138,14 @@ class _Run:
                 figures = bench.measure(load, _progress)
                 self.result["loads"][load.name] = report.with_ratios(load, figures)
                 _say(report.table(load, figures))
-        self.result["summary"] = {
-            peer.name: report.summary(self.result["loads"], peer.name) for peer in self._peers if peer.name != DIRECT
-        }
 
-    def _size(self) -> None:
-        sizes = Sizes(self._directory, self._cores, self._files, _progress)
+    def _size(self, broker: StubBroker) -> None:
+        sizes = Sizes(self._directory, self._cores, broker.pid, self._files, _progress)
         self.result["size"] = {}
         for peer in self._peers:
             if peer.name == DIRECT:
                 continue
-            figures = sizes.starts(peer, 3 if self._options.quick else 5) if peer.command else {}
+            figures = sizes.starts(peer, 3 if self._options.quick else 5)
             if not self._options.quick:
                 figures |= sizes.idle(peer) | sizes.stalled(peer)
             self.result["size"][peer.name] = report.rounded({peer.name: figures})[peer.name]
@@ -150,16 +167,17 @@ def main() -> int:
     try:
         enter_namespace()
         run = _Run(options)
-        run.all_parts()
+        try:
+            run.all_parts()
+        finally:  # a part that fails, or Ctrl-C, does not cost what was measured before
+            text = run.save(time.monotonic() - began)
     except BenchError as error:
         sys.stderr.write(f"bench: {error}\n")
         return 1
     except KeyboardInterrupt:
         return 130
-    run.result["seconds"] = round(time.monotonic() - began, 1)
-    text = json.dumps(run.result)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(text + "\n")
+    if run.result["bars"]:
+        _say(bars.table(run.result["bars"]))
     _say(text)
     return 0
 

@@ -7,12 +7,11 @@ is pinned to a core here.
 
 from __future__ import annotations
 
-import json
 import re
+import shutil
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -27,8 +26,13 @@ _TIMEOUT_S = 300.0
 _PARTITIONS = 6
 _HAPROXY_PORT = 12000
 _KPROXY_PORT = 13000
-# Records of each size, in bytes: so many that a run takes a few seconds.
-_RECORDS = {100: 500_000, 1_000: 200_000, 100_000: 3_000}
+# Records of each size, in bytes: so many that a producer's run takes seconds.
+_RECORDS = {100: 400_000, 1_000: 150_000, 100_000: 2_000}
+# Consumers are faster: they get the records of so many of the six runs that fill a topic.
+_CONSUMED = 3
+# Where brokers keep their logs, if there is room for two full topics of three replicas: a disk's speed varies.
+_MEMORY = Path("/dev/shm")
+_ROOM = 8 << 30
 _PRODUCED = re.compile(r"([\d.]+) records/sec \(([\d.]+) MB/sec\), ([\d.]+) ms avg latency.*? ([\d.]+) ms 99th")
 
 
@@ -50,8 +54,8 @@ class _Clients:
     def java_produce(self, path: _Path, topic: str, size: int, count: int, acks: str) -> float:
         output = self._java(
             "kafka-producer-perf-test", "--topic", topic, "--num-records", str(count), "--record-size", str(size),
-            "--throughput", "-1", "--producer-props", f"bootstrap.servers={path.bootstrap}", f"acks={acks}",
-            "batch.size=131072", "linger.ms=5", f"max.request.size={2 << 20}",
+            "--throughput", "-1", "--warmup-records", str(count // 3), "--bootstrap-server", path.bootstrap,
+            "--command-property", f"acks={acks}", "batch.size=131072", "linger.ms=5", f"max.request.size={2 << 20}",
         )  # fmt: skip
         found = _PRODUCED.findall(output)
         if not found:
@@ -83,30 +87,20 @@ class _Clients:
         return str(done.stdout)
 
     def _librdkafka(self, what: str, path: _Path, topic: str, size: int, count: int, acks: str) -> float:
-        script = Path(__file__).with_name("librdkafka.py")
-        command = [sys.executable, str(script), what, path.bootstrap, topic, str(size), str(count), acks]
+        seconds = float(self._run(what, path.bootstrap, topic, str(size), str(count), acks))
+        return count * size / 1e6 / seconds
+
+    @staticmethod
+    def _run(*arguments: str) -> str:
+        command = [sys.executable, "-m", "bench.librdkafka", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         if done.returncode:
-            raise BenchError(f"librdkafka through {path.name}: {done.stderr[-800:]}")
-        return count * size / 1e6 / float(json.loads(done.stdout)["seconds"])
+            raise BenchError(f"librdkafka, {' '.join(arguments)}: {done.stderr[-800:]}")
+        return done.stdout
 
-    def topic(self, name: str) -> None:
-        """Make the topic, anew."""
-        server = ("--bootstrap-server", self._cluster.direct_bootstrap)
-        self._java("kafka-topics", *server, "--delete", "--topic", name, "--if-exists")
-        deadline = time.monotonic() + 60
-        create = (
-            "--create",
-            "--topic",
-            name,
-            "--partitions",
-            str(_PARTITIONS),
-            "--config",
-            f"max.message.bytes={2 << 20}",
-        )
-        while self._cluster.tool("kafka-topics", *server, *create, timeout=60).returncode:
-            if time.monotonic() > deadline:  # a deletion takes effect a little later
-                raise BenchError(f"topic {name} could not be made")
+    def replace_topic(self, old: str, new: str) -> None:
+        """Delete a topic, if it is there, and make another: a name is free again only a while after."""
+        self._run("topic", self._cluster.direct_bootstrap, new, str(_PARTITIONS), old)
 
 
 @contextmanager
@@ -119,7 +113,7 @@ def _haproxy(cluster: Any, directory: Path) -> Iterator[_Path | None]:
     pairs = [(f"127.0.0.1:{_HAPROXY_PORT + node}", str(address)) for node, address in bound.items()]
     configuration = directory / "haproxy-clients.cfg"
     configuration.write_text(haproxy_configuration(pairs, TUNED, 4000))
-    process = start([program, *HAPROXY_FLAGS, str(configuration)], None)
+    process = start([program, *HAPROXY_FLAGS, str(configuration)], [])
     try:
         wait_ready(process, int(pairs[0][0].split(":")[1]), None)
         yield _Path(HAPROXY, ",".join(listen for listen, _ in pairs), tuple(descendants(process.pid)))
@@ -134,12 +128,16 @@ def _kproxy(cluster: Any, directory: Path) -> Iterator[_Path]:
         "--listen", f"127.0.0.1:{_KPROXY_PORT}", "--admin", f"127.0.0.1:{_KPROXY_PORT - 1}",
     ]  # fmt: skip
     with (directory / "kproxy-clients.log").open("wb") as log:
-        process = start(command, None, stdout=log, stderr=log)
+        process = start(command, [], stdout=log, stderr=log)
     try:
         wait_ready(process, _KPROXY_PORT, _KPROXY_PORT - 1)
         yield _Path(KPROXY, f"127.0.0.1:{_KPROXY_PORT}", tuple(descendants(process.pid)))
     finally:
         stop(process)
+
+
+def _memory() -> Path | None:
+    return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM else None
 
 
 def compare(
@@ -155,17 +153,25 @@ def compare(
         with ExitStack() as running:
             enter = running.enter_context
             cluster = enter(
-                DevCluster(3, extra_listeners=[listener], properties=properties, heap="512m", progress=progress)
+                DevCluster(
+                    3,
+                    extra_listeners=[listener],
+                    properties=properties,
+                    heap="512m",
+                    directory=_memory(),
+                    progress=progress,
+                )
             )
             haproxy, kproxy = enter(_haproxy(cluster, directory)), enter(_kproxy(cluster, directory))
             direct = _Path(DIRECT, cluster.direct_bootstrap, ())
             paths = [path for path in (direct, haproxy, kproxy) if path is not None]
+            runs = _Rounds(_Clients(cluster), paths, progress)
+            runs.warm_up()
             result = {}
             for size, count in _RECORDS.items():
-                runs = _Rounds(_Clients(cluster), paths, progress)
                 for turn in range(rounds):
                     runs.turn(turn, size, count)
-                for what, taken in runs.taken.items():
+                for what, taken in runs.take().items():
                     result[what] = _medians(taken)
                     say(_line(what, result[what]))
             return result
@@ -173,14 +179,25 @@ def compare(
         raise BenchError(f"real clients: {error}") from None
 
 
+_Taken = dict[str, dict[str, list[tuple[float, float]]]]
+"""What was run and through which path → MB/s and the proxy's CPU-seconds per GB, of each run."""
+
+
 class _Rounds:
-    """Runs every client over every path, in turn. `taken`: by what was run and path, MB/s and CPU-seconds per GB."""
+    """Runs every client over every path, in turn."""
 
     def __init__(self, clients: _Clients, paths: Sequence[_Path], progress: Callable[[str], None]) -> None:
         self._clients = clients
         self._paths = paths
         self._progress = progress
-        self.taken: dict[str, dict[str, list[tuple[float, float]]]] = {}
+        self._topics = 0
+        self._taken: _Taken = {}
+
+    def warm_up(self) -> None:
+        """Brokers are slow at first: one short turn that does not count."""
+        size = 1_000
+        self.turn(0, size, _RECORDS[size] // 5)
+        self.take()
 
     def turn(self, first: int, size: int, count: int) -> None:
         """One run of everything with `count` records of `size` bytes; which path is `first` changes."""
@@ -191,21 +208,34 @@ class _Rounds:
             ("java", clients.java_produce, clients.java_consume),
             ("librdkafka", clients.librdkafka_produce, clients.librdkafka_consume),
         ):
+            topic = self._new_topic()
             for acks in ("1", "all"):
                 for path in order:
-                    clients.topic(f"bench-{path.name}")
-                    run = partial(produce, path, f"bench-{path.name}", size, count, acks)
+                    run = partial(produce, path, topic, size, count, acks)
                     self._note(f"{name}-produce-{size}B-acks-{acks}", path, run, size * count)
+            consumed = _CONSUMED * count
             for path in order:
-                run = partial(consume, path, f"bench-{path.name}", size, count)
-                self._note(f"{name}-consume-{size}B", path, run, size * count)
+                run = partial(consume, path, topic, size, consumed)
+                self._note(f"{name}-consume-{size}B", path, run, size * consumed)
+
+    def take(self) -> _Taken:
+        """What was measured since it was taken last."""
+        taken, self._taken = self._taken, {}
+        return taken
+
+    def _new_topic(self) -> str:
+        """For all that one client does in one turn."""
+        old, new = f"bench-{self._topics}", f"bench-{self._topics + 1}"
+        self._topics += 1
+        self._clients.replace_topic(old, new)
+        return new
 
     def _note(self, what: str, path: _Path, run: Callable[[], float], size: int) -> None:
         self._progress(f"{what} {path.name}")
         used = cpu_seconds(path.pids)
         speed = run()
         used = cpu_seconds(path.pids) - used
-        self.taken.setdefault(what, {}).setdefault(path.name, []).append((speed, used / size * 1e9))
+        self._taken.setdefault(what, {}).setdefault(path.name, []).append((speed, used / size * 1e9))
 
 
 def _medians(runs: dict[str, list[tuple[float, float]]]) -> dict[str, Any]:

@@ -1,13 +1,17 @@
-"""librdkafka as a process of its own: produce|consume BOOTSTRAP TOPIC SIZE COUNT ACKS; prints {"seconds": …}."""
+"""librdkafka as a process of its own.
+
+python -m bench.librdkafka produce|consume BOOTSTRAP TOPIC SIZE COUNT ACKS    prints the seconds it took
+python -m bench.librdkafka topic BOOTSTRAP NEW PARTITIONS OLD                 makes a topic and deletes another
+"""
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 import uuid
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 
 def produce(bootstrap: str, topic: str, size: int, count: int, acks: str) -> float:
@@ -67,13 +71,33 @@ def consume(bootstrap: str, topic: str, count: int) -> float:
     return took
 
 
+def topic(bootstrap: str, new: str, partitions: int, old: str) -> None:
+    """Replicated to every broker, so that acks=all has somebody to wait for."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    replicas = len(admin.list_topics(timeout=30).brokers)
+    settings = {"max.message.bytes": str(2 << 20), "file.delete.delay.ms": "0"}
+    made = admin.create_topics([NewTopic(new, partitions, replicas, config=settings)])
+    gone = admin.delete_topics([old])
+    made[new].result(30)
+    try:
+        gone[old].result(30)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise
+
+
 def main() -> None:
-    what, bootstrap, topic, size, count, acks = sys.argv[1:]
-    if what == "produce":
-        seconds = produce(bootstrap, topic, int(size), int(count), acks)
-    else:
-        seconds = consume(bootstrap, topic, int(count))
-    sys.stdout.write(json.dumps({"seconds": seconds}) + "\n")
+    match sys.argv[1:]:
+        case ["produce", bootstrap, name, size, count, acks]:
+            seconds = produce(bootstrap, name, int(size), int(count), acks)
+            sys.stdout.write(f"{seconds}\n")
+        case ["consume", bootstrap, name, _, count, _]:
+            seconds = consume(bootstrap, name, int(count))
+            sys.stdout.write(f"{seconds}\n")
+        case ["topic", bootstrap, new, partitions, old]:
+            topic(bootstrap, new, int(partitions), old)
+        case _:
+            raise SystemExit(__doc__)
 
 
 if __name__ == "__main__":

@@ -22,14 +22,17 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Requests of one kind on some connections, `depth` of them in flight on each."""
+    """Requests of one kind on some connections, `depth` of them in flight on each.
+
+    `key` are the few that tell most: all of --quick, and what a variant of a peer is measured with.
+    """
 
     name: str
     kind: Kind
     request: Request
     connections: int
     depth: int
-    quick: bool = False
+    key: bool = False
 
     @property
     def mode(self) -> str:
@@ -53,7 +56,7 @@ def _bulk() -> list[Load]:
                         Request(request.api, request.version, 1, size),
                         connections,
                         5,
-                        quick=(what, size, connections) in (("fetch", MIB, 4), ("produce", 16 * KIB, 4)),
+                        key=(what, size, connections) in (("fetch", MIB, 4), ("produce", 16 * KIB, 4)),
                     )
                 )
     return loads
@@ -72,7 +75,7 @@ def _partitions() -> list[Load]:
                         Request(FETCH, version, partitions, size),
                         4,
                         5,
-                        quick=(version, partitions, size) == (17, 50, MIB),
+                        key=(version, partitions, size) == (17, 50, MIB),
                     )
                 )
     for partitions in (1, 50):
@@ -83,12 +86,12 @@ def _partitions() -> list[Load]:
 
 def _small() -> list[Load]:
     return [
-        Load("ping-c1", Kind.LATENCY, SMALL, 1, 1, quick=True),
-        Load("ping-c64", Kind.LATENCY, SMALL, 64, 1, quick=True),
-        Load("pipelined-d32-c16", Kind.FRAMES, SMALL, 16, 32, quick=True),
+        Load("ping-c1", Kind.LATENCY, SMALL, 1, 1, key=True),
+        Load("ping-c64", Kind.LATENCY, SMALL, 64, 1, key=True),
+        Load("pipelined-d32-c16", Kind.FRAMES, SMALL, 16, 32, key=True),
         Load("pipelined-fetch-v17-d32-c16", Kind.FRAMES, Request(FETCH, 17, 1, 100), 16, 32),
         Load("pipelined-produce-v12-d32-c16", Kind.FRAMES, Request(PRODUCE, 12, 1, 100), 16, 32),
-        Load("connect-c16", Kind.CONNECT, SMALL, 16, 1, quick=True),
+        Load("connect-c16", Kind.CONNECT, SMALL, 16, 1, key=True),
     ]
 
 
@@ -96,7 +99,7 @@ def _metadata() -> list[Load]:
     """Ten brokers; every client asks for everything, again and again."""
     return [
         Load(f"metadata-{partitions}-c{connections}", Kind.METADATA, Request(METADATA, 12, partitions), connections, 1,
-             quick=(partitions, connections) == (100_000, 16))
+             key=(partitions, connections) == (100_000, 16))
         for partitions, connections in ((10, 16), (1_000, 16), (10_000, 16), (100_000, 16), (100_000, 100))
     ]  # fmt: skip
 

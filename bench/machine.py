@@ -38,9 +38,14 @@ class BenchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """Which core each part runs on. With two cores the stub broker and the load share one."""
+    """Which core each part runs on.
+
+    Relays have the core `proxy` alone, those with two processes `second` too, where there are three cores. The load
+    generator and the stub broker share one if there are fewer than four.
+    """
 
     proxy: int
+    second: int | None
     load: int
     broker: int
 
@@ -50,7 +55,16 @@ class Cores:
         if len(cores) < 2:
             raise BenchError("the benchmark needs two cores: one for the proxy alone")
         # The first core often has the interrupts.
-        return cls(proxy=cores[1], load=cores[0], broker=cores[2] if len(cores) > 2 else cores[0])
+        return cls(
+            proxy=cores[1],
+            second=cores[2] if len(cores) > 2 else None,
+            load=cores[0],
+            broker=cores[3] if len(cores) > 3 else cores[0],
+        )
+
+    def of_relay(self, processes: int) -> list[int]:
+        """Where a relay with so many busy processes runs."""
+        return [self.proxy, self.second] if processes > 1 and self.second is not None else [self.proxy]
 
 
 def enter_namespace() -> None:
@@ -94,13 +108,13 @@ def raise_file_limit() -> int:
 
 def start(
     command: Sequence[str],
-    core: int | None,
+    cores: Sequence[int],
     *,
     stdin: int | None = subprocess.DEVNULL,
     stdout: int | IO[bytes] | None = subprocess.DEVNULL,
     stderr: int | IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process on one core (any if None) that gets SIGKILL when this process ends, however that happens.
+    """Start a process on these cores (any if none) that gets SIGKILL when this process ends, however that happens.
 
     It is preferred to what else runs on the machine, where the system allows it.
     """
@@ -108,8 +122,8 @@ def start(
     def prepare() -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setsid()  # Ctrl-C on the terminal is for the first process to answer
-        if core is not None:
-            os.sched_setaffinity(0, {core})
+        if cores:
+            os.sched_setaffinity(0, cores)
             with contextlib.suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, 0, _NICE)
                 # A session is a scheduling group of its own, and the group's weight counts first (sched(7)).

@@ -56,8 +56,8 @@ def build(directory: Path) -> None:
 class StubBroker:
     """The stub broker on 127.0.0.1:9092, and on 127.0.0.10 to .19 as its own ten brokers."""
 
-    def __init__(self, directory: Path, core: int | None) -> None:
-        self.process = start([str(directory / "stub"), str(BROKER_PORT)], core, stdout=subprocess.PIPE)
+    def __init__(self, directory: Path, core: int) -> None:
+        self.process = start([str(directory / "stub"), str(BROKER_PORT)], [core], stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         if self.process.stdout.readline() != b"ready\n":
             stop(self.process)
@@ -79,7 +79,7 @@ class LoadGenerator:
     """Runs the load generator, on one core, towards one port."""
 
     directory: Path
-    core: int | None
+    core: int
 
     def command(self, mode: str, port: int, request: Request, connections: int, *more: str) -> list[str]:
         return [
@@ -104,7 +104,7 @@ class LoadGenerator:
         times = ["--depth", str(depth), "--warm", str(warm), "--seconds", str(seconds)]
         clocks = [text for pid in pids for text in ("--cpu", str(pid))]
         command = self.command(mode, port, request, connections, *times, *clocks, *(["--verify"] if verify else []))
-        process = start(command, self.core, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = start(command, [self.core], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             output, errors = process.communicate(timeout=_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -124,7 +124,7 @@ class Holding:
         self, generator: LoadGenerator, port: int, request: Request, connections: int, mode: str = "hold"
     ) -> None:
         command = generator.command(mode, port, request, connections)
-        self._process = start(command, generator.core, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = start(command, [generator.core], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdout is not None
         if self._process.stdout.readline() not in (b"holding\n", b"stalled\n"):
             stop(self._process)

@@ -14,14 +14,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.machine import BenchError, descendants, start, stop
+from bench.machine import BenchError, Cores, descendants, start, stop
 
 # In the private namespace every port is free.
 _FIRST_PORT = 11000
 _READY_TIMEOUT_S = 30.0
 _POLL_S = 0.002
 
-DIRECT, HAPROXY, HAPROXY_DEFAULT, KPROXY = "direct", "haproxy", "haproxy-default", "kproxy"
+DIRECT, HAPROXY, HAPROXY_DEFAULT = "direct", "haproxy", "haproxy-default"
+KPROXY, PORTABLE, WORKERS = "kproxy", "kproxy-portable", "kproxy-workers"
+
+# kproxy as on a platform without epoll: over one of Python's own selectors.
+_PORTABLE = """\
+from kproxy.cli import main
+from kproxy.relay import selector
+selector.best_poller = selector.PortablePoller
+main()
+"""
 
 # What HAProxy's own documentation and its users tune for bulk: large buffers. Nothing is logged or counted.
 TUNED = """
@@ -66,6 +75,8 @@ class Peer:
     tuning: str | None = None  # lines of HAProxy's configuration
     admin: bool = False  # has kproxy's admin endpoint
     server: str = ""  # what else HAProxy should know of the broker
+    processes: int = 1  # that are busy; each wants a core
+    variant: bool = False  # of another peer: measured with the key loads only
 
     @classmethod
     def parse(cls, text: str) -> Peer:
@@ -76,20 +87,22 @@ class Peer:
         return cls(name, tuple(shlex.split(command)))
 
 
-def standard_peers(names: list[str] | None = None, python: str | None = None) -> list[Peer]:
-    """The peers that need no configuration. Without HAProxy it is left out, with a word on stderr."""
-    kproxy = (
-        python or sys.executable, "-m", "kproxy", "run", "--bootstrap-servers", "{upstream}", "--listen", "{listen}",
-        "--admin", "{admin}",
-    )  # fmt: skip
-    peers = [Peer(DIRECT), Peer(KPROXY, kproxy, admin=True)]
+def standard_peers(cores: Cores) -> list[Peer]:
+    """The peers that need no configuration. What cannot be measured here is left out."""
+    run = ("run", "--bootstrap-servers", "{upstream}", "--listen", "{listen}", "--admin", "{admin}")
+    kproxy = (sys.executable, "-m", "kproxy", *run)
+    peers = [
+        Peer(DIRECT),
+        Peer(KPROXY, kproxy, admin=True),
+        Peer(PORTABLE, (sys.executable, "-c", _PORTABLE, *run), admin=True, variant=True),
+    ]
     haproxy = find_haproxy()
     if haproxy is not None:
-        run = (haproxy, *HAPROXY_FLAGS, "{configuration}")
-        peers[1:1] = [Peer(HAPROXY, run, TUNED), Peer(HAPROXY_DEFAULT, run, "")]
-    else:
-        sys.stderr.write("bench: haproxy was not found (Debian package haproxy): no ratios to it\n")
-    return [peer for peer in peers if names is None or peer.name in names]
+        command = (haproxy, *HAPROXY_FLAGS, "{configuration}")
+        peers[1:1] = [Peer(HAPROXY, command, TUNED), Peer(HAPROXY_DEFAULT, command, "", variant=True)]
+    if cores.second is not None:
+        peers.append(Peer(WORKERS, (*kproxy, "--workers", "2"), admin=True, processes=2, variant=True))
+    return peers
 
 
 def find_haproxy() -> str | None:
@@ -119,7 +132,7 @@ class Relay:
             stop(self._process)
 
 
-def launch(peer: Peer, at: int, upstream: int, core: int | None, directory: Path, connections: int) -> Relay:
+def launch(peer: Peer, at: int, upstream: int, cores: Cores, directory: Path, connections: int) -> Relay:
     """Start a peer before 127.0.0.1:`upstream` and wait until it serves. `at` tells peers apart."""
     if peer.command is None:
         return Relay(peer, upstream, None, 0.0)
@@ -136,7 +149,8 @@ def launch(peer: Peer, at: int, upstream: int, core: int | None, directory: Path
     log = directory / f"{peer.name}.log"
     with log.open("wb") as output:
         began = time.perf_counter()
-        process = start([part.format(**places) for part in peer.command], core, stdout=output, stderr=output)
+        command = [part.format(**places) for part in peer.command]
+        process = start(command, cores.of_relay(peer.processes), stdout=output, stderr=output)
     try:
         wait_ready(process, port, port - 1 if peer.admin else None)
     except BenchError as error:

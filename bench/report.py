@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -98,22 +97,3 @@ def _cell(figures: Figures, name: str, base: Figures | None) -> str:
     value = figures[name]
     text = f"{value:.3f}" if value < 10 else f"{value:,.0f}"
     return f"{text} {value / base[name]:4.2f}x" if base and base.get(name) else text
-
-
-def summary(loads: Mapping[str, Any], peer: str) -> dict[str, float]:
-    """One peer against HAProxy, over all loads: the worst and the median of throughput and CPU."""
-    bulk = [
-        entry["to_haproxy"][peer]
-        for entry in loads.values()
-        if entry["kind"] == Kind.BULK.value and peer in entry.get("to_haproxy", {})
-    ]
-    if not bulk:
-        return {}
-    throughput = [ratios["mb_per_s"] for ratios in bulk]
-    cpu = [ratios["cpu_s_per_gb"] for ratios in bulk if "cpu_s_per_gb" in ratios]
-    return {
-        "bulk_throughput_worst": min(throughput),
-        "bulk_throughput_median": statistics.median(throughput),
-        "bulk_cpu_worst": max(cpu),
-        "bulk_cpu_median": statistics.median(cpu),
-    }

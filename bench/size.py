@@ -4,42 +4,46 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.loads import MIB
-from bench.machine import Cores, cpu_seconds, forget_peak, rss
+from bench.loads import MIB, Kind, Load
+from bench.machine import Cores, cpu_seconds, rss
 from bench.native import BROKER_PORT, FETCH, SMALL, Holding, LoadGenerator, Request
 from bench.peers import Peer, Relay, launch
+from bench.windows import Bench, Settings
 
-_IDLE = (10, 1_000, 5_000)
-_STALLED = 64
+IDLE = (10, 1_000, 5_000)
+STALLED = (16, 64)
 _STALLED_REQUEST = Request(FETCH, 17, 50, 16 * MIB)
-_FAST_REQUEST = Request(FETCH, 12, 1, MIB)
+# The few that are busy beside many that are idle, and those that read beside those that do not.
+_ACTIVE = Load("ping", Kind.LATENCY, SMALL, 4, 1, key=True)
+_FAST = Load("fast", Kind.BULK, Request(FETCH, 12, 1, MIB), 4, 5, key=True)
+_SETTINGS = Settings(warm=0.1, seconds=0.4, windows=3, retries=3)
 _QUIET_S = 1.0
-_STARTS = 5
 
 Figures = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Measures one peer after the other."""
+    """Measures one peer after the other. `broker` is the stub broker's process, `files` how many each may open."""
 
     directory: Path
     cores: Cores
+    broker: int
     files: int
     progress: Callable[[str], None]
 
     def _launch(self, peer: Peer) -> Relay:
-        return launch(peer, 0, BROKER_PORT, self.cores.proxy, self.directory, self.files // 2 - 100)
+        return launch(peer, 0, BROKER_PORT, self.cores, self.directory, self.files // 2 - 100)
 
     @property
     def _generator(self) -> LoadGenerator:
         return LoadGenerator(self.directory, self.cores.load)
 
-    def starts(self, peer: Peer, count: int = _STARTS) -> Figures:
+    def starts(self, peer: Peer, count: int) -> Figures:
         """Seconds from exec until it serves (kproxy: until /readyz says so), and its memory then."""
         self.progress(f"start-up {peer.name}")
         after, memory = [], []
@@ -50,58 +54,63 @@ class Sizes:
         return {"ready_after_s": statistics.median(after), "idle_rss_mib": statistics.median(memory)}
 
     def idle(self, peer: Peer) -> Figures:
-        """Connections that do nothing: memory of each, CPU of all, and what another connection feels of them."""
+        """Connections that do nothing: their memory and CPU, and what four busy ones feel of them."""
         figures: Figures = {}
+        memory: dict[int, int] = {}
         with self._launch(peer) as relay:
-            pids = relay.pids
-            memory: dict[int, int] = {}
-            for count in _IDLE:
+            for count in IDLE:
                 if count * 2 + 100 > self.files:
                     continue
                 self.progress(f"idle {peer.name} {count}")
                 with Holding(self._generator, relay.port, SMALL, count):
-                    used = cpu_seconds(pids)
-                    time.sleep(_QUIET_S)
-                    figures[f"idle_{count}_busy"] = (cpu_seconds(pids) - used) / _QUIET_S
-                    memory[count] = rss(pids)
-                    figures[f"idle_{count}_rss_mib"] = memory[count] / MIB
-                    ping = self._generator.measure(
-                        relay.port, SMALL, connections=1, depth=1, warm=0.1, seconds=0.5, pids=pids
-                    )
-                    figures[f"idle_{count}_ping_p50_us"] = ping["p50"]
-                    figures[f"idle_{count}_ping_p99_us"] = ping["p99"]
+                    _settle(relay.pids)
+                    figures[f"idle_{count}_busy"] = _busy(relay.pids)
+                    memory[count] = rss(relay.pids)
+                    active = self._measure(relay, _ACTIVE)
+                    for name in ("p50_us", "p99_us", "p999_us", "cpu_s_per_million", "rss_mib"):
+                        figures[f"idle_{count}_{name}"] = active[name]
             first, last = min(memory), max(memory)
             if last > first:
                 figures["kib_per_idle_session"] = (memory[last] - memory[first]) / (last - first) / 1024
         return figures
 
     def stalled(self, peer: Peer) -> Figures:
-        """64 clients that read nothing of 16 MB each, beside one that reads; then all read, and every byte counts."""
-        self.progress(f"stalled readers {peer.name}")
+        """Clients that read nothing of 16 MB each, beside four that read; then all read, and every byte is compared."""
         with self._launch(peer) as relay:
-            pids = relay.pids
-            forget_peak(pids)
-            with Holding(self._generator, relay.port, _STALLED_REQUEST, _STALLED, "stall") as readers:
-                self._settle(pids)
-                figures = {"stalled_rss_mib": rss(pids) / MIB}
-                used = cpu_seconds(pids)
-                time.sleep(_QUIET_S)
-                figures["stalled_busy"] = (cpu_seconds(pids) - used) / _QUIET_S
-                fast = self._generator.measure(
-                    relay.port, _FAST_REQUEST, connections=1, depth=5, warm=0.1, seconds=0.5, pids=pids
-                )
-                figures["fast_mb_per_s"] = fast["bytes"] / fast["seconds"] / 1e6
-                drained = readers.drain()
-            figures["drained_mb_per_s"] = drained["bytes"] / drained["seconds"] / 1e6
-            figures["drained_frames"] = drained["frames"]
-            figures["stalled_peak_rss_mib"] = rss(pids, "VmHWM") / MIB
-            return figures
+            figures = _prefixed("stalled_0_fast", self._measure(relay, _FAST))
+            for count in STALLED:
+                self.progress(f"stalled readers {peer.name} {count}")
+                before = f"stalled_{count}"
+                with Holding(self._generator, relay.port, _STALLED_REQUEST, count, "stall") as readers:
+                    _settle(relay.pids)
+                    figures[f"{before}_rss_mib"] = rss(relay.pids) / MIB
+                    figures[f"{before}_busy"] = _busy(relay.pids)
+                    figures |= _prefixed(f"{before}_fast", self._measure(relay, _FAST))
+                    drained = readers.drain()
+                figures[f"{before}_drained"] = drained["frames"]
+                figures[f"{before}_drain_mb_per_s"] = drained["bytes"] / drained["seconds"] / 1e6
+                figures[f"{before}_peak_rss_mib"] = rss(relay.pids, "VmHWM") / MIB
+        return figures
 
-    @staticmethod
-    def _settle(pids: list[int]) -> None:
-        """Wait until a peer has nothing more to do, ten seconds at most."""
-        for _ in range(100):
-            used = cpu_seconds(pids)
-            time.sleep(0.1)
-            if cpu_seconds(pids) - used < 0.0005:
-                return
+    def _measure(self, relay: Relay, load: Load) -> Figures:
+        return Bench(self.directory, self.cores, [self.broker], [relay], _SETTINGS).measure(load)[relay.name]
+
+
+def _prefixed(prefix: str, figures: Figures) -> Figures:
+    return {f"{prefix}_{name}": figures[name] for name in ("mb_per_s", "cpu_s_per_gb", "busy", "rss_mib")}
+
+
+def _busy(pids: Sequence[int]) -> float:
+    """The share of a core that processes take, over a second."""
+    used = cpu_seconds(pids)
+    time.sleep(_QUIET_S)
+    return (cpu_seconds(pids) - used) / _QUIET_S
+
+
+def _settle(pids: Sequence[int]) -> None:
+    """Wait until processes have nothing more to do, ten seconds at most."""
+    for _ in range(100):
+        used = cpu_seconds(pids)
+        time.sleep(0.1)
+        if cpu_seconds(pids) - used < 0.0005:
+            return

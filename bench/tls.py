@@ -48,7 +48,7 @@ class _Terminator:
         configuration.write_text(
             _TERMINATOR.format(tuning=TUNED, port=_TLS_PORT, certificate=certificate, stub=BROKER_PORT)
         )
-        self.process = start([haproxy, *HAPROXY_FLAGS, str(configuration)], core, stderr=subprocess.DEVNULL)
+        self.process = start([haproxy, *HAPROXY_FLAGS, str(configuration)], [core], stderr=subprocess.DEVNULL)
 
     def __enter__(self) -> _Terminator:
         try:
@@ -62,9 +62,9 @@ class _Terminator:
         stop(self.process)
 
 
-def _peers() -> list[Peer]:
+def _peers(cores: Cores) -> list[Peer]:
     """HAProxy and kproxy as in the other loads, with TLS to the broker; neither checks the certificate."""
-    peers = {peer.name: peer for peer in standard_peers([HAPROXY, KPROXY])}
+    peers = {peer.name: peer for peer in standard_peers(cores)}
     haproxy, kproxy = peers[HAPROXY], peers[KPROXY]
     assert kproxy.command is not None
     return [
@@ -86,8 +86,8 @@ def measure(
     """The figures of each load, with the ratios to HAProxy."""
     result = {}
     with _Terminator(directory, cores.broker) as terminator:
-        peers = _peers()
-        running = [launch(peer, at, _TLS_PORT, cores.proxy, directory, files) for at, peer in enumerate(peers)]
+        peers = _peers(cores)
+        running = [launch(peer, at, _TLS_PORT, cores, directory, files) for at, peer in enumerate(peers)]
         try:
             bench = Bench(directory, cores, [broker.pid, terminator.process.pid], running, settings)
             for load in (load for load in LOADS if load.name in _LOADS):

@@ -51,12 +51,13 @@ class Bench:
         self._beside = LoadGenerator(directory, cores.proxy)
 
     def measure(self, load: Load, progress: Callable[[str], None] = lambda text: None) -> dict[str, dict[str, float]]:
-        """The medians of each peer's windows, by its name."""
-        taken: dict[str, list[Window]] = {relay.name: [] for relay in self.relays}
+        """The medians of each peer's windows, by its name; of variants only with key loads."""
+        relays = [relay for relay in self.relays if load.key or not relay.peer.variant]
+        taken: dict[str, list[Window]] = {relay.name: [] for relay in relays}
         for turn in range(self.settings.windows + self.settings.retries):
             # Each peer comes first in some turn.
-            first = turn % len(self.relays)
-            for relay in (*self.relays[first:], *self.relays[:first]):
+            first = turn % len(relays)
+            for relay in (*relays[first:], *relays[:first]):
                 windows = taken[relay.name]
                 if sum(window.foreign <= _FOREIGN for window in windows) < self.settings.windows:
                     progress(f"{load.name} {relay.name} {turn + 1}")
@@ -80,7 +81,8 @@ class Bench:
         figures = _figures(load, raw, len(self.brokers))
         if pids:
             figures["rss_mib"] = rss(pids, "VmHWM") / 2**20
-        return Window(figures, _foreign(raw, self.cores, len(self.brokers), relayed=bool(pids)))
+        used = {*self.cores.of_relay(relay.peer.processes), self.cores.load, self.cores.broker}
+        return Window(figures, _foreign(raw, used, len(self.brokers), relayed=bool(pids)))
 
 
 def _figures(load: Load, raw: dict[str, Any], brokers: int) -> dict[str, float]:
@@ -100,13 +102,14 @@ def _figures(load: Load, raw: dict[str, Any], brokers: int) -> dict[str, float]:
     return figures
 
 
-def _foreign(raw: dict[str, Any], cores: Cores, brokers: int, *, relayed: bool) -> float:
+def _foreign(raw: dict[str, Any], used: set[int], brokers: int, *, relayed: bool) -> float:
     """The share of the window in which something else had one of the cores."""
     seconds = raw["seconds"]
     waited = sum(raw["waited"][brokers:])
     if not relayed:
         waited = raw["own_waited"]
-    used = {cores.proxy, cores.load, cores.broker}
+    elif len(raw["waited"]) > brokers + 1:
+        waited = 0.0  # several processes wait for each other
     idle = raw["idle"]
     if max(used) >= len(idle):  # a container that shows other cores than it has
         return float(waited / seconds)

@@ -20,7 +20,7 @@
 #include <sys/epoll.h>
 #include <time.h>
 
-enum { EVENTS = 512, CHUNK = 256 * 1024, SAMPLES = 1 << 22, PIDS = 16, CORES = 64, CONNECTING = 128 };
+enum { EVENTS = 512, CHUNK = 256 * 1024, SAMPLES = 1 << 22, PIDS = 32, CORES = 64, CONNECTING = 128 };
 
 typedef struct {
     int fd, open, blocked;
@@ -79,7 +79,7 @@ static int idle_times(double *idle) {
     FILE *stat = fopen("/proc/stat", "r");
     while (stat && fgets(line, sizeof line, stat) && count < CORES) {
         unsigned long long idle_ticks, wait_ticks, steal_ticks;
-        if (sscanf(line, "cpu%*d %*u %*u %*u %llu %llu %*u %*u %llu", &idle_ticks, &wait_ticks, &steal_ticks) != 3)
+        if (sscanf(line, "cpu%*[0-9] %*u %*u %*u %llu %llu %*u %*u %llu", &idle_ticks, &wait_ticks, &steal_ticks) != 3)
             continue;
         idle[count++] = (idle_ticks + wait_ticks) / (double)sysconf(_SC_CLK_TCK);
         stolen += steal_ticks / (double)sysconf(_SC_CLK_TCK);

@@ -1,0 +1,210 @@
+"""The tables of docs/performance.md from a run: `python -m bench.tables build/bench.json` writes them in place.
+
+A table stands between `<!-- bench NAME -->` and `<!-- end -->`; what was not measured keeps what stood there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import re
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.peers import DIRECT, HAPROXY, HAPROXY_DEFAULT, KPROXY, PORTABLE, WORKERS
+from bench.size import IDLE, STALLED
+
+Result = Mapping[str, Any]
+Row = Sequence[str]
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "performance.md"
+_VARIANTS = (HAPROXY_DEFAULT, KPROXY, PORTABLE, WORKERS)
+
+
+def _markdown(heads: Row, rows: Sequence[Row]) -> str:
+    """A table, or nothing without rows."""
+    if not rows:
+        return ""
+    lines = [heads, ["---"] + ["---:"] * (len(heads) - 1), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _machine(result: Result) -> str:
+    machine = result["machine"]
+    foreign = [figures["foreign"] for entry in result["loads"].values() for figures in entry["peers"].values()]
+    return (
+        f"Measured on {machine['cores']} cores of {machine['cpu']}, Linux {machine['kernel'].split('-')[0]}, "
+        f"Python {machine['python']}, in {result['seconds'] / 60:.0f} minutes.\n"
+        f"Something else took {statistics.median(foreign or [0.0]):.1%} of a window (median).\n"
+    )
+
+
+def _bars(result: Result) -> str:
+    rows = [
+        (bar["bar"], bar["limit"], _number(bar["figure"]), "met" if bar["met"] else "**missed**", f"`{bar['where']}`")
+        for bar in result.get("bars", ())
+    ]
+    return _markdown(("bar", "at least or at most", "figure", "", "where it is worst"), rows)
+
+
+def _loads(
+    patterns: Sequence[str], main: tuple[str, str], *more: tuple[str, str], part: str = "loads"
+) -> Callable[[Result], str]:
+    """Loads whose names fit: `main`, a figure and its heading, of three peers, then each of `more` of the relays."""
+
+    def table(result: Result) -> str:
+        rows = []
+        for name, entry in result.get(part, {}).items():
+            if not any(fnmatch.fnmatch(name, pattern) for pattern in patterns):
+                continue
+            row = [f"`{name}`", _number(_figure(entry, DIRECT, main[0]))]
+            for figure, _ in (main, *more):
+                ratio = entry.get("to_haproxy", {}).get(KPROXY, {}).get(figure)
+                row += [
+                    _number(_figure(entry, HAPROXY, figure)),
+                    _number(_figure(entry, KPROXY, figure)),
+                    _times(ratio),
+                ]
+            rows.append([*row, _number(_figure(entry, KPROXY, "rss_mib"))])
+        heads = [f"load; {main[1]}:", DIRECT, HAPROXY, KPROXY, "ratio"]
+        for _, title in more:
+            heads += [f"{title}: {HAPROXY}", KPROXY, "ratio"]
+        return _markdown([*heads, "RSS, MiB"], rows)
+
+    return table
+
+
+def _figure(entry: Mapping[str, Any], peer: str, name: str) -> float | None:
+    figure: float | None = entry["peers"].get(peer, {}).get(name)
+    return figure
+
+
+def _times(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"
+
+
+def _variants(result: Result) -> str:
+    """Variants beside what they vary: throughput (frames where bytes say nothing) and CPU as ratios to HAProxy's."""
+    rows = []
+    for name, entry in result["loads"].items():
+        ratios = entry.get("to_haproxy", {})
+        if PORTABLE in ratios:
+            pairs = [ratios.get(peer, {}) for peer in _VARIANTS]
+            rows.append(
+                [f"`{name}`"]
+                + [f"{_times(pair.get('frames_per_s'))} / {_times(pair.get('cpu_s_per_million'))}" for pair in pairs]
+            )
+    return _markdown(("load; to HAProxy's throughput / CPU:", *_VARIANTS), rows)
+
+
+def _sizes(result: Result, rows: Sequence[tuple[str, str]]) -> str:
+    sizes = result.get("size", {})
+    peers = [peer for peer, figures in sizes.items() if any(name in figures for name, _ in rows)]
+    return _markdown(
+        ("", *peers),
+        [
+            (title, *(_number(sizes[peer].get(name)) for peer in peers))
+            for name, title in rows
+            if any(name in sizes[peer] for peer in peers)
+        ],
+    )
+
+
+def _start(result: Result) -> str:
+    return _sizes(
+        result,
+        [
+            ("ready_after_s", "seconds from exec to ready"),
+            ("idle_rss_mib", "RSS, MiB"),
+            ("kib_per_idle_session", "RSS of an idle session, KiB"),
+        ],
+    )
+
+
+def _idle(result: Result) -> str:
+    figures = {
+        "busy": "CPU when all are idle, share of a core",
+        "p50_us": "p50 of four busy ones, µs",
+        "p99_us": "p99, µs",
+        "p999_us": "p99.9, µs",
+        "cpu_s_per_million": "CPU-s per million frames",
+        "rss_mib": "RSS, MiB",
+    }
+    return _sizes(result, [(f"idle_{n}_{name}", f"{n:,}: {title}") for n in IDLE for name, title in figures.items()])
+
+
+def _stalled(result: Result) -> str:
+    beside = {"fast_mb_per_s": "MB/s of four fast readers", "fast_cpu_s_per_gb": "their CPU-s per GB"}
+    alone = {
+        "rss_mib": "RSS while they stall, MiB",
+        "busy": "CPU while they stall, share of a core",
+        "peak_rss_mib": "most RSS while they drain, MiB",
+        "drained": "drained byte-exact",
+    }
+    rows = [(f"stalled_0_{name}", f"0: {title}") for name, title in beside.items()]
+    rows += [(f"stalled_{n}_{name}", f"{n}: {title}") for n in STALLED for name, title in (beside | alone).items()]
+    return _sizes(result, rows)
+
+
+def _clients(result: Result) -> str:
+    clients = result.get("clients", {})
+    rows = [
+        (
+            f"`{what}`",
+            *(_number(entry["mb_per_s"].get(peer)) for peer in (DIRECT, HAPROXY, KPROXY)),
+            *(_times(entry.get(f"kproxy_to_{peer}")) for peer in (HAPROXY, DIRECT)),
+            *(_number(entry["proxy_cpu_s_per_gb"].get(peer)) for peer in (HAPROXY, KPROXY)),
+        )
+        for what, entry in clients.items()
+    ]
+    heads = ("client; MB/s:", DIRECT, HAPROXY, KPROXY, "to HAProxy's", "to direct's", "CPU-s/GB: haproxy", "kproxy")
+    return _markdown(heads, rows)
+
+
+_THROUGHPUT, _CPU_GB = ("mb_per_s", "MB/s"), ("cpu_s_per_gb", "CPU-s/GB")
+_FRAMES, _CPU_MILLION = ("frames_per_s", "frames/s"), ("cpu_s_per_million", "CPU-s/million")
+TABLES: Mapping[str, Callable[[Result], str]] = {
+    "machine": _machine,
+    "bars": _bars,
+    "bulk": _loads(("fetch-[0-9]*", "produce-[0-9]*"), _THROUGHPUT, _CPU_GB),
+    "partitions": _loads(("fetch-v*", "produce-v*"), _THROUGHPUT, _CPU_GB),
+    "ping": _loads(("ping-*",), ("p50_us", "p50 µs"), ("p99_us", "p99 µs"), ("p999_us", "p99.9 µs"), _CPU_MILLION),
+    "frames": _loads(("pipelined-*", "connect-*", "metadata-*"), _FRAMES, _CPU_MILLION),
+    "variants": _variants,
+    "tls": _loads(("*",), _FRAMES, _CPU_MILLION, part="tls"),
+    "start": _start,
+    "idle": _idle,
+    "stalled": _stalled,
+    "clients": _clients,
+}
+
+
+def fill(text: str, result: Result) -> str:
+    """The document with the tables of this run. Raises KeyError for a name that no table has."""
+
+    def replace(found: re.Match[str]) -> str:
+        table = TABLES[found["name"]](result)
+        return f"{found['open']}\n{table}{found['close']}" if table else found[0]
+
+    pattern = r"(?P<open><!-- bench (?P<name>\w+) -->)\n.*?(?P<close><!-- end -->)"
+    return re.sub(pattern, replace, text, flags=re.DOTALL)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.tables", description=__doc__)
+    parser.add_argument("result", type=Path, help="build/bench.json")
+    result = json.loads(parser.parse_args().result.read_text())
+    DOCUMENT.write_text(fill(DOCUMENT.read_text(), result))
+
+
+if __name__ == "__main__":
+    main()

@@ -277,12 +277,13 @@ class Conversation:
             while at <= end:
                 if self._response is not None:
                     response = self._response
-                    part = chunk[at : at + response.left]
+                    left = response.left
+                    part = chunk[at : at + left]
                     out = response.feed(part)
+                    begun, at = at, at + left - response.left
                     if out is not part:
-                        pieces += (chunk[done:at], out)
-                        done = at + len(part)
-                    at += len(part)
+                        pieces += (chunk[done:begun], out)
+                        done = at
                     if response.passing:
                         at += response.left
                     elif response.left:

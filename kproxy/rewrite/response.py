@@ -49,8 +49,11 @@ class Response(ABC):
         self._held = bytearray()
 
     def feed(self, chunk: Buffer) -> Buffer:
-        """Take the next bytes of the frame, at most `left`, and return what may leave: `chunk` itself if nothing
-        changes. Raises WireError if the response must not be passed on."""
+        """Take the next bytes of the frame, at most `left`; return what may leave, `chunk` itself if nothing changes.
+
+        What it did not need is still counted in `left`, and `passing` is true then. Raises WireError if the response
+        must not be passed on.
+        """
         self.left -= len(chunk)
         return self._feed(chunk)
 
@@ -101,10 +104,19 @@ class HeldResponse(_Walked):
     _walked = 8  # index in what is held; the size and the correlation id are not walked over
 
     def _feed(self, chunk: Buffer) -> Buffer:
-        if not self._held and not self.left:  # the usual case: it came in one chunk
-            self._walk.advance(chunk, 8, len(chunk))
-            self._check_complete()
-            return self._rewritten(chunk)
+        if not self._held and len(chunk) > 8:
+            walked = self._walk.advance(chunk, 8, len(chunk))
+            if not self.left:
+                self._check_complete()
+            if self._walk.done:  # the usual case: all addresses came in one chunk, which is not copied for their sake
+                self.passing = True
+                head = chunk[:walked]
+                rewritten = self._rewritten(head)
+                if rewritten is head:
+                    return chunk
+                self.left += len(chunk) - walked
+                return rewritten
+            self._walked = walked
         self._hold(chunk, HOLD_LIMIT, f"what stands before the last address of a {self._plan.api} response")
         if len(self._held) > self._walked:
             self._walked = self._walk.advance(self._held, self._walked, len(self._held))

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 CHUNK = 1024 * 1024
 # What a slow sink leaves of a chunk is copied if it is this small; else the chunk is kept and replaced by another.
 COPY = 32 * 1024  # the smallest window that a TLS socket can do with
-# How many bytes one read takes while so many chunks are kept. 256 of them have 66 MiB; beyond, reads are so small that
-# what is left is copied. (The part of a chunk that nothing was read into costs no memory.)
-_WINDOWS = ((2, CHUNK), (256, 256 * 1024))
+# The size of a chunk while fewer than so many others are kept: 256 of them have 66 MiB. Beyond, reads are so small that
+# what is left is copied.
+_SIZES = ((2, CHUNK), (256, 256 * 1024))
 # Chunks that are free again are kept for the next slow sink, so many.
 _SPARE_CHUNKS = 4
 
@@ -36,8 +36,8 @@ class Pump:
     def take_chunk(self) -> bytearray:
         """Give the chunk to a flow that must keep what is in it."""
         taken = self.chunk
-        self.chunk = self._spare.pop() if self._spare else bytearray(CHUNK)
         self._kept += 1
+        self.chunk = self._new_chunk()
         self._set_window()
         return taken
 
@@ -45,11 +45,22 @@ class Pump:
         self._kept -= 1
         if len(self._spare) < _SPARE_CHUNKS:
             self._spare.append(chunk)
+        if len(self.chunk) < self._size():
+            self.chunk = self._new_chunk()  # the other is no spare: what was just read may still be in it
         self._set_window()
 
+    def _size(self) -> int:
+        return next((size for most, size in _SIZES if self._kept < most), _SIZES[-1][1])
+
+    def _new_chunk(self) -> bytearray:
+        size = self._size()
+        for at, spare in enumerate(self._spare):
+            if len(spare) == size:
+                return self._spare.pop(at)
+        return bytearray(size)
+
     def _set_window(self) -> None:
-        size = next((size for most, size in _WINDOWS if self._kept < most), COPY)
-        self.window = memoryview(self.chunk)[:size]
+        self.window = memoryview(self.chunk)[: COPY if self._kept >= _SIZES[-1][0] else None]
 
     def drain(self, on_quiet: Callable[[], None]) -> None:
         """Close each session as soon as nothing is in flight in it; call `on_quiet` when none is left."""

@@ -122,7 +122,7 @@ def test_a_reader_that_reads_nothing_stops_the_sender(relay: Relay) -> None:
 
 def test_many_stalled_clients_and_small_windows(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond so many kept chunks reads are small: a TLS socket must do with that window, too."""
-    monkeypatch.setattr(pump, "_WINDOWS", ((1, CHUNK),))
+    monkeypatch.setattr(pump, "_SIZES", ((1, CHUNK),))
     ends = [relay.connect() for _ in range(5)]
     frame = response(1, random.Random(5).randbytes(16 * MB))
     senders = []

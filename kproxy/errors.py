@@ -40,7 +40,7 @@ class UpstreamError(KproxyError):
     """An upstream address could not be reached.
 
     `reason` is a short fixed word, fit for a metric label: resolve, refused, timeout, unreachable, loop, limit,
-    proxy, proxy-auth, ssh, ssh-host-key, ssh-auth, ssh-forbidden, other; those of TLS begin with "tls".
+    proxy, proxy-auth, ssh, ssh-host-key, ssh-auth, ssh-forbidden, sasl, other; those of TLS begin with "tls".
     """
 
     def __init__(self, reason: str, text: str) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from kproxy.address import Address
 from kproxy.cluster import scout
@@ -27,6 +28,11 @@ from kproxy.dial.stream import Stream
 from kproxy.errors import KproxyError, UpstreamError, ViaError
 from kproxy.metrics import Metrics
 from kproxy.rewrite.endpoints import Endpoints, Kind
+from kproxy.sasl.mechanism import Refused
+
+if TYPE_CHECKING:
+    from kproxy.sasl.exchange import Authenticated
+    from kproxy.sasl.login import Login
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +41,14 @@ BOOTSTRAP = "bootstrap"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0
 # Nodes that are tried at the same time.
 _AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """An open upstream connection. `login`: what came of kproxy's own login to the broker, if it made one."""
+
+    sock: socket.socket
+    login: Authenticated | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +81,7 @@ class Reach:
         self._metrics = metrics
         self._dialer = Dialer(config.via, config.connect_timeout, tasks, is_own)
         self._tls = broker_tls(config)
+        self._login = _login(config)
         self._bootstrap_at = 0
         self.routes = Routes(config.map)
         self._only: NodeKey | None = None  # the node that `routes.only_broker` is about
@@ -86,31 +101,31 @@ class Reach:
         """Close what is kept open for connections to come."""
         await self._dialer.close()
 
-    async def dial(self, key: NodeKey | None) -> socket.socket:
+    async def dial(self, key: NodeKey | None) -> Upstream:
         """Connect to a node, or, for None, to a bootstrap server. Raises UpstreamError."""
         return await (self.dial_bootstrap() if key is None else self.dial_node(key))
 
-    async def dial_bootstrap(self) -> socket.socket:
+    async def dial_bootstrap(self) -> Upstream:
         """Connect to a bootstrap server, beginning with the one that worked last. Raises UpstreamError."""
         return (await self._dial_any_bootstrap())[0]
 
-    async def _dial_any_bootstrap(self) -> tuple[socket.socket, Address]:
+    async def _dial_any_bootstrap(self) -> tuple[Upstream, Address]:
         servers = self._config.bootstrap_servers
         errors: list[UpstreamError] = []
         for step in range(len(servers)):
             at = (self._bootstrap_at + step) % len(servers)
             try:
-                sock = await self._dial(BOOTSTRAP, servers[at], servers[at].host)
+                upstream = await self._dial(BOOTSTRAP, servers[at], servers[at].host)
             except UpstreamError as error:
                 errors.append(error)
-                if isinstance(error, ViaError):  # all of them are behind it
+                if isinstance(error, ViaError | Refused):  # all of them are behind it, or would refuse it as well
                     break
                 continue
             self._bootstrap_at = at
-            return sock, servers[at]
+            return upstream, servers[at]
         raise _all_of(errors)
 
-    async def dial_node(self, key: NodeKey) -> socket.socket:
+    async def dial_node(self, key: NodeKey) -> Upstream:
         """Connect to a node along its route. Raises UpstreamError."""
         errors: list[UpstreamError] = []
         tried: set[Route] = set()
@@ -120,16 +135,17 @@ class Reach:
                     continue
                 tried.add(route)
                 try:
-                    sock = await self._dial(key.label, route.dial, self._topology.nodes[key].advertised.host)
+                    upstream = await self._dial(key.label, route.dial, self._topology.nodes[key].advertised.host)
                 except UpstreamError as error:
-                    if error.reason == "limit":  # of this machine: no other route would do better
+                    # Of this machine, or of the credentials: no other route would do better.
+                    if error.reason == "limit" or isinstance(error, Refused):
                         raise
                     errors.append(error)
                     if isinstance(error, ViaError):  # every route goes along it
                         break
                     continue
                 self._note_success(key, route)
-                return sock
+                return upstream
             if attempt or self._searched.is_set() or isinstance(errors[-1], ViaError):
                 break
             await self._searched.wait()  # the start-up search may find another route
@@ -152,17 +168,30 @@ class Reach:
                 log.info("%s is reached through %s (%s)", key, route.dial, route.via.value)
         self.problems.pop(key, None)
 
-    async def _dial(self, label: str, address: Address, name: str) -> socket.socket:
-        """Open an upstream connection: connect, then TLS, where the broker's certificate must have its `name`."""
-        began, limit = perf_counter(), Limit.of(self._config.connect_timeout)
-        connect = partial(self._dialer.connect, address, limit)
+    async def _dial(self, label: str, address: Address, name: str) -> Upstream:
+        """Open an upstream connection, ready for requests: connect, TLS, login. `name` is the broker's own host name,
+        which its certificate must have."""
+        began = perf_counter()
         try:
-            sock = await (connect() if self._tls is None else self._tls.open(connect, address, name, limit))
+            upstream = await self._open(address, name)
         except UpstreamError as error:
             self._metrics.dial_failed(self._config.name, label, error.reason)
             raise
         self._metrics.dialled(self._config.name, label, perf_counter() - began)
-        return sock
+        return upstream
+
+    async def _open(self, address: Address, name: str) -> Upstream:
+        attempt = await self._login.prepare(address, name) if self._login else None
+        limit = Limit.of(self._config.connect_timeout)
+        connect = partial(self._dialer.connect, address, limit)
+        sock = await (connect() if self._tls is None else self._tls.open(connect, address, name, limit))
+        if self._login is None or attempt is None:
+            return Upstream(sock)
+        try:
+            return Upstream(sock, await self._login.log_in(Stream(sock), attempt))
+        except BaseException:
+            sock.close()
+            raise
 
     # Between processes (kproxy.workers)
 
@@ -232,11 +261,11 @@ class Reach:
             self._searched.set()
 
     async def _ask_bootstrap(self) -> tuple[scout.Answer, Address]:
-        sock, address = await self._dial_any_bootstrap()
+        upstream, address = await self._dial_any_bootstrap()
         try:
-            with sock:
+            with upstream.sock:
                 async with asyncio.timeout(self._config.connect_timeout):
-                    return await scout.ask_who_is_there(Stream(sock)), address
+                    return await scout.ask_who_is_there(Stream(upstream.sock)), address
         except (KproxyError, TimeoutError) as error:
             self._bootstrap_at += 1  # this one connects but does not answer: the next one next time
             if isinstance(error, TimeoutError):
@@ -271,7 +300,7 @@ class Reach:
         async with limit:
             for route in self._candidates(node.key):
                 try:
-                    (await self._dial(node.key.label, route.dial, node.advertised.host)).close()
+                    (await self._dial(node.key.label, route.dial, node.advertised.host)).sock.close()
                 except UpstreamError as error:
                     self.problems[node.key] = str(error)
                 else:
@@ -281,7 +310,7 @@ class Reach:
     async def _learn_identities(self) -> None:
         for address in self._config.bootstrap_servers:
             try:
-                with await self._dial(BOOTSTRAP, address, address.host) as sock:
+                with (await self._dial(BOOTSTRAP, address, address.host)).sock as sock:
                     async with asyncio.timeout(self._config.connect_timeout):
                         node_id = await scout.ask_who_are_you(Stream(sock))
             except (UpstreamError, TimeoutError):
@@ -296,3 +325,11 @@ class Reach:
 def _all_of(errors: list[UpstreamError]) -> UpstreamError:
     texts = list(dict.fromkeys(str(error) for error in errors))
     return UpstreamError(errors[0].reason, "; ".join(texts))
+
+
+def _login(config: ClusterConfig) -> Login | None:
+    if config.sasl is None:
+        return None
+    from kproxy.sasl.login import Login  # few need it
+
+    return Login(config)

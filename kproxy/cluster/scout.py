@@ -16,15 +16,14 @@ from struct import pack
 from kproxy.dial import tlserrors
 from kproxy.dial.stream import Stream
 from kproxy.errors import UpstreamError, WireError
-from kproxy.relay.wrongpeer import wrong_upstream
+from kproxy.relay.answer import read_frame
 from kproxy.rewrite.endpoints import Endpoint
 from kproxy.rewrite.plan import plan_for
 from kproxy.rewrite.walk import Walk
 from kproxy.wire import api
-from kproxy.wire.greeting import recognise
 from kproxy.wire.primitives import INT16, INT32, Underflow, read_string
+from kproxy.wire.request import request
 
-CLIENT_ID = b"kproxy"
 # Answers to these questions are small; a cluster of 10,000 brokers takes 1 MB.
 _LIMIT = 16 * 1024 * 1024
 # A node id that no cluster uses.
@@ -69,8 +68,8 @@ def _serves(versions: bytes, key: int) -> bool:
     return any(INT16.unpack_from(versions, at)[0] == key for at in range(6, len(versions) - 5, 6))
 
 
-async def _ask_nodes(stream: Stream, key: int, version: int, request: bytes) -> tuple[Endpoint, ...]:
-    body = await _ask(stream, key, version, request)
+async def _ask_nodes(stream: Stream, key: int, version: int, question: bytes) -> tuple[Endpoint, ...]:
+    body = await _ask(stream, key, version, question)
     plan = plan_for(key, version)
     assert plan is not None
     walk = Walk(plan)
@@ -96,44 +95,15 @@ async def ask_who_are_you(stream: Stream) -> int | None:
 
 async def _ask(stream: Stream, key: int, version: int, body: bytes) -> bytes:
     """Send one request; return what follows the correlation id in its response."""
-    header = pack(">hhih", key, version, key, len(CLIENT_ID)) + CLIENT_ID
-    if version >= api.APIS[key].flexible:
-        header += b"\0"  # no tagged fields
     try:
-        await stream.send(INT32.pack(len(header) + len(body)) + header + body)
-        head = await _head(stream)
-        size, correlation_id = INT32.unpack_from(head)[0], INT32.unpack_from(head, 4)[0]
-        if not 4 <= size <= _LIMIT or correlation_id != key:
-            raise WireError("malformed", "what answers there is not a Kafka broker")
-        return await _exactly(stream, size - 4)
-    except ConnectionError:
+        await stream.send(request(key, version, key, body))
+        frame = await read_frame(stream, _LIMIT)
+    except (ConnectionError, EOFError):
         raise UpstreamError("closed", NO_ANSWER) from None
     except ssl.SSLError as error:  # a broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4)
         raise UpstreamError(*tlserrors.of_broker(error)) from None
     except OSError as error:
         raise UpstreamError("other", error.strerror or str(error)) from None
-
-
-async def _head(stream: Stream) -> bytes:
-    """A response's size and correlation id. What is not Kafka's may be shorter: a TLS alert has seven bytes."""
-    head = b""
-    while len(head) < 8:
-        head += await _some(stream, 8 - len(head))
-        greeting = recognise(head, from_upstream=True)
-        if greeting is not None:
-            raise wrong_upstream(greeting)
-    return head
-
-
-async def _exactly(stream: Stream, count: int) -> bytes:
-    data = bytearray()
-    while len(data) < count:
-        data += await _some(stream, min(count - len(data), 256 * 1024))
-    return bytes(data)
-
-
-async def _some(stream: Stream, most: int) -> bytes:
-    data = await stream.receive(most)
-    if not data:
-        raise UpstreamError("closed", NO_ANSWER)
-    return data
+    if len(frame) < 4 or INT32.unpack_from(frame)[0] != key:
+        raise WireError("malformed", "what answers there is not a Kafka broker")
+    return frame[4:]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kproxy.address import Address
 from kproxy.cluster.encryption import client_tls
-from kproxy.cluster.reach import BOOTSTRAP
+from kproxy.cluster.reach import BOOTSTRAP, Upstream
 from kproxy.cluster.scout import NO_ANSWER
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
@@ -29,7 +29,7 @@ from kproxy.rewrite.endpoints import Endpoints
 
 log = logging.getLogger(__name__)
 
-Dial = Callable[["NodeKey | None"], Awaitable[socket.socket]]
+Dial = Callable[["NodeKey | None"], Awaitable[Upstream]]
 """Connects to a node, or, for None, to a bootstrap server. Raises UpstreamError."""
 Localise = Callable[[str, Endpoints], Sequence[Address]]
 """The local addresses of endpoints, for a client that finds kproxy at this host; each is bound. Raises WireError."""
@@ -89,7 +89,7 @@ class Sessions:
             raise
         carried = self._opening.pop(client, None)
         if carried is None:  # closed while dialling: kproxy stops
-            upstream.close()
+            upstream.sock.close()
             return
         label = _label(key)
         counters = self._metrics.node(self._config.name, label)
@@ -101,9 +101,9 @@ class Sessions:
                 self._config.max_request_size,
                 partial(self._metrics.rewritten, self._config.name),
             )
-            session = Session(self._pump, client, upstream, conversation, counters, self._ended)
+            session = Session(self._pump, client, upstream.sock, conversation, counters, self._ended)
         except OSError:  # the client is gone already
-            upstream.close()
+            upstream.sock.close()
             client.close()
             carried.done()
             return

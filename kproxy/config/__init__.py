@@ -1,6 +1,8 @@
 """Every option, declared once in `options`: file, environment and flags become one frozen `Config`.
 
     options     the declaration: two models, one field for each option
+    sasl        the part of it that is about logging in
+    declaring   what a declaration is made of
     kinds       how one kind of value is read, printed and described
     hop         proxies and SSH servers on the way
     values      ranges of ports, what to advertise, maps

@@ -76,7 +76,7 @@ def in_cluster(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
         if own_port and one.dial_port == own_port and _same_host(one.dial_host, cluster.listen.host):
             text = f"{one} leads to kproxy's own listen address, a loop; allowed: the address of a broker"
             yield Finding(((*at, "map", index), listen), text)
-    for key, text in cluster.tls_problems():
+    for key, text in (*cluster.tls_problems(), *cluster.login_problems()):
         yield Finding(((*at, key),), text)
 
 

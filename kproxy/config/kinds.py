@@ -234,7 +234,7 @@ def boolean() -> Kind[bool]:
     return Kind("BOOLEAN", "true, false", (bool,), parse, bool, {"type": "boolean"})
 
 
-def choice(*words: str) -> Kind[str]:
+def choice(*words: str, optional: bool = False) -> Kind[str]:
     """One of some words."""
     allowed = ", ".join(words)
 
@@ -243,7 +243,7 @@ def choice(*words: str) -> Kind[str]:
             raise ValueError(f"{quote(text)} is not known; allowed: {allowed}")
         return text
 
-    return Kind("|".join(words), allowed, (), parse, str, {"enum": list(words)})
+    return Kind("|".join(words), allowed, (), parse, str, {"enum": list(words)}, optional)
 
 
 def text(metavar: str) -> Kind[str]:
@@ -279,3 +279,26 @@ def server_name() -> Kind[str]:
         return value.strip()
 
     return Kind("NAME", allowed, (), parse, str, _string(r"^(\*|[\w:-]+(\.[\w-]+)*)$"), optional=True)
+
+
+def url() -> Kind[str]:
+    """An address of the web."""
+    allowed = "https://HOST[:PORT]/PATH, or http://"
+
+    def parse(value: str) -> str:
+        if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", value.strip()):
+            raise ValueError(f"not a URL, or one with a password; allowed: {allowed}")
+        return value.strip()
+
+    return Kind("URL", allowed, (), parse, str, _string(r"^https?://[^\s/@]+(/\S*)?$"), optional=True)
+
+
+def pair() -> Kind[str]:
+    """One `NAME=VALUE` of letters and printable characters, as RFC 7628 §3.1 has them."""
+
+    def parse(value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z]+=[\x20-\x7e\t\r\n]+", value) or value.startswith("auth="):
+            raise ValueError(f"{quote(value)} is not an extension; allowed: NAME=VALUE, NAME of letters, not auth")
+        return value
+
+    return Kind("NAME=VALUE", "NAME=VALUE, NAME of letters, not auth", (), parse, str, _string("^[A-Za-z]+=.+$"))

@@ -21,6 +21,7 @@ from kproxy.config import checks, kinds
 from kproxy.config.declaring import CLUSTER, GROUPS, LIMITS, LOCAL, PROCESS, REACH, Model, Option, kebab
 from kproxy.config.hop import Hop
 from kproxy.config.kinds import Kind
+from kproxy.config.sasl import SaslOptions
 from kproxy.config.tls import TlsOptions
 from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, Advertise, Map, PortRange
 
@@ -28,7 +29,7 @@ ENV_PREFIX = "KPROXY_"
 DEFAULT_KAFKA_PORT = 9092
 
 
-class ClusterConfig(TlsOptions):
+class ClusterConfig(TlsOptions, SaslOptions):
     """One Kafka cluster and the local ports under which clients find it."""
 
     name: Annotated[str, kinds.name(), Option(CLUSTER, "Name of the cluster in logs and metrics; unique.")] = "default"

@@ -45,3 +45,23 @@ def plaintext_client() -> WireError:
 def wrong_upstream(greeting: Greeting) -> WireError:
     """The error for an upstream address that does not speak Kafka."""
     return WireError(f"upstream-speaks-{greeting.value}", f"the broker's side spoke {_UPSTREAM_SPOKE[greeting]}")
+
+
+def client_logs_in() -> WireError:
+    """The error for a client that logs in on a connection where kproxy has done so (--sasl)."""
+    return WireError(
+        "client-logs-in",
+        "the client logs in, but kproxy does so itself (--sasl): remove the credentials from the client"
+        " (security.protocol=PLAINTEXT)",
+    )
+
+
+def bound_to_host(mechanism: str) -> str:
+    """What to say when a client logs in with a mechanism that names the host it has dialled; "" for others."""
+    if mechanism not in ("GSSAPI", "AWS_MSK_IAM"):
+        return ""
+    return (
+        f"a client logs in with {mechanism}, which names the host that the client has dialled: a broker refuses that"
+        f" for a local address. Let kproxy log in instead: --sasl {mechanism}, and in the client"
+        " security.protocol=PLAINTEXT"
+    )

@@ -17,7 +17,7 @@ from typing import Any
 
 from kproxy.address import Address
 from kproxy.cluster.listeners import leads_to
-from kproxy.cluster.reach import Reach
+from kproxy.cluster.reach import Reach, Upstream
 from kproxy.cluster.sessions import Sessions
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig, Config
@@ -133,7 +133,7 @@ class Cluster:
         self._adopt(answer.view)
         return tuple(answer.addresses)
 
-    async def dial(self, key: NodeKey | None) -> socket.socket:
+    async def dial(self, key: NodeKey | None) -> Upstream:
         """`Reach.dial`; what comes of it, all processes know."""
         if key is None:
             return await self._reach.dial(key)

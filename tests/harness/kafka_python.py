@@ -14,8 +14,10 @@ with warnings.catch_warnings():
     )
     from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
     from kafka.errors import KafkaTimeoutError
+    from kafka.net.sasl.msk import AwsMskIamClient
 
 __all__ = [
+    "AwsMskIamClient",
     "ConfigResource",
     "ConfigResourceType",
     "ConsumerGroupMetadata",

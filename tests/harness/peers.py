@@ -89,11 +89,12 @@ def tls(certificate: Path) -> Behaviour:
     return behave
 
 
-def make_certificate(directory: Path) -> Path:
-    """A self-signed certificate for localhost, with its key in the same PEM file."""
+def make_certificate(directory: Path, name: str = "DNS:localhost") -> Path:
+    """A self-signed certificate for a name, with its key in the same PEM file."""
     path = directory / "peer.pem"
     run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2",
+         "-addext", f"subjectAltName={name}",
          "-keyout", path, "-out", directory / "cert.pem"],
         check=True,
         capture_output=True,

@@ -118,7 +118,12 @@ class Kproxy:
                 raise AssertionError(f"kproxy ended with {self.process.returncode}:\n{self.log}")
             return self.get("/readyz")[0] == 200
 
-        wait_until(ready, f"kproxy ready; its log:\n{self.log}")
+        try:
+            wait_until(ready, "kproxy ready")
+        except AssertionError as error:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"{error}; its log:\n{self.log}") from None
 
     def status(self) -> dict[str, Any]:
         """The only cluster's part of /status."""

@@ -81,8 +81,13 @@ def test_every_option_is_a_flag(app: App) -> None:
         "log-format": "json", "log-level": "warning", "ready-requires-upstream": None,
         "tls": None, "tls-ca": "ca.pem", "tls-cert": "me.pem", "tls-key": "me.key", "tls-server-name": "kafka",
         "client-tls-cert": "kproxy.pem", "client-tls-key": "kproxy.key", "client-tls-ca": "clients.pem",
+        "sasl": "OAUTHBEARER", "sasl-username": "u", "oauth-scope": "s", "oauth-ca": "c", "oauth-extensions": "a=b",
+        "oauth-token-file": "t", "kerberos-service": "k",
     }  # fmt: skip
-    declared = [setting for setting in all_settings() if setting.flag and setting.key != "tls-insecure"]
+    # These exclude others.
+    several = {"tls-insecure", "sasl-password-file", "sasl-password-command", "oauth-token-url", "oauth-token-command",
+               "kerberos-keytab", "aws-profile"}  # fmt: skip
+    declared = [setting for setting in all_settings() if setting.flag and setting.key not in several]
     assert set(values) == {setting.key for setting in declared}
     flags = [part for key, value in values.items() for part in (f"--{key}", value) if part is not None]
     assert invoke(["run", *flags]) == 0
@@ -312,3 +317,14 @@ def test_options_of_commands_come_from_the_declaration_alone() -> None:
     # The longest name of each: click remembers the help option of whoever asked first, with -h or without.
     own = [p.opts[-1] for p in commands.run.get_params(context) if not isinstance(p, ConfiguredOption)]
     assert own == ["--config", "--help"]
+
+
+def test_a_secret_is_no_flag() -> None:
+    """And the error does not repeat it."""
+    for words in (["--sasl-password=hunter2"], ["--sasl-password", "hunter2"]):
+        done = kproxy("run", "-b", "a:1", *words)
+        assert done.returncode == 2
+        assert done.stdout + done.stderr == (
+            "kproxy: --sasl-password is no flag, since others can read a command line; allowed: KPROXY_SASL_PASSWORD,"
+            " or sasl-password in a file (-c FILE) (see 'kproxy run --help')\n"
+        )

@@ -444,3 +444,60 @@ def test_passwords_come_from_the_environment_or_a_file(file: Path) -> None:
     assert "geheim" not in repr(config)
     with pytest.raises(TypeError):
         load({"tls_ca_password": "changeit"}, {}, None)
+
+
+PASSWORD_SOURCES = "sasl-password, sasl-password-file, sasl-password-command"
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (
+            {"sasl_username": "u"},
+            "--sasl-username: is given, but sasl is not; allowed: with sasl PLAIN or SCRAM-SHA-256 or",
+        ),
+        ({"sasl": "PLAIN", "sasl_password_file": "p"}, "--sasl: PLAIN needs a user name; allowed: sasl-username"),
+        (
+            {"sasl": "PLAIN", "sasl_username": "u"},
+            f"--sasl: PLAIN needs a password; allowed: one of {PASSWORD_SOURCES}",
+        ),
+        (
+            {"sasl": "PLAIN", "sasl_username": "u", "sasl_password_file": "p", "sasl_password_command": "c"},
+            "--sasl-password-command: cannot stand beside sasl-password-file; allowed: one of sasl-password, ",
+        ),
+        ({"sasl": "GSSAPI", "oauth_scope": "s"}, "--oauth-scope: is not for GSSAPI; allowed: with sasl OAUTHBEARER"),
+        (
+            {"sasl": "OAUTHBEARER"},
+            "--sasl: OAUTHBEARER needs a token; allowed: one of oauth-token-url, oauth-token-file",
+        ),
+        ({"sasl": "plain"}, "--sasl: 'plain' is not known; allowed: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
+        (
+            {"sasl": "OAUTHBEARER", "oauth_token_file": "t", "oauth_extensions": "auth=x"},
+            "--oauth-extensions: 'auth=x' is not an extension; allowed: NAME=VALUE",
+        ),
+        (
+            {"sasl": "OAUTHBEARER", "oauth_token_file": "t", "oauth_extensions": "a=x\x01auth=y"},
+            "--oauth-extensions: 'a=x\\x01auth=y' is not an extension",
+        ),
+        (
+            {"oauth_token_url": "https://u:hunter2@idp/"},
+            "--oauth-token-url: not a URL, or one with a password; allowed: ",
+        ),
+    ],
+)
+def test_login_options_that_do_not_fit_together(given: dict[str, object], problem: str) -> None:
+    found = problems({"bootstrap_servers": "a", **given}, {}, None)
+    assert len(found) == 1
+    assert found[0].startswith(problem)
+    assert "hunter2" not in found[0]
+
+
+def test_a_password_is_no_flag_and_never_shown(file: Path) -> None:
+    flags = {"bootstrap_servers": "a", "sasl": "PLAIN", "sasl_username": "u"}
+    config = load(flags, {"KPROXY_SASL_PASSWORD": " hunter2 "}, None)
+    assert config.clusters[0].sasl_password == " hunter2 "
+    assert "hunter2" not in repr(config)
+    file.write_text("sasl-password: hunter2\n")
+    assert load(flags, {}, file).clusters[0].sasl_password == "hunter2"
+    with pytest.raises(TypeError):
+        load({**flags, "sasl_password": "hunter2"}, {}, None)

@@ -25,7 +25,7 @@ FILES = {name: ROOT / "config" / "kproxy.yaml" for name in ("kproxy.yaml", CONTA
 }
 TROUBLESHOOTING = ROOT / "docs" / "troubleshooting.md"
 # The tables of troubleshooting.md that quote kproxy itself.
-OWN_WORDS = ("kproxy at start", "Reaching brokers", "Sessions that kproxy ends", "Afterwards")
+OWN_WORDS = ("kproxy at start", "Reaching brokers", "Sessions that kproxy ends", "Logging in", "Afterwards")
 
 
 def commands(text: str) -> Iterator[list[str]]:

@@ -1,0 +1,130 @@
+"""The options with which kproxy logs in to the brokers: a part of the declaration in `options`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+from kproxy.config import kinds
+from kproxy.config.declaring import LOGIN, Model, Option, kebab
+
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"]
+MECHANISMS: tuple[Mechanism, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
+
+
+class SaslOptions(Model):
+    """What to log in with, and where the secrets are."""
+
+    sasl: Annotated[
+        Mechanism | None,
+        kinds.choice(*MECHANISMS, optional=True),
+        Option(
+            LOGIN,
+            "Log in to the brokers with this mechanism; clients then connect without any.",
+            unset="clients log in themselves",
+        ),
+    ] = None
+    sasl_username: Annotated[
+        str | None,
+        kinds.text("NAME"),
+        Option(LOGIN, "User name; with --oauth-token-url the client id, of GSSAPI the principal.", unset="none"),
+    ] = None
+    sasl_password: Annotated[
+        str | None,
+        kinds.text("PASSWORD"),
+        Option(LOGIN, "Password; with --oauth-token-url the client secret.", unset="none", secret=True),
+    ] = None
+    sasl_password_file: Annotated[
+        Path | None,
+        kinds.path(),
+        Option(LOGIN, "File with the password; read for each login.", unset="none"),
+    ] = None
+    sasl_password_command: Annotated[
+        str | None,
+        kinds.text("COMMAND"),
+        Option(
+            LOGIN,
+            "Command that prints the password; run once, and again when the broker has refused it. No shell.",
+            unset="none",
+        ),
+    ] = None
+    oauth_token_url: Annotated[
+        str | None,
+        kinds.url(),
+        Option(LOGIN, "OAUTHBEARER: token endpoint of an OIDC server, for client credentials.", unset="none"),
+    ] = None
+    oauth_scope: Annotated[
+        str | None,
+        kinds.text("SCOPE"),
+        Option(LOGIN, "OAUTHBEARER: scope to ask the token endpoint for; several with spaces.", unset="none"),
+    ] = None
+    oauth_ca: Annotated[
+        Path | None,
+        kinds.path(),
+        Option(LOGIN, "OAUTHBEARER: PEM file of the authority to trust for the token endpoint.", unset="the system's"),
+    ] = None
+    oauth_extensions: Annotated[
+        tuple[Annotated[str, kinds.pair()], ...],
+        Option(LOGIN, "OAUTHBEARER: SASL extensions, such as logicalCluster=lkc-1.", unset="none"),
+    ] = ()
+    oauth_token_file: Annotated[
+        Path | None,
+        kinds.path(),
+        Option(LOGIN, "OAUTHBEARER: file with the token; read for each login.", unset="none"),
+    ] = None
+    oauth_token_command: Annotated[
+        str | None,
+        kinds.text("COMMAND"),
+        Option(
+            LOGIN, "OAUTHBEARER: command that prints a token; run again before that expires. No shell.", unset="none"
+        ),
+    ] = None
+    kerberos_service: Annotated[
+        str, kinds.text("NAME"), Option(LOGIN, "GSSAPI: service name in the brokers' principals.")
+    ] = "kafka"
+    kerberos_keytab: Annotated[
+        Path | None,
+        kinds.path(),
+        Option(LOGIN, "GSSAPI: keytab to log in with.", unset="the ticket cache (kinit)"),
+    ] = None
+    aws_profile: Annotated[
+        str | None,
+        kinds.text("NAME"),
+        Option(LOGIN, "AWS_MSK_IAM: profile of ~/.aws to sign with.", unset="what the AWS SDK finds"),
+    ] = None
+
+    def login_problems(self) -> Iterator[tuple[str, str]]:
+        """What does not fit together, as (key, text)."""
+        given = {kebab(name) for name in SaslOptions.model_fields if getattr(self, name)}
+        for key, mechanisms in _FOR.items():
+            if key in given and self.sasl not in mechanisms:
+                text = "is given, but sasl is not" if self.sasl is None else f"is not for {self.sasl}"
+                yield key, f"{text}; allowed: with sasl {' or '.join(mechanisms)}"
+        if self.sasl is None:
+            return
+        for sources in (_PASSWORD, _TOKEN):
+            several = [key for key in sources if key in given]
+            if len(several) > 1:
+                yield several[1], f"cannot stand beside {several[0]}; allowed: one of {', '.join(sources)}"
+        if self.sasl == "OAUTHBEARER" and not given.intersection(_TOKEN):
+            yield "sasl", f"OAUTHBEARER needs a token; allowed: one of {', '.join(_TOKEN)}"
+        if self.sasl in _WITH_PASSWORD or "oauth-token-url" in given:
+            who = "oauth-token-url" if "oauth-token-url" in given else self.sasl
+            if "sasl-username" not in given:
+                yield "sasl", f"{who} needs a user name; allowed: sasl-username"
+            if not given.intersection(_PASSWORD):
+                yield "sasl", f"{who} needs a password; allowed: one of {', '.join(_PASSWORD)}"
+
+
+_PASSWORD = ("sasl-password", "sasl-password-file", "sasl-password-command")
+_TOKEN = ("oauth-token-url", "oauth-token-file", "oauth-token-command")
+_WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+# Which mechanisms an option is for.
+_FOR: dict[str, tuple[str, ...]] = {
+    "sasl-username": (*_WITH_PASSWORD, "OAUTHBEARER", "GSSAPI"),
+    **dict.fromkeys(_PASSWORD, (*_WITH_PASSWORD, "OAUTHBEARER")),
+    **dict.fromkeys((*_TOKEN, "oauth-scope", "oauth-ca", "oauth-extensions"), ("OAUTHBEARER",)),
+    "kerberos-keytab": ("GSSAPI",),
+    "aws-profile": ("AWS_MSK_IAM",),
+}

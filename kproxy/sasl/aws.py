@@ -1,0 +1,78 @@
+"""AWS_MSK_IAM: one JSON token, a signed URL in other words. The host that is signed is the *advertised* one.
+
+The format is that of aws-msk-iam-auth ("2020_10_22"); the signature is botocore's (SigV4, in the query).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from kproxy.errors import UpstreamError
+
+# How long the token may be used, in seconds, as aws-msk-iam-auth has it.
+_EXPIRES = 900
+_REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")
+
+
+class MskIam:
+    """One login with the credentials that the AWS SDK finds, or those of a profile."""
+
+    name = "AWS_MSK_IAM"
+    advice = "check the IAM policy (kafka-cluster:Connect), the credentials and the region"
+
+    def __init__(self, host: str, profile: str | None) -> None:
+        self._host = host
+        self._profile = profile
+        self.secrets: tuple[str, ...] = ()
+        self.finished = False
+
+    def step(self, challenge: bytes) -> bytes | None:
+        """The token, then nothing: the broker's answer names the request, for support."""
+        if self.secrets:
+            self.finished = True
+            return None
+        token = _signed(self._host, self._profile)
+        self.secrets = tuple(token[key] for key in ("x-amz-signature", "x-amz-security-token") if key in token)
+        return json.dumps(token).encode()
+
+
+@cache
+def _session(profile: str | None) -> Any:
+    """Kept, since it refreshes credentials when they end, and asks nobody before."""
+    from botocore.session import Session
+
+    return Session(profile=profile)
+
+
+def _signed(host: str, profile: str | None) -> dict[str, str]:
+    try:
+        from botocore.auth import SigV4QueryAuth
+        from botocore.awsrequest import AWSRequest
+        from botocore.exceptions import BotoCoreError
+    except ImportError:
+        raise UpstreamError(
+            "sasl", "AWS_MSK_IAM needs a package that is not there: pip install 'kproxy[msk]'"
+        ) from None
+    try:
+        session = _session(profile)
+        credentials = session.get_credentials()
+        named = _REGION.search(host)
+        region = named[1] if named else session.get_config_variable("region")
+    except BotoCoreError as error:
+        raise UpstreamError("sasl", f"the AWS SDK has no credentials: {' '.join(str(error).split())}") from None
+    if credentials is None:
+        raise UpstreamError(
+            "sasl", "the AWS SDK finds no credentials: set aws-profile, AWS_PROFILE or AWS_ACCESS_KEY_ID"
+        )
+    if region is None:
+        raise UpstreamError(
+            "sasl", f"the AWS region is in neither {host} nor the AWS configuration: set AWS_DEFAULT_REGION"
+        )
+    request = AWSRequest("GET", f"https://{host}/", params={"Action": "kafka-cluster:Connect"})
+    SigV4QueryAuth(credentials.get_frozen_credentials(), "kafka-cluster", region, _EXPIRES).add_auth(request)
+    query = {key.lower(): value for key, value in parse_qsl(urlsplit(request.url).query)}
+    return {"version": "2020_10_22", "host": host, "user-agent": "kproxy", **query}

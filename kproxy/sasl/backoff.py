@@ -1,0 +1,28 @@
+"""When to try again what has failed."""
+
+from __future__ import annotations
+
+import time
+
+# Between two attempts, in seconds, doubled each time. Five attempts in the first 75 s, and then one every two minutes:
+# a directory that locks accounts does so at five to ten in a quarter of an hour.
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 120.0
+
+
+class Backoff:
+    """`failed` and `worked` say what came of an attempt, `waiting` whether it is too early for another."""
+
+    def __init__(self) -> None:
+        self._pause = 0.0
+        self._not_before = 0.0
+
+    def failed(self) -> None:
+        self._pause = min(self._pause * 2 or FIRST_PAUSE, LONGEST_PAUSE)
+        self._not_before = time.monotonic() + self._pause
+
+    def worked(self) -> None:
+        self._pause = self._not_before = 0.0
+
+    @property
+    def waiting(self) -> bool:
+        return time.monotonic() < self._not_before

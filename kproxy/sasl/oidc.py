@@ -1,0 +1,88 @@
+"""A token by client credentials (RFC 6749 §4.4), as Kafka's clients get theirs (KIP-768)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import ssl
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from kproxy.errors import UpstreamError
+from kproxy.sasl.secrets import use_until
+
+# How long one request may take, and the pauses between the attempts, in seconds.
+_TIMEOUT = 5.0
+_PAUSES = (0.25, 1.0)
+_MOST = 1024 * 1024
+
+
+class Unavailable(UpstreamError):
+    """The server cannot be reached or is in trouble: another attempt may succeed."""
+
+
+async def fetch_token(url: str, client: str, secret: str, scope: str | None, ca: Path | None) -> tuple[str, float]:
+    """A token, and until when to use it (`time.monotonic`). Raises UpstreamError."""
+    for pause in _PAUSES:
+        try:
+            return await asyncio.to_thread(_fetch, url, client, secret, scope, ca)
+        except Unavailable:
+            await asyncio.sleep(pause)
+    return await asyncio.to_thread(_fetch, url, client, secret, scope, ca)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """The secret is for one address."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _fetch(url: str, client: str, secret: str, scope: str | None, ca: Path | None) -> tuple[str, float]:
+    form = {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
+    # As Kafka's clients do, not form-encoded as RFC 6749 §2.3.1 has it: few servers decode it.
+    login = b64encode(f"{client}:{secret}".encode()).decode()
+    headers = {"Authorization": f"Basic {login}", "Accept": "application/json", "User-Agent": "kproxy"}
+    request = urllib.request.Request(url, urlencode(form).encode(), headers)
+    try:
+        trust = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca))
+    except (OSError, ssl.SSLError) as error:
+        raise UpstreamError("sasl", f"oauth-ca {ca} cannot be used: {error.strerror or error}") from None
+    try:
+        with urllib.request.build_opener(trust, _NoRedirect).open(request, timeout=_TIMEOUT) as response:
+            answer = json.loads(response.read(_MOST))
+        token = answer["access_token"]
+        if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
+            raise ValueError
+    except urllib.error.HTTPError as error:
+        raise _refusal(url, error) from None
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise _trouble(url, error) from None
+    return token, use_until(token, answer.get("expires_in"))
+
+
+def _refusal(url: str, error: urllib.error.HTTPError) -> UpstreamError:
+    """With the error's name, which is a fixed word (RFC 6749 §5.2)."""
+    with error:
+        found = re.search(rb'"error"\s*:\s*"([a-z_]{1,40})"', error.read(_MOST))
+    word = f" ({found[1].decode()})" if found else ""
+    text = f"the token endpoint {url} answers {error.code}{word}"
+    if error.code >= 500:
+        return Unavailable("sasl", text)
+    return UpstreamError("sasl", f"{text}; check the client id and secret, oauth-scope, and the URL")
+
+
+def _trouble(url: str, error: Exception) -> UpstreamError:
+    reason = getattr(error, "reason", error)
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return UpstreamError("sasl", f"the token endpoint {url} is not trusted: {reason.verify_message}; set oauth-ca")
+    if isinstance(reason, TimeoutError):
+        return Unavailable("sasl", f"the token endpoint {url} does not answer within {_TIMEOUT:g} s")
+    if isinstance(reason, OSError):
+        return Unavailable("sasl", f"the token endpoint {url} cannot be reached: {reason.strerror or reason}")
+    return UpstreamError("sasl", f"the token endpoint {url} gives no token that could be used")

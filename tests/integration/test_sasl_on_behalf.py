@@ -1,0 +1,405 @@
+"""SASL on the client's behalf: clients without credentials, and kproxy logs in to real brokers."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from kproxy.cluster.scout import ask_who_is_there
+from kproxy.devcluster import DevCluster
+from kproxy.devcluster.properties import ListenerSpec
+from kproxy.dial.stream import Stream
+from kproxy.relay.answer import read_frame
+from kproxy.rewrite.endpoints import Endpoint
+from kproxy.sasl.exchange import Authenticated, Exchange
+from kproxy.sasl.login import authenticate
+from kproxy.sasl.mechanism import Mechanism, Plain, Scram
+from kproxy.wire.request import request
+from tests.harness.clients import create_topic, local_addresses, produce, read_topic, unique, values
+from tests.harness.kafka_python import KafkaConsumer, KafkaProducer
+from tests.harness.kdc import Kdc, needs_kdc
+from tests.harness.oidc import AUDIENCE, OidcServer
+from tests.harness.process import Kproxy, wait_until
+from tests.harness.rawclient import METADATA, RawClient
+
+pytestmark = pytest.mark.integration
+
+RECORDS = [b"record-%d" % number for number in range(6)]
+LIFETIME_MS = 3_600_000
+USER = f"user,=-{uuid4().hex[:8]}"
+# Characters that mean something in a shell, in JAAS, in .properties, in SCRAM; and one that SASLprep would replace.
+PASSWORD = f'p"w\\ ,=;$ª{uuid4().hex}'
+CLIENT_SECRET = f"secret-{uuid4().hex}"
+WRONG = f"wrong-{uuid4().hex}"
+KEYTAB_PASSWORD = uuid4().hex
+# A listener more, for clients that have no proxy.
+TRUTHFUL = "TRUTHFUL"
+SECURITY = "org.apache.kafka.common.security"
+KINDS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
+
+
+def in_jaas(text: str) -> str:
+    """As a value stands within quotes."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+@pytest.fixture(scope="module")
+def oidc() -> Iterator[OidcServer]:
+    with OidcServer("kproxy-client", CLIENT_SECRET) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def kdc() -> Iterator[Kdc | None]:
+    """None where there is none."""
+    if needs_kdc.args[0]:
+        yield None
+        return
+    with Kdc() as made:
+        made.principal("alice", KEYTAB_PASSWORD)
+        # All brokers have one key, whatever name a client asks for; which one it asked for is in the KDC's log.
+        for host in ("brokers.cluster.internal", "127.0.0.1", "kafka-1.cluster.internal", "kafka-2.cluster.internal"):
+            made.principal(f"kafka/{host}", "the-brokers-key")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster(oidc: OidcServer, kdc: Kdc | None) -> Iterator[DevCluster]:
+    """Two brokers, where clients have to log in."""
+    listener = "listener.name.client"
+    properties = {
+        f"{listener}.plain.sasl.jaas.config": (
+            f'{SECURITY}.plain.PlainLoginModule required user_plain="{in_jaas(PASSWORD)}";'
+        ),
+        f"{listener}.scram-sha-256.sasl.jaas.config": f"{SECURITY}.scram.ScramLoginModule required;",
+        f"{listener}.scram-sha-512.sasl.jaas.config": f"{SECURITY}.scram.ScramLoginModule required;",
+        f"{listener}.oauthbearer.sasl.jaas.config": f"{SECURITY}.oauthbearer.OAuthBearerLoginModule required;",
+        f"{listener}.oauthbearer.sasl.server.callback.handler.class": (
+            f"{SECURITY}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+        ),
+        "listener.name.truthful.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.truthful.scram-sha-512.sasl.jaas.config": f"{SECURITY}.scram.ScramLoginModule required;",
+        "sasl.oauthbearer.jwks.endpoint.url": oidc.jwks_url,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        "sasl.oauthbearer.expected.issuer": oidc.issuer,
+        "connections.max.reauth.ms": str(LIFETIME_MS),
+    }
+    mechanisms = ["PLAIN", *KINDS, "OAUTHBEARER"]
+    java = [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={oidc.jwks_url}"]
+    if kdc is not None:
+        mechanisms.append("GSSAPI")
+        java.append(f"-Djava.security.krb5.conf={kdc.directory}/krb5.conf")
+        properties["sasl.kerberos.service.name"] = "kafka"
+        properties[f"{listener}.gssapi.sasl.jaas.config"] = (
+            "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
+            f' keyTab="{kdc.keytab("kafka/brokers.cluster.internal")}" principal="kafka/brokers.cluster.internal";'
+        )
+    properties["sasl.enabled.mechanisms"] = ",".join(mechanisms)
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setenv("JAVA_TOOL_OPTIONS", " ".join(java))
+        truthful = ListenerSpec(TRUTHFUL, protocol="SASL_PLAINTEXT")
+        made = DevCluster(2, client_protocol="SASL_PLAINTEXT", extra_listeners=[truthful], properties=properties)
+        stack.enter_context(made)
+        patch.undo()
+        for mechanism in KINDS:
+            set_password(made, mechanism, USER, PASSWORD)
+        yield made
+
+
+def set_password(cluster: DevCluster, mechanism: str, user: str, password: str) -> None:
+    info = ScramCredentialInfo(KINDS[mechanism], 4096)
+    change = UserScramCredentialUpsertion(user, info, password.encode())
+    admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap})
+    for done in admin.alter_user_scram_credentials([change]).values():
+        done.result(30)
+
+
+@pytest.fixture
+def secure_kproxy(
+    cluster: DevCluster, own_kproxy: Callable[..., Kproxy], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Kproxy]]:
+    """Makes a kproxy with these flags, and these words in its environment; nothing it shows has a secret."""
+    made: list[Kproxy] = []
+
+    def make(*args: str, ready: bool = True, bootstrap: str = "", **environment: str) -> Kproxy:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        made.append(own_kproxy(bootstrap or cluster.bootstrap, "--log-level", "debug", *args, ready=ready))
+        return made[-1]
+
+    yield make
+    for proxy in made:
+        shown = [proxy.log, *(proxy.get(page)[1] for page in ("/status", "/metrics", "/readyz"))]
+        for text in shown:
+            assert not [secret for secret in (PASSWORD, CLIENT_SECRET, WRONG, "eyJ", USER) if secret in text]
+
+
+def with_plain(secure_kproxy: Callable[..., Kproxy]) -> Kproxy:
+    return secure_kproxy("--sasl", "PLAIN", "--sasl-username", "plain", KPROXY_SASL_PASSWORD=PASSWORD)
+
+
+def works(cluster: DevCluster, proxy: Kproxy) -> None:
+    """A client that knows of no login writes and reads, at each broker."""
+    told = {one.id: f"{one.host}:{one.port}" for one in AdminClient({"bootstrap.servers": proxy.bootstrap})
+            .list_topics(timeout=30).brokers.values()}  # fmt: skip
+    assert told == local_addresses(proxy)
+    assert set(told) == set(cluster.node_ids)
+    topic = create_topic(cluster.direct_bootstrap, 2, 1)
+    for partition in range(2):
+        produce(proxy.bootstrap, topic, RECORDS, partition)
+    assert values(read_topic(proxy.bootstrap, topic, 2)) == sorted(RECORDS * 2)
+
+
+# Mechanisms
+
+
+@pytest.mark.parametrize("mechanism", KINDS)
+def test_scram(cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], mechanism: str) -> None:
+    proxy = secure_kproxy("--sasl", mechanism, "--sasl-username", USER, KPROXY_SASL_PASSWORD=PASSWORD)
+    works(cluster, proxy)
+
+
+def test_plain_with_every_kind_of_client(
+    cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], tmp_path: Path
+) -> None:
+    """kproxy's own questions are asked after the login: it knows the nodes at once, and which address is which."""
+    proxy = with_plain(secure_kproxy)
+    assert {node["id"]: (node["dial"], node["via"]) for node in proxy.status()["nodes"]} == {
+        node: (str(dial), "learned") for node, dial in cluster.dial.items()
+    }
+    works(cluster, proxy)
+    topic = create_topic(cluster.direct_bootstrap, 2, 1)
+    producer = KafkaProducer(bootstrap_servers=proxy.bootstrap)
+    for record in RECORDS[:3]:
+        producer.send(topic, record)
+    producer.close(30)
+    lines = "".join(f"{record.decode()}\n" for record in RECORDS[3:])
+    done = cluster.tool("kafka-console-producer", "--bootstrap-server", proxy.bootstrap, "--topic", topic, input=lines)
+    assert done.returncode == 0, done.stderr
+    reader = KafkaConsumer(
+        topic, bootstrap_servers=proxy.bootstrap, group_id=unique("group"), auto_offset_reset="earliest"
+    )
+    got: list[bytes] = []
+    try:
+        wait_until(
+            lambda: got.extend(r.value for some in reader.poll(200).values() for r in some) or len(got) >= 6, "all"
+        )
+    finally:
+        reader.close()
+    assert sorted(got) == RECORDS
+    to = ("--bootstrap-server", proxy.bootstrap, "--topic", topic, "--from-beginning", "--max-messages", "6")
+    done = cluster.tool("kafka-console-consumer", *to, "--timeout-ms", "60000")
+    assert sorted(done.stdout.encode().splitlines()) == RECORDS, done.stderr
+
+
+def test_oauthbearer_by_client_credentials(
+    cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], oidc: OidcServer
+) -> None:
+    """One token serves all connections; the brokers check its signature, issuer and audience."""
+    before = oidc.asked
+    arguments = ["--sasl", "OAUTHBEARER", "--oauth-token-url", oidc.token_url, "--sasl-username", oidc.client]
+    proxy = secure_kproxy(
+        *arguments, "--oauth-scope", "produce", "--oauth-extensions", "traceId=7", KPROXY_SASL_PASSWORD=CLIENT_SECRET
+    )
+    works(cluster, proxy)
+    assert oidc.asked == before + 1
+    proxy.stop()
+    failing = secure_kproxy(*arguments, KPROXY_SASL_PASSWORD=WRONG, ready=False)
+    wait_until(lambda: "answers 401 (invalid_client); check the client id and secret" in failing.log, "the reason")
+    asked = oidc.asked
+    for _ in range(5):
+        refused(failing)
+    assert oidc.asked == asked
+
+
+def test_oauthbearer_with_a_token_command(
+    cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], oidc: OidcServer, tmp_path: Path
+) -> None:
+    command = (
+        f"curl -s -u {oidc.client}:{CLIENT_SECRET} -d grant_type=client_credentials -d scope=produce {oidc.token_url}"
+    )
+    script = tmp_path / "token command"
+    script.write_text(
+        f'#!/bin/sh\necho run >> {tmp_path}/runs\n{command} | sed \'s/.*"access_token": *"//; s/".*//\'\n'
+    )
+    script.chmod(0o700)
+    works(cluster, secure_kproxy("--sasl", "OAUTHBEARER", "--oauth-token-command", f"'{script}' once"))
+    assert (tmp_path / "runs").read_text().split() == ["run"]
+
+
+@needs_kdc
+@pytest.mark.parametrize("way", ["keytab", "ticket"])
+def test_gssapi(cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], kdc: Kdc, way: str, tmp_path: Path) -> None:
+    """The principal that the KDC is asked for has the advertised host, whatever is dialled."""
+    if way == "keytab":
+        arguments = ["--kerberos-keytab", str(kdc.keytab("alice")), "--sasl-username", "alice"]
+        environment = kdc.environment
+    else:
+        arguments, environment = [], {**kdc.environment, "KRB5CCNAME": str(tmp_path / "cache")}
+        kdc.run("kinit", "alice", input=KEYTAB_PASSWORD, **environment)
+    asked = len(kdc.log.read_text())
+    works(cluster, secure_kproxy("--sasl", "GSSAPI", *arguments, **environment))
+    for node in cluster.node_ids:
+        assert f"for kafka/kafka-{node}.cluster.internal@" in kdc.log.read_text()[asked:]
+
+
+# Where the secrets are
+
+
+def test_a_password_that_changes(cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], tmp_path: Path) -> None:
+    """A file is read for each login; a command is run again when its password is refused."""
+    user, file = unique("user"), tmp_path / "password"
+    passwords = [f"{PASSWORD}-{number}" for number in range(2)]
+
+    def change(password: str) -> None:
+        file.write_text(password + "\n")
+        set_password(cluster, "SCRAM-SHA-256", user, password)
+
+    change(passwords[0])
+    login = ("--sasl", "SCRAM-SHA-256", "--sasl-username", user)
+    by_file = secure_kproxy(*login, "--sasl-password-file", str(file))
+    by_command = secure_kproxy(*login, "--sasl-password-command", f"cat {file}")
+    for proxy in (by_file, by_command):
+        works(cluster, proxy)
+    change(passwords[1])
+    for proxy in (by_file, by_command):
+        wait_until(lambda proxy=proxy: answers(proxy), "a login with the new password")
+
+
+def answers(proxy: Kproxy) -> bool:
+    """Whether a connection that is opened now gets through."""
+    try:
+        with RawClient(proxy.bootstrap) as client:
+            return client.works()
+    except (OSError, EOFError):
+        return False
+
+
+def refused(proxy: Kproxy) -> None:
+    """A client's connection is closed at once."""
+    with RawClient(proxy.bootstrap) as client:
+        client.send(18, 0, b"")
+        assert client.wait_closed()
+
+
+# What goes wrong
+
+
+def test_a_wrong_password_is_not_tried_again_and_again(
+    cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], tmp_path: Path
+) -> None:
+    """Clients are refused at once, brokers hear of it once in a while; the log says it in one line."""
+    file = tmp_path / "password"
+    file.write_text(WRONG)
+    before = failed_logins(cluster)
+    login = ("--sasl", "SCRAM-SHA-256", "--sasl-username", USER, "--sasl-password-file", str(file))
+    proxy = secure_kproxy(*login, ready=False)
+    wait_until(lambda: "no bootstrap server answers" in proxy.log, "the first attempt")
+    for _ in range(30):
+        refused(proxy)
+    assert 1 <= failed_logins(cluster) - before <= 3
+    line = next(line for line in proxy.log.splitlines() if "no bootstrap server answers" in line)
+    assert "SASL: the broker refused the login" in line
+    assert line.endswith("check sasl-username and the password; trying on")
+    assert "SASL: the broker refused the login" in proxy.get("/readyz")[1]
+    assert proxy.metric("kproxy_upstream_dial_failures_total", node="bootstrap", reason="sasl") >= 30
+    file.write_text(PASSWORD)  # other credentials are tried at once
+    assert answers(proxy)
+    proxy.wait_ready()
+
+
+def failed_logins(cluster: DevCluster) -> int:
+    """As the brokers' own logs have them."""
+    logs = (cluster.directory / f"node-{node}" / "kafka.log" for node in cluster.node_ids)
+    return sum(log.read_text().count("Failed authentication with") for log in logs)
+
+
+def test_a_mechanism_that_is_not_enabled(secure_kproxy: Callable[..., Kproxy]) -> None:
+    proxy = secure_kproxy("--sasl", "AWS_MSK_IAM", ready=False)
+    wait_until(lambda: "SASL: the broker has AWS_MSK_IAM not enabled; set sasl to one of" in proxy.log, "the reason")
+    assert "SCRAM-SHA-512" in proxy.log
+
+
+def test_a_listener_without_sasl(cluster: DevCluster, secure_kproxy: Callable[..., Kproxy]) -> None:
+    login = ("--sasl", "PLAIN", "--sasl-username", "plain")
+    proxy = secure_kproxy(*login, KPROXY_SASL_PASSWORD=PASSWORD, bootstrap=cluster.direct_bootstrap, ready=False)
+    wait_until(lambda: "SASL: the broker's listener takes no login: remove sasl" in proxy.log, "the reason")
+
+
+def test_a_password_that_cannot_be_had(secure_kproxy: Callable[..., Kproxy], tmp_path: Path) -> None:
+    login = ("--sasl", "PLAIN", "--sasl-username", "plain")
+    proxy = secure_kproxy(*login, "--sasl-password-command", "sh -c 'exit 3'", ready=False)
+    wait_until(lambda: "SASL: the command 'sh' ended with code 3" in proxy.log, "the reason")
+    proxy.stop()
+    os.environ.pop("KPROXY_SASL_PASSWORD", None)
+    proxy = secure_kproxy(*login, "--sasl-password-file", str(tmp_path / "none"), ready=False)
+    wait_until(lambda: "none cannot be read: No such file or directory" in proxy.log, "the reason")
+
+
+# What kproxy says to brokers
+
+
+def connect(cluster: DevCluster) -> socket.socket:
+    connection = socket.create_connection((cluster.dial[1].host, cluster.dial[1].port))
+    connection.setblocking(False)
+    return connection
+
+
+async def log_in(cluster: DevCluster, exchange: Exchange) -> Authenticated:
+    with connect(cluster) as connection:
+        result = await authenticate(Stream(connection), exchange, 10)
+        assert len(await scout_nodes(connection)) == 2
+        return result
+
+
+async def scout_nodes(connection: socket.socket) -> tuple[Endpoint, ...]:
+    """What the broker tells those that are logged in."""
+    answer = await ask_who_is_there(Stream(connection))
+    assert answer.nodes is not None
+    return answer.nodes
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", *KINDS])
+async def test_raw_tokens_and_every_version(cluster: DevCluster, mechanism: str) -> None:
+    """Brokers before 1.0 had SaslHandshake v0 alone; later ones still take it."""
+
+    def login() -> Mechanism:
+        return Plain("plain", PASSWORD) if mechanism == "PLAIN" else Scram(mechanism, USER, PASSWORD)
+
+    for versions in ({17: 0}, {17: 1, 36: 0}, {17: 1, 36: 1}, {17: 1, 36: 2}):
+        result = await log_in(cluster, Exchange(login(), versions))
+        assert result.versions == versions
+        assert result.lifetime_ms == (LIFETIME_MS if versions.get(36) else 0)
+    assert (await log_in(cluster, Exchange(login()))).versions == {17: 1, 36: 2}
+
+
+async def test_again_on_the_same_connection(cluster: DevCluster) -> None:
+    """KIP-368: between other requests, whose answers come in their turn."""
+    with connect(cluster) as connection:
+        stream = Stream(connection)
+        first = await authenticate(stream, Exchange(Scram("SCRAM-SHA-512", USER, PASSWORD)), 10)
+        await scout_nodes(connection)
+        exchange = Exchange(Scram("SCRAM-SHA-512", USER, PASSWORD), first.versions, first_id=2**31 - 9)
+        earlier = request(METADATA, 1, 5, struct.pack(">i", 0))
+        await stream.send(earlier + exchange.start())
+        assert (await read_frame(stream, 10**6))[:4] == struct.pack(">i", 5)
+        again = exchange.take(await read_frame(stream, 10**6))
+        while again is not None:
+            await stream.send(again)
+            again = exchange.take(await read_frame(stream, 10**6))
+        assert exchange.result == first
+        await scout_nodes(connection)

@@ -9,6 +9,8 @@
     checks      what must hold between options
     sources     flags and environment; where a value came from
     yamlfile    the file, with its line numbers
+    clientfile  a client.properties
+    jaas        its sasl.jaas.config
     loading     merging the three, and every mistake at once
     present     config show, JSON schema, the table of the docs
 

@@ -1,4 +1,4 @@
-"""Flags over environment over file, into one validated `Config`, or every mistake at once."""
+"""Flags over environment over file over client.properties, into one validated `Config`, or every mistake at once."""
 
 from __future__ import annotations
 
@@ -96,6 +96,11 @@ def _merge(layers: list[Layer]) -> Layer:
                 merged.origins[loc] = layer.origins[loc]
     if not merged.clusters:
         merged.clusters.append({})
+    for cluster, values in enumerate(merged.clusters):
+        if values.get("client-config"):
+            from kproxy.config.clientfile import fill  # few need it
+
+            fill(merged, cluster)
     return merged
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ValidationInfo, model_validator
@@ -41,6 +42,15 @@ class ClusterConfig(TlsOptions, SaslOptions):
             short="-b",
         ),
     ]
+    client_config: Annotated[
+        Path | None,
+        kinds.path(),
+        Option(
+            CLUSTER,
+            "A client.properties of Java's, or of librdkafka: its servers, SASL and TLS, where nothing else says them.",
+            unset="none",
+        ),
+    ] = None
     listen: Annotated[
         Address,
         kinds.listen_address(),

@@ -120,6 +120,8 @@ class SaslOptions(Model):
 _PASSWORD = ("sasl-password", "sasl-password-file", "sasl-password-command")
 _TOKEN = ("oauth-token-url", "oauth-token-file", "oauth-token-command")
 _WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+# Where only one of these may be given, a stronger source takes the place of the whole group.
+EXCLUSIVE = (_PASSWORD, _TOKEN)
 # Which mechanisms an option is for.
 _FOR: dict[str, tuple[str, ...]] = {
     "sasl-username": (*_WITH_PASSWORD, "OAUTHBEARER", "GSSAPI"),
@@ -128,3 +130,8 @@ _FOR: dict[str, tuple[str, ...]] = {
     "kerberos-keytab": ("GSSAPI",),
     "aws-profile": ("AWS_MSK_IAM",),
 }
+
+
+def is_for(key: str, mechanism: str) -> bool:
+    """Whether an option can stand beside the mechanism."""
+    return mechanism in _FOR.get(key, (mechanism,))

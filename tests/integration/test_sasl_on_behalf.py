@@ -260,6 +260,24 @@ def test_gssapi(cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], kdc: 
 # Where the secrets are
 
 
+def test_a_client_properties_of_javas(
+    cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], tmp_path: Path
+) -> None:
+    """The very file with which Kafka's own tool logs in, and whose servers that cannot use."""
+    file = tmp_path / "client.properties"
+    jaas = f'{SECURITY}.scram.ScramLoginModule required \nusername="{USER}" password="{in_jaas(PASSWORD)}";'
+    escaped = jaas.replace("\\", "\\\\").replace("\n", "\\\n  ").replace("ª", "\\u00aa")
+    file.write_text(
+        f"# as it is\nbootstrap.servers = {cluster.bootstrap}\nsecurity.protocol: SASL_PLAINTEXT\n"
+        f"sasl.mechanism SCRAM-SHA-512\nsasl.jaas.config={escaped}\n"
+        "key.serializer=org.apache.kafka.common.serialization.StringSerializer\n"
+    )
+    java = ("--bootstrap-server", str(cluster.listener(TRUTHFUL)[1]), "--command-config", str(file))
+    done = cluster.tool("kafka-topics", *java, "--list")
+    assert done.returncode == 0, done.stderr
+    works(cluster, secure_kproxy("--client-config", str(file)))
+
+
 def test_a_password_that_changes(cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], tmp_path: Path) -> None:
     """A file is read for each login; a command is run again when its password is refused."""
     user, file = unique("user"), tmp_path / "password"

@@ -85,7 +85,8 @@ def test_every_option_is_a_flag(app: App) -> None:
         "oauth-token-file": "t", "kerberos-service": "k",
     }  # fmt: skip
     # These exclude others.
-    several = {"tls-insecure", "sasl-password-file", "sasl-password-command", "oauth-token-url", "oauth-token-command",
+    several = {"tls-insecure", "client-config", "sasl-password-file", "sasl-password-command", "oauth-token-url",
+               "oauth-token-command",
                "kerberos-keytab", "aws-profile"}  # fmt: skip
     declared = [setting for setting in all_settings() if setting.flag and setting.key not in several]
     assert set(values) == {setting.key for setting in declared}

@@ -59,6 +59,7 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "  - name: default  # default\n"
         "    bootstrap-servers:  # k.yaml:3\n"
         "      - a:9092\n"
+        "    # client-config: none\n"
         '    listen: "[::1]:1"  # --listen\n'
         "    # advertise: the host of listen\n"
         "    # node-ports: the 200 ports after listen\n"
@@ -232,7 +233,7 @@ def test_the_commented_parts_of_the_example_are_valid(tmp_path: Path) -> None:
     text = (ROOT / "config" / "kproxy.yaml").read_text()
     file = tmp_path / "k.yaml"
     text = text.replace("#tls: false", "#tls: true")
-    other_ways = r"^#(sasl-password|oauth|kerberos|aws)[a-z-]*: .*"  # each of them excludes others
+    other_ways = r"^#(client-config|sasl-password|oauth|kerberos|aws)[a-z-]*: .*"  # each of them excludes others
     text = re.sub(other_ways, "", text.replace("#sasl-password-file", "sasl-password-file"), flags=re.MULTILINE)
     file.write_text(re.sub(r"^#(?=[a-z-]+:|  - )", "", text, flags=re.MULTILINE))
     config = load({}, {}, file)

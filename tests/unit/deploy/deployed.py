@@ -31,6 +31,8 @@ def run_config(
     with command.make_context(words[0], list(words[1:])) as context:
         file, flags = given({name: value for name, value in context.params.items() if name not in OF_EXEC})
     here = {CONTAINER_FILE: IMAGE_FILE, **(files or {})}
+    if "client_config" in flags:
+        flags["client_config"] = str(here.get(str(flags["client_config"]), flags["client_config"]))
     env = {
         name: str(here.get(value, value)) if name == "KPROXY_CONFIG" else value for name, value in (env or {}).items()
     }

@@ -21,7 +21,7 @@ DOCUMENTS = sorted(
     path for pattern in ("*.md", "deploy/README.md", "deploy/compose/*.md", "docs/*.md") for path in ROOT.glob(pattern)
 )
 FILES = {name: ROOT / "config" / "kproxy.yaml" for name in ("kproxy.yaml", CONTAINER_FILE)} | {
-    f"config/{path.name}": path for path in (ROOT / "config").glob("*.yaml")
+    f"config/{path.name}": path for path in (ROOT / "config").iterdir()
 }
 TROUBLESHOOTING = ROOT / "docs" / "troubleshooting.md"
 # The tables of troubleshooting.md that quote kproxy itself.

@@ -1,0 +1,190 @@
+"""A `client.properties` as Kafka users have it: what concerns a proxy becomes options, the rest is left alone.
+
+The keys are Java's (Kafka's CommonClientConfigs, SaslConfigs) and librdkafka's, where those are other ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import javaproperties
+
+from kproxy.config import jaas
+from kproxy.config.options import cluster_settings
+from kproxy.config.sasl import EXCLUSIVE, MECHANISMS, is_for
+from kproxy.config.sources import Layer, Origin, Problem
+
+MAX_BYTES = 1024 * 1024
+
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_SERVERS = {"bootstrap.servers": "bootstrap-servers", "metadata.broker.list": "bootstrap-servers"}
+_SASL = {
+    "sasl.username": "sasl-username",
+    "sasl.password": "sasl-password",
+    "sasl.kerberos.service.name": "kerberos-service",
+    "sasl.kerberos.principal": "sasl-username",
+    "sasl.kerberos.keytab": "kerberos-keytab",
+    "sasl.oauthbearer.token.endpoint.url": "oauth-token-url",
+    "sasl.oauthbearer.client.credentials.client.id": "sasl-username",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl-password",
+    "sasl.oauthbearer.client.id": "sasl-username",
+    "sasl.oauthbearer.client.secret": "sasl-password",
+    "sasl.oauthbearer.scope": "oauth-scope",
+    "sasl.oauthbearer.extensions": "oauth-extensions",
+}
+# The login modules, by the end of their classes' names, since some are shaded.
+_MODULES = {
+    "PlainLoginModule": ("PLAIN",),
+    "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "OAuthBearerLoginModule": ("OAUTHBEARER",),
+    "Krb5LoginModule": ("GSSAPI",),
+    "IAMLoginModule": ("AWS_MSK_IAM",),
+}
+_JAAS = {
+    "username": "sasl-username",
+    "password": "sasl-password",
+    "clientId": "sasl-username",
+    "clientSecret": "sasl-password",
+    "scope": "oauth-scope",
+    "principal": "sasl-username",
+    "keyTab": "kerberos-keytab",
+    "serviceName": "kerberos-service",
+    "awsProfileName": "aws-profile",
+}
+# What changes a login in a way that kproxy does not know.
+_NOT_THERE = {
+    "tokenauth": "delegation tokens are not known to kproxy",
+    "awsRoleArn": "give a role as a profile of ~/.aws (role_arn, source_profile) with awsProfileName",
+    "unsecuredLoginStringClaim_sub": "kproxy makes no unsecured tokens; give one with oauth-token-file",
+}
+
+
+def fill(merged: Layer, cluster: int) -> None:
+    """Read the file that a cluster names, and take from it what no other source gives."""
+    settings, given = cluster_settings(), set(merged.clusters[cluster])
+    file = _File(Path(str(merged.clusters[cluster]["client-config"])).expanduser(), merged.problems)
+    for key, found in file.options().items():
+        rivals = next((group for group in EXCLUSIVE if key in group), (key,))
+        if not given.intersection(rivals):
+            merged.put(settings[key], found.value, Origin(str(file.path), found.line), cluster)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Found:
+    """A value, perhaps a secret, and the property that it comes from."""
+
+    value: str
+    name: str
+    line: int
+
+
+class _File:
+    """One file; what is wrong with it goes to `problems`."""
+
+    def __init__(self, path: Path, problems: list[Problem]) -> None:
+        self.path = path
+        self._problems = problems
+        self._properties: dict[str, _Found] = {}
+        try:
+            self._read()
+        except OSError as error:
+            self._problem(0, "", f"cannot be read: {error.strerror}; allowed: a client.properties")
+        except ValueError as error:
+            self._problem(0, "", str(error))
+
+    def _read(self) -> None:
+        with self.path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ValueError(f"is larger than {MAX_BYTES // 1024} KiB, so hardly a client.properties")
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text = data.decode("latin-1")  # as java.util.Properties reads every file
+        line = 1
+        try:
+            for part in javaproperties.parse(text):
+                if isinstance(part, javaproperties.KeyValue):
+                    self._properties[part.key] = _Found(part.value.strip(), part.key, line)
+                line += part.source.count("\n") or 1
+        except javaproperties.InvalidUEscapeError:  # it would repeat a part of the value
+            self._problem(line, "", r"has \u without four hexadecimal digits")
+
+    def _problem(self, line: int, key: str, text: str) -> None:
+        self._problems.append(Problem(Origin(str(self.path), line), key, text))
+
+    def options(self) -> dict[str, _Found]:
+        """kproxy's options, by key."""
+        options: dict[str, _Found] = {}
+        if "config.providers" in self._properties:
+            line = self._properties["config.providers"].line
+            self._problem(line, "config.providers", "kproxy asks no providers; put the values in their places")
+        self._take(options, _SERVERS, self._properties)
+        protocol = self._protocol()
+        if protocol.startswith("SASL_"):
+            self._login(options)
+        return options
+
+    def _protocol(self) -> str:
+        found = self._properties.get("security.protocol")
+        protocol = "PLAINTEXT" if found is None else found.value.upper()
+        if found is not None and protocol not in _PROTOCOLS:
+            self._problem(found.line, found.name, f"is none of {', '.join(_PROTOCOLS)}")
+        elif not protocol.startswith("SASL_"):
+            for name in ("sasl.mechanism", "sasl.mechanisms", "sasl.jaas.config"):
+                if name in self._properties:
+                    text = f"is given, but with security.protocol {protocol} no client logs in; allowed: SASL_SSL"
+                    self._problem(self._properties[name].line, name, f"{text}, SASL_PLAINTEXT")
+        return protocol
+
+    def _login(self, options: dict[str, _Found]) -> None:
+        self._take(options, {"sasl.mechanism": "sasl", "sasl.mechanisms": "sasl"}, self._properties)
+        protocol = self._properties["security.protocol"]
+        # Java's default.
+        mechanism = options.setdefault("sasl", _Found("GSSAPI", protocol.name, protocol.line)).value
+        if mechanism not in MECHANISMS:
+            return  # said by the option itself
+        login: dict[str, _Found] = {}
+        self._take(login, _SASL, self._properties)
+        if "sasl.jaas.config" in self._properties:
+            self._take(login, _JAAS, self._jaas(self._properties["sasl.jaas.config"], mechanism, login))
+        url = login.get("oauth-token-url")
+        if url is not None and url.value.startswith("file:"):
+            path = "/" + url.value.removeprefix("file:").lstrip("/")
+            login["oauth-token-file"] = _Found(path, url.name, url.line)
+            del login["oauth-token-url"]
+        options.update((key, found) for key, found in login.items() if is_for(key, mechanism))
+
+    def _jaas(self, found: _Found, mechanism: str, login: dict[str, _Found]) -> dict[str, _Found]:
+        """The options of the login module, by their names there."""
+        try:
+            entry = jaas.parse(found.value)
+        except ValueError as error:
+            self._problem(found.line, found.name, str(error))
+            return {}
+        module = entry.module.rpartition(".")[2]
+        if mechanism not in _MODULES.get(module, ()):
+            self._problem(found.line, found.name, f"{module[:60]} is not the login module of {mechanism}")
+            return {}
+        for option in _NOT_THERE.keys() & entry.options:
+            self._problem(found.line, f"{found.name}: {option}", _NOT_THERE[option])
+        extensions = [
+            f"{name.removeprefix('extension_')}={value}"
+            for name, value in entry.options.items()
+            if name.startswith("extension_")
+        ]
+        if extensions:
+            login["oauth-extensions"] = _Found(",".join(extensions), found.name, found.line)
+        return {name: _Found(value, found.name, found.line) for name, value in entry.options.items()}
+
+    def _take(self, options: dict[str, _Found], keys: Mapping[str, str], source: Mapping[str, _Found]) -> None:
+        """Put what `source` has under the option's key; the same option must not be given two values."""
+        for name, key in keys.items():
+            found = source.get(name)
+            if found is None or not found.value:
+                continue
+            before = options.setdefault(key, found)
+            if before.value != found.value:
+                self._problem(found.line, found.name, f"says something else than {before.name} on line {before.line}")

@@ -1,0 +1,60 @@
+"""One entry of JAAS, as `sasl.jaas.config` has it (`MODULE required key="value" …;`), read as Kafka does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# What Kafka's java.io.StreamTokenizer tells apart: comments, quoted text (which ends with its line), words, signs.
+_TOKEN = re.compile(
+    r"""\s+ | //[^\n]* | /\*.*?\*/
+      | "(?P<double>(?:\\.|[^"\\\n\r])*)" | '(?P<single>(?:\\.|[^'\\\n\r])*)'
+      | (?P<word>[\w.$+-]+) | (?P<sign>[=;])""",
+    re.DOTALL | re.VERBOSE,
+)
+_ESCAPE = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
+_ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_FLAGS = ("required", "requisite", "sufficient", "optional")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Entry:
+    """A login module's class and its options, which may be secrets."""
+
+    module: str
+    options: Mapping[str, str]
+
+
+def parse(text: str) -> Entry:
+    """Raises ValueError, which says what is wrong and repeats nothing."""
+    tokens = _tokens(text)
+    if len(tokens) < 3 or tokens[1][1].lower() not in _FLAGS or tokens[-1] != ("sign", ";"):
+        raise ValueError('is no JAAS entry; allowed: MODULE required KEY="VALUE" …;')
+    options, rest = {}, tokens[2:-1]
+    while rest:
+        if len(rest) < 3 or rest[0][0] == "sign" or rest[1] != ("sign", "=") or rest[2][0] == "sign":
+            raise ValueError('has an option that is not KEY="VALUE" (several entries are not allowed either)')
+        options[rest[0][1]] = rest[2][1]
+        del rest[:3]
+    return Entry(tokens[0][1], options)
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    found, at = [], 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise ValueError("has a quote that does not end, or a sign that means nothing in JAAS; quote the values")
+        kind = match.lastgroup
+        if kind in ("double", "single"):
+            found.append(("text", _ESCAPE.sub(_unescape, match[kind])))
+        elif kind is not None:
+            found.append((kind, match[kind]))
+        at = match.end()
+    return found
+
+
+def _unescape(match: re.Match[str]) -> str:
+    code = match[1]
+    return chr(int(code, 8)) if code.isdigit() and code[0] < "8" else _ESCAPED.get(code, code)

@@ -1,0 +1,198 @@
+"""A client.properties: which options it gives, what wins over it, and what contradicts itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.config import ClusterConfig, load, read, show
+from kproxy.errors import ConfigError
+
+SECURITY = "org.apache.kafka.common.security"
+START = "bootstrap.servers=a:1,b:2\nsecurity.protocol=SASL_PLAINTEXT\n"
+MODULE = f"{SECURITY}.plain.PlainLoginModule"
+PLAIN = f'{START}sasl.mechanism=PLAIN\nsasl.jaas.config={MODULE} required username="u" password="hunter2";\n'
+OAUTH = f"{START}sasl.mechanism=OAUTHBEARER\nsasl.jaas.config={SECURITY}.oauthbearer.OAuthBearerLoginModule required"
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url=https://idp/token\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return Path("client.properties")
+
+
+def cluster(file: Path, text: str | bytes, env: dict[str, str] | None = None, **flags: object) -> ClusterConfig:
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return load({"client_config": str(file), **flags}, env or {}, None).clusters[0]
+
+
+def given(config: ClusterConfig) -> dict[str, Any]:
+    """The options that are not as they are by default."""
+    plain = ClusterConfig(bootstrap_servers=config.bootstrap_servers)
+    return {
+        name: value
+        for name in ClusterConfig.model_fields
+        if (value := getattr(config, name)) != getattr(plain, name) and name != "client_config"
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("bootstrap.servers=a:1\nkey.serializer=x\nacks=all\n", {}),
+        ("metadata.broker.list=a:1\nsecurity.protocol=plaintext\n", {}),
+        (PLAIN, {"sasl": "PLAIN", "sasl_username": "u", "sasl_password": "hunter2"}),
+        (
+            f"{START}sasl.mechanisms=SCRAM-SHA-512\nsasl.username=u\nsasl.password=hunter2\n",
+            {"sasl": "SCRAM-SHA-512", "sasl_username": "u", "sasl_password": "hunter2"},
+        ),
+        (
+            f'{OAUTH} clientId="u" clientSecret="hunter2" scope="a b" extension_logicalCluster="lkc-1";\n{TOKEN_URL}',
+            {
+                "sasl": "OAUTHBEARER",
+                "sasl_username": "u",
+                "sasl_password": "hunter2",
+                "oauth_scope": "a b",
+                "oauth_token_url": "https://idp/token",
+                "oauth_extensions": ("logicalCluster=lkc-1",),
+            },
+        ),
+        (
+            f"{OAUTH};\nsasl.oauthbearer.token.endpoint.url=file:///run/token\n",
+            {"sasl": "OAUTHBEARER", "oauth_token_file": Path("/run/token")},
+        ),
+        (
+            f"{START}sasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.method=oidc\n{TOKEN_URL}"
+            "sasl.oauthbearer.client.id=u\nsasl.oauthbearer.client.secret=hunter2\n"
+            "sasl.oauthbearer.extensions=a=1,b=2\n",
+            {
+                "sasl": "OAUTHBEARER",
+                "sasl_username": "u",
+                "sasl_password": "hunter2",
+                "oauth_token_url": "https://idp/token",
+                "oauth_extensions": ("a=1", "b=2"),
+            },
+        ),
+        (
+            f"{START}sasl.kerberos.service.name=broker\nsasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule "
+            'required useKeyTab=true keyTab="/etc/a.keytab" principal="alice@EXAMPLE.COM";\n',
+            {
+                "sasl": "GSSAPI",
+                "sasl_username": "alice@EXAMPLE.COM",
+                "kerberos_service": "broker",
+                "kerberos_keytab": Path("/etc/a.keytab"),
+            },
+        ),
+        (
+            f"{START}sasl.mechanism=AWS_MSK_IAM\nsasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required "
+            'awsProfileName="dev";\nsasl.client.callback.handler.class=software.amazon.msk.auth.iam.IAMClientCallbackHandler\n',
+            {"sasl": "AWS_MSK_IAM", "aws_profile": "dev"},
+        ),
+    ],
+)
+def test_what_it_gives(file: Path, text: str, options: dict[str, object]) -> None:
+    assert given(cluster(file, text)) == options
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-8-sig"])
+def test_encodings(file: Path, encoding: str) -> None:
+    assert cluster(file, PLAIN.replace("hunter2", "hünter").encode(encoding)).sasl_password == "hünter"
+
+
+def test_the_syntax_of_properties(file: Path) -> None:
+    text = (
+        "! a comment\n\n  bootstrap.servers : a:1,\\\n\t  b:2\nsecurity.protocol SASL_PLAINTEXT\r\n"
+        "sasl.mechanism=PLAIN\n"
+        "sasl.mechanism = SCRAM-SHA-256\nsasl.username=\\u0061\\=b\nsasl.password=c\\\\d\\te   \n"
+    )
+    assert given(cluster(file, text)) == {"sasl": "SCRAM-SHA-256", "sasl_username": "a=b", "sasl_password": "c\\d\te"}
+
+
+def test_everything_else_wins_over_it(file: Path, tmp_path: Path) -> None:
+    env = {"KPROXY_SASL_USERNAME": "other"}
+    config = cluster(file, PLAIN, env, sasl="SCRAM-SHA-256", bootstrap_servers="c:3", sasl_password_file="/run/secret")
+    assert [str(server) for server in config.bootstrap_servers] == ["c:3"]
+    assert given(config) == {
+        "sasl": "SCRAM-SHA-256",
+        "sasl_username": "other",
+        "sasl_password_file": Path("/run/secret"),
+    }
+    Path("k.yaml").write_text("client-config: client.properties\nsasl-username: yaml\n")
+    assert load({}, {}, Path("k.yaml")).clusters[0].sasl_username == "yaml"
+
+
+def test_two_clusters_with_a_file_each(file: Path) -> None:
+    file.write_text(PLAIN)
+    Path("other").write_text("bootstrap.servers=c:3\n")
+    Path("k.yaml").write_text(
+        "clusters:\n- name: a\n  client-config: client.properties\n"
+        "- name: b\n  client-config: other\n  listen: 127.0.0.1:1\n"
+    )
+    config = load({}, {}, Path("k.yaml"))
+    assert [one.sasl for one in config.clusters] == ["PLAIN", None]
+
+
+def test_the_password_is_not_shown(file: Path) -> None:
+    file.write_text(PLAIN)
+    loaded = read({"client_config": str(file)}, {}, None)
+    shown = show(loaded.config, loaded.origins)
+    assert 'sasl-password: "***"  # client.properties:4' in shown
+    assert "hunter2" not in shown + repr(loaded) + repr(loaded.config)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            PLAIN.replace("SASL_PLAINTEXT", "PLAINTEXT"),
+            "3: sasl.mechanism: is given, but with security.protocol PLAINTEXT no",
+        ),
+        (PLAIN.replace("security", "x", 1), "3: sasl.mechanism: is given, but with security.protocol PLAINTEXT no"),
+        (PLAIN.replace("SASL_PLAINTEXT", "TLS"), "2: security.protocol: is none of PLAINTEXT, SSL"),
+        (PLAIN + "sasl.mechanisms=GSSAPI\n", "5: sasl.mechanisms: says something else than sasl.mechanism on line 3"),
+        (PLAIN + "sasl.password=hunter3\n", "4: sasl.jaas.config: says something else than sasl.password on line 5"),
+        (
+            PLAIN.replace("=PLAIN", "=SCRAM-SHA-256"),
+            "4: sasl.jaas.config: PlainLoginModule is not the login module of SCRAM",
+        ),
+        (PLAIN.replace("=PLAIN", "=hunter"), "3: sasl: 'hunter' is not known; allowed: PLAIN, "),
+        (PLAIN.replace('"hunter2"', "hunter2!"), "4: sasl.jaas.config: has a quote that does not end"),
+        (PLAIN.replace(";", ""), "4: sasl.jaas.config: is no JAAS entry; allowed: MODULE required"),
+        (PLAIN.replace('password="hunter2"', ""), "3: sasl: PLAIN needs a password; allowed: one of sasl-password, "),
+        (f"{OAUTH};\n", "3: sasl: OAUTHBEARER needs a token; allowed: one of oauth-token-url"),
+        (
+            f'{OAUTH} unsecuredLoginStringClaim_sub="u";\n{TOKEN_URL}',
+            "unsecuredLoginStringClaim_sub: kproxy makes no unsec",
+        ),
+        (f'{OAUTH} clientId="u";\n{TOKEN_URL}', "3: sasl: oauth-token-url needs a password"),
+        (PLAIN + "config.providers=file\n", "5: config.providers: kproxy asks no providers"),
+        (PLAIN + "x=hunter2\\uqqqq\n", r"client.properties:5: has \u without four"),
+    ],
+)
+def test_what_is_wrong(file: Path, text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        cluster(file, text)
+    assert [line for line in caught.value.problems if problem in line], caught.value.problems
+    for line in caught.value.problems:
+        assert line.startswith("client.properties")
+        assert "hunter2" not in line
+        assert "hunter3" not in line
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda path: None, "cannot be read: No such file or directory"),
+        (Path.mkdir, "cannot be read: Is a directory"),
+        (lambda path: path.write_bytes(b"#" * 1_100_000), "is larger than 1024 KiB"),
+    ],
+)
+def test_no_file(file: Path, make: Any, problem: str) -> None:
+    make(file)
+    with pytest.raises(ConfigError) as caught:
+        load({"client_config": str(file), "bootstrap_servers": "a:1"}, {}, None)
+    assert len(caught.value.problems) == 1
+    assert problem in caught.value.problems[0]

@@ -34,6 +34,25 @@ _SASL = {
     "sasl.oauthbearer.scope": "oauth-scope",
     "sasl.oauthbearer.extensions": "oauth-extensions",
 }
+_TLS = {
+    "ssl.truststore.location": "tls-ca",
+    "ssl.truststore.password": "tls-ca-password",
+    "ssl.keystore.location": "tls-cert",
+    "ssl.keystore.password": "tls-key-password",
+    "ssl.key.password": "tls-key-password",
+    "ssl.ca.location": "tls-ca",
+    "ssl.certificate.location": "tls-cert",
+    "ssl.key.location": "tls-key",
+}
+# PEM within the file.
+_INLINE = (
+    "ssl.truststore.certificates",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.ca.pem",
+    "ssl.certificate.pem",
+    "ssl.key.pem",
+)
 # The login modules, by the end of their classes' names, since some are shaded.
 _MODULES = {
     "PlainLoginModule": ("PLAIN",),
@@ -123,9 +142,26 @@ class _File:
             self._problem(line, "config.providers", "kproxy asks no providers; put the values in their places")
         self._take(options, _SERVERS, self._properties)
         protocol = self._protocol()
+        if protocol.endswith("SSL"):
+            self._encryption(options)
         if protocol.startswith("SASL_"):
             self._login(options)
         return options
+
+    def _encryption(self, options: dict[str, _Found]) -> None:
+        protocol = self._properties["security.protocol"]
+        options["tls"] = _Found("true", protocol.name, protocol.line)
+        self._take(options, _TLS, self._properties)
+        names = self._properties.get("ssl.endpoint.identification.algorithm")
+        if names is not None and names.value.lower() in ("", "none"):
+            options["tls-server-name"] = _Found("*", names.name, names.line)
+        checks = self._properties.get("enable.ssl.certificate.verification")
+        if checks is not None and checks.value.lower() == "false":
+            options["tls-insecure"] = _Found("true", checks.name, checks.line)
+        for name in _INLINE:
+            if name in self._properties:
+                text = "kproxy reads PEM from files; allowed: a file of it, in ssl.truststore.location"
+                self._problem(self._properties[name].line, name, f"{text} or ssl.keystore.location")
 
     def _protocol(self) -> str:
         found = self._properties.get("security.protocol")

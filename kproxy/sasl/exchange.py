@@ -73,7 +73,11 @@ class Exchange:
         """What it means that the broker closes the connection instead of answering."""
         if self.step == _TOKEN:  # SaslHandshake v0 has no words for a refusal
             return Refused(f"the broker closed the connection on the credentials; {self._mechanism.advice}")
-        hint = ": its listener may expect TLS (SSL, SASL_SSL), or it is no Kafka broker" if self.step == _FIRST else ""
+        hint = (
+            ": its listener may expect TLS (SSL, SASL_SSL): use --tls; or it is no Kafka broker"
+            if self.step == _FIRST
+            else ""
+        )
         return UpstreamError("sasl", f"the broker closed the connection on {self.step}{hint}")
 
     def _run(self) -> _Talk:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from kproxy.address import Address
 from kproxy.config import ClusterConfig
+from kproxy.dial import tlserrors
 from kproxy.dial.stream import Stream
 from kproxy.errors import UpstreamError, WireError
 from kproxy.relay.answer import read_frame
@@ -43,6 +45,8 @@ async def authenticate(stream: Stream, exchange: Exchange, seconds: float) -> Au
         raise exchange.closed() from None
     except WireError as error:
         raise UpstreamError("sasl", str(error)) from None
+    except ssl.SSLError as error:  # a broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4)
+        raise UpstreamError(*tlserrors.of_broker(error)) from None
     except OSError as error:
         raise UpstreamError("sasl", error.strerror or str(error)) from None
     assert exchange.result is not None

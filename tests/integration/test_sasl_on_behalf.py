@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from subprocess import run
 from uuid import uuid4
 
 import pytest
@@ -34,6 +35,7 @@ from tests.harness.kdc import Kdc, needs_kdc
 from tests.harness.oidc import AUDIENCE, OidcServer
 from tests.harness.process import Kproxy, wait_until
 from tests.harness.rawclient import METADATA, RawClient
+from tests.harness.tls import Authority
 
 pytestmark = pytest.mark.integration
 
@@ -45,8 +47,8 @@ PASSWORD = f'p"w\\ ,=;$ª{uuid4().hex}'
 CLIENT_SECRET = f"secret-{uuid4().hex}"
 WRONG = f"wrong-{uuid4().hex}"
 KEYTAB_PASSWORD = uuid4().hex
-# A listener more, for clients that have no proxy.
-TRUTHFUL = "TRUTHFUL"
+# Listeners more: for clients that have no proxy, and SASL_SSL.
+TRUTHFUL, ENCRYPTED = "TRUTHFUL", "ENCRYPTED"
 SECURITY = "org.apache.kafka.common.security"
 KINDS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 
@@ -77,7 +79,21 @@ def kdc() -> Iterator[Kdc | None]:
 
 
 @pytest.fixture(scope="module")
-def cluster(oidc: OidcServer, kdc: Kdc | None) -> Iterator[DevCluster]:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def key_store(authority: Authority) -> Path:
+    """The brokers' certificate and key, as Java reads them."""
+    pem = authority.one_file("127.0.0.1", "kafka-1.cluster.internal", "kafka-2.cluster.internal")
+    store = pem.with_suffix(".p12")
+    command = ["openssl", "pkcs12", "-export", "-in", pem, "-out", store, "-passout", "pass:changeit"]
+    run(command, check=True, capture_output=True)
+    return store
+
+
+@pytest.fixture(scope="module")
+def cluster(oidc: OidcServer, kdc: Kdc | None, authority: Authority) -> Iterator[DevCluster]:
     """Two brokers, where clients have to log in."""
     listener = "listener.name.client"
     properties = {
@@ -92,6 +108,11 @@ def cluster(oidc: OidcServer, kdc: Kdc | None) -> Iterator[DevCluster]:
         ),
         "listener.name.truthful.sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "listener.name.truthful.scram-sha-512.sasl.jaas.config": f"{SECURITY}.scram.ScramLoginModule required;",
+        "listener.name.encrypted.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.encrypted.scram-sha-512.sasl.jaas.config": f"{SECURITY}.scram.ScramLoginModule required;",
+        "listener.name.encrypted.ssl.keystore.type": "PKCS12",
+        "listener.name.encrypted.ssl.keystore.location": str(key_store(authority)),
+        "listener.name.encrypted.ssl.keystore.password": "changeit",
         "sasl.oauthbearer.jwks.endpoint.url": oidc.jwks_url,
         "sasl.oauthbearer.expected.audience": AUDIENCE,
         "sasl.oauthbearer.expected.issuer": oidc.issuer,
@@ -111,8 +132,11 @@ def cluster(oidc: OidcServer, kdc: Kdc | None) -> Iterator[DevCluster]:
     with ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         patch.setenv("JAVA_TOOL_OPTIONS", " ".join(java))
-        truthful = ListenerSpec(TRUTHFUL, protocol="SASL_PLAINTEXT")
-        made = DevCluster(2, client_protocol="SASL_PLAINTEXT", extra_listeners=[truthful], properties=properties)
+        more = (
+            ListenerSpec(TRUTHFUL, protocol="SASL_PLAINTEXT"),
+            ListenerSpec(ENCRYPTED, "kafka-{id}.cluster.internal:9093", "SASL_SSL"),
+        )
+        made = DevCluster(2, client_protocol="SASL_PLAINTEXT", extra_listeners=more, properties=properties)
         stack.enter_context(made)
         patch.undo()
         for mechanism in KINDS:
@@ -276,6 +300,22 @@ def test_a_client_properties_of_javas(
     done = cluster.tool("kafka-topics", *java, "--list")
     assert done.returncode == 0, done.stderr
     works(cluster, secure_kproxy("--client-config", str(file)))
+
+
+def test_sasl_ssl(
+    cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], tmp_path: Path, authority: Authority
+) -> None:
+    """TLS first, with the advertised names, and the login within."""
+    file = tmp_path / "client.properties"
+    servers = ",".join(str(address) for address in cluster.listener(ENCRYPTED).values())
+    jaas = f'{SECURITY}.scram.ScramLoginModule required username="{USER}" password="{in_jaas(PASSWORD)}";'
+    file.write_text(
+        f"bootstrap.servers={servers}\nsecurity.protocol=SASL_SSL\nssl.truststore.type=PEM\n"
+        f"ssl.truststore.location={authority.pem}\nsasl.mechanism=SCRAM-SHA-512\n"
+        "sasl.jaas.config=" + jaas.replace("\\", "\\\\") + "\n",
+        "utf-8",
+    )
+    works(cluster, secure_kproxy("--client-config", str(file), bootstrap=servers))
 
 
 def test_a_password_that_changes(cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], tmp_path: Path) -> None:

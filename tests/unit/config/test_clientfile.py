@@ -77,6 +77,36 @@ def given(config: ClusterConfig) -> dict[str, Any]:
             },
         ),
         (
+            "bootstrap.servers=a:1\nsecurity.protocol=SSL\nssl.truststore.location=/t.jks\nssl.truststore.password=hunter2\n"
+            "ssl.truststore.type=JKS\nssl.keystore.location=/k.p12\nssl.keystore.password=hunter3\n"
+            "ssl.key.password=hunter3\nssl.endpoint.identification.algorithm=\n",
+            {
+                "tls": True,
+                "tls_ca": Path("/t.jks"),
+                "tls_ca_password": "hunter2",
+                "tls_cert": Path("/k.p12"),
+                "tls_key_password": "hunter3",
+                "tls_server_name": "*",
+            },
+        ),
+        (
+            PLAIN.replace("SASL_PLAINTEXT", "sasl_ssl") + "ssl.ca.location=ca.pem\nssl.certificate.location=me.pem\n"
+            "ssl.key.location=me.key\nssl.endpoint.identification.algorithm=https\n",
+            {
+                "sasl": "PLAIN",
+                "sasl_username": "u",
+                "sasl_password": "hunter2",
+                "tls": True,
+                "tls_ca": Path("ca.pem"),
+                "tls_cert": Path("me.pem"),
+                "tls_key": Path("me.key"),
+            },
+        ),
+        (
+            "bootstrap.servers=a:1\nsecurity.protocol=ssl\nenable.ssl.certificate.verification=false\n",
+            {"tls": True, "tls_insecure": True},
+        ),
+        (
             f"{START}sasl.kerberos.service.name=broker\nsasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule "
             'required useKeyTab=true keyTab="/etc/a.keytab" principal="alice@EXAMPLE.COM";\n',
             {
@@ -168,6 +198,14 @@ def test_the_password_is_not_shown(file: Path) -> None:
             "unsecuredLoginStringClaim_sub: kproxy makes no unsec",
         ),
         (f'{OAUTH} clientId="u";\n{TOKEN_URL}', "3: sasl: oauth-token-url needs a password"),
+        (
+            "security.protocol=SSL\nssl.keystore.password=hunter2\nssl.key.password=hunter3\n",
+            "3: ssl.key.password: says something else than ssl.keystore.password on line 2",
+        ),
+        (
+            "security.protocol=SSL\nssl.truststore.certificates=hunter2\n",
+            "2: ssl.truststore.certificates: kproxy reads PEM from files; allowed: a file of it, in ssl.truststore",
+        ),
         (PLAIN + "config.providers=file\n", "5: config.providers: kproxy asks no providers"),
         (PLAIN + "x=hunter2\\uqqqq\n", r"client.properties:5: has \u without four"),
     ],
@@ -177,7 +215,7 @@ def test_what_is_wrong(file: Path, text: str, problem: str) -> None:
         cluster(file, text)
     assert [line for line in caught.value.problems if problem in line], caught.value.problems
     for line in caught.value.problems:
-        assert line.startswith("client.properties")
+        assert line.startswith(("client.properties", "no bootstrap server"))
         assert "hunter2" not in line
         assert "hunter3" not in line
 

@@ -31,8 +31,7 @@ from kproxy.rewrite.endpoints import Endpoints, Kind
 from kproxy.sasl.mechanism import Refused
 
 if TYPE_CHECKING:
-    from kproxy.sasl.exchange import Authenticated
-    from kproxy.sasl.login import Login
+    from kproxy.sasl.login import LoggedIn, Login
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +47,7 @@ class Upstream:
     """An open upstream connection. `login`: what came of kproxy's own login to the broker, if it made one."""
 
     sock: socket.socket
-    login: Authenticated | None = None
+    login: LoggedIn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +186,11 @@ class Reach:
         sock = await (connect() if self._tls is None else self._tls.open(connect, address, name, limit))
         if self._login is None or attempt is None:
             return Upstream(sock)
+        from kproxy.sasl.login import LoggedIn, over  # few need it
+
         try:
-            return Upstream(sock, await self._login.log_in(Stream(sock), attempt))
+            result = await self._login.log_in(over(Stream(sock)), attempt)
+            return Upstream(sock, LoggedIn(self._login, address, name, result))
         except BaseException:
             sock.close()
             raise

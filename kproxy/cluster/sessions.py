@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kproxy.address import Address
 from kproxy.cluster.encryption import client_tls
@@ -25,7 +25,11 @@ from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
 from kproxy.relay.pump import Pump
 from kproxy.relay.session import Session
+from kproxy.relay.wrongpeer import bound_to_host, client_logs_in
 from kproxy.rewrite.endpoints import Endpoints
+
+if TYPE_CHECKING:
+    from kproxy.sasl.login import LoggedIn
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +67,8 @@ class Sessions:
         self._starting: set[asyncio.Task[None]] = set()
         self._opening: dict[socket.socket, _Carried] = {}
         self._open: dict[Session, _Carried] = {}
+        self._relogins: dict[Session, asyncio.Task[None]] = {}
+        self._warned_of: set[str] = set()  # mechanisms
 
     def carry(self, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
         """Open a session between the client and a node (None: a bootstrap server). The client is told that kproxy is at
@@ -100,6 +106,7 @@ class Sessions:
                 partial(self._localise, host),
                 self._config.max_request_size,
                 partial(self._metrics.rewritten, self._config.name),
+                self._on_handshake,
             )
             session = Session(self._pump, client, upstream.sock, conversation, counters, self._ended)
         except OSError:  # the client is gone already
@@ -108,6 +115,29 @@ class Sessions:
             carried.done()
             return
         self._open[session] = carried
+        if upstream.login is not None and upstream.login.result.lifetime_ms:
+            self._relogins[session] = self._tasks.create_task(self._keep_logged_in(session, key, upstream.login))
+
+    def _on_handshake(self, mechanism: str) -> None:
+        """A client logs in with this mechanism. Raises WireError if kproxy has done so."""
+        if self._config.sasl is not None:
+            raise client_logs_in()
+        warning = bound_to_host(mechanism)
+        if warning and mechanism not in self._warned_of:
+            self._warned_of.add(mechanism)
+            log.warning("cluster %s: %s", self._config.name, warning)
+
+    async def _keep_logged_in(self, session: Session, key: NodeKey | None, logged_in: LoggedIn) -> None:
+        from kproxy.sasl.relogin import keep_logged_in  # few need it
+
+        try:
+            await keep_logged_in(session, logged_in)
+        except UpstreamError as error:
+            if self._relogins.pop(session, None) is None:  # the broker has closed the connection with its refusal
+                self._report(key, "upstream", error)
+            else:
+                session.ended_by = "upstream"
+                session.close(error)
 
     async def _secure(self, client: socket.socket, tls: ClientTls) -> TlsSocket | None:
         """Do the TLS handshake; None if it failed."""
@@ -136,10 +166,17 @@ class Sessions:
         if carried is None:
             return
         carried.done()
+        relogin = self._relogins.pop(session, None)
+        if relogin is not None:
+            interrupted = session.conversation.holding and session.ended_by == "upstream"
+            if interrupted and not session.conversation.in_flight:
+                return  # its last answer, which has come, says why
+            relogin.cancel()
+            if interrupted and error is None:
+                error = UpstreamError("sasl", "SASL: the broker closed the connection while kproxy logged in again")
         name = _name(carried.key)
-        if isinstance(error, WireError):
-            self._metrics.refused(self._config.name, session.ended_by, error.reason)
-            log.warning("closed a connection to %s: %s", name, error)
+        if isinstance(error, WireError | UpstreamError):
+            self._report(carried.key, session.ended_by, error)
         elif isinstance(error, ssl.SSLError):
             side = session.ended_by
             reason, text = (tlserrors.of_client if side == "client" else tlserrors.of_broker)(error)
@@ -148,6 +185,10 @@ class Sessions:
         elif session.ended_by == "upstream" and session.conversation.requested and not session.conversation.answered:
             self._metrics.refused(self._config.name, "upstream", "no-answer")
             log.warning("%s %s", name, NO_ANSWER)
+
+    def _report(self, key: NodeKey | None, side: str, error: WireError | UpstreamError) -> None:
+        self._metrics.refused(self._config.name, side, error.reason)
+        log.warning("closed a connection to %s: %s", _name(key), error)
 
     def drop_unopened(self) -> None:
         """Close the connections that have no session yet."""

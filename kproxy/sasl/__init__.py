@@ -8,4 +8,5 @@ secrets     a password or a token from a file or a command
 oidc        a token from an OIDC server
 backoff     when to try again what has failed
 login       one cluster's logins: what to log in with, and not again and again with what was refused
+relogin     a session's next logins, between the client's requests
 """

@@ -81,7 +81,9 @@ class Exchange:
         return UpstreamError("sasl", f"the broker closed the connection on {self.step}{hint}")
 
     def _run(self) -> _Talk:
-        versions = self._versions
+        versions, mechanism = self._versions, self._mechanism
+        # Within a session a client's requests wait from the handshake on; the first token may take long.
+        token = mechanism.step(b"") if versions is not None else None
         if versions is None:
             versions = _served((yield from self._ask(API_VERSIONS, 0, b"")))
         self._versions = versions
@@ -89,17 +91,17 @@ class Exchange:
             raise UpstreamError("sasl", "the broker knows no SaslHandshake: it is older than Kafka 0.10")
         framed = SASL_AUTHENTICATE in versions and versions[SASL_HANDSHAKE] >= 1
         self.step = "SaslHandshake"
-        name = string(self._mechanism.name.encode(), compact=False)
+        name = string(mechanism.name.encode(), compact=False)
         self._check_handshake((yield from self._ask(SASL_HANDSHAKE, int(framed), name)))
         self.step = "SaslAuthenticate" if framed else _TOKEN
-        return Authenticated((yield from (self._framed() if framed else self._raw())), versions)
+        token = token or mechanism.step(b"")
+        return Authenticated((yield from (self._framed(token) if framed else self._raw(token))), versions)
 
-    def _framed(self) -> Generator[bytes, bytes, int]:
+    def _framed(self, token: bytes | None) -> Generator[bytes, bytes, int]:
         """Tokens within SaslAuthenticate; the session's lifetime in ms."""
         assert self._versions is not None
         version, mechanism, lifetime = self._versions[SASL_AUTHENTICATE], self._mechanism, 0
         flexible = version >= APIS[SASL_AUTHENTICATE].flexible
-        token = mechanism.step(b"")
         while token is not None:
             size = uvarint(len(token) + 1) if flexible else INT32.pack(len(token))
             body = size + token + (b"\0" if flexible else b"")
@@ -107,12 +109,11 @@ class Exchange:
             token = None if mechanism.finished else mechanism.step(challenge)
         return lifetime
 
-    def _raw(self) -> Generator[bytes, bytes, int]:
+    def _raw(self, token: bytes | None) -> Generator[bytes, bytes, int]:
         """Tokens without headers, of brokers before Kafka 1.0."""
         mechanism = self._mechanism
         if mechanism.name == "GSSAPI":
             raise UpstreamError("sasl", "kproxy logs in with GSSAPI to Kafka 1.0 and later; this broker is older")
-        token = mechanism.step(b"")
         while token is not None:
             token = mechanism.step((yield INT32.pack(len(token)) + token))
         return 0

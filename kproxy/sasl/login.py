@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from kproxy.address import Address
@@ -16,8 +16,12 @@ from kproxy.errors import UpstreamError, WireError
 from kproxy.relay.answer import read_frame
 from kproxy.sasl import secrets
 from kproxy.sasl.backoff import Backoff
-from kproxy.sasl.exchange import MAX_RESPONSE, Authenticated, Exchange
+from kproxy.sasl.exchange import MAX_RESPONSE, Authenticated, Exchange, Versions
 from kproxy.sasl.mechanism import Mechanism, OAuthBearer, Plain, Refused, Scram
+
+Ask = Callable[[bytes, float], Awaitable[bytes]]
+"""Sends the broker a request, and gives the response without its size; the broker may take so many seconds. Raises
+TimeoutError, EOFError, WireError and OSError."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -29,14 +33,23 @@ class Attempt:
     credentials: str
 
 
-async def authenticate(stream: Stream, exchange: Exchange, seconds: float) -> Authenticated:
-    """Log in over a new connection, where the broker may take `seconds` for each answer. Raises UpstreamError."""
+def over(stream: Stream) -> Ask:
+    """Over a connection on which nobody else asks."""
+
+    async def ask(request: bytes, seconds: float) -> bytes:
+        async with asyncio.timeout(seconds):
+            await stream.send(request)
+            return await read_frame(stream, MAX_RESPONSE)
+
+    return ask
+
+
+async def authenticate(ask: Ask, exchange: Exchange, seconds: float) -> Authenticated:
+    """Log in; the broker may take `seconds` for each answer. Raises UpstreamError."""
     try:
         request: bytes | None = await asyncio.to_thread(exchange.start)
         while request is not None:
-            async with asyncio.timeout(seconds):
-                await stream.send(request)
-                response = await read_frame(stream, MAX_RESPONSE)
+            response = await ask(request, seconds)
             # In a thread: some steps ask a KDC, and hashing a password thousands of times is slow.
             request = await asyncio.to_thread(exchange.take, response)
     except TimeoutError:
@@ -88,12 +101,14 @@ class Login:
             self._check(attempt)
             return attempt
 
-    async def log_in(self, stream: Stream, attempt: Attempt) -> Authenticated:
-        """Log in over a new connection. Raises UpstreamError."""
+    async def log_in(self, ask: Ask, attempt: Attempt, versions: Versions | None = None) -> Authenticated:
+        """Log in on a new connection, or, with the versions that are known by then, within a session. Raises
+        UpstreamError."""
         with _step(attempt.address):
             async with self._turn(attempt):
+                exchange = Exchange(attempt.mechanism, versions)
                 try:
-                    result = await authenticate(stream, Exchange(attempt.mechanism), self._config.connect_timeout)
+                    result = await authenticate(ask, exchange, self._config.connect_timeout)
                 except Refused as error:
                     self._note_refusal(attempt, error)
                     raise
@@ -170,3 +185,13 @@ class Login:
         assert config.oauth_token_url is not None
         client, secret = config.sasl_username or "", await self._the_password()
         return await fetch_token(config.oauth_token_url, client, secret, config.oauth_scope, config.oauth_ca)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIn:
+    """What came of a login at `address`, to the broker that calls itself `name`; and what the next one needs."""
+
+    login: Login
+    address: Address
+    name: str
+    result: Authenticated

@@ -40,7 +40,7 @@ _LARGEST_PACKET = 4096
 def work(config: Config, calls: socket.socket, packets: socket.socket) -> None:
     """Be a worker until the main process is gone."""
     main = MainProcess(calls)
-    logging.basicConfig(handlers=[_ToMain(main)], level=logging.getLogger().level, force=True)
+    logging.basicConfig(handlers=[_ToMain(main)], level=logging.getLogger().level, format="%(message)s", force=True)
     selector = RelaySelector()
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
         runner.run(Worker(config, main, packets, selector).run())

@@ -2,7 +2,8 @@
 
     python -m tests.harness.oidc_server PORT CLIENT SECRET AUDIENCE [CERTIFICATE]
 
-`/token` gives tokens, `/jwks` the keys to check them with, `/count` how often a token was asked for.
+`/token` gives tokens, to CLIENT-in-a-hurry such that end soon; `/jwks` the keys to check them with, `/count` how often
+a token was asked for.
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from authlib.oauth2.rfc9068 import JWTBearerTokenGenerator  # noqa: E402
 from flask import Flask, jsonify  # noqa: E402
 from joserfc.jwk import KeySet, RSAKey  # noqa: E402
 
-EXPIRES_IN = 600
+EXPIRES_IN, SOON = 600, 30
+HURRIED = "-in-a-hurry"
 
 
 class TheClient(ClientMixin):  # type: ignore[misc]
-    """The only one."""
+    """`expires_in`: for how many seconds its tokens are good."""
 
-    def __init__(self, name: str, secret: str) -> None:
+    def __init__(self, name: str, secret: str, expires_in: int) -> None:
         self.name = name
         self.secret = secret
+        self.expires_in = expires_in
 
     def get_client_id(self) -> str:
         return self.name
@@ -46,10 +49,11 @@ class TheClient(ClientMixin):  # type: ignore[misc]
         return grant == "client_credentials"
 
 
-def make_app(issuer: str, client: TheClient, audience: str) -> Flask:
+def make_app(issuer: str, name: str, secret: str, audience: str) -> Flask:
     """Everything about it."""
     app = Flask(__name__)
-    app.config["OAUTH2_TOKEN_EXPIRES_IN"] = {"client_credentials": EXPIRES_IN}
+    known = (TheClient(name, secret, EXPIRES_IN), TheClient(name + HURRIED, secret, SOON))
+    clients = {client.name: client for client in known}
     keys = KeySet([RSAKey.generate_key(2048, {"kid": "1", "use": "sig", "alg": "RS256"})])
     asked = 0
 
@@ -61,11 +65,11 @@ def make_app(issuer: str, client: TheClient, audience: str) -> Flask:
             return audience
 
     server = AuthorizationServer(
-        app, query_client=lambda name: client if name == client.name else None, save_token=lambda token, request: None
+        app, query_client=lambda name: clients.get(name), save_token=lambda token, request: None
     )
     server.register_grant(ClientCredentialsGrant)
     server.register_token_generator(
-        "default", Tokens(issuer=issuer, expires_generator=lambda client, grant: EXPIRES_IN)
+        "default", Tokens(issuer=issuer, expires_generator=lambda client, grant: client.expires_in)
     )
 
     @app.post("/token")
@@ -89,7 +93,7 @@ def main(port: str, client: str, secret: str, audience: str, certificate: str = 
     """Serve until killed."""
     issuer = f"http{'s' if certificate else ''}://127.0.0.1:{port}"
     context = (certificate, certificate) if certificate else None
-    make_app(issuer, TheClient(client, secret), audience).run("127.0.0.1", int(port), ssl_context=context)
+    make_app(issuer, client, secret, audience).run("127.0.0.1", int(port), ssl_context=context)
 
 
 if __name__ == "__main__":

@@ -310,6 +310,15 @@ def test_a_client_that_does_not_log_in(cluster: DevCluster, kproxy: Kproxy) -> N
     assert set(addresses(PLAIN, kproxy.bootstrap)) == set(cluster.node_ids)
 
 
+def test_a_mechanism_that_names_the_host(kproxy: Kproxy) -> None:
+    """It passes through, and the log says once why a broker will refuse it."""
+    for _ in range(2):
+        with RawClient(kproxy.bootstrap) as client:
+            assert client.ask(SASL_HANDSHAKE, 1, string("GSSAPI"))[:2] == struct.pack(">h", 33)  # not enabled
+    assert kproxy.log.count("a client logs in with GSSAPI, which names the host that the client has dialled") == 1
+    assert "Let kproxy log in instead: --sasl GSSAPI" in kproxy.log
+
+
 # SaslHandshake version 0: tokens without any header
 
 

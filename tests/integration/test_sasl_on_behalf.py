@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,7 @@ from subprocess import run
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ScramCredentialInfo,
@@ -26,13 +28,15 @@ from kproxy.dial.stream import Stream
 from kproxy.relay.answer import read_frame
 from kproxy.rewrite.endpoints import Endpoint
 from kproxy.sasl.exchange import Authenticated, Exchange
-from kproxy.sasl.login import authenticate
+from kproxy.sasl.login import authenticate, over
 from kproxy.sasl.mechanism import Mechanism, Plain, Scram
 from kproxy.wire.request import request
 from tests.harness.clients import create_topic, local_addresses, produce, read_topic, unique, values
+from tests.harness.flow import Flow, JavaFlow
 from tests.harness.kafka_python import KafkaConsumer, KafkaProducer
 from tests.harness.kdc import Kdc, needs_kdc
 from tests.harness.oidc import AUDIENCE, OidcServer
+from tests.harness.oidc_server import HURRIED
 from tests.harness.process import Kproxy, wait_until
 from tests.harness.rawclient import METADATA, RawClient
 from tests.harness.tls import Authority
@@ -41,6 +45,8 @@ pytestmark = pytest.mark.integration
 
 RECORDS = [b"record-%d" % number for number in range(6)]
 LIFETIME_MS = 3_600_000
+# Of one mechanism, and of tokens that are good for longer.
+SHORT, SHORT_MS = "SCRAM-SHA-256", 10_000
 USER = f"user,=-{uuid4().hex[:8]}"
 # Characters that mean something in a shell, in JAAS, in .properties, in SCRAM; and one that SASLprep would replace.
 PASSWORD = f'p"w\\ ,=;$ª{uuid4().hex}'
@@ -117,6 +123,8 @@ def cluster(oidc: OidcServer, kdc: Kdc | None, authority: Authority) -> Iterator
         "sasl.oauthbearer.expected.audience": AUDIENCE,
         "sasl.oauthbearer.expected.issuer": oidc.issuer,
         "connections.max.reauth.ms": str(LIFETIME_MS),
+        f"{listener}.{SHORT.lower()}.connections.max.reauth.ms": str(SHORT_MS),
+        f"{listener}.oauthbearer.connections.max.reauth.ms": str(SHORT_MS),
     }
     mechanisms = ["PLAIN", *KINDS, "OAUTHBEARER"]
     java = [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={oidc.jwks_url}"]
@@ -281,6 +289,73 @@ def test_gssapi(cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], kdc: 
         assert f"for kafka/kafka-{node}.cluster.internal@" in kdc.log.read_text()[asked:]
 
 
+# Sessions that last longer than a login (KIP-368)
+
+
+def test_a_minute_of_sessions_of_ten_seconds(
+    cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], oidc: OidcServer, tmp_path: Path
+) -> None:
+    """Brokers close a connection whose login is over. No client is to notice: not one connection is opened anew, and
+    every record arrives once and in order. Of librdkafka and Java, by password and by token, with and without workers.
+    """
+    by_password = secure_kproxy("--sasl", SHORT, "--sasl-username", USER, KPROXY_SASL_PASSWORD=PASSWORD)
+    by_token = secure_kproxy(
+        *("--sasl", "OAUTHBEARER", "--oauth-token-url", oidc.token_url, "--oauth-scope", "produce"),
+        *("--sasl-username", oidc.client + HURRIED, "--workers", "2"),
+        KPROXY_SASL_PASSWORD=CLIENT_SECRET,
+    )
+    proxies = (by_password, by_token)
+    told: list[KafkaError] = []
+    topics = [create_topic(cluster.direct_bootstrap, 2, 1) for _ in proxies]
+    asked = oidc.asked
+    with (
+        Flow(by_password.bootstrap, topics[0], 2, error_cb=told.append) as flow,
+        JavaFlow(cluster.programs, by_token.bootstrap, topics[1], tmp_path) as java,
+    ):
+        before = [proxy.metric("kproxy_sessions_total") for proxy in proxies]
+        open_now = [proxy.metric("kproxy_sessions_open") for proxy in proxies]
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            flow.wait_flowing()
+            java.wait_flowing()
+        assert [proxy.metric("kproxy_sessions_total") for proxy in proxies] == before
+        assert [proxy.metric("kproxy_sessions_open") for proxy in proxies] == open_now
+    assert not told
+    assert oidc.asked > asked
+    assert all("SASL: logged in again, for " in proxy.log for proxy in proxies)
+    assert not [line for proxy in proxies for line in proxy.log.splitlines() if "WARNING" in line]
+
+
+def test_a_password_that_is_no_good_any_more(
+    cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], tmp_path: Path
+) -> None:
+    """The session ends, with one line and counted; with the new password the client is back."""
+    user, file = unique("user"), tmp_path / "password"
+    file.write_text(PASSWORD)
+    set_password(cluster, SHORT, user, PASSWORD)
+    proxy = secure_kproxy("--sasl", SHORT, "--sasl-username", user, "--sasl-password-file", str(file))
+    with RawClient(proxy.bootstrap) as client:
+        assert client.works()
+        set_password(cluster, SHORT, user, PASSWORD + "-new")
+        assert client.wait_closed()
+    wait_until(lambda: proxy.metric("kproxy_refused_total", side="upstream", reason="sasl") == 1, "it is counted")
+    (line,) = [line for line in proxy.log.splitlines() if "closed a connection to the bootstrap server" in line]
+    assert "SASL: the broker refused the login" in line
+    file.write_text(PASSWORD + "-new")
+    assert answers(proxy)
+
+
+def test_a_client_that_logs_in_too(cluster: DevCluster, secure_kproxy: Callable[..., Kproxy]) -> None:
+    proxy = with_plain(secure_kproxy)
+    with RawClient(proxy.bootstrap) as client:
+        assert client.works()
+        client.send(17, 1, b"\0\5PLAIN")
+        assert client.wait_closed()
+    wait_until(lambda: "remove the credentials from the client" in proxy.log, "the advice")
+    assert proxy.metric("kproxy_refused_total", side="client", reason="client-logs-in") == 1
+    works(cluster, proxy)
+
+
 # Where the secrets are
 
 
@@ -419,7 +494,7 @@ def connect(cluster: DevCluster) -> socket.socket:
 
 async def log_in(cluster: DevCluster, exchange: Exchange) -> Authenticated:
     with connect(cluster) as connection:
-        result = await authenticate(Stream(connection), exchange, 10)
+        result = await authenticate(over(Stream(connection)), exchange, 10)
         assert len(await scout_nodes(connection)) == 2
         return result
 
@@ -441,7 +516,8 @@ async def test_raw_tokens_and_every_version(cluster: DevCluster, mechanism: str)
     for versions in ({17: 0}, {17: 1, 36: 0}, {17: 1, 36: 1}, {17: 1, 36: 2}):
         result = await log_in(cluster, Exchange(login(), versions))
         assert result.versions == versions
-        assert result.lifetime_ms == (LIFETIME_MS if versions.get(36) else 0)
+        lifetime = SHORT_MS if mechanism == SHORT else LIFETIME_MS
+        assert result.lifetime_ms == (lifetime if versions.get(36) else 0)
     assert (await log_in(cluster, Exchange(login()))).versions == {17: 1, 36: 2}
 
 
@@ -449,7 +525,7 @@ async def test_again_on_the_same_connection(cluster: DevCluster) -> None:
     """KIP-368: between other requests, whose answers come in their turn."""
     with connect(cluster) as connection:
         stream = Stream(connection)
-        first = await authenticate(stream, Exchange(Scram("SCRAM-SHA-512", USER, PASSWORD)), 10)
+        first = await authenticate(over(stream), Exchange(Scram("SCRAM-SHA-512", USER, PASSWORD)), 10)
         await scout_nodes(connection)
         exchange = Exchange(Scram("SCRAM-SHA-512", USER, PASSWORD), first.versions, first_id=2**31 - 9)
         earlier = request(METADATA, 1, 5, struct.pack(">i", 0))

@@ -16,7 +16,7 @@ from kproxy.config import ClusterConfig
 from kproxy.dial.stream import Stream
 from kproxy.errors import UpstreamError
 from kproxy.sasl import backoff
-from kproxy.sasl.login import Login
+from kproxy.sasl.login import Login, over
 from kproxy.sasl.mechanism import Refused
 from tests.harness.peers import Peer
 from tests.unit.sasl import broker
@@ -56,7 +56,7 @@ async def log_in(login: Login, peer: Peer) -> int:
     host, port = peer.address.split(":")
     with socket.create_connection((host, int(port))) as sock:
         sock.setblocking(False)
-        return (await login.log_in(Stream(sock), attempt)).lifetime_ms
+        return (await login.log_in(over(Stream(sock)), attempt)).lifetime_ms
 
 
 def config(**more: object) -> ClusterConfig:

@@ -1,0 +1,70 @@
+"""Logging in again within a session, before the broker ends it (KIP-368)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+
+from kproxy.errors import UpstreamError
+from kproxy.relay.session import Session
+from kproxy.sasl.login import Attempt, LoggedIn
+
+log = logging.getLogger(__name__)
+
+# When, as parts of the session's lifetime, as Java's clients have it: at random, so that not all come at once.
+_EARLIEST, _LATEST = 0.85, 0.95
+# A password or token that cannot be had then is tried for again, with this pause in seconds, until so late.
+_PAUSE, _LAST_TRY = 0.5, 0.98
+
+
+async def keep_logged_in(session: Session, logged_in: LoggedIn) -> None:
+    """Log in again whenever the lifetime nears its end, for as long as the broker says that there is one.
+
+    The client's requests wait meanwhile: for the round trips alone. Raises UpstreamError, and the session is of no use.
+    """
+    now = asyncio.get_running_loop().time
+    result = logged_in.result
+    while result.lifetime_ms and session.client.fileno() >= 0:
+        began, lifetime = now(), result.lifetime_ms / 1000
+        await asyncio.sleep(lifetime * random.uniform(_EARLIEST, _LATEST))
+        attempt = await _prepare(logged_in, began + lifetime * _LAST_TRY)
+        result = await logged_in.login.log_in(_Between(session).ask, attempt, result.versions)
+        session.release()
+        log.debug("%s: SASL: logged in again, for %g s", logged_in.address, result.lifetime_ms / 1000)
+
+
+async def _prepare(logged_in: LoggedIn, until: float) -> Attempt:
+    while True:
+        try:
+            return await logged_in.login.prepare(logged_in.address, logged_in.name)
+        except UpstreamError:
+            if asyncio.get_running_loop().time() + _PAUSE > until:
+                raise
+        await asyncio.sleep(_PAUSE)
+
+
+class _Between:
+    """Asks the broker between a client's requests; holds them from the first question on."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def ask(self, request: bytes, seconds: float) -> bytes:
+        """An `Ask`."""
+        session, conversation = self._session, self._session.conversation
+        if session.client.fileno() < 0:
+            raise EOFError
+        if not conversation.holding:
+            held = asyncio.Event()
+            session.hold(held.set)
+            await held.wait()
+        answer = asyncio.get_running_loop().create_future()
+        session.ask(request, answer.set_result)
+        while not answer.done():
+            # Answers to the client's requests come first, and take as long as they take.
+            is_next = len(conversation.in_flight) <= 1
+            await asyncio.wait({answer}, timeout=seconds)  # unlike wait_for, it leaves the future alone
+            if is_next and not answer.done():
+                raise EOFError if session.ended_by == "upstream" else TimeoutError
+        return bytes(answer.result())

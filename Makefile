@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test tools check test-matrix format bench bench-quick clean
+.PHONY: help demo test tools check test-matrix test-soak format bench bench-quick clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -21,7 +21,7 @@ demo: $(STAMP) ## a real three-broker cluster with unreachable names, kproxy, re
 	$(BIN)/kproxy demo $(if $(ONCE),--once)
 
 test: $(STAMP) tools ## all tests, on real brokers and real clients
-	$(BIN)/python -m pytest -m "not matrix" $(ARGS)
+	$(BIN)/python -m pytest -m "not matrix and not soak" $(ARGS)
 
 # What the tests use that is neither on PyPI nor on Maven: a client, servers on the way to a broker, network namespaces,
 # Kerberos. Without one its tests are skipped, with this reason.
@@ -46,6 +46,9 @@ format: $(STAMP) ## format and sort
 test-matrix: $(STAMP) tools ## slow: versions of brokers and clients, long fuzzing
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q tests/unit/wire tests/unit/rewrite tests/unit/relay tests/unit/cluster
 	$(BIN)/python -m pytest -m matrix $(ARGS)
+
+test-soak: $(STAMP) tools ## slow: sessions that outlast many logins
+	$(BIN)/python -m pytest -m soak $(ARGS)
 
 bench: $(STAMP) ## kproxy beside HAProxy and no relay at all, about 25 minutes; needs root, cc, iproute2 and haproxy
 	$(BIN)/python -m bench $(ARGS)

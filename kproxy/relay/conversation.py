@@ -155,6 +155,7 @@ class Conversation:
             elif not call.special:
                 note((correlation_id, call, now))
             elif call.key == SASL_HANDSHAKE:
+                code = -1  # tokens may stand before the next one
                 self._on_handshake(find_mechanism(chunk, at, min(end, after)))
                 self._raw = call.version == 0
                 note((correlation_id, call, now))

@@ -145,3 +145,13 @@ def test_a_client_that_leaves_while_kproxy_asks(relay: Relay) -> None:
     relay.call(session.release)
     broker.close()
     relay.end_of(session)
+
+
+def test_tokens_may_follow_each_of_several_handshakes() -> None:
+    """SaslHandshake v0 twice, and then a token of size 0, in any chunks."""
+    handshake = request(17 << 16, 7)
+    sent = handshake + handshake + b"\0\0\0\0"
+    for size in (1, 5, len(handshake), len(sent)):
+        talk = conversation()
+        passed = b"".join(bytes(talk.from_client(memoryview(one), 1.0)) for one in chunks(sent, [size]))
+        assert passed == sent

@@ -102,8 +102,10 @@ def listen_address_or_off() -> Kind[Address | None]:
     def parse(text: str) -> Address | None:
         return None if text.strip().lower() in ("off", "no", "false") else Address.parse(text)
 
+    def show(value: object) -> str:
+        return "off" if value is None else str(value)
+
     schema = {"anyOf": [_string(r"^[^\s,/@]+:\d+$"), {"enum": ["off", False]}]}
-    show: Callable[[object], str] = lambda value: "off" if value is None else str(value)  # noqa: E731
     return Kind("HOST:PORT", "HOST:PORT, or off", (Address,), parse, show, schema, optional=True)
 
 

@@ -75,6 +75,7 @@ class Resolver:
 
 def _look_up(host: str, flags: int = 0) -> list[AddrInfo]:
     try:
-        return socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=flags)  # type: ignore[return-value]
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=flags)
+        return found  # type: ignore[return-value]  # typeshed's tuple is looser
     except (OSError, ValueError):  # gaierror; UnicodeError of what cannot be a name
         return []

@@ -115,7 +115,9 @@ class Session:
 
     def hold(self, on_held: Callable[[], None]) -> None:
         """Stop passing the client's requests on; `on_held` is called when the last has left whole. From then on, until
-        `release`, `ask` may be called."""
+        `release`, `ask` may be called. Nothing is called once the session has ended."""
+        if self._closed:
+            return
         self.conversation.hold()
         self._on_held = on_held
         self._check_held()
@@ -206,9 +208,12 @@ class Session:
         except OSError as error:
             self._blame(inbound.source)
             self.close(error)
-        except Exception as error:  # a defect must not take the other sessions with it
-            log.exception("defect in the data plane, please report it: a session was closed")
-            self.close(error)
+        except Exception as error:  # noqa: BLE001  # a defect must not take the other sessions with it
+            self._close_on_defect(error)
+
+    def _close_on_defect(self, error: Exception) -> None:
+        log.exception("defect in the data plane, please report it: a session was closed")
+        self.close(error)
 
     def _blame(self, side: socket.socket) -> None:
         """Note who ended the session; the first one counts."""
@@ -269,19 +274,21 @@ class Session:
             return
         flow.pending = b""
         try:
-            sent = flow.sink.send(data)
-        except (BlockingIOError, InterruptedError):
-            sent = 0
+            try:
+                sent = flow.sink.send(data)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            if sent < len(data):
+                self._keep(flow, memoryview(data)[sent:])
+            elif flow.ended:
+                self._end_of(flow)
+            if self._draining:
+                self._check_drained()
         except OSError as error:
             self._blame(flow.sink)
             self.close(error)
-            return
-        if sent < len(data):
-            self._keep(flow, memoryview(data)[sent:])
-        elif flow.ended:
-            self._end_of(flow)
-        if self._draining:
-            self._check_drained()
+        except Exception as error:  # noqa: BLE001  # likewise
+            self._close_on_defect(error)
 
     def _keep(self, flow: _Flow, rest: Buffer) -> None:
         if len(rest) <= COPY:

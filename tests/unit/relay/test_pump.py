@@ -409,3 +409,21 @@ def test_the_loop_keeps_its_timers_and_calls_while_data_flows(relay: Relay) -> N
     broker.close()
     for thread in threads:
         thread.join(30)
+
+
+def test_a_defect_in_a_send_ends_one_session_only(relay: Relay, caplog: pytest.LogCaptureFixture) -> None:
+    """Small frames are sent at the end of the selector's round, where an exception would end the loop."""
+
+    class Broken:
+        def send(self, data: object) -> int:
+            raise RuntimeError("planted")
+
+    client, _, session = relay.connect()
+    other, broker, _ = relay.connect()
+    requests = session._flows[0]
+    relay.call(lambda: setattr(requests, "sink", Broken()))
+    client.sendall(request(FETCH_V4, 1))
+    assert isinstance(relay.end_of(session), RuntimeError)
+    assert "defect in the data plane" in caplog.text
+    other.sendall(request(FETCH_V4, 2))
+    assert receive(broker, len(request(FETCH_V4, 2))) == request(FETCH_V4, 2)

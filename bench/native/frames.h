@@ -130,6 +130,9 @@ static void request_body(Text *t, const Shape *s) {
     case METADATA: /* v12: all topics */
         uvarint(t, 0), number(t, 1, 0), number(t, 1, 0), tags(t);
         break;
+    case API_VERSIONS: /* v3 */
+        text(t, "bench", 1), text(t, "1", 1), tags(t);
+        break;
     }
 }
 

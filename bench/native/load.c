@@ -1,4 +1,5 @@
-/* The load generator: many connections with requests of one kind, as fast as answers come.
+/* The load generator: many connections with requests of one kind, as fast as answers come. Before them, each asks for
+ * ApiVersions, as clients do, except in `connect`.
  *
  *   load run      requests on every connection for a while, then one line of JSON with the figures
  *   load connect  as run, but every connection carries one request and is closed
@@ -23,7 +24,7 @@
 enum { EVENTS = 512, CHUNK = 256 * 1024, SAMPLES = 1 << 22, PIDS = 32, CORES = 64, CONNECTING = 128 };
 
 typedef struct {
-    int fd, open, blocked;
+    int fd, open, blocked, greeting; /* greeting: the answer to ApiVersions is due */
     uint32_t next_id, due_id; /* of the next request, and of the next answer */
     size_t left;              /* bytes of the current answer that are still to come */
     size_t at;                /* and how many have come */
@@ -43,7 +44,7 @@ static struct {
 
 static int poller, connecting, next_to_open, opened;
 static Connection *connections;
-static Frame *request, *expected;
+static Frame *request, *expected, *greeting;
 static int measuring, stopping, paused; /* paused: nothing is read */
 static uint64_t frames, bytes, answered;
 static float *latencies;
@@ -174,13 +175,15 @@ static int take(Connection *c) {
             c->due_id++;
             c->left = be32(c->head) - 4;
             c->at = 8;
-            if (option.verify && c->left + 8 != expected->size) fail(c, "an answer of another size");
+            if (option.verify && !c->greeting && c->left + 8 != expected->size) fail(c, "an answer of another size");
         }
         size_t part = (size_t)(end - p) < c->left ? (size_t)(end - p) : c->left;
-        if (option.verify && memcmp(p, expected->data + c->at, part)) fail(c, "an answer with other bytes");
+        if (option.verify && !c->greeting && memcmp(p, expected->data + c->at, part)) fail(c, "an answer with other bytes");
         p += part;
         c->at += part;
-        if (!(c->left -= part)) finished(c), done++;
+        if (c->left -= part) continue;
+        if (c->greeting) c->greeting = 0;
+        else finished(c), done++;
     }
     return done;
 }
@@ -194,6 +197,7 @@ static void serve(Connection *c, uint32_t events) {
         c->open = 1;
         connecting--, opened++;
         double began = c->began;
+        if (!option.one_each) outbox_put(&c->out, greeting, c->next_id++), c->greeting = 1;
         ask(c, option.depth);
         if (option.one_each) c->began = began;
         flush(c);
@@ -328,12 +332,13 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* sendfile has no MSG_NOSIGNAL */
     poller = epoll_create1(EPOLL_CLOEXEC);
     request = make_request(&option.shape);
+    greeting = make_request(&(Shape){API_VERSIONS, 3, 1, 0});
     connections = calloc(option.connections, sizeof *connections);
     if (!connections) die("memory");
     option.one_each = !strcmp(mode, "connect");
     if (!strcmp(mode, "stall")) option.verify = 1;
     if (option.verify) expected = make_response(&option.shape, 0);
-    for (int i = 0; i < option.connections; i++) outbox_open(&connections[i].out, option.depth);
+    for (int i = 0; i < option.connections; i++) outbox_open(&connections[i].out, option.depth + 1);
     if (!strcmp(mode, "run") || option.one_each) run();
     else if (!strcmp(mode, "hold")) hold();
     else if (!strcmp(mode, "stall")) stall();

@@ -200,7 +200,7 @@ class Sessions:
     def in_flight(self) -> Iterator[tuple[str, str, int]]:
         """Requests without a response, as (cluster, node, how many)."""
         for session, carried in self._open.items():
-            yield self._config.name, _label(carried.key), len(session.conversation.in_flight)
+            yield self._config.name, _label(carried.key), session.conversation.in_flight
 
 
 def _name(key: NodeKey | None) -> str:

@@ -27,7 +27,7 @@ class Counters(Protocol):
 class Call:
     """One API in one version towards one node: what to do with its frames, and its counters."""
 
-    __slots__ = ("api", "counters", "edited", "is_plain", "key", "plan", "special", "version")
+    __slots__ = ("api", "counters", "edited", "key", "plan", "special", "tail", "version")
 
     def __init__(self, key: int, version: int, counters: Counters) -> None:
         self.key = key
@@ -39,9 +39,8 @@ class Call:
         self.special = key in (PRODUCE, SASL_HANDSHAKE)
         # Whether its responses may have to be edited.
         self.edited = self.plan is not None or key == API_VERSIONS
-        # Whether a whole response, at buffer[at:end], needs none after all.
-        plain = self.plan.plain if self.plan is not None else None
-        self.is_plain: Callable[[Buffer, int, int], bool] = plain.fits if plain is not None else _never
+        # Whether the end of a familiar broker's response tells that it need not be edited.
+        self.tail = self.plan is not None and self.plan.tail
 
     def respond(self, size: int, available: int, localise: Localise) -> Response:
         """A response of `size` bytes that is to be edited, of which `available` are here."""
@@ -59,7 +58,7 @@ class OwnCall(Call):
         self.api = ""
         self.counters = _Uncounted()
         self.edited = True
-        self.is_plain = _never
+        self.tail = False
         self._on_response = on_response
 
     def respond(self, size: int, available: int, localise: Localise) -> Response:
@@ -84,10 +83,6 @@ class _Uncounted:
     count = 0
 
     def add(self, seconds: float, times: int = 1) -> None: ...
-
-
-def _never(buffer: Buffer, at: int, end: int) -> bool:
-    return False
 
 
 class Calls(dict[int, "Call | None"]):

@@ -25,7 +25,8 @@ from kproxy.relay.tokens import MAX_TOKEN, hop_over_tokens
 from kproxy.relay.wrongpeer import wrong_client, wrong_upstream
 from kproxy.rewrite import apiversions
 from kproxy.rewrite.endpoints import Localise
-from kproxy.rewrite.response import Response
+from kproxy.rewrite.plain import ends_without_endpoint
+from kproxy.rewrite.response import CappedVersions, Response
 from kproxy.wire.api import SASL_HANDSHAKE
 from kproxy.wire.greeting import ENOUGH, recognise
 from kproxy.wire.primitives import INT32, Buffer, malformed
@@ -43,19 +44,25 @@ MAX_IN_FLIGHT = 100_000
 _MAX_PRODUCE_HEAD = 512
 
 
+# Requests of one API and version that came together with correlation ids in a row: the next id that is to be answered,
+# the id beyond the last, the call, when they came. An answer of kproxy's own has no call, and stands in the last place.
+_Run = list[Any]
+
+
 class Conversation:
     """The frames of one session.
 
     `from_client` and `from_upstream` take what one side sent and return what may go on to the other.
+    `in_flight` is how many requests have no response yet.
     `answers` is what kproxy has to say to the client itself; `take_answers` gives it, once.
     `on_handshake` is told the mechanism of each SaslHandshake, "" if it cannot be read, and may raise WireError.
     `requested` and `answered`: whether the client and the broker have said anything Kafka-like yet.
     """
 
     __slots__ = (
-        "_calls", "_client_tail", "_left_to_broker", "_left_to_client", "_local_answers", "_localise", "_max_request",
-        "_on_handshake", "_on_rewritten", "_produce_call", "_produce_head", "_raw", "_response", "_response_call",
-        "_upstream_tail", "answered", "answers", "holding", "in_flight", "requested",
+        "_calls", "_client_tail", "_familiar", "_left_to_broker", "_left_to_client", "_local_answers", "_localise",
+        "_max_request", "_on_handshake", "_on_rewritten", "_produce_code", "_produce_head", "_raw", "_response",
+        "_response_call", "_runs", "_upstream_tail", "answered", "answers", "holding", "in_flight", "requested",
     )  # fmt: skip
 
     def __init__(
@@ -71,9 +78,8 @@ class Conversation:
         self._max_request = max_request
         self._on_rewritten = on_rewritten
         self._on_handshake = on_handshake
-        # Of each request: its correlation id, its call, when it came. kproxy's own answers stand in line with
-        # them, with no call and the answer in the last place.
-        self.in_flight: deque[tuple[int, Call | None, Any]] = deque()
+        self.in_flight = 0  # requests without a response
+        self._runs: deque[_Run] = deque()  # the same in their order
         self._local_answers = 0
         self.answers = b""
         self._left_to_broker = 0  # bytes of the current request that pass as they come
@@ -82,8 +88,9 @@ class Conversation:
         self._upstream_tail = b""
         self._response: Response | None = None  # the response that is being rewritten,
         self._response_call: Call | None = None  # and its call
-        self._produce_call: Call | None = None  # of the last Produce request that has a response,
+        self._produce_code = -1  # of the last Produce request that has a response: its API and version,
         self._produce_head = b""  # and what stood between its correlation id and the end of its acks
+        self._familiar = False  # the broker has said that it is no newer than what is known here
         self._raw = False  # SASL tokens without headers may come
         self.holding = False
         self.requested = False
@@ -93,7 +100,7 @@ class Conversation:
     def quiet(self) -> bool:
         """Whether nothing is under way: no request half sent, none without its whole response."""
         return not (
-            self.in_flight
+            self._runs
             or self._left_to_broker
             or self._left_to_client
             or self._client_tail
@@ -123,56 +130,56 @@ class Conversation:
             end = len(chunk)
         if not self.requested:
             self._check_first_request(chunk)
-        calls, in_flight, limit = self._calls, self.in_flight, self._max_request
-        answered: list[tuple[int, int]] = []
-        note = in_flight.append
+        calls, limit = self._calls, self._max_request
+        cut: list[tuple[int, int]] = []  # requests that kproxy answers itself
         stop = end - 12
+        # A run, requests of one kind with ids in a row, is noted as one; `code` is its API and version, or -1 if the
+        # next request needs a look even if it is alike.
         call: Call | None = None
-        code, run = -1, 0  # so many requests of one kind in a row
+        code, first, beyond = -1, 0, 0
         while True:
             if self._raw:
                 at, self._raw = hop_over_tokens(chunk, at, end, limit)
             while at <= stop:
                 size, next_code, correlation_id = _read_request(chunk, at)
-                if next_code != code or not 10 <= size <= limit:
+                if next_code != code or correlation_id != beyond or not 10 <= size <= limit:
                     break
-                note((correlation_id, call, now))
-                run += 1
+                beyond += 1
                 at += 4 + size
             else:
                 break
-            if run and call is not None:
-                call.counters.count += run
-            call, code, run = calls[next_code], next_code, 1
+            if first != beyond and call is not None:
+                self._note(call, first, beyond, now)
+            call, code, first, beyond = calls[next_code], next_code, correlation_id, correlation_id
             after = at + 4 + size
             if call is None or not 10 <= size <= limit:
                 check_answerable(size, code, limit)  # only ApiVersions of a later version is
-                code, run = -1, 0
                 if after > end:
                     break
                 self._answer(correlation_id)
-                answered.append((at, after))
+                cut.append((at, after))
+                code = -1
             elif not call.special:
-                note((correlation_id, call, now))
+                beyond += 1
             elif call.key == SASL_HANDSHAKE:
-                code = -1  # tokens may stand before the next one
                 self._on_handshake(find_mechanism(chunk, at, min(end, after)))
                 self._raw = call.version == 0
-                note((correlation_id, call, now))
+                code = -1  # tokens may stand before the next one
+                beyond += 1
             else:
-                code = -1  # the next one may have other acks
-                expects = self._expects_response(chunk, at, end, after, call)
+                expects = self._expects_response(chunk, at, end, after, code, call)
                 if expects is None:
-                    run = 0
                     break
+                code = -1  # the next one may have other acks
                 if expects:
-                    note((correlation_id, call, now))
+                    beyond += 1
+                else:
+                    call.counters.count += 1
             at = after
-        if run and call is not None:
-            call.counters.count += run
-        self.requested = self.requested or at > 0
-        if len(in_flight) > MAX_IN_FLIGHT:
-            raise WireError("too-many-in-flight", f"the client has over {MAX_IN_FLIGHT} requests without a response")
+        if first != beyond and call is not None:
+            self._note(call, first, beyond, now)
+        if at:
+            self.requested = True
         if at >= end:
             self._left_to_broker = at - end
         else:
@@ -181,7 +188,16 @@ class Conversation:
             if len(self._client_tail) > _HEAD_LIMIT:
                 raise malformed("a request's header is longer than any client's")
             chunk = chunk[:at]
-        return _without(chunk, answered) if answered else chunk
+        return _without(chunk, cut) if cut else chunk
+
+    def _note(self, call: Call, first: int, beyond: int, now: float) -> None:
+        """Remember requests with the correlation ids from `first` up to `beyond`."""
+        count = beyond - first
+        call.counters.count += count
+        self.in_flight += count
+        if self.in_flight > MAX_IN_FLIGHT:
+            raise WireError("too-many-in-flight", f"the client has over {MAX_IN_FLIGHT} requests without a response")
+        self._runs.append([first, beyond, call, now])
 
     def hold(self) -> None:
         """Let no further request through: what the client sends behind the one that is under way stays here."""
@@ -204,7 +220,7 @@ class Conversation:
         `on_response` is given its response, without the size.
         """
         _, _, correlation_id = _read_request(request, 0)
-        self.in_flight.append((correlation_id, OwnCall(on_response), 0.0))
+        self._note(OwnCall(on_response), correlation_id, correlation_id + 1, 0.0)
         return request
 
     def take_answers(self) -> bytes:
@@ -221,13 +237,13 @@ class Conversation:
 
     def _answer(self, correlation_id: int) -> None:
         answer = apiversions.unsupported_version(correlation_id)
-        if self.in_flight or self._left_to_client or self._response is not None:
-            self.in_flight.append((correlation_id, None, answer))
+        if self._runs or self._left_to_client or self._response is not None:
+            self._runs.append([0, 1, None, answer])
             self._local_answers += 1
         else:
             self.answers += answer
 
-    def _expects_response(self, chunk: Buffer, at: int, end: int, after: int, call: Call) -> bool | None:
+    def _expects_response(self, chunk: Buffer, at: int, end: int, after: int, code: int, call: Call) -> bool | None:
         """Whether the Produce request at chunk[at:after] has a response; None if its acks, which say so, are not here.
 
         A producer writes the same client id, transactional id and acks into all its requests, so what stood there in
@@ -235,7 +251,7 @@ class Conversation:
         """
         head = self._produce_head
         stop = at + 12 + len(head)
-        if call is self._produce_call and stop <= after and chunk[at + 12 : stop] == head:
+        if code == self._produce_code and stop <= after and chunk[at + 12 : stop] == head:
             return True
         acks_at = find_acks(chunk, at, min(end, after), call.version)
         if acks_at is None:
@@ -245,7 +261,7 @@ class Conversation:
         stop = acks_at + 2
         expects = chunk[acks_at:stop] != b"\0\0"
         if expects and stop - at <= _MAX_PRODUCE_HEAD:
-            self._produce_call, self._produce_head = call, bytes(chunk[at + 12 : stop])
+            self._produce_code, self._produce_head = code, bytes(chunk[at + 12 : stop])
         return expects
 
     # From upstream
@@ -268,65 +284,57 @@ class Conversation:
             greeting = recognise(bytes(chunk[:ENOUGH]), from_upstream=True)
             if greeting is not None:
                 raise wrong_upstream(greeting)
-        in_flight = self.in_flight
+        runs = self._runs
         pieces: list[Buffer] = []
         done = 0  # chunk[:done] is in pieces
-        next_in_flight, stop = in_flight.popleft, end - 8
-        run_call: Call | None = None
-        run_since, run = 0.0, 0  # so many responses to requests of one kind that came together
-        try:
-            while at <= end:
-                if self._response is not None:
-                    response = self._response
-                    left = response.left
-                    part = chunk[at : at + left]
-                    out = response.feed(part)
-                    begun, at = at, at + left - response.left
-                    if out is not part:
-                        pieces += (chunk[done:begun], out)
-                        done = at
-                    if response.passing:
-                        at += response.left
-                    elif response.left:
-                        break
-                    self._finish_response()
-                    continue
-                if not in_flight or (self._local_answers and in_flight[0][1] is None):
-                    if in_flight:
-                        pieces += (chunk[done:at], self._next_answer())
-                        done = at
-                    elif end - at < (4 if self._raw else 8):
-                        break
-                    else:
-                        at = self._pass_token(chunk, at)  # the answer to a PLAIN token is of size 0
-                    continue
-                while in_flight and at <= stop:
-                    size, correlation_id = _read_response(chunk, at)
-                    expected, call, since = next_in_flight()
-                    if call is None:
-                        in_flight.appendleft((expected, call, since))
-                        break
-                    if correlation_id != expected or size < 4:
-                        raise _not_the_next(size, correlation_id, expected)
-                    if since is not run_since or call is not run_call:
-                        if run and run_call is not None:
-                            run_call.counters.add(now - run_since, run)
-                        run_call, run_since, run = call, since, 0
-                    run += 1
-                    after = at + 4 + size
-                    if call.edited and not (after <= end and call.is_plain(chunk, at, after)):
-                        self._response_call = call
-                        self._response = call.respond(size, end - at, self._localise)
-                        call.counters.add(now - since, run)
-                        run_call, run = None, 0
-                        break
-                    at = after
-                else:
-                    if in_flight and in_flight[0][1] is not None:
-                        break  # more bytes are needed
-        finally:
-            if run and run_call is not None:
-                run_call.counters.add(now - run_since, run)
+        stop = end - 8
+        while at <= end:
+            if self._response is not None:
+                response = self._response
+                left = response.left
+                part = chunk[at : at + left]
+                out = response.feed(part)
+                begun, at = at, at + left - response.left
+                if out is not part:
+                    pieces += (chunk[done:begun], out)
+                    done = at
+                if response.passing:
+                    at += response.left
+                elif response.left:
+                    break
+                self._finish_response()
+                continue
+            if not runs:
+                if end - at < (4 if self._raw else 8):
+                    break
+                at = self._pass_token(chunk, at)  # the answer to a PLAIN token is of size 0
+                continue
+            run = runs[0]
+            first, beyond, call, since = run
+            if call is None:
+                pieces += (chunk[done:at], self._next_answer())
+                done = at
+                continue
+            if at > stop:
+                break  # more bytes are needed
+            edited, tail, next_id = call.edited, call.tail and self._familiar, first
+            while at <= stop and next_id != beyond:
+                size, correlation_id = _read_response(chunk, at)
+                if correlation_id != next_id or size < 4:
+                    raise _not_the_next(size, correlation_id, next_id)
+                next_id += 1
+                after = at + 4 + size
+                if edited and not (tail and after <= end and ends_without_endpoint(chunk, after)):
+                    self._response_call = call
+                    self._response = call.respond(size, end - at, self._localise)
+                    break
+                at = after
+            call.counters.add(now - since, next_id - first)
+            self.in_flight -= next_id - first
+            if next_id == beyond:
+                runs.popleft()
+            else:
+                run[0] = next_id
         self.answered = self.answered or at > 0
         if at >= end:
             self._left_to_client = at - end
@@ -343,12 +351,14 @@ class Conversation:
     def _finish_response(self) -> None:
         assert self._response is not None
         assert self._response_call is not None
+        if isinstance(self._response, CappedVersions):
+            self._familiar = self._response.familiar
         if self._response.endpoints:
             self._on_rewritten(self._response_call.api, self._response.endpoints)
         self._response = self._response_call = None
 
     def _next_answer(self) -> bytes:
-        _, _, answer = self.in_flight.popleft()
+        answer = self._runs.popleft()[3]
         assert isinstance(answer, bytes)
         self._local_answers -= 1
         return answer
@@ -356,7 +366,7 @@ class Conversation:
     def _pass_token(self, chunk: Buffer, at: int) -> int:
         """Hop over a frame that answers no request: a SASL token, or an error. Return the index after it."""
         (size,) = INT32.unpack_from(chunk, at)
-        if self._raw and not self.in_flight and 0 <= size <= MAX_TOKEN:
+        if self._raw and not self._runs and 0 <= size <= MAX_TOKEN:
             return int(at + 4 + size)
         if size < 4:
             raise malformed(f"the broker sent a response of {size} bytes")

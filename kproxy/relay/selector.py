@@ -82,15 +82,13 @@ class RelaySelector(selectors.BaseSelector):
     """Pass an instance to asyncio.SelectorEventLoop.
 
     `relay(fd, mask, callback)` registers a socket of the data plane; its callback is given a mask of READ, WRITE and
-    HANGUP. A callback that schedules something on the loop sets `wake`. What it appends to `later` is called after all
-    callbacks of the round, and must not raise.
+    HANGUP. A callback that schedules something on the loop sets `wake`.
     """
 
     def __init__(self, poller: Poller | None = None) -> None:
         self._poller = poller or best_poller()
         self._control: dict[int, SelectorKey] = {}
         self._relayed: dict[int, Callback] = {}
-        self.later: list[Callable[[], None]] = []
         self.wake = False
 
     # The data plane
@@ -109,7 +107,7 @@ class RelaySelector(selectors.BaseSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
         """Run the data plane until there is an event of the control plane, or `timeout` seconds are over."""
-        poll, relayed, later = self._poller.poll, self._relayed, self.later
+        poll, relayed = self._poller.poll, self._relayed
         deadline = monotonic() + timeout if timeout is not None and timeout > 0 else None
         wait = -1.0 if timeout is None else max(0.0, timeout)
         while True:
@@ -126,10 +124,6 @@ class RelaySelector(selectors.BaseSelector):
                     key = self._control.get(fd)
                     if key is not None:  # else closed by a callback of this very round
                         ready.append((key, _selector_mask(mask) & key.events))
-            if later:
-                for call in later:
-                    call()
-                later.clear()
             if ready or self.wake or not events:
                 self.wake = False
                 return ready

@@ -3,8 +3,7 @@
     client socket  --recv_into-->  shared chunk  --conversation-->  --send-->  upstream socket     requests
     upstream socket --recv_into-->  shared chunk  --conversation-->  --send-->  client socket       responses
 
-One read, one look at the frames in the chunk, one write; no task, future, queue or copy for each frame. Little is
-written at the end of the selector's round, much at once, while it is still in the processor's cache.
+One read, one look at the frames in the chunk, one write; no task, future, queue or copy for each frame.
 
 Back-pressure is a short write: that flow keeps what could not be sent, stops reading its source, and goes on when
 its sink takes bytes again. What a flow keeps is at most one chunk, and for a response that is being rewritten
@@ -13,24 +12,19 @@ what the rewrite room may hold. Memory for a session is bounded whatever the siz
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import socket
 from collections.abc import Callable
-from functools import partial
 from time import perf_counter
 from typing import Protocol
 
 from kproxy.errors import WireError
 from kproxy.relay.conversation import Conversation
 from kproxy.relay.pump import COPY, Pump
-from kproxy.relay.selector import HANGUP, READ, WRITE
+from kproxy.relay.selector import HANGUP, READ, WRITE, Callback
 from kproxy.wire.primitives import Buffer
 
 log = logging.getLogger(__name__)
-
-# Up to so many bytes are copied and written at the end of the round. With small frames that saves a third of the cost.
-_LATER = 4096
 
 
 class Traffic(Protocol):
@@ -45,19 +39,18 @@ class Traffic(Protocol):
 class _Flow:
     """One direction of a session: from `source` through `step` to `sink`."""
 
-    __slots__ = ("ended", "kept", "later", "pending", "sink", "source", "step")
+    __slots__ = ("ended", "kept", "pending", "sink", "source", "step")
 
     def __init__(self, source: socket.socket, sink: socket.socket, step: Callable[[Buffer, float], Buffer]) -> None:
         self.source = source
         self.sink = sink
         self.step = step
-        self.pending: Buffer = b""  # what the sink has not taken, or was not given yet
+        self.pending: Buffer = b""  # what the sink has not taken
         self.kept: bytearray | None = None  # the chunk that `pending` is a part of
         self.ended = False  # the source has said that it sends no more
-        self.later: Callable[[], None] = _nothing  # sends what is pending, at the end of a round
 
 
-def _nothing() -> None: ...
+def _ignore(mask: int) -> None: ...
 
 
 class Session:
@@ -68,8 +61,8 @@ class Session:
     """
 
     __slots__ = (
-        "_client_mask", "_closed", "_draining", "_flows", "_on_end", "_on_held", "_pump", "_upstream_mask",
-        "client", "conversation", "ended_by", "traffic", "upstream",
+        "_client_mask", "_closed", "_draining", "_flows", "_on_client", "_on_end", "_on_held", "_on_upstream", "_pump",
+        "_upstream_mask", "client", "conversation", "ended_by", "traffic", "upstream",
     )  # fmt: skip
 
     def __init__(
@@ -91,8 +84,6 @@ class Session:
             _Flow(client, upstream, conversation.from_client),
             _Flow(upstream, client, conversation.from_upstream),
         )
-        for flow in self._flows:
-            flow.later = partial(self._send_later, flow)
         self._on_held: Callable[[], None] | None = None
         self._closed = False
         self._draining = False
@@ -103,6 +94,9 @@ class Session:
         traffic.sessions_open += 1
         traffic.sessions_total += 1
         pump.sessions.add(self)
+        requests, responses = self._flows
+        self._on_client = self._reader(requests, responses)
+        self._on_upstream = self._reader(responses, requests)
         pump.selector.relay(client.fileno(), READ, self._on_client)
         pump.selector.relay(upstream.fileno(), READ, self._on_upstream)
 
@@ -143,20 +137,15 @@ class Session:
             self.close(error)
             return
         self._send_now(requests, out)
-        if self.conversation.answers:
-            self._send_now(responses, self.conversation.take_answers())
+        self._send_now(responses, self.conversation.take_answers())
         if not self._closed:
             self._update()
 
     def _send_now(self, flow: _Flow, data: Buffer) -> None:
-        """Send outside the selector's round, where nothing calls what is to be done later."""
-        if self._closed or not data:
-            return
-        if flow.pending:
-            self._keep(flow, b"".join((flow.pending, data)))
-        else:
-            flow.pending = data
-            self._send_later(flow)
+        try:
+            self._send(flow, data)
+        except OSError as error:
+            self._failed(error, flow.sink)
 
     def _check_held(self) -> None:
         if self._on_held is not None and self.conversation.held:
@@ -175,44 +164,74 @@ class Session:
         for flow in self._flows:
             if flow.source.fileno() >= 0:
                 selector.end_relay(flow.source.fileno())
-            if flow.pending:
-                with contextlib.suppress(OSError):
-                    flow.sink.send(flow.pending)  # what would have left at the end of the round
             self._release(flow)
+        self._on_client = self._on_upstream = _ignore  # they refer to the session
         self.client.close()
         self.upstream.close()
         self.traffic.sessions_open -= 1
         self._on_end(self, error)
         self._pump.ended(self)
 
-    def _on_client(self, mask: int) -> None:
-        requests, responses = self._flows
-        self._on_event(mask, requests, responses)
+    def _reader(self, inbound: _Flow, outbound: _Flow) -> Callback:
+        """What the selector calls for the socket that is the source of `inbound` and the sink of `outbound`.
 
-    def _on_upstream(self, mask: int) -> None:
-        requests, responses = self._flows
-        self._on_event(mask, responses, requests)
+        What is usual is this one function: with small frames, calls and attributes are what costs.
+        """
+        pump, traffic, conversation = self._pump, self.traffic, self.conversation
+        recv_into, step = inbound.source.recv_into, inbound.step
+        of_client = inbound is self._flows[0]
+
+        def on_event(mask: int) -> None:
+            if mask != READ or inbound.pending or inbound.ended:
+                self._on_event(mask, inbound, outbound)
+                return
+            try:
+                try:
+                    count = recv_into(pump.window)
+                except (BlockingIOError, InterruptedError):
+                    return
+                if not count:
+                    inbound.ended = True
+                    self._blame(inbound.source)
+                    self._end_of(inbound)
+                    return
+                if of_client:
+                    traffic.bytes_from_client += count
+                    data = step(pump.window[:count], perf_counter())
+                    if conversation.answers or self._on_held is not None:
+                        self._requests_passed()
+                else:
+                    traffic.bytes_from_upstream += count
+                    data = step(pump.window[:count], perf_counter())
+                if data:
+                    self._send(inbound, data)
+                if self._draining:
+                    self._check_drained()
+            except Exception as error:  # noqa: BLE001  # a defect must not take the other sessions with it
+                self._failed(error, inbound.source)
+
+        return on_event
 
     def _on_event(self, mask: int, inbound: _Flow, outbound: _Flow) -> None:
-        try:
-            if mask & WRITE and outbound.pending:
+        if mask & WRITE and outbound.pending:
+            try:
                 self._flush(outbound)
-            if mask & (READ | HANGUP) and not self._closed:
-                if not inbound.pending and not inbound.ended:
-                    self._read(inbound)
-                elif mask & HANGUP:
-                    self._hung_up(inbound)
-        except WireError as error:
-            self.ended_by = self._side(inbound.source)  # whoever may have ended its side before
-            self.close(error)
-        except OSError as error:
-            self._blame(inbound.source)
-            self.close(error)
-        except Exception as error:  # noqa: BLE001  # a defect must not take the other sessions with it
-            self._close_on_defect(error)
+            except Exception as error:  # noqa: BLE001  # likewise
+                self._failed(error, outbound.sink)
+        if mask & (READ | HANGUP) and not self._closed:
+            if not inbound.pending and not inbound.ended:
+                (self._on_client if inbound.source is self.client else self._on_upstream)(READ)
+            elif mask & HANGUP:
+                self._hung_up(inbound)
 
-    def _close_on_defect(self, error: Exception) -> None:
-        log.exception("defect in the data plane, please report it: a session was closed")
+    def _failed(self, error: Exception, side: socket.socket) -> None:
+        """Close because of what the peer at `side` did, or the connection to it, or kproxy itself."""
+        if isinstance(error, WireError):
+            self.ended_by = self._side(side)  # whoever may have ended its side before
+        elif isinstance(error, OSError):
+            self._blame(side)
+        else:
+            log.error("defect in the data plane, please report it: a session was closed", exc_info=error)
         self.close(error)
 
     def _blame(self, side: socket.socket) -> None:
@@ -223,40 +242,17 @@ class Session:
     def _side(self, sock: socket.socket) -> str:
         return "client" if sock is self.client else "upstream"
 
-    def _read(self, flow: _Flow) -> None:
-        pump = self._pump
-        try:
-            count = flow.source.recv_into(pump.window)
-        except (BlockingIOError, InterruptedError):
-            return
-        if not count:
-            flow.ended = True
-            self._blame(flow.source)
-            self._end_of(flow)
-            return
-        requests, responses = self._flows
-        if flow is requests:
-            self.traffic.bytes_from_client += count
-            out = flow.step(pump.window[:count], perf_counter())
-            if self.conversation.answers:
-                self._send(responses, self.conversation.take_answers())
-            if self._on_held is not None:
-                self._check_held()
-        else:
-            self.traffic.bytes_from_upstream += count
-            out = flow.step(pump.window[:count], perf_counter())
-        if out and not self._closed:
-            self._send(flow, out)
-        if self._draining:
-            self._check_drained()
+    def _requests_passed(self) -> None:
+        # After a look at what the client has sent, kproxy may have something to say itself.
+        if self.conversation.answers:
+            self._send(self._flows[1], self.conversation.take_answers())
+        self._check_held()
 
     def _send(self, flow: _Flow, data: Buffer) -> None:
-        if flow.pending:  # only kproxy's own answers come behind something else
-            self._keep(flow, b"".join((flow.pending, data)))
+        if self._closed or not data:
             return
-        if len(data) <= _LATER:
-            flow.pending = bytes(data)
-            self._pump.selector.later.append(flow.later)
+        if flow.pending:  # only kproxy's own words come behind something else
+            self._keep(flow, b"".join((flow.pending, data)))
             return
         try:
             sent = flow.sink.send(data)
@@ -267,28 +263,6 @@ class Session:
             raise
         if sent < len(data):
             self._keep(flow, memoryview(data)[sent:])
-
-    def _send_later(self, flow: _Flow) -> None:
-        data = flow.pending
-        if self._closed or not data:
-            return
-        flow.pending = b""
-        try:
-            try:
-                sent = flow.sink.send(data)
-            except (BlockingIOError, InterruptedError):
-                sent = 0
-            if sent < len(data):
-                self._keep(flow, memoryview(data)[sent:])
-            elif flow.ended:
-                self._end_of(flow)
-            if self._draining:
-                self._check_drained()
-        except OSError as error:
-            self._blame(flow.sink)
-            self.close(error)
-        except Exception as error:  # noqa: BLE001  # likewise
-            self._close_on_defect(error)
 
     def _keep(self, flow: _Flow, rest: Buffer) -> None:
         if len(rest) <= COPY:
@@ -307,9 +281,6 @@ class Session:
             sent = flow.sink.send(flow.pending)
         except (BlockingIOError, InterruptedError):
             return
-        except OSError:
-            self._blame(flow.sink)
-            raise
         if sent < len(flow.pending):
             flow.pending = memoryview(flow.pending)[sent:]
             return

@@ -18,10 +18,12 @@ UNSUPPORTED_VERSION = 35
 LIMIT = 256 * 1024
 
 _RANGE = Struct(">hhh")
+_NEWEST_API = max(APIS)
 
 
-def cap(frame: Buffer, version: int) -> bytes:
-    """An ApiVersions response, whole with its size field, capped. Raises WireError if it is malformed.
+def cap(frame: Buffer, version: int) -> tuple[bytes, bool]:
+    """An ApiVersions response, whole with its size field, capped; and whether the broker is familiar: offers no API or
+    version newer than those in the table. Raises WireError if it is malformed.
 
     `version` is the request's; a broker that does not know it answers with error 35 in version 0 (KIP-511).
     """
@@ -31,7 +33,7 @@ def cap(frame: Buffer, version: int) -> bytes:
         raise malformed("an ApiVersions response ends before its last field") from None
 
 
-def _cap(frame: Buffer, version: int) -> bytes:
+def _cap(frame: Buffer, version: int) -> tuple[bytes, bool]:
     end = len(frame)
     if end < 10:
         raise Underflow
@@ -49,6 +51,7 @@ def _cap(frame: Buffer, version: int) -> bytes:
     if count < -1:
         raise malformed("an ApiVersions response has a negative count")
     kept = []
+    familiar = not error
     capped: dict[int, int] = {}
     for _ in range(count):
         start = at
@@ -59,6 +62,8 @@ def _cap(frame: Buffer, version: int) -> bytes:
         if flexible:
             at = skip_tags(frame, at, end)
         api = APIS.get(key)
+        if key > _NEWEST_API or (api is not None and newest > api.newest):
+            familiar = False
         if api is None or oldest > api.newest or newest < api.oldest:
             capped[key] = -1
             continue
@@ -71,7 +76,7 @@ def _cap(frame: Buffer, version: int) -> bytes:
     if flexible:
         rest = features.lower(rest, capped)
     body = b"".join((bytes(frame[4:10]), header, *kept, rest))
-    return INT32.pack(len(body)) + body
+    return INT32.pack(len(body)) + body, familiar and bool(kept)
 
 
 def unsupported_version(correlation_id: int) -> bytes:

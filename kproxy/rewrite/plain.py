@@ -1,16 +1,31 @@
 """Responses of the usual shape: hundreds of partitions, none of which has moved.
 
-Fetch and Produce responses may name new leaders in a tagged field at their end (KIP-951), and hardly ever do. To be
-sure, every partition is hopped over. What is here does so for the shape that nearly every response has, in a few
-byte operations for each partition; anything else is left to the walk.
+Fetch and Produce responses may name new leaders in a tagged field at their end (KIP-951), and hardly ever do. Their
+last bytes tell, if the broker is known to write nothing behind that field. Otherwise, and if a response must leave
+before its end has come, every partition is hopped over; what is here does so for the shape that nearly every partition
+has, in a few byte operations, and leaves anything else to the walk.
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from struct import error as OutOfBytes
 
 from kproxy.wire.primitives import Buffer
+
+_read_end = Struct(">IH").unpack_from
+_NULL, _EMPTY = 0x0000, 0x0100  # a rack, and an empty tag section
+
+
+def ends_without_endpoint(buffer: Buffer, end: int) -> bool:
+    """Whether the last six bytes before `end` show that no endpoint stands there, in a version that has them last.
+
+    An endpoint ends with its port (int32), its rack (a compact string, nullable) and an empty tag section. If the last
+    two bytes are 0 0 or 1 0, its rack is null or empty, as no rack's last character is a control character; then what
+    stands before them must be a port, and is none if it is 0 or above 65,535. -1 is one: Kafka writes it for a broker
+    that it does not know.
+    """
+    port, rest = _read_end(buffer, end - 6)
+    return rest in (_NULL, _EMPTY) and (not port or 0xFFFF < port != 0xFFFFFFFF)
 
 
 class PlainElement:
@@ -62,57 +77,3 @@ class PlainElement:
         else:
             hopped = left
         return (left - hopped + 1, at) if hopped else (left, at + 1)
-
-
-class PlainResponse:
-    """A whole response of the usual shape: `lead` fixed bytes, topics, `trail` fixed bytes, no tagged fields anywhere.
-
-    A topic is a UUID, or else a name (`named`), and partitions, each an `element`.
-    """
-
-    __slots__ = ("_element", "_front", "_named", "_topics_at", "_trail")
-
-    def __init__(self, lead: int, trail: int, element: PlainElement, *, named: bool) -> None:
-        # Behind size and correlation id: the count of the header's tagged fields, that of the topics.
-        self._front = Struct(f">8xB{lead}xB").unpack_from
-        self._topics_at = 10 + lead
-        self._trail = trail
-        self._element = element
-        self._named = named
-
-    def fits(self, buffer: Buffer, at: int, end: int) -> bool:
-        """Whether the frame at buffer[at:end], all of it, is of this shape, and so names no endpoints."""
-        hop = self._element.hop
-        try:
-            tags, topics = self._front(buffer, at)
-            if tags or not 0 < topics < 0x80:
-                return False
-            at += self._topics_at
-            while topics > 1:
-                if not self._named:
-                    at += 16
-                elif 1 < buffer[at] < 0x80:
-                    at += buffer[at]
-                else:
-                    return False
-                partitions = buffer[at]
-                at += 1
-                if partitions >= 0x80:
-                    partitions += (buffer[at] << 7) - 0x80
-                    at += 1
-                if not 0 < partitions < 0x4000:
-                    return False
-                if partitions > 1:
-                    first = at
-                    left, at = hop(buffer, at, end, partitions - 1)
-                    if left > 1 or at == first or buffer[at]:
-                        return False
-                    at += 1
-                if buffer[at]:
-                    return False
-                at += 1
-                topics -= 1
-            at += self._trail
-            return at + 1 == end and not buffer[at]
-        except (OutOfBytes, IndexError):  # what was taken for a size led beyond the end
-            return False

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from kproxy.rewrite.endpoints import Rule, rule_for
-from kproxy.rewrite.plain import PlainElement, PlainResponse
+from kproxy.rewrite.plain import PlainElement
 from kproxy.wire.api import APIS
 from kproxy.wire.definitions import Field, Message, message
 
@@ -39,13 +39,16 @@ _ENDPOINT_FIELDS = ({"NodeId", "BrokerId"}, {"Host"}, {"Port"})
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to walk one API's responses of one version; `plain` says which need not be walked, if there are such."""
+    """How to walk one API's responses of one version.
+
+    `tail`: as the version is defined, its responses end with an endpoint or with no tagged field at all.
+    """
 
     api: str
     steps: tuple[Step, ...]
     rule: Rule
     compact: bool
-    plain: PlainResponse | None
+    tail: bool
 
 
 class _Compiler:
@@ -164,20 +167,14 @@ class _Compiler:
             return None
         return PlainElement(sum(fixed[:at]), sum(fixed[at:]), nullable=self.version in array.nullable)
 
-    def plain_response(self) -> PlainResponse | None:
-        """What a response without endpoints looks like, if it is of a shape that is known to be usual."""
-        here = [f for f in self.definition.fields if self.version in f.versions and not self._is_tagged(f)]
-        fixed = [_FIXED.get(f.type, 0) for f in here]
-        if not self.compact or not self.rule.last or fixed.count(0) != 1:
-            return None
-        at = fixed.index(0)
-        topic = [f for f in here[at].fields if self.version in f.versions and not self._is_tagged(f)]
-        if len(topic) != 2 or topic[0].type not in ("uuid", "string"):
-            return None
-        element = self._plain_element(topic[1])
-        if element is None:
-            return None
-        return PlainResponse(sum(fixed[:at]), sum(fixed[at:]), element, named=topic[0].type == "string")
+    def is_tail(self) -> bool:
+        """Whether the endpoints are the only tagged field, and the last thing in each is a port and a nullable rack."""
+        tagged = [f for f in self.definition.fields if self.version in f.versions and self._is_tagged(f)]
+        if not self.compact or [f.name for f in tagged] != [self.rule.field]:
+            return False
+        here = [f for f in tagged[0].fields if self.version in f.versions]
+        port, rack = here[-2:]
+        return (port.name, port.type, rack.type) == ("Port", "int32", "string") and not any(map(self._is_tagged, here))
 
     def _fixed_size(self, field: Field) -> int | None:
         """Bytes of one element if all are alike; a tag section makes them differ."""
@@ -211,4 +208,4 @@ def plan_for(api_key: int, version: int) -> Plan | None:
         return None
     name = APIS[api_key].name
     compiler = _Compiler(message(f"{name}Response"), version, rule)
-    return Plan(name, compiler.compile(), rule, compiler.compact, compiler.plain_response())
+    return Plan(name, compiler.compile(), rule, compiler.compact, compiler.is_tail())

@@ -67,7 +67,9 @@ class Response(ABC):
 
 
 class CappedVersions(Response):
-    """An ApiVersions response to a request of `version`."""
+    """An ApiVersions response to a request of `version`; `familiar` as `apiversions.cap` says."""
+
+    familiar = False
 
     def __init__(self, version: int, size: int) -> None:
         super().__init__(size)
@@ -75,7 +77,10 @@ class CappedVersions(Response):
 
     def _feed(self, chunk: Buffer) -> Buffer:
         self._hold(chunk, apiversions.LIMIT, "an ApiVersions response")
-        return b"" if self.left else apiversions.cap(self._held, self._version)
+        if self.left:
+            return b""
+        capped, self.familiar = apiversions.cap(self._held, self._version)
+        return capped
 
 
 class _Walked(Response):

@@ -63,7 +63,7 @@ class _Between:
         session.ask(request, answer.set_result)
         while not answer.done():
             # Answers to the client's requests come first, and take as long as they take.
-            is_next = len(conversation.in_flight) <= 1
+            is_next = conversation.in_flight <= 1
             await asyncio.wait({answer}, timeout=seconds)  # unlike wait_for, it leaves the future alone
             if is_next and not answer.done():
                 raise EOFError if session.ended_by == "upstream" else TimeoutError

@@ -28,6 +28,7 @@ from tests.unit.kafka_frames import (
     messages,
     request,
     response,
+    waiting,
 )
 
 CORPUS = Path(__file__).with_name("corpus")
@@ -82,9 +83,9 @@ def _play(steps: tuple[tuple[str, bytes], ...], sizes: tuple[int, ...]) -> tuple
                 said[who] += piece
                 heard[who] += talk.client(piece) if who == "client" else talk.broker(piece)
                 answered += talk.kproxy()
-                own = own or bool(answered) or any(call is None for _, call, _ in talk.conversation.in_flight)
+                own = own or bool(answered) or any(call is None for _, call in waiting(talk.conversation))
                 assert talk.held <= HOLD_LIMIT + len(piece)
-                assert len(talk.conversation.in_flight) <= MAX_IN_FLIGHT
+                assert talk.conversation.in_flight <= MAX_IN_FLIGHT
         except WireError as error:
             reason = error.reason
             break

@@ -14,6 +14,7 @@ from kproxy.rewrite.endpoints import rule_for
 from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE
 from tests.oracle.oracle_jvm import HEAVY, SMALL, WIDE, Oracle, Result, Wanted
 from tests.oracle.oracle_session import MAX_REQUEST, Count, Tally, judge, similar, through_kproxy, usual
+from tests.unit.kafka_frames import waiting
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 
@@ -148,8 +149,8 @@ def test_produce_without_acks_expects_no_response(oracle: Oracle, version: int) 
     """Requests by Kafka's classes: exactly those that ask for acks wait for a response, however they are cut."""
     rng = random.Random(random.getrandbits(64))
     made = oracle.generate([Wanted(PRODUCE, version, rng.getrandbits(63)) for _ in range(60)])
-    waiting = [int.from_bytes(request[8:12], signed=True) for request, response in made if response]
-    assert 10 < len(waiting) < 58
+    expected = [int.from_bytes(request[8:12], signed=True) for request, response in made if response]
+    assert 10 < len(expected) < 58
     stream = b"".join(request for request, _ in made)
     for most in (9, 60, 5_000, 2 * len(stream)):
         conversation = _conversation()
@@ -159,7 +160,7 @@ def test_produce_without_acks_expects_no_response(oracle: Oracle, version: int) 
             passed.append(bytes(conversation.from_client(stream[at:end], 0.0)))
             at = end
         assert b"".join(passed) == stream
-        assert [correlation_id for correlation_id, _, _ in conversation.in_flight] == waiting
+        assert [correlation_id for correlation_id, _ in waiting(conversation)] == expected
 
 
 def test_the_oracle_notices_a_range_that_is_not_capped(oracle: Oracle) -> None:

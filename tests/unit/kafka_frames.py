@@ -18,7 +18,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kproxy.address import Address
-from kproxy.relay.calls import Calls
+from kproxy.relay.calls import Call, Calls
 from kproxy.relay.conversation import Conversation
 from kproxy.rewrite import endpoints
 from kproxy.rewrite.endpoints import Endpoint, Endpoints
@@ -107,6 +107,11 @@ class Counted:
     def add(self, seconds: float, times: int = 1) -> None:
         assert seconds >= 0
         assert times >= 1
+
+
+def waiting(conversation: Conversation) -> list[tuple[int, Call | None]]:
+    """The requests without a response, in order: correlation id and call, no call for an answer of kproxy's own."""
+    return [(one, call) for first, beyond, call, _ in conversation._runs for one in range(first, beyond)]
 
 
 class Talk:

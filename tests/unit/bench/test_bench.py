@@ -9,7 +9,7 @@ import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -64,6 +64,11 @@ def ask(port: int, key: int, version: int, client_id: bytes, body: bytes) -> byt
         response: bytes = stream.read(size - 4)
         assert len(response) == size - 4
         return response
+
+
+def whole_frame(stream: BinaryIO) -> bytes:
+    size = stream.read(4)
+    return size + stream.read(*struct.unpack(">i", size))
 
 
 @pytest.mark.parametrize("version", [12, 17])
@@ -150,9 +155,10 @@ def test_kafka_python_reads_the_requests(programs: Path, request_: Request, read
         with subprocess.Popen(command) as process:
             client, _ = server.accept()
             with client, client.makefile("rb") as stream:
-                size = stream.read(4)
-                data = size + stream.read(*struct.unpack(">i", size))
+                greeting, data = whole_frame(stream), whole_frame(stream)
             process.terminate()
+    asked = metadata.ApiVersionsRequest.decode(greeting, version=3, header=True, framed=True)
+    assert asked.encode(header=True, framed=True) == greeting
     message = reader.decode(data, version=request_.version, header=True, framed=True)
     if request_.api == PRODUCE:
         (topic,) = message.to_dict(json=False)["topic_data"]

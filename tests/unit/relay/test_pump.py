@@ -412,7 +412,7 @@ def test_the_loop_keeps_its_timers_and_calls_while_data_flows(relay: Relay) -> N
 
 
 def test_a_defect_in_a_send_ends_one_session_only(relay: Relay, caplog: pytest.LogCaptureFixture) -> None:
-    """Small frames are sent at the end of the selector's round, where an exception would end the loop."""
+    """The selector calls sessions from inside the loop, which an exception would end."""
 
     class Broken:
         def send(self, data: object) -> int:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import struct
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.rewrite.plain import PlainResponse
-from kproxy.rewrite.plan import plan_for
+from kproxy.errors import WireError
+from kproxy.rewrite.plain import ends_without_endpoint
+from kproxy.rewrite.plan import PLAIN as PLAIN_STEP
+from kproxy.rewrite.plan import SKIP, Plan, plan_for
 from kproxy.rewrite.walk import Walk
 from kproxy.wire import definitions
-from kproxy.wire.api import APIS, FETCH, PRODUCE
-from tests.unit.kafka_frames import CARRIERS, encode, messages, name_of, response
+from kproxy.wire.api import API_VERSIONS, APIS, FETCH, PRODUCE
+from tests.unit.kafka_frames import CARRIERS, UNKNOWN, Talk, encode, messages, name_of, request, response
 
 PLAIN = [call for call in CARRIERS if call[0] in (FETCH, PRODUCE)]
 for_plain = pytest.mark.parametrize("call", PLAIN, ids=name_of)
@@ -22,13 +26,6 @@ for_plain = pytest.mark.parametrize("call", PLAIN, ids=name_of)
 SIZES = st.sampled_from([0, 1, 20, 125, 126, 127, 128, 16_381, 16_382, 16_383, 100_000, 2_097_150]) | st.integers(
     0, 300
 )
-
-
-def shape_of(call: tuple[int, int]) -> PlainResponse:
-    plan = plan_for(*call)
-    assert plan is not None
-    assert plan.plain is not None
-    return plan.plain
 
 
 def written(call: tuple[int, int], values: dict[str, Any]) -> bytes:
@@ -42,12 +39,6 @@ def walked(call: tuple[int, int], frame: bytes) -> Walk:
     walk = Walk(plan)
     walk.advance(frame, 8, len(frame))
     return walk
-
-
-def fits(call: tuple[int, int], frame: bytes, around: tuple[bytes, bytes] = (b"", b"")) -> bool:
-    before, behind = around
-    data = before + frame + behind
-    return shape_of(call).fits(memoryview(data), len(before), len(before) + len(frame))
 
 
 def usual(call: tuple[int, int], topics: list[list[int | None]]) -> dict[str, Any]:
@@ -65,7 +56,7 @@ def usual(call: tuple[int, int], topics: list[list[int | None]]) -> dict[str, An
         for sizes in topics
     ]  # fmt: skip
     return {
-        "ThrottleTimeMs": 0, "ErrorCode": 0, "SessionId": 1,
+        "ThrottleTimeMs": 0, "ErrorCode": 0, "SessionId": 1_000_000,
         "Responses": [
             {"TopicId": bytes(range(16)), "Topic": "orders", "Name": "orders", "Partitions": one,
              "PartitionResponses": one}
@@ -74,61 +65,129 @@ def usual(call: tuple[int, int], topics: list[list[int | None]]) -> dict[str, An
     }  # fmt: skip
 
 
+def endpoints(racks: st.SearchStrategy[str | None]) -> st.SearchStrategy[list[dict[str, Any]]]:
+    one = st.fixed_dictionaries(
+        {
+            "NodeId": st.integers(-1, 0x7FFFFFFF),
+            "Host": st.text("ab-.é", min_size=1, max_size=200),
+            "Port": st.integers(1, 65535) | st.sampled_from([-1, 1, 256, 9092, 9216, 65280, 65535]),
+            "Rack": racks,
+        }
+    )
+    return st.lists(one, min_size=1, max_size=3)
+
+
+RACKS = st.none() | st.sampled_from(["", "a", "use1-az1", "r" * 126, "r" * 127, "r" * 20_000]) | st.text("ab-1é")
+
+
+def known(values: Any) -> Any:
+    """The same without the tagged fields that no definition has."""
+    if isinstance(values, list):
+        return [known(one) for one in values]
+    if isinstance(values, dict):
+        return {name: known(value) for name, value in values.items() if name != UNKNOWN}
+    return values
+
+
+def without_plain(plan: Plan) -> Plan:
+    """The same plan with nothing hopped over."""
+    return replace(plan, steps=tuple((SKIP, 0, None) if step[0] == PLAIN_STEP else step for step in plan.steps))
+
+
+def walked_by(plan: Plan, frame: bytes) -> tuple[bool, int, Any] | str:
+    walk = Walk(plan)
+    try:
+        walk.advance(memoryview(frame), 8, len(frame))
+    except WireError as error:
+        return error.reason
+    return walk.done, walk.offset, walk.found
+
+
 @for_plain
 @given(
     topics=st.lists(st.lists(st.none() | SIZES, max_size=5), max_size=3),
-    around=st.tuples(st.binary(max_size=3), st.binary(max_size=3)),
+    around=st.tuples(st.binary(min_size=6, max_size=9), st.binary(max_size=3)),
 )
-def test_a_response_without_endpoints_fits(
+def test_the_end_tells_that_no_partition_has_moved(
     call: tuple[int, int], topics: list[list[int | None]], around: tuple[bytes, bytes]
 ) -> None:
     frame = written(call, usual(call, topics))
-    assert fits(call, frame, around) or any(
-        size is not None and size >= 2_097_151 for sizes in topics for size in sizes
-    )
-    assert walked(call, frame).done
+    before, behind = around
+    assert ends_without_endpoint(memoryview(before + frame + behind), len(before) + len(frame))
+    assert walked(call, frame).found == []
 
 
 @for_plain
-def test_hundreds_of_partitions_fit(call: tuple[int, int]) -> None:
-    assert fits(call, written(call, usual(call, [[300] * 500, [20] * 130])))
-
-
-@pytest.mark.parametrize("call", [call for call in CARRIERS if call not in PLAIN], ids=name_of)
-def test_other_responses_are_walked(call: tuple[int, int]) -> None:
-    plan = plan_for(*call)
-    assert plan is not None
-    assert plan.plain is None
+@given(data=st.data(), nodes=endpoints(RACKS))
+def test_no_endpoint_is_overlooked_at_the_end(
+    call: tuple[int, int], data: st.DataObject, nodes: list[dict[str, Any]]
+) -> None:
+    values = known(data.draw(messages(f"{APIS[call[0]].name}Response", call[1]) | st.just(usual(call, [[3, None]]))))
+    frame = written(call, {**values, "NodeEndpoints": nodes})
+    assert len(walked(call, frame).found) == len(nodes)
+    assert not ends_without_endpoint(frame, len(frame))
 
 
 @for_plain
 @given(data=st.data())
-def test_what_fits_has_no_endpoints(call: tuple[int, int], data: st.DataObject) -> None:
-    """Any response, with a few bytes changed."""
-    values = data.draw(messages(f"{APIS[call[0]].name}Response", call[1]) | st.just(usual(call, [[3, None], [130]])))
+def test_what_ends_without_an_endpoint_has_none(call: tuple[int, int], data: st.DataObject) -> None:
+    values = known(data.draw(messages(f"{APIS[call[0]].name}Response", call[1])))
+    frame = written(call, values)
+    if ends_without_endpoint(frame, len(frame)):
+        assert walked(call, frame).found == []
+
+
+@pytest.mark.parametrize("call", CARRIERS, ids=name_of)
+def test_only_of_fetch_and_produce_the_end_tells(call: tuple[int, int]) -> None:
+    plan = plan_for(*call)
+    assert plan is not None
+    assert plan.tail == (call in PLAIN)
+
+
+NODE = {"NodeId": 1, "Host": "b1.internal", "Port": 9092, "Rack": None}
+
+
+@for_plain
+@pytest.mark.parametrize("newer", [False, True])
+def test_endpoints_are_rewritten_after_apiversions(call: tuple[int, int], newer: bool) -> None:
+    """A newer broker may write what nobody here has heard of behind the endpoints."""
+    talk = Talk()
+    talk.client(request(API_VERSIONS, 0))
+    ranges = [(key, api.oldest, api.newest + newer) for key, api in APIS.items()]
+    talk.broker(
+        response(
+            API_VERSIONS, 0, struct.pack(">hi", 0, len(ranges)) + b"".join(struct.pack(">hhh", *r) for r in ranges)
+        )
+    )
+    for nodes in ([], [NODE], [NODE, {**NODE, "NodeId": 2}]):
+        values = {**usual(call, [[300] * 500, [20]]), "NodeEndpoints": nodes}
+        values |= {UNKNOWN: {7: b"unheard of"}} if newer else {}
+        frame = written(call, {name: value for name, value in values.items() if value != []})
+        talk.client(request(*call, body=b"\0\xff\xff" if call[0] == PRODUCE else b""))
+        passed = talk.broker(frame)
+        assert (passed == frame) == (not nodes)
+        assert b"b1.internal" not in passed
+    assert [len(found.nodes) for found in talk.seen] == [1, 2]
+
+
+# Hopping over what is usual leads to where the walk leads.
+
+
+@for_plain
+@given(data=st.data())
+def test_hopping_is_walking(call: tuple[int, int], data: st.DataObject) -> None:
+    """Over any response, with a few bytes changed, and cut anywhere."""
+    plan = plan_for(*call)
+    assert plan is not None
+    values = data.draw(
+        messages(f"{APIS[call[0]].name}Response", call[1])
+        | st.builds(usual, st.just(call), st.lists(st.lists(st.none() | SIZES, max_size=5), max_size=3))
+    )
     frame = bytearray(written(call, values))
     for _ in range(data.draw(st.integers(0, 3))):
         frame[data.draw(st.integers(8, len(frame) - 1))] = data.draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFF]))
-    if fits(call, bytes(frame), (b"", data.draw(st.sampled_from([b"", bytes(64), b"\xff" * 64])))):
-        walk = walked(call, bytes(frame))
-        assert walk.done
-        assert walk.offset == len(frame) - 8
-        assert walk.found == []
-
-
-@for_plain
-def test_a_response_with_endpoints_does_not_fit(call: tuple[int, int]) -> None:
-    values = usual(call, [[3, 20]])
-    values["NodeEndpoints"] = [{"NodeId": 1, "Host": "b1.internal", "Port": 9092, "Rack": None}]
-    frame = written(call, values)
-    assert len(walked(call, frame).found) == 1
-    assert not fits(call, frame)
-
-
-@for_plain
-def test_a_frame_that_is_cut_does_not_fit(call: tuple[int, int]) -> None:
-    frame = written(call, usual(call, [[3, 20], [200, None]]))
-    assert not any(fits(call, frame[:length], (b"", bytes(40))) for length in range(8, len(frame)))
+    said = bytes(frame[: data.draw(st.just(len(frame)) | st.integers(8, len(frame)))])
+    assert walked_by(plan, said) == walked_by(without_plain(plan), said)
 
 
 @for_plain
@@ -137,20 +196,11 @@ def test_a_size_in_more_bytes_than_it_needs_is_read_as_the_walk_reads_it(
     call: tuple[int, int], overlong: bytes
 ) -> None:
     """What follows it is endpoints, if its size is misread."""
+    plan = plan_for(*call)
+    assert plan is not None
     frame = written(call, usual(call, [[None]]))
     index = frame.rindex(b"\x00", 0, len(frame) - (7 if call[0] == PRODUCE else 3))
     longer = frame[:index] + overlong + frame[index + 1 :]
     for filling in range(4):
         whole = longer[: index + len(overlong)] + bytes(filling) + longer[index + len(overlong) :]
-        walk = walked(call, whole)
-        if fits(call, whole):
-            assert walk.done
-            assert walk.offset == len(whole) - 8
-
-
-@pytest.mark.parametrize("call", [call for call in PLAIN if call[0] == PRODUCE], ids=name_of)
-def test_an_array_that_cannot_be_null_is_left_to_the_walk(call: tuple[int, int]) -> None:
-    frame = written(call, usual(call, [[None]]))
-    index = frame.rindex(b"\x01", 0, len(frame) - 7)
-    assert fits(call, frame)
-    assert not fits(call, frame[:index] + b"\x00" + frame[index + 1 :])
+        assert walked_by(plan, whole) == walked_by(without_plain(plan), whole)

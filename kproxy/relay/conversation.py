@@ -148,9 +148,11 @@ class Conversation:
                 at += 4 + size
             else:
                 break
-            if first != beyond and call is not None:
-                self._note(call, first, beyond, now)
-            call, code, first, beyond = calls[next_code], next_code, correlation_id, correlation_id
+            next_call, code = calls[next_code], next_code
+            if next_call is not call or correlation_id != beyond:
+                if first != beyond and call is not None:
+                    self._note(call, first, beyond, now)
+                call, first, beyond = next_call, correlation_id, correlation_id
             after = at + 4 + size
             if call is None or not 10 <= size <= limit:
                 check_answerable(size, code, limit)  # only ApiVersions of a later version is

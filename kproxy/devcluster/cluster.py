@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kproxy.address import Address
 from kproxy.devcluster import properties as props
+from kproxy.devcluster.archive import make_archive
 from kproxy.devcluster.fleet import Fleet, Plan, find
 from kproxy.devcluster.jars import DEFAULT_VERSION, Progress
 from kproxy.devcluster.node import Node
@@ -86,6 +87,7 @@ class DevCluster:
         if self._running is not None:
             raise RuntimeError("the cluster is started already")
         programs = Programs.of(self._version, self._progress)
+        make_archive(programs, self._progress)
         atexit.register(self.stop)
         try:
             self._running = Fleet(self._plan, programs, self._parent, self._keep)

@@ -94,7 +94,7 @@ def fetch_jars(version: str = DEFAULT_VERSION, progress: Progress | None = None)
         raise ConfigError(f"mvn was not found: install Apache Maven, which fetches Kafka {version} (once)")
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with _locked(cache / f"{complete.name}.lock", progress):
+        with locked(cache / f"{complete.name}.lock", progress):
             if not complete.is_dir():  # another process may have fetched it while this one waited
                 _fetch(mvn, version, pom, complete, progress)
     except OSError as error:
@@ -137,7 +137,8 @@ def _pom(version: str) -> str:
 
 
 @contextmanager
-def _locked(path: Path, progress: Progress | None) -> Iterator[None]:
+def locked(path: Path, progress: Progress | None) -> Iterator[None]:
+    """While one process is within, no other is."""
     import fcntl  # not on every platform; only needed when something has to be fetched
 
     with path.open("w") as lock:
@@ -145,7 +146,7 @@ def _locked(path: Path, progress: Progress | None) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if progress:
-                progress("waiting for another process that fetches the same jars")
+                progress("waiting for another process that prepares the same jars")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,11 +48,20 @@ class Programs:
 
     java: str
     jars: Path
+    options: Sequence[str] = ()
+    """More of Java's own."""
 
     @classmethod
     def of(cls, version: str = DEFAULT_VERSION, progress: Progress | None = None) -> Programs:
         """Find Java and fetch the jars if they are not in the cache; raises ConfigError where that fails."""
         return cls(java=find_java(version), jars=fetch_jars(version, progress))
+
+    @property
+    def archive(self) -> Path:
+        """Where Java's archive of their classes is, if `archive.py` has made one: one for each Java."""
+        found = os.path.realpath(self.java)
+        age = os.path.getmtime(found) if os.path.exists(found) else 0
+        return self.jars / f"classes-{hashlib.sha256(f'{found} {age}'.encode()).hexdigest()[:8]}.jsa"
 
     def command(self, main: str, *args: str, heap: str = "256m", log_level: str = "warn") -> list[str]:
         """The command line that runs a tool (a key of TOOLS) or any other class with a `main`."""
@@ -60,6 +71,8 @@ class Programs:
             self.java,
             f"-Xmx{heap}",
             *_JVM,
+            *self._sharing(),
+            *self.options,
             f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
@@ -68,6 +81,13 @@ class Programs:
             TOOLS.get(main, main),
             *args,
         ]
+
+    def _sharing(self) -> Sequence[str]:
+        archive = self.archive
+        if not archive.exists() or not archive.stat().st_size:
+            return ()
+        # Java says on stdout why it does without an archive that does not fit.
+        return (f"-XX:SharedArchiveFile={archive}", "-Xlog:disable", "-Xlog:all=error:stderr")
 
     def run(
         self, main: str, *args: str, input: str | None = None, timeout: float = 120

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from kproxy.address import Address
-from kproxy.devcluster import INTERNAL, DevCluster, ListenerSpec
+from kproxy.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster, ListenerSpec
 from kproxy.devcluster.node import Node
 from kproxy.devcluster.ports import HOST
 from kproxy.errors import UpstreamError
@@ -85,6 +87,28 @@ def test_properties_reach_the_brokers(cluster: DevCluster) -> None:
     where = ("--bootstrap-server", cluster.direct_bootstrap, "--entity-type", "brokers")
     said = cluster.tool("kafka-configs", *where, "--entity-name", "1001", "--describe", "--all")
     assert "message.max.bytes=3000000" in said.stdout, said.stderr
+
+
+def test_programs_have_their_classes_from_an_archive(cluster: DevCluster) -> None:
+    said = replace(cluster.programs, options=["-Xlog:class+load"]).run("kafka-topics", "--version")
+    assert re.search(r"org\.apache\.kafka\.common\S+ source: shared objects file \(top\)", said.stdout), said.stdout[
+        -2000:
+    ]
+
+
+@pytest.mark.parametrize("content", [b"no archive", None])
+def test_an_archive_that_does_not_fit_goes_unmentioned(
+    cluster: DevCluster, tmp_path: Path, content: bytes | None
+) -> None:
+    programs = replace(cluster.programs, jars=tmp_path)
+    for jar in cluster.programs.jars.glob("*.jar"):
+        (tmp_path / jar.name).symlink_to(jar)
+    programs.archive.write_bytes(cluster.programs.archive.read_bytes() if content is None else content)
+    assert f"-XX:SharedArchiveFile={programs.archive}" in programs.command("kafka-topics")
+    said = programs.run("kafka-topics", "--version")
+    assert said.stdout.startswith(DEFAULT_VERSION)
+    assert len(said.stdout.splitlines()) == 1
+    assert said.stderr == ""
 
 
 def test_the_controller_answers(cluster: DevCluster) -> None:
@@ -204,6 +228,7 @@ def _wait_until_gone(directory: Path) -> None:
         os.sched_yield()
 
 
+@pytest.mark.usefixtures("cluster")  # with it Java's archive is made, by a Node too
 def test_a_port_that_was_taken_is_replaced() -> None:
     cluster = DevCluster(brokers=1)
     taken: list[socket.socket] = []

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.devcluster import DevCluster
+from kproxy.devcluster.archive import make_archive
 from kproxy.devcluster.jars import fetch_jars, find_java
 from kproxy.devcluster.tools import TOOLS, Programs
 from kproxy.errors import ConfigError
@@ -141,6 +142,35 @@ def test_a_cache_that_cannot_be_made(path: Path, tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("KPROXY_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(ConfigError, match="set KPROXY_CACHE to another"):
         fetch_jars("4.3.1")
+
+
+def test_a_java_that_makes_no_archive_is_asked_once_and_runs_without(path: Path, tmp_path: Path) -> None:
+    _script(path / "java", 'echo called >> "$0.calls"; echo "Unrecognized VM option" >&2; exit 1')
+    programs = Programs(java=str(path / "java"), jars=tmp_path / "jars")
+    programs.jars.mkdir()
+    before = programs.command("kafka-topics")
+    make_archive(programs)
+    make_archive(programs)
+    assert (path / "java.calls").read_text().split() == ["called"]
+    assert programs.command("kafka-topics") == before
+    assert list(programs.jars.iterdir()) == [programs.archive]
+
+
+def test_an_archive_is_one_javas(path: Path, tmp_path: Path) -> None:
+    _java(path / "java", "17.0.1")
+    programs = Programs(java=str(path / "java"), jars=tmp_path)
+    assert not any("Archive" in option for option in programs.command("kafka-topics"))
+    programs.archive.write_text("classes")
+    assert f"-XX:SharedArchiveFile={programs.archive}" in programs.command("kafka-topics")
+    _java(tmp_path / "jdk" / "java", "25.0.1")
+    another = Programs(java=str(tmp_path / "jdk" / "java"), jars=tmp_path)
+    assert not any("Archive" in option for option in another.command("kafka-topics"))
+
+
+def test_a_cache_that_nobody_may_write_to_is_used_as_it_is(path: Path, tmp_path: Path) -> None:
+    _java(path / "java", "17.0.1")
+    make_archive(Programs(java=str(path / "java"), jars=tmp_path / "gone" / "jars"))
+    assert not (tmp_path / "gone").exists()
 
 
 def test_tools_by_name_and_by_class() -> None:

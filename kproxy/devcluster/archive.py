@@ -1,0 +1,87 @@
+"""Java's archive of loaded classes (class-data sharing), with which Kafka's programs start in about half the time.
+
+It is made once for each set of jars and each Java, by a broker that starts only for that, and lies among the jars:
+who removes them removes it too. Java checks by itself that an archive fits, and does without one that does not.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from kproxy.address import Address
+from kproxy.devcluster import properties as props
+from kproxy.devcluster.jars import Progress, locked
+from kproxy.devcluster.node import Node
+from kproxy.devcluster.ports import HOST, free_ports
+from kproxy.devcluster.properties import CONTROLLER, INTERNAL, Listener
+from kproxy.devcluster.ready import known_brokers
+from kproxy.devcluster.tools import Programs
+from kproxy.devcluster.watchdog import Watchdog
+
+_POLL_S = 0.05
+
+# Each for the start and for the end, which writes the archive; about three seconds on an idle machine.
+_TIMEOUT_S = 60
+
+
+def make_archive(programs: Programs, progress: Progress | None = None) -> None:
+    """Make the archive of these programs if there is none yet; they use it from then on.
+
+    Where that cannot be (a Java before 13, a cache that cannot be written) they start as they do without.
+    """
+    archive, jars = programs.archive, programs.jars
+    with suppress(OSError, subprocess.TimeoutExpired):
+        if archive.exists():
+            return
+        with locked(jars.with_name(f"{jars.name}.lock"), progress):
+            if archive.exists():  # another process made it while this one waited
+                return
+            if progress:
+                progress("preparing Kafka's classes for quick starts (a few seconds, only once)")
+            with tempfile.TemporaryDirectory(prefix=f".{archive.name}.", dir=jars.parent) as directory:
+                made = Path(directory, archive.name)
+                _run_broker(programs, made, Path(directory, "node"))
+                made.touch()  # an empty one says that it was tried, so that no later start tries again
+                made.rename(archive)
+
+
+def _run_broker(programs: Programs, archive: Path, directory: Path) -> None:
+    """Start a broker that is its own controller, so that it has the classes of both. At its end it writes them."""
+    node = Node(1, directory)
+    internal, controller = (Listener(name, at, at) for name, at in zip((INTERNAL, CONTROLLER), _free(2), strict=True))
+    said = props.broker_properties(1, node.data, [internal], (1, controller), 1, {"process.roles": "broker,controller"})
+    said["listeners"] += f",{CONTROLLER}://{controller.bound}"
+    path = node.write(said)
+    formatted = programs.run("kafka-storage", "format", "-t", props.new_uuid(), "-c", str(path))
+    if formatted.returncode != 0:
+        return
+    with Watchdog() as watchdog:
+        watchdog.remove(directory.parent)
+        try:
+            node.start(replace(programs, options=(f"-XX:ArchiveClassesAtExit={archive}",)), "256m", watchdog)
+            until = time.monotonic() + _TIMEOUT_S
+            while node.running and not _is_ready(internal.bound) and time.monotonic() < until:
+                time.sleep(_POLL_S)
+            if node.could_not_bind:
+                raise OSError("somebody took a port of the broker's")  # the next start tries again
+            node.terminate()
+            node.wait(_TIMEOUT_S, watchdog)
+        finally:
+            node.kill()
+            node.wait(_TIMEOUT_S, watchdog)
+
+
+def _free(count: int) -> list[Address]:
+    return [Address(HOST, port) for port in free_ports(count)]
+
+
+def _is_ready(broker: Address) -> bool:
+    try:
+        return bool(known_brokers(broker))
+    except OSError:
+        return False

@@ -21,7 +21,7 @@ demo: $(STAMP) ## a real three-broker cluster with unreachable names, kproxy, re
 	$(BIN)/kproxy demo $(if $(ONCE),--once)
 
 test: $(STAMP) tools ## all tests, on real brokers and real clients
-	$(BIN)/python -m pytest -m "not matrix and not soak" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "not matrix and not soak" $(ARGS)
 
 # What the tests use that is neither on PyPI nor on Maven: a client, servers on the way to a broker, network namespaces,
 # Kerberos. Without one its tests are skipped, with this reason.
@@ -37,7 +37,7 @@ check: $(STAMP) ## the fast loop: format, lint, types, import direction, unit te
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest -q tests/unit $(ARGS)
+	$(BIN)/python -m pytest -q -n 2 tests/unit $(ARGS)
 
 format: $(STAMP) ## format and sort
 	$(BIN)/ruff check --fix .

@@ -29,12 +29,6 @@ def peak_rss(kproxy: Kproxy) -> int:
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
-def show(capsys: pytest.CaptureFixture[str], text: str) -> None:
-    """A figure for the reader of the test's output."""
-    with capsys.disabled():
-        print(f"\n    {text}")  # noqa: T201
-
-
 def grow(kproxy: Kproxy, idle: int) -> str:
     return f"kproxy {idle / MB:.1f} MB idle, at most {peak_rss(kproxy) / MB:.1f} MB"
 
@@ -58,7 +52,7 @@ def test_100_mb_of_fetch_responses_never_sit_in_memory(
     cluster: DevCluster,
     own_kproxy: Callable[..., Kproxy],
     large: str,
-    capsys: pytest.CaptureFixture[str],
+    figures: list[str],
 ) -> None:
     kproxy = own_kproxy(cluster.bootstrap)
     leader = leader_of(kproxy.bootstrap, large)
@@ -80,7 +74,7 @@ def test_100_mb_of_fetch_responses_never_sit_in_memory(
     assert len(sent) == 20
     assert got == sent
     assert kproxy.metric("kproxy_bytes_total", direction="upstream_to_client") > 150 * MB
-    show(capsys, f"{len(expected) / MB:.0f} MB in one frame, 100 MB in all: {grow(kproxy, idle)}")
+    figures.append(f"{len(expected) / MB:.0f} MB in one frame, 100 MB in all: {grow(kproxy, idle)}")
     assert peak_rss(kproxy) - idle < 16 * MB
 
 
@@ -88,7 +82,7 @@ def test_a_client_that_reads_nothing(
     cluster: DevCluster,
     own_kproxy: Callable[..., Kproxy],
     large: str,
-    capsys: pytest.CaptureFixture[str],
+    figures: list[str],
 ) -> None:
     """The broker has 1 GB for it: kproxy takes what the kernel buffers, and no more. Others do not notice."""
     kproxy = own_kproxy(cluster.bootstrap)
@@ -107,8 +101,7 @@ def test_a_client_that_reads_nothing(
         assert values(read_topic(kproxy.bootstrap, topic)) == sorted(records)
         with Frames(local_addresses(kproxy)[leader]) as quick:  # at the very node that the slow one is stuck with
             assert quick.ask(fetch(1, large, 0, 0, 20 * MB))[4:] == expected
-        show(
-            capsys,
+        figures.append(
             f"{frames * len(expected) / MB:.0f} MB wait, {taken / MB:.1f} MB of them beyond the broker:"
             f" {grow(kproxy, idle)}",
         )
@@ -126,7 +119,7 @@ def test_a_client_that_reads_nothing(
                 assert part == expected[at : at + len(part)], f"response {number} differs after byte {at}"
                 at += len(part)
             assert at == len(expected)
-    show(capsys, f"after it has read all of it: {grow(kproxy, idle)}")
+    figures.append(f"after it has read all of it: {grow(kproxy, idle)}")
     assert peak_rss(kproxy) - idle < 16 * MB
 
 
@@ -134,7 +127,7 @@ def test_100_clients_that_read_nothing(
     cluster: DevCluster,
     own_kproxy: Callable[..., Kproxy],
     large: str,
-    capsys: pytest.CaptureFixture[str],
+    figures: list[str],
 ) -> None:
     """What kproxy holds of each is 256 KiB at most, but for two chunks of 1 MiB."""
     kproxy = own_kproxy(cluster.bootstrap)
@@ -147,7 +140,7 @@ def test_100_clients_that_read_nothing(
         taken = wait_until_still(lambda: kproxy.metric("kproxy_bytes_total", node=str(leader)))
         with Frames(local_addresses(kproxy)[leader]) as quick:
             assert quick.ask(api_versions(5))[:4] == struct.pack(">i", 5)
-        show(capsys, f"100 clients wait for 20 MB each, {taken / MB:.0f} MB beyond the broker: {grow(kproxy, idle)}")
+        figures.append(f"100 clients wait for 20 MB each, {taken / MB:.0f} MB beyond the broker: {grow(kproxy, idle)}")
         assert peak_rss(kproxy) - idle < 100 * MB // 4 + 16 * MB
     wait_until(lambda: kproxy.metric("kproxy_sessions_open", node=str(leader)) == 0, "their sessions end")
 
@@ -156,7 +149,7 @@ async def test_500_idle_and_200_busy_sessions(
     cluster: DevCluster,
     own_kproxy: Callable[..., Kproxy],
     file_limit: None,
-    capsys: pytest.CaptureFixture[str],
+    figures: list[str],
 ) -> None:
     kproxy = own_kproxy(cluster.bootstrap)
     topic = create_topic(cluster.direct_bootstrap)
@@ -193,8 +186,7 @@ async def test_500_idle_and_200_busy_sessions(
             assert await client.ask(api_versions(client.next_id()))
         assert len({client.said for client in clients}) == 1  # all were told the same versions
         assert kproxy.metric("kproxy_sessions_open", node="bootstrap") == 700
-        show(
-            capsys,
+        figures.append(
             f"500 idle and 200 busy sessions, {sum(task.result() for task in rounds)} requests, {len(records)} records"
             f" beside them: {grow(kproxy, before)}",
         )

@@ -11,8 +11,6 @@ from kproxy.wire.api import APIS
 from tests.oracle.oracle_jvm import Oracle
 from tests.oracle.oracle_session import Tally
 
-_TALLY = Tally()
-
 
 @pytest.fixture(scope="session")
 def oracle() -> Iterator[Oracle]:
@@ -22,18 +20,12 @@ def oracle() -> Iterator[Oracle]:
 
 
 @pytest.fixture(scope="session")
-def tally() -> Tally:
-    return _TALLY
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if not _TALLY.requests:
-        return
-    terminalreporter.section("Kafka's oracle")
-    keys = {key for key, _ in _TALLY.calls}
-    terminalreporter.line(
-        f"{_TALLY.requests} requests and {_TALLY.verdicts.total()} responses"
-        f" of {len(keys)} APIs in {len(_TALLY.calls)} versions went through kproxy:"
+def tally(figures: list[str]) -> Iterator[Tally]:
+    counted = Tally()
+    yield counted
+    keys = {key for key, _ in counted.calls}
+    figures.append(
+        f"Kafka's oracle: {counted.requests} requests and {counted.verdicts.total()} responses"
+        f" of {len(keys)} APIs in {len(counted.calls)} versions went through kproxy:"
     )
-    for verdict, count in sorted(_TALLY.verdicts.items()):
-        terminalreporter.line(f"  {count:>9}  {verdict}")
+    figures += [f"  {count:>9}  {verdict}" for verdict, count in sorted(counted.verdicts.items())]

@@ -26,6 +26,7 @@ from kproxy.relay.selector import RelaySelector
 from kproxy.workers.here import Here
 
 if TYPE_CHECKING:
+    from kproxy.endings import Ending
     from kproxy.workers.nursery import Nursery
 
 log = logging.getLogger(__name__)
@@ -87,7 +88,8 @@ class App:
         self._metrics = Metrics()
         self._gateways: list[Gateway] = []
         self.stopping = asyncio.Event()
-        self._signal: signal.Signals | None = None  # that has told it to stop
+        self._why = ""  # it has been told to stop; "" if its errand is done
+        self._signalled = False
 
     @property
     def bootstrap(self) -> Mapping[str, Address]:
@@ -98,15 +100,23 @@ class App:
         """Serve until the errand is done, then drain."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_loop_complains)
+        endings = self._endings()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop, number)
         try:
             async with asyncio.TaskGroup() as tasks:
-                return await self._serve(tasks, errand)
+                return await self._serve(tasks, errand, endings)
         except* ConfigError as errors:
             raise _first(errors) from None
 
-    async def _serve(self, tasks: asyncio.TaskGroup, errand: Errand) -> int:
+    def _endings(self) -> list[Ending]:
+        if not self._config.exit_with:
+            return []
+        from kproxy.endings import Ending
+
+        return [Ending(one) for one in self._config.exit_with]
+
+    async def _serve(self, tasks: asyncio.TaskGroup, errand: Errand, endings: Sequence[Ending]) -> int:
         admin = None
         background = []
         self._carriers = self._who_carries(tasks)
@@ -115,7 +125,8 @@ class App:
                 self._gateways.append(Gateway(cluster, self._metrics, tasks, self._places))
             self._carriers.serve(self._gateways)
             if self._config.admin is not None:
-                pages = AdminPages(self._carriers.metrics, self._status, self.not_ready)
+                quit = partial(self.end, "POST /quit") if self._config.admin_quit else None
+                pages = AdminPages(self._carriers.metrics, self._status, self.not_ready, quit)
                 admin = await start_admin(self._config.admin, pages)
             log.info("kproxy %s", __version__)
             for gateway in self._gateways:
@@ -128,6 +139,7 @@ class App:
             if admin is not None:
                 log.info("metrics, health and status on http://%s", admin.address)
             background.append(tasks.create_task(self._retire()))
+            background.extend(tasks.create_task(self._end_with(ending)) for ending in endings)
             # What was made until now lives as long as the process: the collector need not look at it again.
             gc.freeze()
             return await errand(self)
@@ -161,23 +173,32 @@ class App:
 
     # The end
 
+    def end(self, why: str) -> None:
+        """Begin an orderly end, unless it has begun."""
+        if not self.stopping.is_set():
+            self._why = why
+            self.stopping.set()
+
+    async def _end_with(self, ending: Ending) -> None:
+        self.end(await ending.reached())
+
     def stop(self, number: int) -> None:
         """What SIGTERM and SIGINT do: the first time an orderly end, the second time at once."""
-        if self.stopping.is_set():
+        if self._signalled or (self.stopping.is_set() and not self._why):
             log.warning("stopping at once")
             # Not sys.exit: nothing may hold this up.
             logging.shutdown()
             os._exit(128 + number)
-        self._signal = signal.Signals(number)
-        self.stopping.set()
+        self._signalled = True
+        self.end(signal.Signals(number).name)
 
     async def _drain(self) -> None:
         """Stop accepting, let what is in flight finish, close what is left."""
         for gateway in self._gateways:
             gateway.stop_accepting()
-        if self._signal is not None:
+        if self._why:
             in_flight = sum(count for _, _, count in (await self._carriers.metrics()).in_flight())
-            log.info("%s: stopping; %s in flight", self._signal.name, _count(in_flight, "request"))
+            log.info("%s: stopping; %s in flight", self._why, _count(in_flight, "request"))
         left = await self._carriers.drain(self._config.drain_timeout)
         if left:
             log.warning(

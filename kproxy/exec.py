@@ -35,9 +35,11 @@ _LOOK_AGAIN = 0.02
 def run(config: Config, words: Sequence[str], timeout: float) -> tuple[int, str]:
     """Run the command `words` when kproxy is ready; its exit code, and why it was not started ("" if it was).
 
-    Waits `timeout` seconds at most. Raises ConfigError for a placeholder that means nothing, or a port that cannot be
-    had.
+    Waits `timeout` seconds at most. Raises ConfigError for a placeholder that means nothing, a port that cannot be had,
+    or another end than the command's.
     """
+    if config.exit_with or config.admin_quit:
+        raise ConfigError("kproxy exec ends when its command does; leave out exit-with and admin-quit")
     names = [cluster.name for cluster in config.clusters]
     for unknown in (match[1] for word in words for match in _PLACEHOLDER.finditer(word)):
         if unknown is not None and unknown not in names:

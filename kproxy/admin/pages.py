@@ -33,6 +33,8 @@ class AdminPages:
     """What `/status` shows as JSON; values that JSON does not know are shown as `str()`."""
     not_ready: Callable[[], Sequence[str]]
     """Why kproxy is not ready, a line each; empty when it is."""
+    quit: Callable[[], None] | None = None
+    """Ends kproxy in good order; None where nobody may ask for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def line(status: HTTPStatus, text: str, **headers: str) -> Answer:
 
 async def answer(pages: AdminPages, method: str, path: str, headers: Mapping[str, str]) -> Answer:
     """The answer to a request; `path` is without the query. A fault in a page is logged and answered by 500."""
-    methods = ROUTES.get(path)
+    methods = (ROUTES if pages.quit is None else ROUTES | QUIT).get(path)
     if methods is None:
         return line(HTTPStatus.NOT_FOUND, f"no such page; there are {' '.join(ROUTES)}")
     page = methods.get("GET" if method == "HEAD" else method)
@@ -105,7 +107,17 @@ async def _index(pages: AdminPages, headers: Mapping[str, str]) -> Answer:
     return Answer(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8")
 
 
-ROUTES: Mapping[str, Mapping[str, Page]] = {
+async def _quit(pages: AdminPages, headers: Mapping[str, str]) -> Answer:
+    # A page of any site can make a browser send this, and cannot keep the browser from adding one of these: Origin to
+    # each POST (Fetch, "append a request Origin header"), Sec-Fetch-Site to each request (Fetch Metadata).
+    if "origin" in headers or "sec-fetch-site" in headers:
+        return line(HTTPStatus.FORBIDDEN, "a browser may not ask for this: any page could make it do so")
+    assert pages.quit is not None
+    pages.quit()
+    return line(HTTPStatus.ACCEPTED, "stopping")
+
+
+ROUTES: dict[str, Mapping[str, Page]] = {
     "/": {"GET": _index},
     "/metrics": {"GET": _metrics},
     "/livez": {"GET": _livez},
@@ -113,3 +125,5 @@ ROUTES: Mapping[str, Mapping[str, Page]] = {
     "/status": {"GET": _status},
 }
 """Path and method; HEAD goes with GET."""
+QUIT: dict[str, Mapping[str, Page]] = {"/quit": {"POST": _quit}}
+"""The same, where it is enabled (--admin-quit)."""

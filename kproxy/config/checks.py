@@ -84,6 +84,9 @@ def between_clusters(config: Config) -> Iterator[Finding]:
     """What is wrong between the clusters of one process, and its admin address."""
     if not config.clusters:
         yield Finding((("clusters",),), "is empty; allowed: one cluster or more")
+    if config.admin_quit and config.admin is None:
+        text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-quit"
+        yield Finding((("admin-quit",), ("admin",)), text)
     seen: dict[str, int] = {}
     for index, cluster in enumerate(config.clusters):
         if cluster.name in seen:

@@ -20,7 +20,7 @@ from pydantic_core import core_schema
 from kproxy.address import Address
 from kproxy.config import hop
 from kproxy.config.hop import Hop
-from kproxy.config.values import MAX_PORT, Advertise, Map, PortRange, quote
+from kproxy.config.values import MAX_PORT, Advertise, ExitWith, Map, PortRange, quote
 
 T = TypeVar("T")
 Schema = Mapping[str, object]
@@ -304,3 +304,9 @@ def pair() -> Kind[str]:
         return value
 
     return Kind("NAME=VALUE", "NAME=VALUE, NAME of letters, not auth", (), parse, str, _string("^[A-Za-z]+=.+$"))
+
+
+def exit_with() -> Kind[ExitWith]:
+    """A process, a URL or a path."""
+    metavar = "PATH|PID|URL"
+    return Kind(metavar, "PATH, a process id, http://…, https://…", (ExitWith,), ExitWith.parse, str, _string("^.+$"))

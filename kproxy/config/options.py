@@ -24,7 +24,7 @@ from kproxy.config.hop import Hop
 from kproxy.config.kinds import Kind
 from kproxy.config.sasl import SaslOptions
 from kproxy.config.tls import TlsOptions
-from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, Advertise, Map, PortRange
+from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, Advertise, ExitWith, Map, PortRange
 
 ENV_PREFIX = "KPROXY_"
 DEFAULT_KAFKA_PORT = 9092
@@ -144,6 +144,15 @@ class Config(Model):
         kinds.listen_address_or_off(),
         Option(PROCESS, "Address of metrics, health and status over HTTP.", off="--no-admin"),
     ] = Address("127.0.0.1", 19091)
+    admin_quit: Annotated[
+        bool,
+        kinds.boolean(),
+        Option(
+            PROCESS,
+            "Let POST /quit on the admin endpoint end kproxy, as SIGTERM does.",
+            off="--no-admin-quit",
+        ),
+    ] = False
     ready_requires_upstream: Annotated[
         bool,
         kinds.boolean(),
@@ -153,6 +162,15 @@ class Config(Model):
             off="--ready-without-upstream",
         ),
     ] = True
+    exit_with: Annotated[
+        tuple[Annotated[ExitWith, kinds.exit_with()], ...],
+        Option(
+            PROCESS,
+            "End when a file is there, when a process (its id) has ended, or when a URL that has answered does not any "
+            "more; of several, the first counts.",
+            unset="none",
+        ),
+    ] = ()
     drain_timeout: Annotated[
         float,
         kinds.duration(0, 86400),

@@ -5,9 +5,11 @@ Each `parse` raises ValueError with one line for the user; `str()` gives text th
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Literal
 
 from kproxy.address import Address
 
@@ -141,3 +143,33 @@ def _host_port(host: str, port: int | None) -> str:
     if port is not None:
         return str(Address(host, port))
     return f"[{host}]" if ":" in host else host
+
+
+@dataclass(frozen=True, slots=True)
+class ExitWith:
+    """Something outside that kproxy ends with: a `process` by its id, a `url`, or a `file`."""
+
+    kind: Literal["process", "url", "file"]
+    text: str
+
+    @classmethod
+    def parse(cls, text: str) -> ExitWith:
+        """Read a process id, an `http(s)://` URL, or else a path."""
+        text = text.strip()
+        if re.fullmatch(r"\d+", text, re.ASCII):
+            if not 0 < int(text[:11]) < 2**31:
+                raise ValueError(f"{quote(text)} is no process id; allowed: a positive number, or ./NAME for a file")
+            return cls("process", str(int(text)))
+        if re.match(r"\w+://", text, re.ASCII):
+            allowed = "allowed: http://HOST[:PORT]/PATH or https://, no user or password"
+            match = re.fullmatch(r"https?://([^\s/?#@]+)(/[!-~]*)?", text)
+            if match is None:
+                raise ValueError(f"not a URL that can be asked; {allowed}")  # it may have a password
+            Address.parse(match[1], default_port=80)
+            return cls("url", text)
+        if not text or "\0" in text:
+            raise ValueError(f"{quote(text)} is not a path; allowed: PATH, a process id, or a URL")
+        return cls("file", os.path.expanduser(text))
+
+    def __str__(self) -> str:
+        return self.text

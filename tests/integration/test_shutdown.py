@@ -6,12 +6,12 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from kproxy.devcluster import DevCluster
-from tests.harness.clients import create_topic, leaders
+from tests.harness.clients import create_topic, leaders, produce
 from tests.harness.process import Kproxy, wait_until
 from tests.harness.rawclient import RawClient
 
@@ -32,14 +32,14 @@ class Busy:
 
 
 @pytest.fixture
-def busy(cluster: DevCluster, own_kproxy: Callable[..., Kproxy]) -> Iterator[Callable[[str], Busy]]:
-    """Makes one, with this --drain-timeout."""
+def busy(cluster: DevCluster, own_kproxy: Callable[..., Kproxy]) -> Iterator[Callable[..., Busy]]:
+    """Makes one, with this --drain-timeout and more options."""
     clients: list[RawClient] = []
 
-    def make(drain_timeout: str) -> Busy:
+    def make(drain_timeout: str, *options: str) -> Busy:
         topic = create_topic(cluster.direct_bootstrap, partitions=1)
         leader = leaders(cluster.direct_bootstrap, topic)[0]
-        proxy = own_kproxy(cluster.bootstrap, "--drain-timeout", drain_timeout)
+        proxy = own_kproxy(cluster.bootstrap, "--drain-timeout", drain_timeout, *options)
         fetching, idle = RawClient(proxy.node(leader)["local"]), RawClient(proxy.bootstrap)
         clients.extend([fetching, idle])
         assert idle.works()
@@ -73,9 +73,7 @@ def test_a_request_in_flight_finishes(cluster: DevCluster, busy: Callable[[str],
     with pytest.raises(BlockingIOError):
         made.fetching.socket.recv(1)
     made.fetching.socket.settimeout(60)
-    producer = Producer({"bootstrap.servers": cluster.direct_bootstrap})
-    producer.produce(made.topic, b"what the fetch waits for")
-    assert producer.flush(60) == 0
+    produce(cluster.direct_bootstrap, made.topic, [b"what the fetch waits for"])
     correlation_id, answer = made.fetching.receive()
     assert correlation_id == made.correlation_id
     assert b"what the fetch waits for" in answer
@@ -104,6 +102,29 @@ def test_a_second_signal_ends_it_at_once(busy: Callable[[str], Busy], number: si
     assert made.proxy.process.wait(60) == 128 + number
     assert made.fetching.wait_closed()
     assert "stopping at once" in made.proxy.log
+
+
+def test_a_first_signal_leaves_an_end_in_good_order_alone(
+    cluster: DevCluster, busy: Callable[..., Busy], tmp_path: Path
+) -> None:
+    """Kubernetes sends SIGTERM to what may be draining already, because the application of its pod has ended."""
+    made = busy("1h", "--exit-with", str(tmp_path / "ended"))
+    (tmp_path / "ended").touch()
+    assert made.idle.wait_closed()
+    made.proxy.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: caught(made.proxy.process.pid, signal.SIGTERM), "kproxy has the signal")
+    assert made.proxy.get("/livez")[0] == 200
+    produce(cluster.direct_bootstrap, made.topic, [b"what the fetch waits for"])
+    assert made.fetching.receive()[0] == made.correlation_id
+    assert made.proxy.process.wait(60) == 0
+    assert "the file is there: stopping; 1 request in flight" in made.proxy.log
+
+
+def caught(pid: int, number: signal.Signals) -> bool:
+    """Whether a signal that was sent waits no longer (proc_pid_status(5))."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    pending = int(status.split("ShdPnd:")[1].split()[0], 16)
+    return not pending >> (number - 1) & 1
 
 
 def test_a_signal_before_anything_answers(own_kproxy: Callable[..., Kproxy]) -> None:

@@ -10,7 +10,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -40,6 +40,7 @@ class Running:
     status: dict[str, object] = field(default_factory=dict)
     not_ready: list[str] = field(default_factory=list)
     loop_errors: list[dict[str, Any]] = field(default_factory=list)
+    quits: list[str] = field(default_factory=list)
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout=60)
@@ -203,6 +204,43 @@ def test_a_method_that_the_page_does_not_have(running: Running, method: str) -> 
     assert response.status == 405
     assert response.headers["Allow"] == "GET, HEAD"
     assert body.count(b"\n") == 1
+
+
+def test_quit_is_no_page_unless_enabled(running: Running) -> None:
+    response, body = running.ask("/quit", "POST")
+
+    assert response.status == 404
+    assert (response.status, body) == (running.ask("/nothing")[0].status, running.ask("/nothing")[1])
+
+
+def test_quit_is_asked_for_by_post_alone(running: Running) -> None:
+    enable_quit(running)
+
+    for method in ("GET", "HEAD", "PUT", "OPTIONS"):
+        response, _ = running.ask("/quit", method)
+        assert (response.status, response.headers["Allow"]) == (405, "POST")
+    assert running.ask("/quit", "POST", b"now")[0].status == 413
+    assert running.quits == []
+    response, body = running.ask("/quit", "POST")
+    assert (response.status, body) == (202, b"stopping\n")
+    assert running.quits == ["asked"]
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Origin": "http://hostile.example"}, {"Origin": "null"}, {"Sec_Fetch_Site": "none"}]
+)
+def test_quit_is_not_for_browsers(running: Running, headers: dict[str, str]) -> None:
+    enable_quit(running)
+
+    response, _ = running.ask("/quit", "POST", **headers)
+
+    assert response.status == 403
+    assert "Access-Control-Allow-Origin" not in response.headers
+    assert running.quits == []
+
+
+def enable_quit(running: Running) -> None:
+    running.admin.pages = replace(running.admin.pages, quit=lambda: running.quits.append("asked"))
 
 
 def test_one_connection_serves_many_requests(running: Running) -> None:

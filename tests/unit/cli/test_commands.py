@@ -77,7 +77,7 @@ def test_every_option_is_a_flag(app: App) -> None:
         "name": "x", "bootstrap-servers": "a:1", "listen": "127.0.0.1:1000", "advertise": "p:2000",
         "node-ports": "3000-3001", "map": "a=b", "via": "ssh://c", "connect-timeout": "1s", "retire-after": "2s",
         "max-connections": "3", "max-request-size": "4KiB", "admin": "127.0.0.1:5000", "drain-timeout": "6s",
-        "workers": "2",
+        "workers": "2", "admin-quit": None, "exit-with": "ended",
         "log-format": "json", "log-level": "warning", "ready-requires-upstream": None,
         "tls": None, "tls-ca": "ca.pem", "tls-cert": "me.pem", "tls-key": "me.key", "tls-server-name": "kafka",
         "client-tls-cert": "kproxy.pem", "client-tls-key": "kproxy.key", "client-tls-ca": "clients.pem",
@@ -99,7 +99,8 @@ def test_every_option_is_a_flag(app: App) -> None:
         for setting in declared
         for value in [getattr(app.configs[0].clusters[0] if setting.in_cluster else app.configs[0], setting.name)]
     }
-    assert shown == {**values, "max-connections": 3, "workers": 2, "ready-requires-upstream": True, "tls": True}
+    given = {"max-connections": 3, "workers": 2, "admin-quit": True, "ready-requires-upstream": True, "tls": True}
+    assert shown == values | given
 
 
 @pytest.mark.parametrize("code", [0, 1, 7])

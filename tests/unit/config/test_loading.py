@@ -130,6 +130,11 @@ def test_variables_that_are_no_options() -> None:
                 "--map: 'c' is not a map; allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL",
             ],
         ),
+        (
+            {"bootstrap_servers": "a", "admin": "off", "admin_quit": True},
+            {},
+            ["--admin-quit: needs the admin endpoint, which is off; allowed: an address in admin, or no admin-quit"],
+        ),
         ({"bootstrap_servers": ","}, {}, ["--bootstrap-servers: is empty; allowed: HOST:PORT, or several"]),
         (
             {"bootstrap_servers": "a", "listen": "127.0.0.1:18950"},

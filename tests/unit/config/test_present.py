@@ -24,7 +24,7 @@ EVERYTHING: dict[str, object] = {
     "map": ("kafka0:29092=localhost:9092", "*.x=y:{port}", "node:2=[::1]:7"), "max_connections": "3",
     "via": ("ssh://me@bastion", "http://proxy:3128"),
     "max_request_size": "1000001", "admin": "off", "ready_requires_upstream": "no", "drain_timeout": "1.5",
-    "workers": 3,
+    "workers": 3, "exit_with": ("ended", "http://localhost:4040"),
     "log_format": "json", "log_level": "debug", "tls": "yes", "tls_ca": "ca.p12", "tls_cert": "me.pem",
     "tls_key": "me.key", "tls_server_name": "*", "tls_insecure": "no", "client_tls_cert": "kproxy.pem",
     "client_tls_key": "kproxy.key", "client_tls_ca": "clients.pem",
@@ -50,7 +50,9 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     loaded = read({"listen": "[::1]:1"}, {"KPROXY_LOG_LEVEL": "error"}, Path("k.yaml"))
     assert show(loaded.config, loaded.origins) == (
         "admin: off  # k.yaml:1\n"
+        "admin-quit: false  # default\n"
         "ready-requires-upstream: true  # default\n"
+        "# exit-with: none\n"
         "drain-timeout: 10s  # default\n"
         "workers: 1  # default\n"
         "log-format: auto  # default\n"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kproxy.address import Address
 from kproxy.config import Advertise, Map, PortRange, kinds
 from kproxy.config.kinds import Kind
+from kproxy.config.values import ExitWith
 
 ports = st.integers(1, 65535)
 hosts = st.from_regex(r"[a-z][a-z0-9.-]{0,20}", fullmatch=True) | st.ip_addresses().map(str)
@@ -108,10 +109,19 @@ SIZE = kinds.size(1024, 2**31 - 1)
         (kinds.route_map(), "node:2=10.0.0.7:9092", Map("*", None, "2", "10.0.0.7", 9092)),
         (kinds.route_map(), "node:controller-3=c", Map("*", None, "controller-3", "c", None)),
         (kinds.route_map(), "[::1]:9092 = [::2]", Map("::1", 9092, None, "::2", None)),
+        (kinds.exit_with(), "007", ExitWith("process", "7")),
+        (kinds.exit_with(), "./7", ExitWith("file", "./7")),
+        (kinds.exit_with(), "/run/a b", ExitWith("file", "/run/a b")),
+        (kinds.exit_with(), "http://localhost:4040", ExitWith("url", "http://localhost:4040")),
+        (kinds.exit_with(), "https://[::1]/jobs?a=b", ExitWith("url", "https://[::1]/jobs?a=b")),
     ],
 )
 def test_what_is_read(kind: Kind[object], text: object, value: object) -> None:
     assert kind.read(text) == value
+
+
+NO_PROCESS_ID = "'{}' is no process id; allowed: a positive number, or ./NAME for a file"
+NO_URL = "not a URL that can be asked; allowed: http://HOST[:PORT]/PATH or https://, no user or password"
 
 
 @pytest.mark.parametrize(
@@ -236,6 +246,12 @@ def test_what_is_read(kind: Kind[object], text: object, value: object) -> None:
             "node:2147483648=b",
             "'2147483648' is not a node id; allowed: 0 to 2147483647, or controller-ID",
         ),
+        (kinds.exit_with(), "0", NO_PROCESS_ID.format(0)),
+        (kinds.exit_with(), "4294967297", NO_PROCESS_ID.format(4294967297)),
+        (kinds.exit_with(), "", "'' is not a path; allowed: PATH, a process id, or a URL"),
+        (kinds.exit_with(), "ftp://a", NO_URL),
+        (kinds.exit_with(), "http://me:secret@a", NO_URL),
+        (kinds.exit_with(), "http://a:99999", "'99999' is not a port: allowed are 0 to 65535"),
     ],
 )
 def test_what_is_refused(kind: Kind[object], value: object, message: str) -> None:

@@ -1,0 +1,116 @@
+"""What `--exit-with` waits for: a process that ends, a URL that no longer answers, a file that appears.
+
+Nobody has to be told by the one that ends, so it works however that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import h11
+
+from kproxy.config.values import ExitWith
+from kproxy.errors import ConfigError
+
+# How often it is looked, in seconds.
+_LOOK_AGAIN, _ASK_AGAIN = 0.25, 1.0
+# So many failures in a row say that a URL is gone. To refuse takes no time; silence may be a JVM that collects
+# garbage, and counts only when it has lasted so many seconds.
+_FAILURES, _SILENCE = 3, 30.0
+
+
+class Ending:
+    """One `--exit-with`. Raises ConfigError when it is a process that there is not."""
+
+    def __init__(self, awaited: ExitWith) -> None:
+        self._awaited = awaited
+        if awaited.kind == "process":
+            self._birth = _birth(int(awaited.text))
+            if self._birth is None:
+                raise ConfigError(
+                    f"--exit-with: there is no process {awaited.text}; allowed: one that runs "
+                    "(in a pod, shareProcessNamespace shows those of other containers), a URL or a path"
+                )
+
+    async def reached(self) -> str:
+        """Return when kproxy shall end, and why, in one line."""
+        if self._awaited.kind == "url":
+            why = await _stopped_answering(self._awaited.text)
+        else:
+            while True:
+                if why := self._over():
+                    break
+                await asyncio.sleep(_LOOK_AGAIN)
+        return f"--exit-with {self._awaited.text}: {why}"
+
+    def _over(self) -> str:
+        if self._awaited.kind == "file":
+            return "the file is there" if os.path.exists(self._awaited.text) else ""
+        return "" if _birth(int(self._awaited.text)) == self._birth else "the process has ended"
+
+
+def _birth(pid: int) -> str | None:
+    """What tells a process from a later one with the same id; None if there is none, or only what is left of it until
+    its parent asks. "" where the system does not say (no /proc, or hidden)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:  # another user's
+        pass
+    try:
+        # proc_pid_stat(5): the name may have spaces and parentheses; after it come the state and, 19 on, the start.
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return None if fields[0] in "ZX" else fields[19]
+
+
+async def _stopped_answering(url: str) -> str:
+    """Wait until it has answered, then until it does not any more; the last reason."""
+    answered, failures = False, 0
+    while True:
+        try:
+            async with asyncio.timeout(_SILENCE):
+                await _ask(url)
+            answered, failures = True, 0
+        except (OSError, h11.RemoteProtocolError) as error:
+            failures += 1
+            if answered and failures == _FAILURES:
+                return f"it no longer answers: {_said(error)}"
+        await asyncio.sleep(_ASK_AGAIN)
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"silence for {_SILENCE:g} s"
+    if isinstance(error, h11.RemoteProtocolError):  # its own text may quote what came
+        return "what answers is not HTTP"
+    return str(error)
+
+
+async def _ask(url: str) -> None:
+    """Any answer of HTTP will do. Raises OSError, or h11.RemoteProtocolError, for none."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    tls = None
+    if parts.scheme == "https":
+        import ssl
+
+        # Only whether somebody is there is asked, and nothing is told: any certificate will do.
+        tls = ssl.create_default_context()
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port or (443 if tls else 80), ssl=tls)
+    try:
+        http = h11.Connection(h11.CLIENT)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        headers = [("Host", parts.netloc), ("Connection", "close")]
+        request = h11.Request(method="GET", target=target, headers=headers)
+        writer.write(http.send(request) or b"")
+        while http.next_event() is h11.NEED_DATA:
+            http.receive_data(await reader.read(4096))
+    finally:
+        writer.transport.abort()

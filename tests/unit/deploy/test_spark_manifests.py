@@ -1,0 +1,249 @@
+"""deploy/spark/kubernetes, as kustomize renders it: valid for Kubernetes and the operator, one sidecar everywhere."""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from kubeflow_spark_api.models import SparkV1beta2SparkApplication
+
+from kproxy.address import Address
+from kproxy.admin.pages import ROUTES
+from kproxy.config import Config
+from tests.harness.kustomize import MISSING, PROGRAM, only, render
+from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, all_ports, config_of_text
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason=MISSING)
+
+FOLDER = ROOT / "deploy" / "spark" / "kubernetes"
+SIDECAR = yaml.safe_load((FOLDER / "sidecar" / "sidecar.yaml").read_text())
+EXAMPLES = sorted(path.parent for path in (FOLDER / "example").rglob("kustomization.yaml"))
+FOLDERS = [*(FOLDER / name for name in ("base", "pod-templates", "without-native-sidecars", "daemonset")), *EXAMPLES]
+# The first with native sidecars by default, and the newest that the validator knows.
+SIDECARS = ("1.29", kubernetes_validate.latest_version())
+OLDER = ("1.25", "1.28")
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+def application() -> dict[str, Any]:
+    return only(render(FOLDER / "example" / "spark-operator"), "SparkApplication")
+
+
+def pods() -> dict[str, dict[str, Any]]:
+    """Every pod that Spark or Kubernetes is told to make: its spec."""
+    rendered = {
+        f"{folder.relative_to(FOLDER)}/{one['metadata']['name']}": one
+        for folder in FOLDERS
+        for one in render(folder)
+        if one["kind"] in ("Pod", "DaemonSet")
+    }
+    found = {name: one["spec"].get("template", one)["spec"] for name, one in rendered.items()}
+    for role in ("driver", "executor"):
+        found[f"operator/{role}"] = application()["spec"][role]["template"]["spec"]
+    return found
+
+
+def kproxy_of(spec: dict[str, Any]) -> dict[str, Any]:
+    (found,) = [one for one in (*spec.get("initContainers", []), *spec["containers"]) if one["name"] == "kproxy"]
+    assert isinstance(found, dict)
+    return found
+
+
+def config_map(folder: Path) -> dict[str, str]:
+    data = only(render(folder), "ConfigMap")["data"]
+    assert isinstance(data, dict)
+    return data
+
+
+def config(folder: Path) -> Config:
+    return config_of_text(config_map(folder)["kproxy.yaml"])
+
+
+def test_every_kustomization_is_looked_at() -> None:
+    components = {FOLDER / "sidecar"}
+    assert {path.parent for path in FOLDER.rglob("kustomization.yaml")} == {*FOLDERS, *components}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(FOLDER)))
+def test_what_is_rendered_is_valid(folder: Path) -> None:
+    for document in render(folder):
+        if document["kind"] != "SparkApplication":
+            for version in OLDER if folder.name == "without-native-sidecars" else SIDECARS:
+                kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_native_sidecars_are_not_for_older_kubernetes() -> None:
+    with pytest.raises(kubernetes_validate.ValidationError, match="restartPolicy"):
+        kubernetes_validate.validate(only(render(FOLDER / "pod-templates"), "Pod", "driver"), "1.27", strict=True)
+
+
+def known(document: dict[str, Any]) -> dict[str, Any]:
+    """What the operator's own model of its API keeps of a document: what it does not know is not in it."""
+    model = SparkV1beta2SparkApplication.from_dict(document)
+    assert model is not None
+    found = model.to_dict()
+    assert isinstance(found, dict)
+    return found
+
+
+def lost(given: Any, kept: Any, at: str = "") -> list[str]:
+    """The paths of what is given and not kept; defaults may have been added."""
+    pairs = given.items() if isinstance(given, dict) else enumerate(given) if isinstance(given, list) else ()
+    if not pairs:
+        return [] if given == kept else [at]
+    found = []
+    for key, value in pairs:
+        path = f"{at}.{key}".strip(".")
+        there = key in kept if isinstance(kept, dict) else key < len(kept)
+        found += lost(value, kept[key], path) if there else [path]
+    return found
+
+
+def test_the_operator_understands_the_application() -> None:
+    assert lost(application(), known(application())) == []
+    for role in ("driver", "executor"):
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": role}, **application()["spec"][role]["template"]}
+        kubernetes_validate.validate(pod, SIDECARS[-1], strict=True)
+
+
+def test_a_misspelt_key_is_found() -> None:
+    broken = copy.deepcopy(application())
+    broken["spec"]["driver"]["template"]["spec"]["initContainers"][0]["startUpProbe"] = {}
+    assert lost(broken, known(broken)) == ["spec.driver.template.spec.initContainers.0.startUpProbe"]
+
+
+def test_the_sidecar_is_one_and_the_same() -> None:
+    templates = FOLDER / "pod-templates"
+    (wanted,) = SIDECAR["spec"]["initContainers"]
+    rendered = [
+        only(render(templates), "Pod", "driver")["spec"],
+        only(render(templates), "Pod", "executor")["spec"],
+        application()["spec"]["driver"]["template"]["spec"],
+        application()["spec"]["executor"]["template"]["spec"],
+    ]
+    for spec in rendered:
+        assert [{**one, "image": wanted["image"]} for one in spec["initContainers"]] == [wanted]
+        assert spec["volumes"] == SIDECAR["spec"]["volumes"]
+    assert wanted["restartPolicy"] == "Always"
+
+
+def test_spark_finds_its_containers_by_their_names() -> None:
+    for folder in ("pod-templates", "without-native-sidecars"):
+        for role in ("driver", "executor"):
+            first = only(render(FOLDER / folder), "Pod", role)["spec"]["containers"][0]
+            assert first["name"] == f"spark-kubernetes-{role}"
+
+
+def test_without_native_sidecars_there_are_none() -> None:
+    for role in ("driver", "executor"):
+        spec = only(render(FOLDER / "without-native-sidecars"), "Pod", role)["spec"]
+        (sidecar,) = SIDECAR["spec"]["initContainers"]
+        kproxy = kproxy_of(spec)
+        assert not spec["initContainers"]
+        assert kproxy["args"] == [*sidecar["args"], "--exit-with", "/run/kproxy/ended"]
+        for same in ("image", "ports", "livenessProbe", "resources", "securityContext"):
+            assert kproxy[same] == sidecar[same]
+
+
+@pytest.mark.parametrize("name", list(pods()) if PROGRAM else [])
+def test_kproxy_runs_without_privileges_and_secrets_in_its_command(name: str) -> None:
+    one = kproxy_of(pods()[name])
+    security = {**pods()[name].get("securityContext", {}), **one["securityContext"]}
+    assert security == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert one["image"] in (f"kproxy:{VERSION}", f"images.example/kproxy:{VERSION}")
+    assert set(one["resources"]["requests"]) == {"cpu", "memory"}
+    assert set(one["resources"]["limits"]) == {"memory"}
+    assert one["args"][:3] == ["run", "-c", CONTAINER_FILE]
+    mounts = {mount["name"]: mount for mount in one["volumeMounts"]}
+    assert mounts["kproxy"] == {"name": "kproxy", "mountPath": "/etc/kproxy", "readOnly": True}
+    (volume,) = [volume for volume in pods()[name]["volumes"] if volume["name"] == "kproxy"]
+    _, secret = volume["projected"]["sources"]
+    assert secret == {"secret": {"name": "kproxy-spark", "optional": True}}
+    assert {one["name"] for one in one.get("env", [])} <= {"NAMESPACE", "KPROXY_ADVERTISE"}
+    assert all(mount["name"] != "kproxy" for other in pods()[name]["containers"] if other["name"] != "kproxy"
+               for mount in other.get("volumeMounts", []))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(pods()) if PROGRAM else [])
+def test_probes_ask_pages_that_exist_on_the_port_of_the_configuration(name: str) -> None:
+    one = kproxy_of(pods()[name])
+    admin = config(FOLDER / ("daemonset" if name.startswith("daemonset") else "base")).admin
+    ports = {entry["name"]: entry["containerPort"] for entry in one["ports"]}
+    probes = [value["httpGet"] for key, value in one.items() if key.endswith("Probe")]
+    assert admin is not None
+    assert admin.is_wildcard
+    assert probes
+    assert all(get["path"] in ROUTES and ports[get["port"]] == admin.port for get in probes)
+
+
+@pytest.mark.parametrize("folder", [FOLDER / "base", FOLDER / "example"], ids=lambda path: path.name)
+def test_the_bootstrap_server_is_the_same_in_every_pod(folder: Path) -> None:
+    assert only(render(folder), "ConfigMap")["metadata"]["name"] == "kproxy-spark"
+    assert config(folder).clusters[0].listen == Address("127.0.0.1", 19092)
+    assert application()["spec"]["arguments"] == ["127.0.0.1:19092"]
+
+
+def test_the_password_of_the_example_comes_from_the_secret() -> None:
+    cluster = config(FOLDER / "example").clusters[0]
+    assert cluster.sasl_password_file == Path(CONTAINER_FILE).with_name("sasl-password")
+    assert list(config_map(FOLDER / "example")) == ["kproxy.yaml"]
+    assert not [one for folder in FOLDERS for one in render(folder) if one["kind"] == "Secret"]
+
+
+# The DaemonSet
+
+DAEMONSET = FOLDER / "daemonset"
+
+
+def test_every_port_that_clients_are_told_is_the_service_s() -> None:
+    service = only(render(DAEMONSET), "Service")
+    ports = {entry["name"]: entry["port"] for entry in service["spec"]["ports"]}
+    cluster = config(DAEMONSET).clusters[0]
+    window = cluster.effective_node_ports()
+    assert ports == {
+        "bootstrap": cluster.listen.port,
+        **{f"node-{at}": port for at, port in enumerate(range(window.first, window.last + 1))},
+    }
+    assert cluster.listen.is_wildcard
+    (rule,) = only(render(DAEMONSET), "NetworkPolicy")["spec"]["ingress"]
+    (allowed,) = rule["ports"]
+    assert set(range(allowed["port"], allowed["endPort"] + 1)) == set(ports.values()) == all_ports(config(DAEMONSET))
+
+
+def test_clients_are_told_the_service_and_stay_on_their_node() -> None:
+    service = only(render(DAEMONSET), "Service")
+    daemonset = only(render(DAEMONSET), "DaemonSet")["spec"]
+    env = {one["name"]: one for one in kproxy_of(daemonset["template"]["spec"])["env"]}
+    labels = daemonset["template"]["metadata"]["labels"]
+    policy = only(render(DAEMONSET), "NetworkPolicy")["spec"]
+    assert env["KPROXY_ADVERTISE"]["value"] == f"{service['metadata']['name']}.$(NAMESPACE).svc"
+    assert env["NAMESPACE"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.namespace"
+    assert service["spec"]["internalTrafficPolicy"] == "Local"
+    assert service["spec"]["selector"] == policy["podSelector"]["matchLabels"] == daemonset["selector"]["matchLabels"]
+    assert labels == daemonset["selector"]["matchLabels"]
+
+
+def test_another_configuration_replaces_the_pods() -> None:
+    (volume,) = only(render(DAEMONSET), "DaemonSet")["spec"]["template"]["spec"]["volumes"]
+    name = only(render(DAEMONSET), "ConfigMap")["metadata"]["name"]
+    assert volume["projected"]["sources"][0]["configMap"]["name"] == name != "kproxy-node"
+
+
+def test_there_is_time_to_drain() -> None:
+    spec = only(render(DAEMONSET), "DaemonSet")["spec"]["template"]["spec"]
+    hook = kproxy_of(spec)["lifecycle"]["preStop"]["exec"]["command"]
+    assert hook[0] == "sleep"
+    assert spec["terminationGracePeriodSeconds"] > int(hook[1]) + config(DAEMONSET).drain_timeout

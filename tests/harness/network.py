@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import IO, Any, ParamSpec, TypeVar
 
 from tests.harness.process import wait_until
 
@@ -158,6 +158,13 @@ class Host:
         done = self.run("sh", "-c", script)
         assert done.returncode == 0, f"{self.name}: {script}: {done.stderr}"
 
+    def start(self, *command: str, log: IO[bytes], env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        """Start a command on this host, for you to end; what it says goes to `log`."""
+        return subprocess.Popen(
+            self._command(command), env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
     @contextlib.contextmanager
     def running(
         self, *command: str, until: str = "", listening: str = "", env: Mapping[str, str] | None = None
@@ -165,10 +172,7 @@ class Host:
         """A command that runs on this host meanwhile, from when it has said `until`, or accepts connections at
         `listening`; the callable gives what it has said so far."""
         with tempfile.TemporaryFile() as log:
-            process = subprocess.Popen(
-                self._command(command), env={**os.environ, **(env or {})},
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-            )  # fmt: skip
+            process = self.start(*command, log=log, env=env)
 
             def said() -> str:
                 return os.pread(log.fileno(), 1 << 20, 0).decode(errors="replace")

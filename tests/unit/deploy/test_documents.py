@@ -18,7 +18,9 @@ from kproxy.wire.greeting import Greeting
 from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, kproxy_commands, shell_lines, try_command
 
 DOCUMENTS = sorted(
-    path for pattern in ("*.md", "deploy/README.md", "deploy/compose/*.md", "docs/*.md") for path in ROOT.glob(pattern)
+    path
+    for pattern in ("*.md", "deploy/README.md", "deploy/compose/*.md", "deploy/spark/*.md", "docs/*.md")
+    for path in ROOT.glob(pattern)
 )
 FILES = {name: ROOT / "config" / "kproxy.yaml" for name in ("kproxy.yaml", CONTAINER_FILE)} | {
     f"config/{path.name}": path for path in (ROOT / "config").iterdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -9,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.address import Address
 from kproxy.cli import USAGE
 from kproxy.config import Config
 from kproxy.config.kinds import duration
-from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, run_config
+from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, config_of_text, run_config, try_command
 
 UNIT = ROOT / "deploy" / "systemd" / "kproxy.service"
+SPARK = ROOT / "deploy" / "spark" / "systemd" / "spark.conf"
 EXECUTABLE = "/opt/kproxy/bin/kproxy"
 
 # systemd.unit(5), systemd.service(5), systemd.exec(5), systemd.resource-control(5) of systemd 252: what the unit uses.
@@ -27,6 +30,11 @@ KNOWN = {
         RemoveIPC RestrictNamespaces RestrictRealtime RestrictSUIDSGID LockPersonality MemoryDenyWriteExecute
         RestrictAddressFamilies SystemCallArchitectures SystemCallFilter SystemCallErrorNumber UMask""",
     "Install": "WantedBy",
+}
+# What the drop-in for nodes of Spark adds.
+KNOWN_OF_SPARK = {
+    "Unit": "Before",
+    "Service": "ExecStartPost TimeoutStartSec Restart LoadCredential",
 }
 
 
@@ -56,18 +64,21 @@ def config() -> Config:
     return run_config(words, files={CONTAINER_FILE: ROOT / "config" / "kproxy.yaml"})
 
 
-def complaints(text: str, directory: Path) -> list[str]:
+def complaints(text: str, directory: Path, drop_in: str = "") -> list[str]:
     """What systemd says of the unit, where it is; else which keys are not known."""
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         return [
             f"unknown key '{key}' in section [{section}]"
-            for section, keys in settings(text).items()
+            for part, known in ((text, KNOWN), (drop_in, KNOWN_OF_SPARK))
+            for section, keys in settings(part).items()
             for key in keys
-            if key not in KNOWN.get(section, "").split()
+            if key not in known.get(section, "").split()
         ]
     unit = directory / UNIT.name
     unit.write_text(text.replace(EXECUTABLE, sys.executable))  # it must exist
+    (directory / f"{UNIT.name}.d").mkdir()
+    (directory / f"{UNIT.name}.d" / SPARK.name).write_text(drop_in.replace(EXECUTABLE, sys.executable))
     done = subprocess.run(
         [analyze, "verify", "--man=no", unit], capture_output=True, text=True, timeout=60, check=False
     )
@@ -137,3 +148,39 @@ def test_names_can_be_resolved() -> None:
 
 def test_the_variables_come_from_beside_the_file() -> None:
     assert service("EnvironmentFile") == "-/etc/kproxy/kproxy.env"  # with a dash: it may be missing
+
+
+# On a node of Spark
+
+
+def with_credentials() -> str:
+    """The drop-in with what is commented out."""
+    return SPARK.read_text().replace("#Load", "Load")
+
+
+@pytest.mark.parametrize("text", [SPARK.read_text(), with_credentials()], ids=["as it is", "with a password"])
+def test_systemd_has_nothing_to_say_of_the_drop_in(text: str, tmp_path: Path) -> None:
+    assert complaints(UNIT.read_text(), tmp_path, text) == []
+
+
+def test_systemd_would_say_it_of_the_drop_in(tmp_path: Path) -> None:
+    (found,) = complaints(UNIT.read_text(), tmp_path, SPARK.read_text().replace("TimeoutStartSec", "TimeoutStarts"))
+    assert "TimeoutStarts" in found
+
+
+def test_the_unit_counts_as_started_when_kproxy_is_ready() -> None:
+    added = settings(SPARK.read_text())["Service"]
+    (after,) = added["ExecStartPost"]
+    dash, executable, *words = after[:1], *after[1:].split()
+    try_command(words, {})
+    assert (dash, executable, words[0]) == ("-", EXECUTABLE, "wait")
+    assert float(added["TimeoutStartSec"][0]) > duration(0, 3600).parse(words[-1])
+
+
+def test_the_configuration_of_a_node() -> None:
+    path = SPARK.with_name("kproxy.yaml")
+    commented = re.sub(r"^#(?=[a-z-]+: )", "", path.read_text(), flags=re.M)
+    (plain,), (full,) = config_of_text(path.read_text()).clusters, config_of_text(commented).clusters
+    (credential,) = settings(with_credentials())["Service"]["LoadCredential"]
+    assert plain.listen == full.listen == Address("127.0.0.1", 19092)
+    assert full.sasl_password_file == Path("/run/credentials", UNIT.name, credential.partition(":")[0])

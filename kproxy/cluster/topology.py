@@ -27,6 +27,9 @@ class NodeKey:
     kind: Kind
     node_id: int
 
+    def __hash__(self) -> int:
+        return self.node_id  # an Enum's hash takes longer than all the rest, and hardly two nodes differ by kind alone
+
     @property
     def label(self) -> str:
         """The node in logs and metrics: `3`, `controller-3000`."""

@@ -48,6 +48,20 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 _DEPENDENCY = "    <dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version></dependency>"
 
+# Spark's connector brings Kafka's client and its pool; what pyspark has already stays out.
+_SPARK_CONNECTOR = """    <dependency>
+      <groupId>org.apache.spark</groupId><artifactId>spark-sql-kafka-0-10_2.13</artifactId><version>{0}</version>
+      <exclusions>
+{1}
+      </exclusions>
+    </dependency>"""
+_EXCLUSION = "        <exclusion><groupId>{0}</groupId><artifactId>{1}</artifactId></exclusion>"
+_IN_PYSPARK = (
+    ("org.apache.spark", "spark-tags_2.13"),
+    *((group, "*") for group in ("org.apache.hadoop", "org.scala-lang", "org.scala-lang.modules", "org.slf4j")),
+    *((group, "*") for group in ("com.github.luben", "com.google.code.findbugs", "org.lz4", "org.xerial.snappy")),
+)
+
 Progress = Callable[[str], None]
 
 
@@ -84,22 +98,40 @@ def fetch_jars(version: str = DEFAULT_VERSION, progress: Progress | None = None)
     """
     if not re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}([-.][A-Za-z0-9]+)*", version):
         raise ConfigError(f"'{version}' is not a version of Kafka: write it like {DEFAULT_VERSION}")
-    pom = _pom(version)
+    return fetch(f"kafka-{version}", f"Kafka {version}", _pom(version), progress)
+
+
+def fetch(name: str, what: str, pom: str, progress: Progress | None = None) -> Path:
+    """The directory with the jars that a POM depends on; asks Maven if the cache does not have it.
+
+    It is called `name` and so on; `what` says to people what it is. Raises ConfigError if Maven is missing or fails.
+    """
     cache = cache_directory()
-    complete = cache / f"kafka-{version}-{hashlib.sha256(pom.encode()).hexdigest()[:8]}"
+    complete = cache / f"{name}-{hashlib.sha256(pom.encode()).hexdigest()[:8]}"
     if complete.is_dir():
         return complete
     mvn = _find("mvn", home="MAVEN_HOME")
     if mvn is None:
-        raise ConfigError(f"mvn was not found: install Apache Maven, which fetches Kafka {version} (once)")
+        raise ConfigError(f"mvn was not found: install Apache Maven, which fetches {what} (once)")
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with locked(cache / f"{complete.name}.lock", progress):
             if not complete.is_dir():  # another process may have fetched it while this one waited
-                _fetch(mvn, version, pom, complete, progress)
+                _fetch(mvn, what, pom, complete, progress)
     except OSError as error:
         raise ConfigError(f"the cache directory {cache} cannot be used: {error}; set KPROXY_CACHE to another") from None
     return complete
+
+
+def fetch_spark_connector(version: str, progress: Progress | None = None) -> list[Path]:
+    """The jars with which the Spark of this version reads and writes Kafka, and that pyspark does not bring.
+
+    Raises ConfigError as `fetch`.
+    """
+    connector = _SPARK_CONNECTOR.format(version, "\n".join(_EXCLUSION.format(*one) for one in _IN_PYSPARK))
+    what = f"the Kafka connector of Spark {version}"
+    jars = fetch(f"spark-kafka-{version}", what, _POM.format(dependencies=connector), progress)
+    return sorted(jars.glob("*.jar"))
 
 
 def class_path(jars: Path) -> str:
@@ -151,10 +183,10 @@ def locked(path: Path, progress: Progress | None) -> Iterator[None]:
         yield
 
 
-def _fetch(mvn: str, version: str, pom: str, complete: Path, progress: Progress | None) -> None:
+def _fetch(mvn: str, what: str, pom: str, complete: Path, progress: Progress | None) -> None:
     """Let Maven copy the jars to a directory beside the complete one, then rename it."""
     if progress:
-        progress(f"fetching Kafka {version} with Maven (about 55 MB, only once)")
+        progress(f"fetching {what} with Maven (tens of MB, only once)")
     for left_over in complete.parent.glob(f".{complete.name}.*"):
         shutil.rmtree(left_over, ignore_errors=True)  # of a process that was killed: the lock is ours now
     partial = Path(tempfile.mkdtemp(prefix=f".{complete.name}.", dir=complete.parent))
@@ -174,11 +206,9 @@ def _fetch(mvn: str, version: str, pom: str, complete: Path, progress: Progress 
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise ConfigError(
-                f"Maven did not fetch Kafka {version} within {_FETCH_TIMEOUT_S} s: check the network"
-            ) from None
+            raise ConfigError(f"Maven did not fetch {what} within {_FETCH_TIMEOUT_S} s: check the network") from None
         if done.returncode != 0 or not any(jars.glob("*.jar")):
-            raise ConfigError(f"Maven could not fetch Kafka {version}: {_reason(done.stdout)}")
+            raise ConfigError(f"Maven could not fetch {what}: {_reason(done.stdout)}")
         jars.rename(complete)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

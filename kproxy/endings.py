@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import h11
 
 from kproxy.config.values import ExitWith
 from kproxy.errors import ConfigError
+from kproxy.process import birth
 
 # How often it is looked, in seconds.
 _LOOK_AGAIN, _ASK_AGAIN = 0.25, 1.0
@@ -28,7 +28,7 @@ class Ending:
     def __init__(self, awaited: ExitWith) -> None:
         self._awaited = awaited
         if awaited.kind == "process":
-            self._birth = _birth(int(awaited.text))
+            self._birth = birth(int(awaited.text))
             if self._birth is None:
                 raise ConfigError(
                     f"--exit-with: there is no process {awaited.text}; allowed: one that runs "
@@ -49,24 +49,7 @@ class Ending:
     def _over(self) -> str:
         if self._awaited.kind == "file":
             return "the file is there" if os.path.exists(self._awaited.text) else ""
-        return "" if _birth(int(self._awaited.text)) == self._birth else "the process has ended"
-
-
-def _birth(pid: int) -> str | None:
-    """What tells a process from a later one with the same id; None if there is none, or only what is left of it until
-    its parent asks. "" where the system does not say (no /proc, or hidden)."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:  # another user's
-        pass
-    try:
-        # proc_pid_stat(5): the name may have spaces and parentheses; after it come the state and, 19 on, the start.
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return None if fields[0] in "ZX" else fields[19]
+        return "" if birth(int(self._awaited.text)) == self._birth else "the process has ended"
 
 
 async def _stopped_answering(url: str) -> str:

@@ -31,6 +31,8 @@ tools: $(STAMP)
 	  >/dev/null 2>&1 || echo "not all of these are installed (apt-get install $(TOOLS)): tests that need one are skipped"
 	@$(BIN)/python -c "import gssapi" 2>/dev/null || $(BIN)/python -m pip install --quiet --editable ".[gssapi]" >/dev/null 2>&1 \
 	  || echo "gssapi cannot be built (it needs a C compiler and libkrb5-dev): the tests of Kerberos are skipped"
+	@$(BIN)/python -c "import pyspark" 2>/dev/null || $(BIN)/python -m pip install --quiet --group spark >/dev/null 2>&1 \
+	  || echo "pyspark cannot be installed: the tests of kproxy.spark are skipped"
 
 check: $(STAMP) ## the fast loop: format, lint, types, import direction, unit tests
 	$(BIN)/ruff format --check .

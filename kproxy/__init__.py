@@ -3,6 +3,7 @@
 Rooms, top to bottom; imports point down only (`make check` enforces it):
 
     cli          commands, exit codes, what a person reads
+    spark        beside Spark: a proxy on the driver's host and on each executor's
     app          wiring: one process, its clusters, signals, drain
     devcluster   a real local Kafka cluster whose advertised names resolve nowhere (demo and tests)
     workers      which process carries the sessions

@@ -1,0 +1,44 @@
+"""Beside Spark: driver and executors reach Kafka through a kproxy on each of their hosts.
+
+    bootstrap = kproxy.spark.attach(spark, "kafka.example:9092")
+
+    attaching      `attach`: the driver's host and every executor's
+    pluginjar      `plugin`: a session made with it covers executors that join later before their first task
+    configuration  what is given to them
+    host           joining and leaving a host's proxy
+    keeper         the process that keeps it for as long as somebody has a lease
+    proxy          the kproxy that it runs
+    executor       from a Python task to its executor
+
+kproxy does not depend on pyspark, and imports it for `plugin` only; `host`, `keeper`, `executor` need nothing at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["attach", "plugin"]
+
+
+def attach(spark: Any, config_or_bootstrap: str | os.PathLike[str] | Mapping[str, Any], timeout: float = 60.0) -> str:
+    """Start or join kproxy on the driver's host and on each executor's, and wait until all of them are ready.
+
+    Takes a SparkSession and bootstrap servers, the path of a YAML file, or what stands in one. Returns the bootstrap
+    server for Kafka, which is the same on every host. Ends with `spark.stop()`. A second call does nothing.
+
+    Raises ConfigError for mistakes and for what kproxy cannot have on a host, UpstreamError when it is not ready in
+    `timeout` seconds; one line that says the host.
+    """
+    from kproxy.spark.attaching import attach
+
+    return attach(spark, config_or_bootstrap, timeout)
+
+
+def plugin(config: str | os.PathLike[str] | None = None, jars: Sequence[str] = ()) -> dict[str, str]:
+    """Settings for `SparkSession.builder.config(map=…)`: with them, executors that join later have kproxy before their
+    first task. See `kproxy.spark.pluginjar.settings`."""
+    from kproxy.spark.pluginjar import settings
+
+    return settings(config, jars)

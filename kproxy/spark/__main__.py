@@ -1,0 +1,57 @@
+"""`python -m kproxy.spark`: for the plugin, and for those who write command lines.
+
+conf [FILE]   print the --conf options that give the plugin to spark-submit; with FILE no call of attach is needed
+jar           print the path of the plugin's jar, for those who use --jars
+ship FILE     check a configuration and print what executors are told (the plugin does this)
+join PID      take a lease for a process, what is shipped on stdin; prints the keeper's id and the bootstrap server
+leave PID     give it back
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+from kproxy.errors import KproxyError
+
+
+def main(words: list[str]) -> int:
+    """Returns an exit code; errors are one line on stderr."""
+    try:
+        match words:
+            case ["conf"] | ["conf", _]:
+                from kproxy.spark.pluginjar import settings
+
+                _say(*(f"--conf {shlex.quote(f'{key}={value}')}" for key, value in settings(*words[1:]).items()))
+            case ["jar"]:
+                from kproxy.spark.pluginjar import jar
+
+                _say(str(jar()))
+            case ["ship", file]:
+                from kproxy.spark.configuration import shipped
+
+                _say(shipped(file).to_json())
+            case ["join" | "leave" as what, pid] if pid.isdigit():
+                from kproxy.spark.host import Lease, Shipped, join, leave
+
+                told = Shipped.from_json(sys.stdin.read())
+                if what == "leave":
+                    leave(told, Lease.of(int(pid)))
+                else:
+                    answer = join(told, Lease.of(int(pid)))
+                    _say(f"{answer.keeper} {answer.bootstrap}")
+            case _:
+                sys.stderr.write(__doc__ or "")
+                return 2
+    except KproxyError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def _say(*lines: str) -> None:
+    sys.stdout.write(" ".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

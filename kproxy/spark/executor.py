@@ -1,0 +1,23 @@
+"""From a Python task to its executor. Standard library only."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from kproxy.process import parent
+
+
+def own_jvm() -> tuple[int, str]:
+    """The process id of the JVM for which this Python process works, and its executor's id.
+
+    The parent is the JVM or, as a rule, pyspark's daemon between the two. Raises OSError if there is no such JVM.
+    """
+    pid = os.getppid()
+    while pid > 1:
+        words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+        # So all of Spark's cluster managers name it.
+        if "--executor-id" in words[:-1]:
+            return pid, words[words.index("--executor-id") + 1]
+        pid = parent(pid)
+    raise OSError("no process above this one is an executor of Spark's")

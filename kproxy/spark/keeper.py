@@ -1,0 +1,211 @@
+"""The process that keeps a host's proxy: `python -m kproxy.spark.keeper`, with what was shipped on its stdin.
+
+It runs kproxy as its child, starts it again when it ends, and ends with it a few seconds after the last lease. There is
+one on a host for each user and address: it holds a lock for as long as it lives, so one that starts while another ends
+waits for that. The configuration is in memory and in pipes only. Standard library only: it stays small.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+from kproxy.errors import ConfigError
+from kproxy.spark.host import Answer, Lease, Shipped, look, place, read_line
+
+# Seconds: how long it stays without a lease, how often it looks whether processes live.
+_UNUSED, _LOOK_AGAIN = 3.0, 0.5
+# How long a kproxy that ends may take, and how long a keeper waits for another to go or to answer.
+_ENDING, _WAITING = 20.0, 25.0
+# Between two starts of a kproxy that ends again and again.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+
+
+class Keeper:
+    """The leases, and the kproxy that is there because of them."""
+
+    def __init__(self, shipped: Shipped, listener: socket.socket) -> None:
+        self._shipped = shipped
+        self._listener = listener
+        self._leases: dict[Lease, str] = {}  # and the Python interpreter of each
+        self._unused_since = time.monotonic()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(listener, selectors.EVENT_READ, self._answer)
+        self._answered = Answer(os.getpid(), problem="it is being started")
+        self._worked = False
+        self._kproxy: subprocess.Popen[bytes] | None = None
+        self._told_by: socket.socket | None = None  # its end tells kproxy that this process is gone
+        self._start_at, self._pause = 0.0, _FIRST_PAUSE
+
+    def run(self) -> None:
+        """Until nobody has a lease any more."""
+        while self._wanted():
+            if self._kproxy is None and not self._answered.failed and time.monotonic() >= self._start_at:
+                self._start()
+            for key, _ in self._selector.select(_FIRST_PAUSE if self._kproxy is None else _LOOK_AGAIN):
+                key.data()
+
+    def stop(self) -> None:
+        """End kproxy. Who comes now finds nobody, and starts a keeper that waits for this one's lock."""
+        self._listener.close()
+        if self._kproxy is not None and self._told_by is not None:
+            self._told_by.close()
+            try:
+                self._kproxy.wait(_ENDING)
+            except subprocess.TimeoutExpired:
+                self._kproxy.kill()
+                self._kproxy.wait()
+
+    def _wanted(self) -> bool:
+        self._leases = {lease: python for lease, python in self._leases.items() if lease.alive}
+        if self._leases:
+            self._unused_since = time.monotonic()
+        return time.monotonic() < self._unused_since + _UNUSED
+
+    # Those who ask
+
+    def _answer(self) -> None:
+        """All are of this user, as the directory is. Nobody can hold this up for long."""
+        peer, _ = self._listener.accept()
+        with peer, contextlib.suppress(OSError):
+            peer.settimeout(_LOOK_AGAIN)
+            said = read_line(peer)
+            if said:
+                peer.sendall(json.dumps(asdict(self._do(json.loads(said)))).encode() + b"\n")
+
+    def _do(self, request: dict[str, Any]) -> Answer:
+        if "join" in request:
+            if request["text"] != self._shipped.text:
+                why = (
+                    f"kproxy with another configuration listens on {self._shipped.listen} for another application; "
+                    "give this one another listen, or wait until that one has ended"
+                )
+                return Answer(os.getpid(), failed=why)
+            if not self._answered.failed:
+                self._leases[Lease(**request["join"])] = request["python"]
+        elif "leave" in request:
+            self._leases.pop(Lease(**request["leave"]), None)
+        values = asdict(self._answered)
+        values["kproxy"] = self._kproxy.pid if self._kproxy else None
+        values["leases"] = [lease.to_dict() for lease in self._leases]
+        return Answer(**values)
+
+    # kproxy
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        # The interpreter of one that is still there: an environment that was shipped goes with its application.
+        pythons = [python for python in self._leases.values() if os.access(python, os.X_OK)]
+        command = [*(pythons or [sys.executable])[-1:], "-m", "kproxy.spark.proxy"]
+        with theirs:
+            self._kproxy = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=theirs.fileno())
+        self._told_by = ours
+        self._selector.register(ours, selectors.EVENT_READ, self._told)
+        assert self._kproxy.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has ended: that is seen below
+            self._kproxy.stdin.write(self._shipped.text.encode())
+        with contextlib.suppress(BrokenPipeError):
+            self._kproxy.stdin.close()
+
+    def _told(self) -> None:
+        """kproxy says how it is, or has ended."""
+        assert self._told_by is not None
+        assert self._kproxy is not None
+        said = read_line(self._told_by)
+        if said:
+            self._answered = Answer(os.getpid(), **json.loads(said.splitlines()[-1]))
+            if self._answered.ready:
+                self._worked, self._pause = True, _FIRST_PAUSE
+            elif self._answered.failed and self._worked:  # what was possible once will be so again
+                self._answered = Answer(os.getpid(), problem=self._answered.failed)
+            elif self._answered.failed:
+                self._leases.clear()
+            return
+        self._selector.unregister(self._told_by)
+        self._told_by.close()
+        code = self._kproxy.wait()
+        self._kproxy, self._told_by = None, None
+        if not self._answered.failed:
+            why = self._answered.problem or f"it ended with code {code}"
+            self._answered = Answer(os.getpid(), problem=f"{why}; it is being started again")
+            self._start_at = time.monotonic() + self._pause
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+
+def _lock(listen: str) -> IO[str] | None:
+    """The lock of the only keeper; None if another is there and answers. Raises ConfigError."""
+    path = place(listen, "lock")
+    until = time.monotonic() + _WAITING
+    while time.monotonic() < until:
+        file = path.open("w")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Not the lock of one that has just ended, and removed its files.
+            if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
+            file.close()
+        except BlockingIOError:
+            file.close()
+            if look(listen) is not None:
+                return None
+            time.sleep(_FIRST_PAUSE)
+    raise ConfigError(f"the keeper of kproxy on {listen} neither answers nor ends; see {place(listen, 'log')}")
+
+
+def _listen(listen: str) -> socket.socket:
+    path = place(listen, "sock")
+    path.unlink(missing_ok=True)  # of one that was killed
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen(128)
+    return listener
+
+
+def _detach(log: Path) -> None:
+    """Go on in a process that nobody waits for, without what this one has open; this one ends."""
+    if os.fork():
+        os._exit(0)
+    for file, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)):
+        opened = os.open(log if file else os.devnull, flags)
+        os.dup2(opened, file)
+        os.close(opened)
+    os.dup2(1, 2)
+
+
+def main() -> int:
+    """The exit code tells who started it whether there is a keeper now, this one or another."""
+    shipped = Shipped.from_json(sys.stdin.read())
+    os.umask(0o077)
+    try:
+        lock = _lock(shipped.listen)
+    except (ConfigError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    if lock is None:
+        return 0
+    with lock:
+        keeper = _listen(shipped.listen)
+        _detach(place(shipped.listen, "log"))
+        kept = Keeper(shipped, keeper)
+        try:
+            kept.run()
+        finally:
+            place(shipped.listen, "sock").unlink(missing_ok=True)
+            kept.stop()
+            for kind in ("log", "lock"):
+                place(shipped.listen, kind).unlink(missing_ok=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""Real Spark: where it is at home for a test, its Kafka connector, its processes. pyspark may not be installed."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.devcluster.jars import fetch_spark_connector
+from kproxy.spark.host import Answer, look
+
+needs_spark = pytest.mark.skipif(
+    importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed: pip install --group spark"
+)
+
+# Two executors, each a JVM of its own with one core.
+TWO_EXECUTORS = "local-cluster[2,1,1024]"
+
+
+def connector() -> str:
+    """The jars of Spark's Kafka connector, for spark.jars."""
+    import pyspark
+
+    return ",".join(map(str, fetch_spark_connector(pyspark.__version__)))
+
+
+def spark_home(directory: Path) -> Path:
+    """A SPARK_HOME of one's own, since executors of a local cluster write there, to `work`."""
+    import pyspark
+
+    home = directory / "spark"
+    home.mkdir()
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        (home / entry.name).symlink_to(entry)
+    return home
+
+
+def environment(home: Path) -> dict[str, str]:
+    """What a Spark of a test's own finds. Executors get this interpreter, in which kproxy is installed."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_", "KPROXY_"))}
+    local = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(home / "local")}
+    return own | local | {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+
+
+def settings(**more: str) -> dict[str, str]:
+    """Settings of any session here; `more` with `_` for `.`."""
+    # JVMs that live for a minute spend most of it compiling.
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    quick = {
+        "spark.driver.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": java,
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+    }
+    return quick | {key.replace("_", "."): value for key, value in more.items()}
+
+
+@contextmanager
+def session(home: Path, conf: Mapping[str, str]) -> Iterator[Any]:
+    """A SparkSession in this process; its JVM is gone at the end."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(home).items():
+            patch.setenv(name, value)
+        with contextlib.chdir(home):  # where its JVM is, and leaves a directory
+            made = SparkSession.builder.config(map=dict(conf)).getOrCreate()
+        try:
+            yield made
+        finally:
+            made.stop()
+            gateway = SparkContext._gateway
+            if gateway is not None:
+                gateway.shutdown()
+                gateway.proc.stdin.close()
+                gateway.proc.wait(60)
+            SparkContext._gateway = SparkContext._jvm = None
+            gc.collect()  # its sockets, while warnings about them are ignored
+
+
+def proxy_of(listen: str) -> Answer:
+    """This host's proxy on that address, which must be there."""
+    answer = look(listen)
+    assert answer is not None, f"no kproxy on {listen}"
+    return answer
+
+
+def executor_pids(home: Path) -> dict[str, int]:
+    """Executor's id → process id of its JVM, of those that write below `home`."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_text(errors="replace").split("\0")
+            if "--executor-id" in words and (entry / "cwd").resolve().is_relative_to(home.resolve()):
+                found[words[words.index("--executor-id") + 1]] = int(entry.name)
+        except OSError:
+            continue
+    return found

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bench import bars, clients, report, tls
+from bench import bars, clients, report, spark, tls
 from bench.loads import LOADS, Load
 from bench.machine import BenchError, Cores, enter_namespace, raise_file_limit
 from bench.native import BROKER_PORT, StubBroker, build
@@ -39,10 +39,12 @@ def _options() -> argparse.Namespace:
         "--peers", metavar="NAMES", help="of the standard peers only these, with commas, and with every load"
     )
     parser.add_argument("--only", metavar="GLOB", help="only the loads whose names fit, as 'fetch-*'")
-    parser.add_argument("--parts", default="loads,tls,size,clients", help="of loads, tls, size, clients; with commas")
+    parser.add_argument(
+        "--parts", default="loads,tls,size,clients,spark", help="of loads, tls, size, clients, spark; with commas"
+    )
     parser.add_argument("--windows", type=int, help="windows of each load and peer")
     parser.add_argument("--seconds", type=float, help="seconds of a window")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each real client and path")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each real client, job of Spark, and path")
     parser.add_argument("--output", type=Path, default=Path("build/bench.json"), help="where the JSON goes")
     parser.add_argument("--list", action="store_true", help="name the loads")
     return parser.parse_args()
@@ -115,6 +117,8 @@ class _Run:
                 self._size(broker)
         if "clients" in parts and not self._options.quick:
             self.result["clients"] = clients.compare(self._directory, self._options.rounds, _progress, _say)
+        if "spark" in parts and not self._options.quick:
+            self.result["spark"] = spark.compare(self._options.rounds, _progress, _say)
 
     def save(self, seconds: float) -> str:
         """Write what was measured until now; returns it."""

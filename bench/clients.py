@@ -136,7 +136,8 @@ def _kproxy(cluster: Any, directory: Path) -> Iterator[_Path]:
         stop(process)
 
 
-def _memory() -> Path | None:
+def memory() -> Path | None:
+    """Where a cluster's data is, if the machine has the room; else None, and it is on a disk."""
     return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM else None
 
 
@@ -158,7 +159,7 @@ def compare(
                     extra_listeners=[listener],
                     properties=properties,
                     heap="512m",
-                    directory=_memory(),
+                    directory=memory(),
                     progress=progress,
                 )
             )

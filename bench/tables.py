@@ -170,6 +170,14 @@ def _clients(result: Result) -> str:
     return _markdown(heads, rows)
 
 
+def _spark(result: Result) -> str:
+    rows = [
+        (what, _number(entry.get(DIRECT)), _number(entry.get(KPROXY)), _times(entry.get("ratio")))
+        for what, entry in result.get("spark", {}).items()
+    ]
+    return _markdown(("seconds:", DIRECT, KPROXY, "ratio"), rows)
+
+
 _THROUGHPUT, _CPU_GB = ("mb_per_s", "MB/s"), ("cpu_s_per_gb", "CPU-s/GB")
 _FRAMES, _CPU_MILLION = ("frames_per_s", "frames/s"), ("cpu_s_per_million", "CPU-s/million")
 TABLES: Mapping[str, Callable[[Result], str]] = {
@@ -185,6 +193,7 @@ TABLES: Mapping[str, Callable[[Result], str]] = {
     "idle": _idle,
     "stalled": _stalled,
     "clients": _clients,
+    "spark": _spark,
 }
 
 

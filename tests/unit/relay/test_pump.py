@@ -116,6 +116,8 @@ def _pair() -> tuple[socket.socket, socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         ours = socket.create_connection(listening.getsockname())
         theirs, _ = listening.accept()
+    for sock in (ours, theirs):  # else tens of MB may wait there, as much as the system allows, and nobody stalls
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024 * 1024)
     ours.settimeout(30)
     return ours, theirs
 

@@ -69,6 +69,8 @@ def connected() -> tuple[socket.socket, socket.socket]:
         theirs, _ = listening.accept()
     for sock in (ours, theirs):
         sock.settimeout(30)
+        # Else as much as the system allows, tens of MB, may wait in one, and nobody stalls.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024 * 1024)
     return ours, theirs
 
 

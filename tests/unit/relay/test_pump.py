@@ -24,6 +24,7 @@ from kproxy.relay.pump import CHUNK, Pump
 from kproxy.relay.selector import PortablePoller, RelaySelector
 from kproxy.relay.session import Session
 from kproxy.rewrite.endpoints import Endpoints
+from tests.harness.tls import connected
 
 FETCH_V4 = 1 << 16 | 4
 METADATA_V1 = 3 << 16 | 1
@@ -77,8 +78,8 @@ class Relay:
         return done.result(30)
 
     def connect(self) -> tuple[socket.socket, socket.socket, Session]:
-        client, client_inside = _pair()
-        broker, broker_inside = _pair()
+        client, client_inside = connected()
+        broker, broker_inside = connected()
         self.sockets += (client, broker)
         counters = self.metrics.node("c", "1")
 
@@ -109,17 +110,6 @@ class Relay:
         self.loop.close()
         for sock in self.sockets:
             sock.close()
-
-
-def _pair() -> tuple[socket.socket, socket.socket]:
-    """Two connected TCP sockets; the first is blocking with a bound of 30 s on every call."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        ours = socket.create_connection(listening.getsockname())
-        theirs, _ = listening.accept()
-    for sock in (ours, theirs):  # else tens of MB may wait there, as much as the system allows, and nobody stalls
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024 * 1024)
-    ours.settimeout(30)
-    return ours, theirs
 
 
 def receive(sock: socket.socket, count: int) -> bytes:

@@ -55,7 +55,7 @@ def relay(request: pytest.FixtureRequest, authority: Authority, monkeypatch: pyt
         thread.join(30)
         return made[0], tls
 
-    monkeypatch.setattr(test_pump, "_pair", pair)
+    monkeypatch.setattr(test_pump, "connected", pair)
     made = Relay(RelaySelector())
     yield made
     made.close()

@@ -85,6 +85,7 @@ def test_offsets_belong_to_the_transaction(kproxy: Kproxy) -> None:
             if commit:
                 producer.commit_transaction(60)
             else:
+                producer.flush(60)  # else those that have not left yet are never written
                 producer.abort_transaction(60)
                 reader.seek(TopicPartition(source, 0, 0))
             (committed,) = reader.committed([here], timeout=30)

@@ -121,7 +121,8 @@ class _Application:
             except Exception as error:  # noqa: BLE001 - also what py4j raises when a job fails or the JVM is gone
                 not_before = time.monotonic() + _TRY_AGAIN
                 if not self._stopped():
-                    log.warning("no kproxy for this driver or a new executor: %s", str(error).splitlines()[0])
+                    why = (str(error).splitlines() or [type(error).__name__])[0]
+                    log.warning("no kproxy for this driver or a new executor: %s", why)
         leave(self._told, self._lease)
         _attached.pop(self._id, None)
 

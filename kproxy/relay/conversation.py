@@ -20,7 +20,7 @@ from typing import Any
 
 from kproxy.errors import WireError
 from kproxy.relay.calls import Call, Calls, OwnCall
-from kproxy.relay.requests import check_answerable, find_acks, find_mechanism
+from kproxy.relay.requests import Acks, check_answerable, find_mechanism
 from kproxy.relay.tokens import MAX_TOKEN, hop_over_tokens
 from kproxy.relay.wrongpeer import wrong_client, wrong_upstream
 from kproxy.rewrite import apiversions
@@ -40,8 +40,6 @@ _HEAD_LIMIT = 128 * 1024
 # Requests of one connection that wait for their responses. A broker works on one at a time, clients send 5 to
 # some hundreds ahead; this bounds what a client can make kproxy remember.
 MAX_IN_FLIGHT = 100_000
-# What may be remembered of a Produce request, in bytes from its beginning to its acks.
-_MAX_PRODUCE_HEAD = 512
 
 
 # Requests of one API and version that came together with correlation ids in a row: the next id that is to be answered,
@@ -60,9 +58,9 @@ class Conversation:
     """
 
     __slots__ = (
-        "_calls", "_client_tail", "_familiar", "_left_to_broker", "_left_to_client", "_local_answers", "_localise",
-        "_max_request", "_on_handshake", "_on_rewritten", "_produce_code", "_produce_head", "_raw", "_response",
-        "_response_call", "_runs", "_upstream_tail", "answered", "answers", "holding", "in_flight", "requested",
+        "_acks", "_calls", "_client_tail", "_familiar", "_left_to_broker", "_left_to_client", "_local_answers",
+        "_localise", "_max_request", "_on_handshake", "_on_rewritten", "_raw", "_response", "_response_call", "_runs",
+        "_upstream_tail", "answered", "answers", "holding", "in_flight", "requested",
     )  # fmt: skip
 
     def __init__(
@@ -88,8 +86,7 @@ class Conversation:
         self._upstream_tail = b""
         self._response: Response | None = None  # the response that is being rewritten,
         self._response_call: Call | None = None  # and its call
-        self._produce_code = -1  # of the last Produce request that has a response: its API and version,
-        self._produce_head = b""  # and what stood between its correlation id and the end of its acks
+        self._acks = Acks()
         self._familiar = False  # the broker has said that it is no newer than what is known here
         self._raw = False  # SASL tokens without headers may come
         self.holding = False
@@ -169,8 +166,10 @@ class Conversation:
                 code = -1  # tokens may stand before the next one
                 beyond += 1
             else:
-                expects = self._expects_response(chunk, at, end, after, code, call)
+                expects = self._acks.expected(chunk, at, after if after < end else end, call)
                 if expects is None:
+                    if after <= end:
+                        raise malformed("a Produce request ends before its acks")
                     break
                 code = -1  # the next one may have other acks
                 if expects:
@@ -244,27 +243,6 @@ class Conversation:
             self._local_answers += 1
         else:
             self.answers += answer
-
-    def _expects_response(self, chunk: Buffer, at: int, end: int, after: int, code: int, call: Call) -> bool | None:
-        """Whether the Produce request at chunk[at:after] has a response; None if its acks, which say so, are not here.
-
-        A producer writes the same client id, transactional id and acks into all its requests, so what stood there in
-        one that has a response is remembered.
-        """
-        head = self._produce_head
-        stop = at + 12 + len(head)
-        if code == self._produce_code and stop <= after and chunk[at + 12 : stop] == head:
-            return True
-        acks_at = find_acks(chunk, at, min(end, after), call.version)
-        if acks_at is None:
-            if after <= end:
-                raise malformed("a Produce request ends before its acks")
-            return None
-        stop = acks_at + 2
-        expects = chunk[acks_at:stop] != b"\0\0"
-        if expects and stop - at <= _MAX_PRODUCE_HEAD:
-            self._produce_code, self._produce_head = code, bytes(chunk[at + 12 : stop])
-        return expects
 
     # From upstream
 

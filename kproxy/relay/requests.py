@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from kproxy.errors import WireError
+from kproxy.relay.calls import Call
 from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE
 from kproxy.wire.primitives import INT16, Buffer, Underflow, malformed, read_string, read_uvarint
 
 # No request header has any tagged field so far; they are walked over again with each chunk.
 _MAX_HEADER_TAGS = 32
+# What may be remembered of a Produce request, in bytes from its beginning to its acks.
+_MAX_HEAD = 512
 # An ApiVersions request has two short strings.
 _MAX_API_VERSIONS = 128 * 1024
 
@@ -39,6 +42,38 @@ def check_answerable(size: int, code: int, max_request: int) -> None:
         )
     if size > _MAX_API_VERSIONS:
         raise malformed(f"the client sent an ApiVersions request of {size} bytes")
+
+
+class Acks:
+    """Which Produce requests of a connection have a response: those with acks other than 0.
+
+    A producer writes the same client id, transactional id and acks into all its requests, so what stood there in one
+    that has a response is remembered.
+    """
+
+    __slots__ = ("_call", "_head")
+
+    def __init__(self) -> None:
+        self._call: Call | None = None  # of the last one that has a response,
+        self._head = b""  # and what stood between its correlation id and the end of its acks
+
+    def expected(self, chunk: Buffer, at: int, end: int, call: Call) -> bool | None:
+        """Whether the request at chunk[at:end] has a response; None if its acks are not here.
+
+        Raises WireError if they cannot be found.
+        """
+        head = self._head
+        stop = at + 12 + len(head)
+        if call is self._call and stop <= end and chunk[at + 12 : stop] == head:
+            return True
+        acks_at = find_acks(chunk, at, end, call.version)
+        if acks_at is None:
+            return None
+        stop = acks_at + 2
+        expects = chunk[acks_at:stop] != b"\0\0"
+        if expects and stop - at <= _MAX_HEAD:
+            self._call, self._head = call, bytes(chunk[at + 12 : stop])
+        return expects
 
 
 def find_acks(chunk: Buffer, at: int, end: int, version: int) -> int | None:

@@ -26,7 +26,7 @@ AT_ONCE = ["-b", "127.0.0.1:1", "--ready-without-upstream", "--log-level", "erro
 
 # Says that it has started, then each signal that it gets; ends by SIGTERM with code 9.
 SAYS_SIGNALS = """
-import os, signal, sys, time
+import os, signal, sys
 def got(number, _):
     os.write(1, f"{signal.Signals(number).name}\\n".encode())
     if number == signal.SIGTERM:
@@ -35,7 +35,7 @@ for name in sys.argv[1:]:
     signal.signal(getattr(signal, name), got)
 os.write(1, b"started\\n")
 while True:
-    time.sleep(60)
+    signal.pause()
 """
 NAMES = ["SIGINT", "SIGQUIT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGTERM"]
 

@@ -20,6 +20,16 @@ IMAGE_FILE = ROOT / "deploy" / "image.yaml"
 # Parameters of `kproxy exec` that are no options of kproxy.
 OF_EXEC = ("command", "timeout")
 CONTAINER_FILE = "/etc/kproxy/kproxy.yaml"
+# The security of a pod and its container together.
+UNPRIVILEGED = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "runAsUser": 65532,
+    "runAsGroup": 65532,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
 
 
 def run_config(

@@ -13,7 +13,7 @@ import yaml
 from kproxy.address import Address
 from kproxy.admin.pages import ROUTES
 from kproxy.config import Config
-from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, all_ports, config_of_text
+from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, UNPRIVILEGED, all_ports, config_of_text
 
 FOLDER = ROOT / "deploy" / "kubernetes"
 MANIFESTS = {path.stem: list(yaml.safe_load_all(path.read_text())) for path in sorted(FOLDER.glob("*.yaml"))}
@@ -96,15 +96,7 @@ def test_kproxy_runs_with_the_mounted_file_and_without_privileges(name: str) -> 
 
     assert volume["configMap"]["name"] == the(name, "ConfigMap")["metadata"]["name"]
     assert one["args"][-1] == CONTAINER_FILE == f"{mount['mountPath']}/kproxy.yaml"
-    assert security == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "runAsNonRoot": True,
-        "runAsUser": 65532,
-        "runAsGroup": 65532,
-        "capabilities": {"drop": ["ALL"]},
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
+    assert security == UNPRIVILEGED
     assert "USER 65532:65532" in (ROOT / "Dockerfile").read_text()
     assert set(one["resources"]["requests"]) == {"cpu", "memory"}
     assert "memory" in one["resources"]["limits"]

@@ -49,7 +49,7 @@ test-matrix: $(STAMP) tools ## slow: versions of brokers and clients, long fuzzi
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q tests/unit/wire tests/unit/rewrite tests/unit/relay tests/unit/cluster
 	$(BIN)/python -m pytest -m matrix $(ARGS)
 
-test-soak: $(STAMP) tools ## slow: sessions that outlast many logins
+test-soak: $(STAMP) tools ## slow: sessions that outlast many logins, half an hour of chaos
 	$(BIN)/python -m pytest -m soak $(ARGS)
 
 bench: $(STAMP) ## kproxy beside HAProxy and no relay at all, about 25 minutes; needs root, cc, iproute2 and haproxy
@@ -59,5 +59,5 @@ bench-quick: $(STAMP) ## the same with a few loads, under a minute; one JSON obj
 	$(BIN)/python -m bench --quick $(ARGS)
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) build dist tests/oracle/build .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis kproxy.egg-info
+	rm -rf $(VENV) build dist tests/oracle/build .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

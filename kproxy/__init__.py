@@ -17,6 +17,7 @@ Rooms, top to bottom; imports point down only (`make check` enforces it):
     config       every option, declared once
     address      a host and a port
     errors       whose fault it is
+    packages     those that only some need
 
 The words of this code base are in docs/architecture.md.
 """
@@ -28,7 +29,9 @@ def __getattr__(name: str) -> str:
         raise AttributeError(f"module 'kproxy' has no attribute '{name}'")
     from importlib.metadata import PackageNotFoundError, version
 
+    from kproxy.packages import DISTRIBUTION
+
     try:
-        return version("kproxy")
+        return version(DISTRIBUTION)
     except PackageNotFoundError:  # run from a source tree that was never installed
         return "0+unknown"

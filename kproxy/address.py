@@ -5,6 +5,11 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
+from kproxy.printable import one_line
+
+# A name has at most 253 characters (RFC 1035 §2.3.4, without the last dot); a peer may claim a longer one.
+_LONGEST_HOST = 255
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Address:
@@ -55,4 +60,6 @@ class Address:
             return False
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        """For people: a host that nobody can have is escaped and cut."""
+        host = one_line(self.host, _LONGEST_HOST)
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import gc
 import logging
@@ -15,9 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kproxy import __version__, logs
 from kproxy.address import Address
-from kproxy.admin import AdminPages, start_admin
+from kproxy.admin import AdminPages, Readiness, start_admin
 from kproxy.cluster.gateway import Gateway
+from kproxy.cluster.known import Reached
 from kproxy.cluster.places import Places, raise_file_limit
+from kproxy.cluster.readiness import Requires, missing, not_ready
+from kproxy.cluster.tasks import Supervised, said
 from kproxy.config import Config
 from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
@@ -27,12 +31,13 @@ from kproxy.workers.here import Here
 
 if TYPE_CHECKING:
     from kproxy.endings import Ending
-    from kproxy.workers.nursery import Nursery
 
 log = logging.getLogger(__name__)
 
-# How often nodes are looked through that may be retired, in seconds, at most.
-_RETIRE_EVERY = 30.0
+# Between two attempts to explore a cluster whose answers cannot be used, in seconds: doubled each time.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
+# How often the ports of nodes are looked through, in seconds, at most.
+_LOOK_EVERY = 30.0
 
 Errand: TypeAlias = Callable[["App"], Awaitable[int]]
 """What a process is there for: it runs for as long as this does, and ends with this exit code."""
@@ -45,27 +50,19 @@ async def until_stopped(app: App) -> int:
 
 
 def run(config: Config, errand: Errand = until_stopped) -> int:
-    """Run until the errand is done, by default until SIGTERM or SIGINT; return the exit code.
+    """Run until the errand is done, by default until SIGTERM, SIGINT or SIGHUP; return the exit code.
 
     Raises ConfigError if a port cannot be had.
     """
     logs.set_up(config.log_format, config.log_level)
     files = raise_file_limit()
-    nursery = _nursery(config) if config.workers > 1 else None
+    if config.workers > 1 and sys.platform != "linux":
+        raise ConfigError("--workers needs Linux; leave it out, and kproxy runs in one process")
     selector = RelaySelector()
     # A session has two; with workers they are theirs, and a client is here only until it has spoken.
-    places = Places(files, files_per_connection=2 if nursery is None else 1)
+    places = Places(files, files_per_connection=2 if config.workers == 1 else 1)
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
-        return runner.run(App(config, selector, places, nursery).run(errand))
-
-
-def _nursery(config: Config) -> Nursery:
-    if sys.platform != "linux":
-        raise ConfigError("--workers needs Linux; leave it out, and kproxy runs in one process")
-    from kproxy.workers.nursery import Nursery
-    from kproxy.workers.worker import work
-
-    return Nursery(partial(work, config))
+        return runner.run(App(config, selector, places).run(errand))
 
 
 class Carriers(Protocol):
@@ -80,11 +77,10 @@ class Carriers(Protocol):
 class App:
     """The wiring of one process."""
 
-    def __init__(self, config: Config, selector: RelaySelector, places: Places, nursery: Nursery | None) -> None:
+    def __init__(self, config: Config, selector: RelaySelector, places: Places) -> None:
         self._config = config
         self._selector = selector
         self._places = places
-        self._nursery = nursery
         self._metrics = Metrics()
         self._gateways: list[Gateway] = []
         self.stopping = asyncio.Event()
@@ -103,11 +99,19 @@ class App:
         endings = self._endings()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop, number)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored by nohup: it stays so
+            # Never at once: a terminal that is closed may send it twice, by itself and by the shell in it.
+            loop.add_signal_handler(signal.SIGHUP, self.end, signal.SIGHUP.name)
         try:
-            async with asyncio.TaskGroup() as tasks:
-                return await self._serve(tasks, errand, endings)
-        except* ConfigError as errors:
-            raise _first(errors) from None
+            # What fails in a cluster or a session ends nothing else; what is in `tasks` ends kproxy.
+            async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as supervised:
+                return await self._serve(tasks, supervised, errand, endings)
+        except BaseExceptionGroup as errors:
+            # Not `except*`: until Python 3.11.4 what is raised there is wrapped in a group again.
+            mistakes, others = errors.split(ConfigError)
+            if mistakes is None or others is not None:
+                raise
+            raise _first(mistakes) from None
 
     def _endings(self) -> list[Ending]:
         if not self._config.exit_with:
@@ -116,17 +120,25 @@ class App:
 
         return [Ending(one) for one in self._config.exit_with]
 
-    async def _serve(self, tasks: asyncio.TaskGroup, errand: Errand, endings: Sequence[Ending]) -> int:
+    async def _serve(
+        self,
+        tasks: asyncio.TaskGroup,
+        supervised: contextlib.AsyncExitStack,
+        errand: Errand,
+        endings: Sequence[Ending],
+    ) -> int:
         admin = None
         background = []
-        self._carriers = self._who_carries(tasks)
+        self._carriers = self._who_carries(tasks, await supervised.enter_async_context(Supervised("a session")))
         try:
             for cluster in self._config.clusters:
-                self._gateways.append(Gateway(cluster, self._metrics, tasks, self._places))
+                of_cluster = await supervised.enter_async_context(Supervised(f"cluster {cluster.name}"))
+                self._gateways.append(Gateway(cluster, self._metrics, of_cluster, self._places))
             self._carriers.serve(self._gateways)
             if self._config.admin is not None:
                 quit = partial(self.end, "POST /quit") if self._config.admin_quit else None
-                pages = AdminPages(self._carriers.metrics, self._status, self.not_ready, quit)
+                hosts = (self._config.admin.host, *self._config.admin_host)
+                pages = AdminPages(self._carriers.metrics, self._status, self._readiness, quit, hosts)
                 admin = await start_admin(self._config.admin, pages)
             log.info("kproxy %s", __version__)
             for gateway in self._gateways:
@@ -135,10 +147,10 @@ class App:
                 if gateway.config.via:
                     hops = ", then ".join(str(hop) for hop in gateway.config.via)
                     log.info("cluster %s: connects through %s", gateway.config.name, hops)
-                background.append(tasks.create_task(self._explore(gateway)))
+                background.append(gateway.tasks.create_task(self._explore(gateway)))
+                background.append(gateway.tasks.create_task(_look_after_ports(gateway)))
             if admin is not None:
                 log.info("metrics, health and status on http://%s", admin.address)
-            background.append(tasks.create_task(self._retire()))
             background.extend(tasks.create_task(self._end_with(ending)) for ending in endings)
             # What was made until now lives as long as the process: the collector need not look at it again.
             gc.freeze()
@@ -151,25 +163,31 @@ class App:
             if admin is not None:
                 await admin.close()
 
-    def _who_carries(self, tasks: asyncio.TaskGroup) -> Carriers:
-        if self._nursery is None:
-            return Here(self._selector, self._metrics, tasks)
+    def _who_carries(self, tasks: asyncio.TaskGroup, sessions: Supervised) -> Carriers:
+        if self._config.workers == 1:
+            return Here(self._selector, self._metrics, sessions)
         from kproxy.workers.crew import Crew
 
-        return Crew(self._config.workers, self._nursery, self._metrics, tasks)
+        return Crew(self._config, self._metrics, tasks)
 
     async def _explore(self, gateway: Gateway) -> None:
-        await gateway.reach.explore(gateway.learn)
-        gateway.on_change()
-        if gateway.topology.nodes:
-            show_nodes(gateway, self._config.log_format)
-
-    async def _retire(self) -> None:
-        every = min(_RETIRE_EVERY, *(max(0.05, cluster.retire_after / 4) for cluster in self._config.clusters))
+        """Find the cluster's nodes and a way to each, for as long as kproxy runs. What fails there is a defect: it is
+        the problem of this cluster alone, and does not hinder the next attempt."""
+        told, pause = "", _FIRST_PAUSE
         while True:
-            await asyncio.sleep(every)
-            for gateway in self._gateways:
-                gateway.retire()
+            try:
+                await gateway.explorer.explore()
+                if gateway.topology.nodes:
+                    show_nodes(gateway, self._config.log_format, self._config.ready_requires)
+                await gateway.explorer.watch()
+            except Exception as error:
+                problem = f"defect, please report it: {said(error)}"
+                if problem != told:
+                    log.error("cluster %s: %s; trying again", gateway.config.name, problem, exc_info=error)
+                told = problem
+                gateway.explorer.failed(problem)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
 
     # The end
 
@@ -209,19 +227,28 @@ class App:
 
     # What the admin endpoint shows
 
-    def not_ready(self) -> Sequence[str]:
-        """Why clients should wait, a line each; empty when they need not."""
+    def not_ready(self, requires: Requires | None = None) -> Sequence[str]:
+        """Why clients should wait, a line each; empty when they need not. `requires` overrides --ready-requires."""
         if self.stopping.is_set():
             return ["kproxy is stopping"]
         reasons = []
         for gateway in self._gateways:
-            name, reach = gateway.config.name, gateway.reach
-            if self._config.ready_requires_upstream and not reach.ready:
-                reasons.append(f"cluster {name}: {reach.bootstrap_problem or 'looking for a way to each node'}")
+            name = gateway.config.name
+            needs = requires or self._config.ready_requires
+            reasons += not_ready(name, gateway.topology, gateway.reach.known, needs)
+            if (full := gateway.door.no_place()) and full not in reasons:
+                reasons.append(full)
             for node in gateway.topology.nodes.values():
                 if not gateway.is_bound(node) and node.absent_since is None:
                     reasons.append(f"cluster {name}: {node.key} has no local port")
         return reasons
+
+    def _readiness(self, requires: str | None) -> Readiness:
+        if requires not in (None, "all", "one", "none"):
+            raise ValueError("allowed: all, one, none")
+        reasons = self.not_ready(requires)  # type: ignore[arg-type]  # mypy does not see that it was checked
+        lost = [missing(one.config.name, one.topology, one.reach.known) for one in self._gateways]
+        return Readiness(reasons, [line for lines in lost for line in lines])
 
     def _status(self) -> dict[str, object]:
         return {
@@ -232,16 +259,25 @@ class App:
         }
 
 
+async def _look_after_ports(gateway: Gateway) -> None:
+    every = min(_LOOK_EVERY, max(0.05, gateway.config.retire_after / 4))
+    while True:
+        await asyncio.sleep(every)
+        gateway.retire()
+        gateway.bind_missing()
+
+
 def _status_of(gateway: Gateway) -> dict[str, object]:
-    reach = gateway.reach
+    known = gateway.reach.known
     host = gateway.local_host()
     return {
         "name": gateway.config.name,
         "bootstrap_servers": [str(server) for server in gateway.config.bootstrap_servers],
         "via": [str(hop) for hop in gateway.config.via],
         "listen": str(gateway.listen),
-        "answered": reach.answered,
-        "problem": reach.bootstrap_problem,
+        "cluster_id": known.cluster_id,
+        "answered": known.explored.answered,
+        "problem": known.explored.problem,
         "sessions": gateway.sessions,
         "nodes": [
             {
@@ -252,15 +288,23 @@ def _status_of(gateway: Gateway) -> dict[str, object]:
                 "local": str(gateway.local_address(node, host)),
                 "bound": gateway.is_bound(node),
                 "present": node.absent_since is None,
-                "dial": str(reach.worked[node.key].dial) if node.key in reach.worked else None,
-                "via": reach.worked[node.key].via.value if node.key in reach.worked else None,
-                "problem": reach.problems.get(node.key),
+                **_status_of_reach(known.reached(node.key)),
                 "sessions": gateway.sessions_of(node),
             }
             for node in sorted(
                 gateway.topology.nodes.values(), key=lambda node: (node.key.kind.value, node.key.node_id)
             )
         ],
+    }
+
+
+def _status_of_reach(reached: Reached) -> dict[str, object]:
+    return {
+        "dial": str(reached.route.dial) if reached.route else None,
+        "via": reached.route.via.value if reached.route else None,
+        "checked": reached.proof is not None and reached.proof.checked,
+        "proof": reached.proof.value if reached.proof else None,
+        "problem": reached.problem,
     }
 
 

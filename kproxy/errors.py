@@ -9,6 +9,13 @@
 Anything else that escapes is a defect of kproxy.
 """
 
+from __future__ import annotations
+
+from kproxy.printable import one_line
+
+# The text of an error may repeat what a peer said.
+_LONGEST = 1000
+
 
 class KproxyError(Exception):
     """Base of all errors; `str()` is one line that a user can read."""
@@ -33,19 +40,20 @@ class WireError(KproxyError):
 
     def __init__(self, reason: str, text: str) -> None:
         self.reason = reason
-        super().__init__(text)
+        super().__init__(one_line(text, _LONGEST))
 
 
 class UpstreamError(KproxyError):
     """An upstream address could not be reached.
 
     `reason` is a short fixed word, fit for a metric label: resolve, refused, timeout, unreachable, loop, limit,
-    proxy, proxy-auth, ssh, ssh-host-key, ssh-auth, ssh-forbidden, sasl, other; those of TLS begin with "tls".
+    proxy, proxy-auth, ssh, ssh-host-key, ssh-auth, ssh-forbidden, sasl, closed, wrong-cluster, wrong-node,
+    unknown-node, other; those of TLS begin with "tls", and what is no Kafka broker has a `WireError`'s.
     """
 
     def __init__(self, reason: str, text: str) -> None:
         self.reason = reason
-        super().__init__(text)
+        super().__init__(one_line(text, _LONGEST))
 
 
 class ViaError(UpstreamError):

@@ -1,20 +1,28 @@
 """How kproxy logs: plain lines, coloured lines on a terminal, or JSON; and not the same line a thousand times.
 
-No payload, token or password is logged at any level: nothing here ever sees a frame.
+No payload, token or password is logged at any level: nothing here ever sees a frame. Names and messages of peers may be
+in a line; here is the last edge at which they are made harmless to terminals, and cut.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
-from typing import TextIO
+from types import TracebackType
+from typing import TextIO, TypeAlias
 
+from kproxy.printable import one_line
+
+# A message, and each line of a traceback, has at most so many characters.
+LONGEST = 4000
 # The same line is written once in so many seconds; the next one says how often it was left out.
 _REPEAT_AFTER = 30.0
 _REMEMBERED = 1000
 
+_ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 _COLOURS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.CRITICAL: "\x1b[31m"}
 
 
@@ -29,7 +37,7 @@ class OncePerWhile(logging.Filter):
         self._last: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        text = record.getMessage()
+        text = one_line(record.getMessage(), LONGEST)
         now = time.monotonic()
         written, left_out = self._last.get(text, (-_REPEAT_AFTER, 0))
         if now - written < _REPEAT_AFTER:
@@ -45,28 +53,42 @@ class OncePerWhile(logging.Filter):
         return True
 
 
-class _Text(logging.Formatter):
-    def __init__(self, coloured: bool) -> None:
-        super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S" if coloured else "%Y-%m-%dT%H:%M:%S%z")
+class _Harmless(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = one_line(record.message, LONGEST)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: _ExcInfo) -> str:
+        return "\n".join(one_line(line, LONGEST) for line in super().formatException(ei).split("\n"))
+
+
+class _Text(_Harmless):
+    def __init__(self, short_time: bool, coloured: bool) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S" if short_time else "%Y-%m-%dT%H:%M:%S%z")
         self._coloured = coloured
 
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record).replace("\n", "\\n") if not record.exc_info else super().format(record)
+        text = super().format(record)
         colour = _COLOURS.get(record.levelno) if self._coloured else None
         return f"{colour}{text}\x1b[0m" if colour else text
 
 
-class _Json(logging.Formatter):
+class _Json(_Harmless):
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
-            "message": record.getMessage(),
+            "message": one_line(record.getMessage(), LONGEST),
             "logger": record.name,
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)
+
+
+def coloured(stream: TextIO) -> bool:
+    """Whether to use colours there: on a terminal that knows them, unless NO_COLOR is set (https://no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def set_up(log_format: str, level: str, stream: TextIO = sys.stderr) -> None:
@@ -75,7 +97,8 @@ def set_up(log_format: str, level: str, stream: TextIO = sys.stderr) -> None:
     if log_format == "json":
         writer.setFormatter(_Json())
     else:
-        writer.setFormatter(_Text(coloured=log_format == "auto" and stream.isatty()))
+        terminal = log_format == "auto" and stream.isatty()
+        writer.setFormatter(_Text(short_time=terminal, coloured=terminal and coloured(stream)))
     writer.addFilter(OncePerWhile())
     logging.basicConfig(level=level.upper(), handlers=[writer], force=True)
     for library in ("asyncio", "asyncssh"):

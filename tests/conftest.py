@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.harness.signals import not_ignored_by_children
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -22,6 +26,14 @@ _FIGURES = pytest.StashKey[list[str]]()
 def figures(pytestconfig: pytest.Config) -> list[str]:
     """Lines for the reader of the test's output; add yours."""
     return pytestconfig.stash[_FIGURES]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_reach_children() -> Iterator[None]:
+    """However the tests are started, what ends programs ends those that they start. SIGHUP is left alone: under nohup
+    a terminal that is closed must not take away half of what they need."""
+    with not_ignored_by_children(signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 import h11
 
-from kproxy.admin.pages import AdminPages, Answer, answer, line
+from kproxy.admin.pages import AdminPages, Answer, Request, answer, line
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +40,11 @@ class Connection:
         pages: AdminPages,
         closing: Callable[[], bool],
     ) -> None:
+        self._loop = asyncio.get_running_loop()
         self.idle = True
         """No request is under way: closing loses nothing."""
+        self.since = self._loop.time()
+        """When it became idle, or busy."""
         self._reader = reader
         self._writer = writer
         self._pages = pages
@@ -71,15 +74,6 @@ class Connection:
         finally:
             await self._closed()
 
-    async def turn_away(self) -> None:
-        """Refuse without reading: it must cost little."""
-        body = b"too many connections\n"
-        self._writer.write(
-            b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: text/plain\r\n"
-            b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-        )
-        await self._closed()
-
     def close(self) -> None:
         """Close an idle connection; `serve` then returns."""
         self._writer.close()
@@ -107,15 +101,19 @@ class Connection:
         else:
             if request is None:
                 return False
-            self.idle = False
+            self._turn(idle=False)
             method = request.method.decode()
             reply = await self._reply(request, method)
         await self._send(reply, with_body=method != "HEAD")
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
-        self.idle = True
+        self._turn(idle=True)
         return True
+
+    def _turn(self, *, idle: bool) -> None:
+        self.idle = idle
+        self.since = self._loop.time()
 
     async def _request(self) -> h11.Request | None:
         """The next request's head, and its end where it has no body; None when the peer has closed."""
@@ -143,8 +141,8 @@ class Connection:
         for name, value in request.headers:
             known, text = headers.get(name.decode()), value.decode("latin-1")
             headers[name.decode()] = f"{known}, {text}" if known else text
-        path = request.target.decode("latin-1").partition("?")[0]
-        return await answer(self._pages, method, path, headers)
+        path, _, query = request.target.decode("latin-1").partition("?")
+        return await answer(self._pages, method, Request(path, query, headers))
 
     async def _send(self, reply: Answer, *, with_body: bool) -> None:
         headers = {

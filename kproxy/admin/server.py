@@ -9,10 +9,12 @@ import os
 from kproxy.address import Address
 from kproxy.admin.connection import Connection
 from kproxy.admin.pages import AdminPages
+from kproxy.ephemeral import connection_at
 from kproxy.errors import ConfigError
 
 MAX_CONNECTIONS = 64
-"""Scrapers, probes and a few people; more is a fault or an attack, and must not take the proxy's descriptors."""
+"""Scrapers, probes and a few people; more is a fault or an attack, and must not take the proxy's descriptors. A new
+connection is served all the same, for it may be a probe: another one gives way to it."""
 CLOSE_SECONDS = 2.0
 """What `AdminServer.close` gives to answers under way."""
 
@@ -23,7 +25,9 @@ async def start_admin(address: Address, pages: AdminPages) -> AdminServer:
     try:
         listening = await asyncio.start_server(admin.connected, address.host, address.port)
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
+        if error.errno == errno.EADDRINUSE and (peer := connection_at(address.port)) is not None:
+            problem = f"{address} is the local end of a connection to {peer}"
+        elif error.errno == errno.EADDRINUSE:
             problem = f"{address} is taken by another process, perhaps another kproxy"
         elif error.errno is not None and error.errno > 0:  # asyncio's own text repeats the address
             problem = f"{address} cannot be bound: {os.strerror(error.errno)}"
@@ -57,14 +61,25 @@ class AdminServer:
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, from accept to close; asyncio runs a task of this for each. Nothing escapes."""
         connection = Connection(reader, writer, self.pages, lambda: self.closing)
-        if len(self._connections) >= MAX_CONNECTIONS or self.closing:
-            await connection.turn_away()
+        if self.closing:
+            connection.abort()
             return
+        while len(self._connections) >= MAX_CONNECTIONS:
+            self._give_way()
         self._connections[connection] = asyncio.current_task()
         try:
             await connection.serve()
         finally:
-            del self._connections[connection]
+            self._connections.pop(connection, None)
+
+    def _give_way(self) -> None:
+        """Cut off the connection that has waited longest for its next request, whole or half; if all are being
+        answered, the slowest. A probe asks at once and takes its answer at once, so it is never the one."""
+        connection = min(self._connections, key=lambda one: (not one.idle, one.since))
+        task = self._connections.pop(connection)
+        connection.abort()
+        if task is not None:
+            task.cancel()  # it may be making an answer
 
     async def close(self, seconds: float = CLOSE_SECONDS) -> None:
         """Stop accepting, close what is idle, let answers under way finish for so long, then cut them off."""

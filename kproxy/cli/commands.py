@@ -113,7 +113,7 @@ def run(ctx: click.Context, /, **values: object) -> int:
 @kproxy.command(
     "exec",
     cls=ConfiguredCommand,
-    defaults={"listen": "127.0.0.1:0", "admin": "off", "log-level": "warning"},
+    defaults={"listen": "127.0.0.1:0", "admin": "off", "log-level": "warning", "ready-requires": "all"},
     context_settings={"allow_interspersed_args": False},
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] COMMAND...")
@@ -153,8 +153,12 @@ def exec_(ctx: click.Context, /, command: tuple[str, ...], timeout: float, **val
     show_default=True,
     help="The admin endpoint of the kproxy to wait for.",
 )  # fmt: skip
+@click.option(
+    "--ready-requires", default="all", type=click.Choice(["all", "one", "none"]), show_default=True,
+    help="How many nodes of each cluster must be reachable.",
+)  # fmt: skip
 @_timeout("60s", "How long to wait; 0 looks once.")
-def wait(admin: str, timeout: float) -> int:
+def wait(admin: str, ready_requires: str, timeout: float) -> int:
     """Wait until a kproxy that runs, or is being started, is ready.
 
     \b
@@ -165,7 +169,7 @@ def wait(admin: str, timeout: float) -> int:
     """
     from kproxy.cli.waiting import wait_ready
 
-    reasons = wait_ready(admin, timeout)
+    reasons = wait_ready(admin, timeout, ready_requires)
     for reason in reasons:
         click.echo(f"kproxy: {reason}", err=True)
     return 1 if reasons else 0
@@ -184,6 +188,34 @@ def demo(once: bool) -> int:
     from kproxy.devcluster.demo import run_demo
 
     return run_demo(once=once)
+
+
+@kproxy.command()
+@click.option("--brokers", type=click.IntRange(1, 9), default=3, show_default=True, help="How many brokers.")
+@click.option(
+    "--advertise",
+    metavar="NAME",
+    default="kafka-{id}.cluster.internal",
+    show_default=True,
+    help="Host that each broker says it is; {id} stands for its node id. The port is always its own.",
+)
+@click.option("--localhost", is_flag=True, help="The same as --advertise localhost: clients work without kproxy too.")
+def devcluster(brokers: int, advertise: str, localhost: bool) -> int:
+    """Start a real cluster on this machine, to try things with.
+
+    \b
+      kproxy devcluster
+
+    Its brokers say that they are at names that resolve nowhere. Each has listeners for plaintext, TLS and SASL; for
+    each of them the line to start kproxy with is printed. Needs Java and Maven. Ctrl-C ends the cluster and removes
+    its data.
+    """
+    from rich.console import Console
+
+    from kproxy.devcluster.demo_screen import Screen
+    from kproxy.devcluster.stand import run as run_stand
+
+    return run_stand(brokers, "localhost" if localhost else advertise, Screen(Console(highlight=False)))
 
 
 @kproxy.group("config", invoke_without_command=True)
@@ -207,15 +239,19 @@ def check(file: Path) -> int:
     \b
       kproxy config check kproxy.yaml
 
-    Reports every mistake at once, with its line. Exit code 0 is fine, 2 is not.
+    Reports every mistake at once, with its line: also certificates, keys, passwords and secrets that cannot be used.
+    Opens no socket and runs no command. Exit code 0 is fine, 2 is not.
     """
-    from kproxy.config import load
+    from kproxy.config import read
+    from kproxy.preflight import commands, findings
 
-    config = load({}, os.environ, file)
+    config = read({}, os.environ, file, further=findings).config
     names = ", ".join(cluster.name for cluster in config.clusters)
     clusters = "1 cluster" if len(config.clusters) == 1 else f"{len(config.clusters)} clusters"
     servers = sum(len(cluster.bootstrap_servers) for cluster in config.clusters)
     click.echo(f"ok: {clusters} ({names}), {servers} bootstrap server{'' if servers == 1 else 's'}")
+    for command in commands(config):
+        click.echo(f"not run: {command}")
     return 0
 
 

@@ -26,7 +26,9 @@ class ConfiguredOption(click.Option):
         self.setting = setting
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The words of a choice."""
+        """The words of a choice; files, which the shell knows."""
+        if self.setting.kind.metavar.partition("|")[0] in ("FILE", "PATH"):
+            return [CompletionItem(incomplete, type="file")]
         words = self.setting.kind.schema.get("enum")
         choices = words if isinstance(words, list) else []
         return [CompletionItem(word) for word in choices if word.startswith(incomplete)]

@@ -2,10 +2,16 @@
 
 topology    which nodes there are, where they are, which local port each has (pure)
 listeners   the sockets that clients connect to: bound before they are advertised, retired when unused
-scout       kproxy's own questions to a cluster at start: who is there, which address is which node
+known       what has been found out: which cluster it is, which address leads to whom, how each node is reached (pure)
+identity    whom an upstream address leads to: which cluster, which node, and what proves it
+opening     one upstream connection: connect, TLS, login
 reach       which route leads to a node
+explore     at start and in the background: who is there, how is each node reached
+readiness   whether clients can use the cluster, and what to do about nodes out of reach (pure)
 encryption  TLS towards its brokers and its clients, as configured
-gateway     accept; local addresses for endpoints
+gateway     its nodes and their ports; local addresses for endpoints
+door        accept, first bytes, refusals
 sessions    TLS of the client, dial, session
 places      how many connections fit the limit of open files
+tasks       tasks that must not end one another
 """

@@ -1,46 +1,33 @@
-"""One cluster's gateway: a listener for each node; accept a client, hand it to who carries its session; local addresses
-for endpoints."""
+"""One cluster's gateway: its nodes and their local ports; local addresses for endpoints."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 
 from kproxy.address import Address
+from kproxy.cluster.door import Carry, Door
 from kproxy.cluster.encryption import client_tls
-from kproxy.cluster.listeners import Listener, Listeners
+from kproxy.cluster.explore import Explorer
+from kproxy.cluster.known import Fact
+from kproxy.cluster.listeners import Listeners
 from kproxy.cluster.places import Places
-from kproxy.cluster.reach import BOOTSTRAP, Reach
+from kproxy.cluster.reach import Reach
 from kproxy.cluster.topology import Learned, Node, NodeKey, Topology
 from kproxy.config import ClusterConfig
-from kproxy.dial.sockets import tune
+from kproxy.ephemeral import connection_at
 from kproxy.errors import ConfigError, WireError
 from kproxy.metrics import Metrics
-from kproxy.relay.wrongpeer import plaintext_client, wrong_client
 from kproxy.rewrite.endpoints import Endpoints
-from kproxy.wire.greeting import ENOUGH, Greeting, recognise
 
 log = logging.getLogger(__name__)
 
 # Nodes with a listener beyond the window of ports. A cluster has hundreds at most; a hostile one could name millions.
 _MORE_NODES = 1000
-# The first byte of a TLS connection: a record of type handshake (RFC 8446 §5.1).
-_TLS_HANDSHAKE = b"\x16"
-# What a browser or curl sees that comes to a Kafka port.
-_HTTP_HINT = (
-    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
-    b"This is a Kafka port of kproxy: give it to a Kafka client as bootstrap.servers.\n"
-)
-
-
-Carry = Callable[[socket.socket, "NodeKey | None", str, Callable[[], None]], None]
-"""Takes over a client that has spoken; see `Sessions.carry`."""
 
 
 class Gateway:
@@ -52,24 +39,30 @@ class Gateway:
         self.config = config
         self._metrics = metrics
         self._places = places
+        self._counted = 0  # sockets that listen, as `places` knows
+        self.tasks = tasks
         self.on_change: Callable[[], None] = lambda: None
-        self._loop = asyncio.get_running_loop()
+        self._warned_wildcard = False
         # Handshakes are for the sessions, in other processes perhaps; but a bad file is to end kproxy at its start.
-        self._expects_tls = client_tls(config) is not None
-        self._listeners = Listeners(config.listen, self._accepted)
+        self.door = Door(
+            config, metrics, places, self.local_host, lambda *client: self.carry(*client),
+            expects_tls=client_tls(config) is not None,
+        )  # fmt: skip
+        self._listeners = Listeners(config.listen, self.door.accepted)
         try:
-            self._bootstrap = self._listeners.bind(BOOTSTRAP, config.listen.port)
+            bootstrap = self._listeners.bind(None, config.listen.port)
         except OSError as error:
             raise ConfigError(_bind_problem(config.listen, error)) from None
-        self.listen = Address(config.listen.host, self._bootstrap.port)
+        self.listen = Address(config.listen.host, bootstrap.port)
         window = config.effective_node_ports(self.listen.port)
         self.topology = Topology(window.first, window.last)
-        self.reach = Reach(config, self.topology, metrics, tasks, self._listeners.is_own)
-        self._keys: dict[str, NodeKey] = {}  # of listeners, by label
-        self._waiting: dict[socket.socket, Listener] = {}  # accepted, nothing heard yet
-        self.sessions = 0  # that the carrier has
-        self._warned_wildcard = False
+        self.reach = Reach(config, self.topology, metrics, tasks, self._listeners.is_own, self._news)
+        self.explorer = Explorer(config, self.topology, self.reach, self.learn)
         self._count_listeners()
+
+    def _news(self, fact: Fact) -> None:
+        self.explorer.stir()
+        self.on_change()
 
     # Local addresses
 
@@ -102,17 +95,13 @@ class Gateway:
 
     def learn(self, endpoints: Endpoints) -> None:
         """Take in nodes; each has a listener when this returns."""
-        known = len(self.topology.nodes)
-        if known + len(endpoints.nodes) > _MORE_NODES + self.topology.last - self.topology.first:
-            new = {NodeKey(e.kind, e.node_id) for e in endpoints.nodes} - self.topology.nodes.keys()
-            if known + len(new) > _MORE_NODES + self.topology.last - self.topology.first:
-                raise WireError("too-many-nodes", f"the cluster names {known + len(new)} nodes: widen --node-ports")
+        self._make_room(endpoints)
         learned = self.topology.learn(endpoints, monotonic())
         for node in (*learned.new, *learned.back):
             self._bind(node)
-        self.reach.nodes_known.set()
+        self.explorer.stir()
         # At start they are all new, and shown together.
-        level = logging.INFO if self.reach.ready else logging.DEBUG
+        level = logging.INFO if self.reach.known.explored.searched else logging.DEBUG
         for node in learned.new:
             log.log(level, "%s: %s is at local port %d", node.key, node.advertised, node.port)
         for node, before in learned.moved:
@@ -134,14 +123,22 @@ class Gateway:
 
     def _bind(self, node: Node) -> None:
         """Give the node a listener: on the port it has, or the first of its ports that can be had."""
-        label = node.key.label
-        if label in self._listeners.bound:
+        if self.is_bound(node):
             return
-        for port in (*self.topology.ports_for(node.key), 0):
+        if not self._may_listen():
+            log.error(
+                "%s has no local port: kproxy listens on %d, half of what %d open files allow;"
+                " raise the limit (ulimit -n)",
+                node.key, self._places.listening, self._places.files,
+            )  # fmt: skip
+            return
+        refused: tuple[int, OSError] | None = None
+        for port in self._ports_for(node.key):
             try:
-                listener = self._listeners.bind(label, port)
+                listener = self._listeners.bind(node.key, port)
             except OSError as error:
                 if error.errno in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
+                    refused = refused or (port, error)
                     continue
                 log.error("%s has no local port: %s", node.key, error.strerror)
                 return
@@ -154,121 +151,103 @@ class Gateway:
                 "%s has the local port %d outside --node-ports %d-%d, where none is free: widen it",
                 node.key, listener.port, self.topology.first, self.topology.last,
             )  # fmt: skip
+        elif refused is not None:
+            # Nobody counts on the ports behind one that the system chose.
+            level = logging.INFO if self.config.listen.port == 0 and self.config.node_ports is None else logging.WARNING
+            log.log(level, "%s has the local port %d instead of %d: %s", node.key, port, refused[0], _why_not(*refused))
         self.topology.assign(node.key, listener.port)
-        self._keys[label] = node.key
         self._count_listeners()
+
+    def _ports_for(self, key: NodeKey) -> Iterator[int]:
+        yield from self.topology.ports_for(key)
+        # The window is exhausted. A node that was retired has been absent for so long that every client has asked for
+        # metadata since, and none believes that its port still leads there.
+        for node in list(self.topology.nodes.values()):
+            if node.absent_since is not None and not self.is_bound(node):
+                self._forget(node.key)
+        yield from self.topology.ports_left(monotonic() - self.config.retire_after)
+        yield 0
 
     def _count_listeners(self) -> None:
         self._metrics.listeners(self.config.name, len(self._listeners.bound))
+        self._places.listening += self._listeners.sockets - self._counted
+        self._counted = self._listeners.sockets
+
+    # Room for nodes
+
+    def _make_room(self, endpoints: Endpoints) -> None:
+        """Forget absent nodes if there are too many with those that a response names. Raises WireError if that does not
+        help: a present node is never forgotten, nor one that clients are connected to."""
+        most = _MORE_NODES + self.topology.last - self.topology.first
+        if len(self.topology.nodes) + len(endpoints.nodes) <= most:
+            return
+        named = {NodeKey(e.kind, e.node_id) for e in endpoints.nodes}
+        excess = len(self.topology.nodes.keys() | named) - most
+        gone = [key for key in self.topology.dispensable(endpoints) if not self._in_use(key)]
+        if len(gone) < excess:
+            raise WireError(
+                "too-many-nodes", f"the cluster names {most + excess - len(gone)} nodes: widen --node-ports"
+            )
+        for key in gone[: max(0, excess)]:
+            self._forget(key)
+
+    def _may_listen(self) -> bool:
+        """Whether one more listener fits the limit of open files, perhaps after absent nodes were forgotten."""
+        for key in [] if self._places.may_listen else self.topology.dispensable(Endpoints(())):
+            if key in self._listeners.bound and not self._in_use(key):
+                self._forget(key)
+                if self._places.may_listen:
+                    break
+        return self._places.may_listen
+
+    def _in_use(self, key: NodeKey) -> bool:
+        listener = self._listeners.bound.get(key)
+        return listener is not None and listener.sessions > 0
+
+    def _forget(self, key: NodeKey) -> None:
+        log.debug("%s, which is absent, is forgotten: others need the room", key)
+        if key in self._listeners.bound:
+            self._listeners.close(key)
+            self._count_listeners()
+        self.topology.forget(key, monotonic())
+        self.reach.known.forget(key)
+
+    def bind_missing(self) -> None:
+        """Give listeners to nodes that could have none, for want of file descriptors say."""
+        missing = [n for n in self.topology.nodes.values() if n.absent_since is None and not self.is_bound(n)]
+        for node in missing:
+            self._bind(node)
+        if any(self.is_bound(node) for node in missing):
+            self.on_change()
 
     def retire(self) -> None:
         """Close the listeners of nodes that have been absent and unused for long enough. They keep their ports."""
         for node in self.topology.nodes.values():
-            listener = self._listeners.bound.get(node.key.label)
+            listener = self._listeners.bound.get(node.key)
             absent = node.absent_since
             if listener is None or absent is None or listener.sessions:
                 continue
             if monotonic() - absent >= self.config.retire_after:
-                self._listeners.close(node.key.label)
+                self._listeners.close(node.key)
                 self._count_listeners()
                 log.info("%s has been gone for %g s: closed port %d", node.key, self.config.retire_after, node.port)
-
-    # Connections
-
-    def _accepted(self, client: socket.socket, listener: Listener) -> None:
-        if self.sessions + len(self._waiting) >= self.config.max_connections:
-            log.error(
-                "cluster %s has %d connections, the most that --max-connections allows: one was refused",
-                self.config.name, self.config.max_connections,
-            )  # fmt: skip
-        elif self._places.full:
-            log.error(
-                "kproxy has %d connections, the most for %d open files: one was refused; raise the limit (ulimit -n)",
-                self._places.taken, self._places.files,
-            )  # fmt: skip
-        else:
-            self._places.taken += 1
-            listener.sessions += 1
-            self._wait_for_first_bytes(client, listener)
-            return
-        self._metrics.refused(self.config.name, "client", "too-many-connections")
-        client.close()
-
-    def _wait_for_first_bytes(self, client: socket.socket, listener: Listener) -> None:
-        tune(client)
-        self._waiting[client] = listener
-        # Brokers are dialled when the client has said something: a TCP probe costs them nothing.
-        self._loop.add_reader(client.fileno(), self._spoke, client)
-
-    def _spoke(self, client: socket.socket) -> None:
-        try:
-            first = client.recv(ENOUGH, socket.MSG_PEEK)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            first = b""
-        self._loop.remove_reader(client.fileno())
-        error = self._objection(first)
-        if error is not None:
-            self._refuse(client, error)
-            if recognise(first) is Greeting.HTTP:
-                with contextlib.suppress(OSError):
-                    client.recv(65536)  # what stays unread would turn the close into a reset
-                    client.send(_HTTP_HINT)
-        if error is not None or not first:
-            self._drop(client)
-        else:
-            self._hand_over(client)
-
-    def _objection(self, first: bytes) -> WireError | None:
-        """What is wrong with a client that begins so."""
-        greeting = recognise(first)
-        if not self._expects_tls or not first:
-            return None if greeting is None else wrong_client(greeting)
-        if first[:1] == _TLS_HANDSHAKE:
-            return None
-        return plaintext_client() if greeting is None else wrong_client(greeting)
-
-    def _hand_over(self, client: socket.socket) -> None:
-        try:
-            host = self.local_host(client)
-        except OSError:  # the client is gone already
-            self._drop(client)
-            return
-        listener = self._waiting.pop(client)
-        self.sessions += 1
-        key = self._keys.get(listener.label)  # of the bootstrap listener none
-        self.carry(client, key, host, partial(self._done, listener))
-
-    def _done(self, listener: Listener) -> None:
-        self.sessions -= 1
-        self._leave(listener)
-
-    def _leave(self, listener: Listener) -> None:
-        listener.sessions -= 1
-        self._places.taken -= 1
-
-    def _drop(self, client: socket.socket) -> None:
-        self._leave(self._waiting.pop(client))
-        self._loop.remove_reader(client.fileno())
-        client.close()
-
-    def _refuse(self, client: socket.socket, error: WireError) -> None:
-        self._metrics.refused(self.config.name, "client", error.reason)
-        peer = Address(*client.getpeername()[:2]) if client.fileno() >= 0 else "?"
-        log.warning("refused a connection from %s: %s", peer, error)
 
     # The end, and what the app asks for
 
     def stop_accepting(self) -> None:
         """Close the listeners and the connections that have said nothing yet."""
         self._listeners.close_all()
-        for client in list(self._waiting):
-            self._drop(client)
+        self._count_listeners()
+        self.door.close()
+
+    @property
+    def sessions(self) -> int:
+        """Client connections that have spoken."""
+        return self.door.sessions
 
     def sessions_of(self, node: Node) -> int:
         """Open client connections to one node."""
-        listener = self._listeners.bound.get(node.key.label)
+        listener = self._listeners.bound.get(node.key)
         return listener.sessions if listener else 0
 
     def bound_addresses(self) -> frozenset[Address]:
@@ -276,10 +255,29 @@ class Gateway:
         return self._listeners.addresses()
 
     def is_bound(self, node: Node) -> bool:
-        return node.key.label in self._listeners.bound
+        return node.key in self._listeners.bound
+
+
+def _why_not(port: int, error: OSError) -> str:
+    """Why a port cannot be listened on."""
+    if error.errno != errno.EADDRINUSE:
+        return str(error.strerror)
+    peer = connection_at(port)
+    if peer is None:
+        return "it is taken by another process"
+    return (
+        f"it is the local end of a connection to {peer}; keep --listen and --node-ports below the ports that the system"
+        " gives to connections (net.ipv4.ip_local_port_range)"
+    )
 
 
 def _bind_problem(listen: Address, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
+    if error.errno != errno.EADDRINUSE:
+        return f"--listen {listen}: {error.strerror}"
+    peer = connection_at(listen.port)
+    if peer is None:
         return f"--listen {listen}: the port is taken by another process; choose another with --listen HOST:PORT"
-    return f"--listen {listen}: {error.strerror}"
+    return (
+        f"--listen {listen}: the port is the local end of a connection to {peer};"
+        " choose another with --listen HOST:PORT"
+    )

@@ -15,6 +15,7 @@ import socket
 from collections.abc import Callable, Collection
 
 from kproxy.address import Address
+from kproxy.cluster.topology import NodeKey
 from kproxy.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -24,14 +25,16 @@ _BACKLOG = 1024
 _ACCEPT_AT_ONCE = 64
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
-OnAccept = Callable[[socket.socket, "Listener"], None]
+OnAccept = Callable[[socket.socket, Address, "Listener"], None]
+"""Is given a connection and the address that it comes from."""
 
 
 class Listener:
-    """One local port, on each address of the listening host. `sessions` counts who uses it."""
+    """The local port of a node (None: of bootstrap), on each address of the listening host. `sessions` counts who
+    uses it."""
 
-    def __init__(self, label: str, port: int, sockets: list[socket.socket]) -> None:
-        self.label = label
+    def __init__(self, key: NodeKey | None, port: int, sockets: list[socket.socket]) -> None:
+        self.key = key
         self.port = port
         self.sockets = sockets
         self.sessions = 0
@@ -46,10 +49,10 @@ class Listeners:
         self._on_accept = on_accept
         self._hosts = _resolve(listen)
         self._reserve = _open_reserve()
-        self.bound: dict[str, Listener] = {}
+        self.bound: dict[NodeKey | None, Listener] = {}
         self.accepting = True
 
-    def bind(self, label: str, port: int) -> Listener:
+    def bind(self, key: NodeKey | None, port: int) -> Listener:
         """Listen on `port` (0: any free one). Raises OSError if it is taken or cannot be had."""
         sockets: list[socket.socket] = []
         try:
@@ -61,24 +64,29 @@ class Listeners:
             for sock in sockets:
                 sock.close()
             raise
-        listener = self.bound[label] = Listener(label, port, sockets)
+        listener = self.bound[key] = Listener(key, port, sockets)
         for sock in sockets:
             self._loop.add_reader(sock.fileno(), self._accept, sock, listener)
         return listener
 
-    def close(self, label: str) -> None:
+    def close(self, key: NodeKey | None) -> None:
         """Stop listening; connections that were accepted stay."""
-        for sock in self.bound.pop(label).sockets:
+        for sock in self.bound.pop(key).sockets:
             self._loop.remove_reader(sock.fileno())
             sock.close()
 
     def close_all(self) -> None:
         self.accepting = False
-        for label in list(self.bound):
-            self.close(label)
+        for key in list(self.bound):
+            self.close(key)
         if self._reserve is not None:
             os.close(self._reserve)
             self._reserve = None
+
+    @property
+    def sockets(self) -> int:
+        """How many sockets listen."""
+        return len(self.bound) * len(self._hosts)
 
     def is_own(self, address: Address) -> bool:
         """Whether connecting to this IP address and port would reach one of these listeners."""
@@ -92,7 +100,7 @@ class Listeners:
     def _accept(self, sock: socket.socket, listener: Listener) -> None:
         for _ in range(_ACCEPT_AT_ONCE):
             try:
-                client, _ = sock.accept()
+                client, peer = sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -101,7 +109,7 @@ class Listeners:
                     return
                 log.warning("accepting a connection on port %d failed: %s", listener.port, error.strerror)
                 return
-            self._on_accept(client, listener)
+            self._on_accept(client, Address(*peer[:2]), listener)
 
     def _refuse_one(self, sock: socket.socket) -> None:
         """No file descriptor is left. The waiting connection would wake the loop for ever: take it with the one kept

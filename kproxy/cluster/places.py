@@ -3,24 +3,56 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 # More file descriptors than this nobody needs, and some systems allow a billion.
 _MOST_FILES = 1_048_576
-# What else is open: connections to the admin endpoint (64 at most), listeners, names being resolved, the log.
+# What else is open: connections to the admin endpoint (64 at most), names being resolved, the log.
 _RESERVED_FILES = 128
+# However few files there are, so many sockets may listen.
+_LEAST_LISTENING = 16
 
 
 class Places:
-    """Client connections there are, and may be (None: no limit). `files` is the limit of open files behind that."""
+    """Client connections there are, and may be (None: no limit). `files` is the limit of open files behind that, of
+    which the sockets that are `listening` take their part.
+
+    `silent` are the connections that have said nothing yet, the oldest first, and how to close each: they give way.
+    """
 
     def __init__(self, files: int | None = None, files_per_connection: int = 2) -> None:
         self.files = files
-        self.most = None if files is None else max(1, (files - _RESERVED_FILES) // files_per_connection)
+        self._each = files_per_connection
         self.taken = 0
+        self.listening = 0
+        self.silent: dict[object, Callable[[], None]] = {}
+
+    @property
+    def most(self) -> int | None:
+        if self.files is None:
+            return None
+        return max(1, (self.files - _RESERVED_FILES - self.listening) // self._each)
+
+    @property
+    def may_listen(self) -> bool:
+        """Whether one more port may be listened on: half of the files are for connections."""
+        return self.files is None or self.listening < max(_LEAST_LISTENING, (self.files - _RESERVED_FILES) // 2)
 
     @property
     def full(self) -> bool:
         return self.most is not None and self.taken >= self.most
+
+    @property
+    def scarce(self) -> bool:
+        """Whether more than three quarters are taken."""
+        return self.most is not None and self.taken * 4 > self.most * 3
+
+    def make_room(self) -> bool:
+        """Close the oldest silent connection; False if there is none."""
+        for close in self.silent.values():
+            close()
+            return True
+        return False
 
 
 def raise_file_limit() -> int | None:

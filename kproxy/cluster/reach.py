@@ -1,71 +1,62 @@
-"""Getting from this machine to the nodes of a cluster: which route each node has, and whether it works.
+"""Getting from this machine to the nodes of a cluster: along which route, and whether it leads to the right node.
 
-At start the scout asks a bootstrap server for the nodes. Each advertised address is tried from here. Where that
-fails and no `--map` says otherwise, the bootstrap servers are asked which node each of them is; in a cluster of one
-broker there is nothing to ask.
+A route counts as a node's only if the node has been met at its end (`identity`). One that leads to another cluster or
+another node is no route: the next one is tried.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING
 
 from kproxy.address import Address
-from kproxy.cluster import scout
-from kproxy.cluster.encryption import broker_tls, warn_of_tls
-from kproxy.cluster.topology import Node, NodeKey, Topology
+from kproxy.ask.asking import Ask
+from kproxy.cluster.identity import HungUp, Identities, Identity, WantsLogin
+from kproxy.cluster.known import BootstrapAnswered, Fact, Known, LeadsTo, NodeReached, Proof, Reached
+from kproxy.cluster.opening import Opened, Opener
+from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
-from kproxy.dial.dialer import Dialer
-from kproxy.dial.hops import Limit
 from kproxy.dial.routes import Route, Routes, Via
-from kproxy.dial.stream import Stream
-from kproxy.errors import KproxyError, UpstreamError, ViaError
+from kproxy.errors import UpstreamError, ViaError, WireError
 from kproxy.metrics import Metrics
-from kproxy.rewrite.endpoints import Endpoints, Kind
 from kproxy.sasl.mechanism import Refused
 
 if TYPE_CHECKING:
-    from kproxy.sasl.login import LoggedIn, Login
+    from kproxy.sasl.login import LoggedIn
 
 log = logging.getLogger(__name__)
 
 BOOTSTRAP = "bootstrap"
-# Between two attempts to reach any bootstrap server, in seconds: doubled each time.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0
-# Nodes that are tried at the same time.
-_AT_ONCE = 32
+# For how long a bootstrap server that is one node is not tried for another, in seconds.
+_BELIEVED = 5.0
+# How often one address is connected to again because a broker has hung up on a question.
+_QUESTIONS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """An open upstream connection. `login`: what came of kproxy's own login to the broker, if it made one."""
+    """An open upstream connection. `login`: what came of kproxy's own login to the broker, if it made one. `check`:
+    what must be asked within the client's session, after its login and before its first request passes; None: it is
+    known whom the connection leads to."""
 
     sock: socket.socket
     login: LoggedIn | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What `Reach` has found out, for another process: its attributes of these names."""
-
-    worked: dict[NodeKey, Route]
-    problems: dict[NodeKey, str]
-    learned: dict[str, Address]
-    only_broker: Address | None
-    only: NodeKey | None
-    bootstrap_at: int
-    answered: bool
-    searched: bool
+    check: Callable[[Ask], Awaitable[None]] | None = None
 
 
 class Reach:
-    """The upstream side of one cluster. `problems`: nodes that could not be reached at the last try, and why."""
+    """The upstream side of one cluster.
+
+    `known` is what has been found out; `on_news` is told each fact that is new, and `claim` agrees with other processes
+    on which cluster is served.
+    """
 
     def __init__(
         self,
@@ -74,264 +65,283 @@ class Reach:
         metrics: Metrics,
         tasks: asyncio.TaskGroup,
         is_own: Callable[[Address], bool],
+        on_news: Callable[[Fact], None] = lambda fact: None,
+        claim: Callable[[str, Address], str] | None = None,
     ) -> None:
         self._config = config
         self._topology = topology
         self._metrics = metrics
-        self._dialer = Dialer(config.via, config.connect_timeout, tasks, is_own)
-        self._tls = broker_tls(config)
-        self._login = _login(config)
-        self._bootstrap_at = 0
+        self._opener = Opener(config, tasks, is_own)
+        self._identities = Identities(topology)
+        self._on_news = on_news
+        self._claim = claim
+        self._assumed: set[NodeKey] = set()  # what was said of them
+        self._told_at: dict[Address, float] = {}  # when a bootstrap server last told which node it is
         self.routes = Routes(config.map)
-        self._only: NodeKey | None = None  # the node that `routes.only_broker` is about
-        self.worked: dict[NodeKey, Route] = {}  # the route that worked last
-        self.problems: dict[NodeKey, str] = {}
-        self.answered = False  # a bootstrap server has answered once
-        self.bootstrap_problem: str | None = "no bootstrap server has been asked yet"
-        self.nodes_known = asyncio.Event()  # set by the gateway with the first nodes
-        self._searched = asyncio.Event()
+        self.known = Known(cluster_id=config.cluster_id)
+        self.settled = asyncio.Event()  # all bootstrap servers have been asked once
+        self.searched = asyncio.Event()  # a route to each node has been looked for
 
     @property
-    def ready(self) -> bool:
-        """Whether a bootstrap server has answered and a way to each node has been looked for."""
-        return self.answered and self._searched.is_set()
+    def checks_within_sessions(self) -> bool:
+        """Whether brokers answer after a login only, which is the client's to make."""
+        return self._identities.wants_login and not self._opener.logs_in
 
     async def close(self) -> None:
         """Close what is kept open for connections to come."""
-        await self._dialer.close()
+        await self._opener.close()
+
+    def adopt(self, known: Known) -> None:
+        """Know what another process knows."""
+        self.known = known
+        self._wake()
+
+    def note(self, fact: Fact) -> None:
+        """Take in a fact, and tell others if it is news."""
+        if self.known.note(fact):
+            self._wake()
+            self._on_news(fact)
+
+    def _wake(self) -> None:
+        if self.known.explored.settled:
+            self.settled.set()
+        if self.known.explored.searched:
+            self.searched.set()
 
     async def dial(self, key: NodeKey | None) -> Upstream:
         """Connect to a node, or, for None, to a bootstrap server. Raises UpstreamError."""
-        return await (self.dial_bootstrap() if key is None else self.dial_node(key))
+        # Until all bootstrap servers have been asked it is not known whether they are of one cluster.
+        await self.settled.wait()
+        conflict = self.known.explored.conflict
+        if conflict is not None:
+            raise UpstreamError("wrong-cluster", conflict)
+        if key is None:
+            return await self._dial_bootstrap()
+        try:
+            return await self._dial_node(key)
+        except UpstreamError as error:
+            if self.searched.is_set() or isinstance(error, ViaError | Refused):
+                raise
+        await self.searched.wait()  # the start-up search may find another route
+        return await self._dial_node(key)
 
-    async def dial_bootstrap(self) -> Upstream:
+    async def _dial_bootstrap(self) -> Upstream:
         """Connect to a bootstrap server, beginning with the one that worked last. Raises UpstreamError."""
-        return (await self._dial_any_bootstrap())[0]
-
-    async def _dial_any_bootstrap(self) -> tuple[Upstream, Address]:
         servers = self._config.bootstrap_servers
         errors: list[UpstreamError] = []
         for step in range(len(servers)):
-            at = (self._bootstrap_at + step) % len(servers)
+            at = (self.known.bootstrap_at + step) % len(servers)
             try:
-                upstream = await self._dial(BOOTSTRAP, servers[at], servers[at].host)
+                upstream = await self._attempt(None, Route(servers[at], Via.ADVERTISED))
             except UpstreamError as error:
                 errors.append(error)
                 if isinstance(error, ViaError | Refused):  # all of them are behind it, or would refuse it as well
                     break
                 continue
-            self._bootstrap_at = at
-            return upstream, servers[at]
+            self.note(BootstrapAnswered(at))
+            _say_wrong(errors)
+            return upstream
         raise _all_of(errors)
 
-    async def dial_node(self, key: NodeKey) -> Upstream:
+    async def _dial_node(self, key: NodeKey) -> Upstream:
         """Connect to a node along its route. Raises UpstreamError."""
         errors: list[UpstreamError] = []
-        tried: set[Route] = set()
-        for attempt in range(2):
-            for route in self._candidates(key):
-                if route in tried:
-                    continue
-                tried.add(route)
-                try:
-                    upstream = await self._dial(key.label, route.dial, self._topology.nodes[key].advertised.host)
-                except UpstreamError as error:
-                    # Of this machine, or of the credentials: no other route would do better.
-                    if error.reason == "limit" or isinstance(error, Refused):
-                        raise
-                    errors.append(error)
-                    if isinstance(error, ViaError):  # every route goes along it
-                        break
-                    continue
-                self._note_success(key, route)
+        for route in self.candidates(key):
+            try:
+                upstream = await self._attempt(key, route)
+            except UpstreamError as error:
+                if error.reason == "limit":  # of this machine, and says nothing of the node
+                    raise
+                errors.append(error)
+                if isinstance(error, ViaError | Refused):  # all routes go along it, or would refuse it as well
+                    break
+            else:
+                _say_wrong(errors)
                 return upstream
-            if attempt or self._searched.is_set() or isinstance(errors[-1], ViaError):
-                break
-            await self._searched.wait()  # the start-up search may find another route
-        failure = _all_of(errors)
-        self.problems[key] = str(failure)
+        failure = errors[0] if len(errors) == 1 else _all_of(errors)
+        self.note(NodeReached(key, Reached(problem=str(failure))))
         raise failure
 
-    def _candidates(self, key: NodeKey) -> list[Route]:
-        node = self._topology.nodes[key]
-        routes = self.routes.candidates(key.label, node.advertised)
-        # A broker that joins later is not behind that address: one local port reaches one node.
-        routes = [route for route in routes if route.via is not Via.ONLY_BROKER or key == self._only]
-        worked = self.worked.get(key)
-        return sorted(routes, key=lambda route: route != worked)
+    def candidates(self, key: NodeKey) -> list[Route]:
+        """The routes to a node, best first: the one that worked last, then as `Routes` says; last of all an address
+        that led to another node."""
+        known = self.known
+        learned = [one.address for one in known.addresses_of(key)]
+        untold = [server for server in self._config.bootstrap_servers if self._may_be_any(server)]
+        routes = self.routes.candidates(key.label, self._advertised(key), learned, untold)
+        worked = known.reached(key).route
+        return sorted(routes, key=lambda route: (self._leads_elsewhere(route.dial, key), route != worked))
 
-    def _note_success(self, key: NodeKey, route: Route) -> None:
-        if self.worked.get(key) != route:
-            self.worked[key] = route
-            if route.via in (Via.LEARNED, Via.ONLY_BROKER) and self.ready:
-                log.info("%s is reached through %s (%s)", key, route.dial, route.via.value)
-        self.problems.pop(key, None)
+    def _may_be_any(self, server: Address) -> bool:
+        """Whether nobody has told for a while which node a bootstrap server is: a port-forward that led elsewhere may
+        have been mended."""
+        return monotonic() - self._told_at.get(server, float("-inf")) > _BELIEVED
 
-    async def _dial(self, label: str, address: Address, name: str) -> Upstream:
-        """Open an upstream connection, ready for requests: connect, TLS, login. `name` is the broker's own host name,
-        which its certificate must have."""
+    def _advertised(self, key: NodeKey) -> Address:
+        """Where the node says that it is. Raises UpstreamError if it was forgotten meanwhile."""
+        node = self._topology.nodes.get(key)
+        if node is None:
+            raise UpstreamError("other", f"{key} is no longer in the metadata")
+        return node.advertised
+
+    def _leads_elsewhere(self, address: Address, key: NodeKey) -> bool:
+        known = self.known.leads_to.get(address)
+        return known is not None and known.key != key
+
+    async def try_node(self, key: NodeKey) -> None:
+        """See whether a node can be reached; `known` has the outcome."""
+        try:
+            upstream = await self._dial_node(key)
+        except UpstreamError:
+            return
+        upstream.sock.close()
+
+    # One connection
+
+    async def _attempt(self, key: NodeKey | None, route: Route) -> Upstream:
+        """Open a connection and see whom it leads to. Raises UpstreamError."""
+        label = BOOTSTRAP if key is None else key.label
+        name = route.dial.host if key is None else self._advertised(key).host
+        with self._counted(label):
+            for _ in range(_QUESTIONS):
+                try:
+                    return await self._meet(key, route, name)
+                except (WantsLogin, HungUp) as error:
+                    hung_up = error
+            raise UpstreamError(hung_up.reason, f"{route.dial}: {hung_up}")
+
+    @contextlib.contextmanager
+    def _counted(self, label: str) -> Iterator[None]:
         began = perf_counter()
         try:
-            upstream = await self._open(address, name)
+            yield
+        except WantsLogin:
+            raise
         except UpstreamError as error:
             self._metrics.dial_failed(self._config.name, label, error.reason)
             raise
         self._metrics.dialled(self._config.name, label, perf_counter() - began)
-        return upstream
 
-    async def _open(self, address: Address, name: str) -> Upstream:
-        attempt = await self._login.prepare(address, name) if self._login else None
-        limit = Limit.of(self._config.connect_timeout)
-        connect = partial(self._dialer.connect, address, limit)
-        sock = await (connect() if self._tls is None else self._tls.open(connect, address, name, limit))
-        if self._login is None or attempt is None:
-            return Upstream(sock)
-        from kproxy.sasl.login import LoggedIn, over  # few need it
-
+    async def _meet(self, key: NodeKey | None, route: Route, name: str) -> Upstream:
+        """Open a connection and ask who is there."""
+        opened = await self._opener.open(route.dial, name)
         try:
-            result = await self._login.log_in(over(Stream(sock)), attempt)
-            return Upstream(sock, LoggedIn(self._login, address, name, result))
+            if self.checks_within_sessions:
+                if key is not None:
+                    self._note_reached(key, route, Proof.UNCHECKED)
+                return Upstream(opened.sock, opened.login, partial(self._check, key, route, opened.names))
+            self._judge(key, route, await self._identify_new(opened, route.dial, key))
         except BaseException:
-            sock.close()
+            opened.sock.close()
+            raise
+        return Upstream(opened.sock, opened.login)
+
+    async def meet_bootstrap(self, server: Address) -> Identity:
+        """Ask a bootstrap server who it is, on a connection for that alone. Raises UpstreamError (WantsLogin)."""
+        with self._counted(BOOTSTRAP):
+            for _ in range(_QUESTIONS):
+                opened = await self._opener.open(server, server.host)
+                with opened.sock:
+                    try:
+                        return await self._identify_new(opened, server)
+                    except HungUp as error:
+                        hung_up = error
+            raise UpstreamError(hung_up.reason, f"{server}: {hung_up}")
+
+    async def _identify_new(self, opened: Opened, address: Address, expected: NodeKey | None = None) -> Identity:
+        """Ask who is at the other end of a new connection. Raises UpstreamError."""
+        logged_in = self._opener.logs_in
+        return await self._identify(
+            self._identities.ask(opened.ask, expected, opened.names, logged_in=logged_in), address
+        )
+
+    async def _check(self, key: NodeKey | None, route: Route, names: Sequence[str], ask: Ask) -> None:
+        """The same within a client's session, after its login. Raises UpstreamError."""
+        identity = await self._identify(self._identities.ask(ask, key, names, logged_in=True), route.dial)
+        try:
+            self._judge(key, route, identity)
+        except UpstreamError as error:
+            if key is not None:
+                self.note(NodeReached(key, Reached(problem=str(error))))
+            else:  # the client's next attempt begins with the next one
+                servers = self._config.bootstrap_servers
+                self.note(BootstrapAnswered((servers.index(route.dial) + 1) % len(servers)))
             raise
 
-    # Between processes (kproxy.workers)
-
-    @property
-    def found(self) -> Found:
-        """What is known now."""
-        routes = self.routes
-        return Found(
-            self.worked, self.problems, routes.learned, routes.only_broker, self._only,
-            self._bootstrap_at, self.answered, self._searched.is_set(),
-        )  # fmt: skip
-
-    def adopt(self, found: Found) -> None:
-        """Know what another process has found out."""
-        self.worked, self.problems = found.worked, found.problems
-        self.routes.learned, self.routes.only_broker, self._only = found.learned, found.only_broker, found.only
-        self._bootstrap_at, self.answered = found.bootstrap_at, found.answered
-        if found.searched:
-            self._searched.set()
-
-    def outcome(self, key: NodeKey) -> tuple[Route | None, str | None]:
-        """The route to a node that worked last, and why it could not be reached at the last try."""
-        return self.worked.get(key), self.problems.get(key)
-
-    def note(self, key: NodeKey, route: Route | None, problem: str | None) -> None:
-        """Another process has dialled, with this outcome."""
-        if route is not None:
-            self.worked[key] = route
-        if problem is None:
-            self.problems.pop(key, None)
-        else:
-            self.problems[key] = problem
-
-    # At start
-
-    async def explore(self, learn: Callable[[Endpoints], None]) -> None:
-        """Ask for the nodes until a bootstrap server answers, hand them to `learn`, and find a route to each."""
-        warn_of_tls(self._config)
-        pause = _FIRST_PAUSE
+    async def _identify(self, asking: Awaitable[Identity], address: Address) -> Identity:
+        seconds = self._config.connect_timeout
         try:
-            while True:
-                try:
-                    answer, address = await self._ask_bootstrap()
-                    break
-                except KproxyError as error:
-                    if self.bootstrap_problem != str(error):
-                        name = self._config.name
-                        log.warning("cluster %s: no bootstrap server answers: %s; trying on", name, error)
-                    self.bootstrap_problem = str(error)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE)
-            self.answered = True
-            self.bootstrap_problem = None
-            if answer.nodes is None:
-                log.info(
-                    "cluster %s: %s tells its nodes to authenticated clients only;"
-                    " they will be known with the first client's metadata",
-                    self._config.name,
-                    address,
+            async with asyncio.timeout(seconds):
+                return await asking
+        except TimeoutError:
+            raise UpstreamError("timeout", f"{address}: connected, but no Kafka broker answers there") from None
+        except (WantsLogin, HungUp):
+            raise
+        except (UpstreamError, WireError) as error:
+            raise UpstreamError(error.reason, f"{address}: {error}") from None
+
+    # Whether it is the right one
+
+    def _judge(self, key: NodeKey | None, route: Route, identity: Identity) -> None:
+        """Note who answered; raise UpstreamError if it is not who was to be reached."""
+        address = route.dial
+        if identity.cluster_id is not None and self.claim(identity.cluster_id, address) != identity.cluster_id:
+            raise UpstreamError("wrong-cluster", self.known.another(address, identity.cluster_id))
+        self.note_identity(address, identity)
+        if key is None:
+            return
+        if identity.key is None:
+            if route.via is Via.UNTOLD:
+                raise UpstreamError(
+                    "unknown-node",
+                    f"{address} answers, and nothing tells which broker it is: give the user DescribeConfigs on the"
+                    f" cluster, or Describe on a topic, or say --map node:{key.label}=HOST:PORT",
                 )
-                self._searched.set()
-                await self.nodes_known.wait()
-            else:
-                learn(Endpoints(answer.nodes, complete=True))
-            await self._find_routes(address)
-        finally:
-            self._searched.set()
+            self._say_assumed(key, route)
+        elif identity.key != key:
+            raise UpstreamError("wrong-node", f"{address} answers, but it is {identity.key} of this cluster, not {key}")
+        self._note_reached(key, route, identity.proof or Proof.ASSUMED)
 
-    async def _ask_bootstrap(self) -> tuple[scout.Answer, Address]:
-        upstream, address = await self._dial_any_bootstrap()
-        try:
-            with upstream.sock:
-                async with asyncio.timeout(self._config.connect_timeout):
-                    return await scout.ask_who_is_there(Stream(upstream.sock)), address
-        except (KproxyError, TimeoutError) as error:
-            self._bootstrap_at += 1  # this one connects but does not answer: the next one next time
-            if isinstance(error, TimeoutError):
-                raise UpstreamError("timeout", f"{address}: connected, but no Kafka broker answers there") from None
-            raise UpstreamError("other", f"{address}: {error}") from None
+    def note_identity(self, address: Address, identity: Identity) -> None:
+        """An address has told which node it is, or not."""
+        if identity.key is not None and identity.proof is not None:
+            if address in self._config.bootstrap_servers:
+                self._told_at[address] = monotonic()
+            self.note(LeadsTo(address, identity.key, identity.proof))
 
-    async def _find_routes(self, bootstrap: Address) -> None:
-        nodes = list(self._topology.nodes.values())
-        limit = asyncio.Semaphore(_AT_ONCE)
-        async with asyncio.TaskGroup() as tasks:
-            for node in nodes:
-                tasks.create_task(self._try(node, limit))
-        lost = [node for node in nodes if node.key in self.problems]
-        if lost and len(nodes) == 1:
-            self.routes.only_broker = bootstrap
-            self._only = lost[0].key
+    def claim(self, cluster_id: str, said_by: Address) -> str:
+        """A broker says that this is its cluster; return the one that is served."""
+        if self.known.cluster_id is None and self._claim is not None:
+            return self._claim(cluster_id, said_by)
+        return self.known.claim(cluster_id, said_by)
+
+    def _note_reached(self, key: NodeKey, route: Route, proof: Proof) -> None:
+        before = self.known.reached(key)
+        if route.via is Via.UNTOLD and proof.checked:
+            route = Route(route.dial, Via.LEARNED)
+        if before.route != route and route.via is not Via.ADVERTISED and self.searched.is_set():
+            log.info("%s is reached through %s (%s)", key, route.dial, route.via.value)
+        if proof is Proof.UNCHECKED and before.route == route and before.proof is not None:
+            proof = before.proof  # it was checked before
+        self.note(NodeReached(key, Reached(route, proof)))
+
+    def _say_assumed(self, key: NodeKey, route: Route) -> None:
+        if key not in self._assumed:
+            self._assumed.add(key)
             log.warning(
-                "%s: dialling the bootstrap address %s instead, since the cluster has just one broker",
-                self.problems[lost[0].key],
-                bootstrap,
-            )
-        elif any(self._candidates(node.key)[0].via is not Via.MAP for node in lost):
-            await self._learn_identities()
-        async with asyncio.TaskGroup() as tasks:
-            for node in lost:
-                tasks.create_task(self._try(node, limit))
-        for unused in self.routes.unused_maps():
-            log.warning("--map %s matches no node of cluster %s", unused, self._config.name)
+                "%s: kproxy assumes that %s is this broker: it is of the right cluster, and nothing tells which broker"
+                " it is. To have it checked, give the user DescribeConfigs on the cluster, or Describe on a topic",
+                key, route.dial,
+            )  # fmt: skip
 
-    async def _try(self, node: Node, limit: asyncio.Semaphore) -> None:
-        """See whether the node can be reached; `worked` and `problems` have the outcome."""
-        async with limit:
-            for route in self._candidates(node.key):
-                try:
-                    (await self._dial(node.key.label, route.dial, node.advertised.host)).sock.close()
-                except UpstreamError as error:
-                    self.problems[node.key] = str(error)
-                else:
-                    self._note_success(node.key, route)
-                    return
 
-    async def _learn_identities(self) -> None:
-        for address in self._config.bootstrap_servers:
-            try:
-                with (await self._dial(BOOTSTRAP, address, address.host)).sock as sock:
-                    async with asyncio.timeout(self._config.connect_timeout):
-                        node_id = await scout.ask_who_are_you(Stream(sock))
-            except (UpstreamError, TimeoutError):
-                continue
-            # All of them are of one kind: a bootstrap server that is a controller names controllers.
-            for key in (NodeKey(kind, node_id) for kind in Kind if node_id is not None):
-                if key in self._topology.nodes:
-                    self.routes.learned[key.label] = address
-                    log.debug("cluster %s: %s is %s", self._config.name, address, key)
+def _say_wrong(errors: Sequence[UpstreamError]) -> None:
+    """Addresses that lead elsewhere are named, although another one works."""
+    for error in errors:
+        if error.reason in ("wrong-cluster", "wrong-node"):
+            log.warning("%s; the next address was taken", error)
 
 
 def _all_of(errors: list[UpstreamError]) -> UpstreamError:
     texts = list(dict.fromkeys(str(error) for error in errors))
     return UpstreamError(errors[0].reason, "; ".join(texts))
-
-
-def _login(config: ClusterConfig) -> Login | None:
-    if config.sasl is None:
-        return None
-    from kproxy.sasl.login import Login  # few need it
-
-    return Login(config)

@@ -7,13 +7,14 @@ import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kproxy.address import Address
+from kproxy.ask.asking import Ask, Between
 from kproxy.cluster.encryption import client_tls
 from kproxy.cluster.reach import BOOTSTRAP, Upstream
-from kproxy.cluster.scout import NO_ANSWER
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.dial import tlserrors
@@ -39,9 +40,11 @@ Localise = Callable[[str, Endpoints], Sequence[Address]]
 """The local addresses of endpoints, for a client that finds kproxy at this host; each is bound. Raises WireError."""
 
 
-class _Carried(NamedTuple):
+@dataclass(slots=True)
+class _Carried:
     key: NodeKey | None
     done: Callable[[], None]
+    asking: Between | None = None  # while kproxy asks whom it has reached
 
 
 class Sessions:
@@ -115,8 +118,31 @@ class Sessions:
             carried.done()
             return
         self._open[session] = carried
+        if upstream.check is not None:
+            session.hold_before_first_request(partial(self._begin_check, session, upstream.check))
         if upstream.login is not None and upstream.login.result.lifetime_ms:
             self._relogins[session] = self._tasks.create_task(self._keep_logged_in(session, key, upstream.login))
+
+    def _begin_check(self, session: Session, check: Callable[[Ask], Awaitable[None]]) -> None:
+        self._tasks.create_task(self._check(session, check))
+
+    async def _check(self, session: Session, check: Callable[[Ask], Awaitable[None]]) -> None:
+        """Ask within the session whom it has reached; let the client's requests go there, or close it as if the broker
+        had gone: the client's next attempt goes elsewhere."""
+        carried = self._open.get(session)
+        if carried is None:
+            return
+        carried.asking = Between(session)
+        try:
+            await check(carried.asking.ask)
+        except UpstreamError as error:
+            carried.asking = None
+            if session in self._open:
+                session.ended_by = "upstream"
+                session.close(error)
+            return
+        carried.asking = None
+        session.release()
 
     def _on_handshake(self, mechanism: str) -> None:
         """A client logs in with this mechanism. Raises WireError if kproxy has done so."""
@@ -166,6 +192,8 @@ class Sessions:
         if carried is None:
             return
         carried.done()
+        if carried.asking is not None:
+            carried.asking.ended()
         relogin = self._relogins.pop(session, None)
         if relogin is not None:
             interrupted = session.conversation.holding and session.ended_by == "upstream"
@@ -184,7 +212,7 @@ class Sessions:
             log.warning("closed a connection to %s: %s", name, text)
         elif session.ended_by == "upstream" and session.conversation.requested and not session.conversation.answered:
             self._metrics.refused(self._config.name, "upstream", "no-answer")
-            log.warning("%s %s", name, NO_ANSWER)
+            log.warning("%s closed the connection before it answered the client's first request", name)
 
     def _report(self, key: NodeKey | None, side: str, error: WireError | UpstreamError) -> None:
         self._metrics.refused(self._config.name, side, error.reason)

@@ -7,6 +7,7 @@
     hop         proxies and SSH servers on the way
     values      ranges of ports, what to advertise, maps
     checks      what must hold between options
+    protocols   SASL_SSL:// before a bootstrap server
     sources     flags and environment; where a value came from
     yamlfile    the file, with its line numbers
     clientfile  a client.properties

@@ -142,14 +142,16 @@ def _claim(locs: tuple[Loc, ...], key: str, of_cluster: str, address: Address) -
 
 
 def _clash(one: _Claim, other: _Claim) -> bool:
-    if not one.ports.overlaps(other.ports):
-        return False
-    wildcard = any(Address(claim.host, 0).is_wildcard for claim in (one, other))
-    return wildcard or _same_host(one.host, other.host)
+    return one.ports.overlaps(other.ports) and share_host(one.host, other.host)
 
 
 def _clash_text(claim: _Claim, taken: _Claim) -> str:
     return f"{claim.text} and {taken.text} overlap; allowed: ports that nothing else uses"
+
+
+def share_host(one: str, other: str) -> bool:
+    """Whether something that listens on one host is in the way of what listens on the other."""
+    return any(Address(host, 0).is_wildcard for host in (one, other)) or _same_host(one, other)
 
 
 def _same_host(one: str, other: str) -> bool:

@@ -13,12 +13,12 @@ import javaproperties
 
 from kproxy.config import jaas
 from kproxy.config.options import cluster_settings
+from kproxy.config.protocols import PROTOCOLS
 from kproxy.config.sasl import EXCLUSIVE, MECHANISMS, is_for
 from kproxy.config.sources import Layer, Origin, Problem
 
 MAX_BYTES = 1024 * 1024
 
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SERVERS = {"bootstrap.servers": "bootstrap-servers", "metadata.broker.list": "bootstrap-servers"}
 _SASL = {
     "sasl.username": "sasl-username",
@@ -166,8 +166,8 @@ class _File:
     def _protocol(self) -> str:
         found = self._properties.get("security.protocol")
         protocol = "PLAINTEXT" if found is None else found.value.upper()
-        if found is not None and protocol not in _PROTOCOLS:
-            self._problem(found.line, found.name, f"is none of {', '.join(_PROTOCOLS)}")
+        if found is not None and protocol not in PROTOCOLS:
+            self._problem(found.line, found.name, f"is none of {', '.join(PROTOCOLS)}")
         elif not protocol.startswith("SASL_"):
             for name in ("sasl.mechanism", "sasl.mechanisms", "sasl.jaas.config"):
                 if name in self._properties:

@@ -10,12 +10,14 @@ from kproxy.address import Address
 
 MASK = "***"
 _SCHEMES = {"socks5": "socks5", "socks5h": "socks5", "http": "http", "https": "https", "ssh": "ssh"}
-ALLOWED = "socks5://[USER:PASSWORD@]HOST:PORT, http://… or https://… likewise, ssh://[USER@]HOST[:PORT]"
+_PLACEHOLDER = "[USER:PASSWORD@]"
+ALLOWED = f"socks5://{_PLACEHOLDER}HOST:PORT, http://… or https://… likewise, ssh://[USER@]HOST[:PORT]"
 
 
 def mask(text: str) -> str:
-    """Hide the passwords of URLs. Hides up to the last @ of a word, as a password may contain one."""
-    return re.sub(r"(://[^:@/\s]*):\S*@", rf"\1:{MASK}@", text)
+    """Hide the passwords of URLs, but not the word for one in what is allowed. Hides up to the last @ of a word, as a
+    password may contain one."""
+    return re.sub(rf"(://(?!{re.escape(_PLACEHOLDER)})[^:@/\s]*):\S*@", rf"\1:{MASK}@", text)
 
 
 @dataclass(frozen=True, slots=True)

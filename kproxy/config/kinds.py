@@ -20,6 +20,7 @@ from pydantic_core import core_schema
 from kproxy.address import Address
 from kproxy.config import hop
 from kproxy.config.hop import Hop
+from kproxy.config.protocols import PROTOCOLS
 from kproxy.config.values import MAX_PORT, Advertise, ExitWith, Map, PortRange, quote
 
 T = TypeVar("T")
@@ -82,13 +83,17 @@ def upstream_address(default_port: int) -> Kind[Address]:
     """An address to connect to."""
 
     def parse(text: str) -> Address:
+        scheme, colon, _ = text.partition("://")
+        if colon:
+            raise ValueError(f"{quote(scheme + colon)} does not lead to a Kafka broker; allowed: {allowed}")
         address = Address.parse(text, default_port)
         if address.port == 0:
             raise ValueError(f"{quote(text)} has port 0, which nobody can connect to; allowed: 1 to {MAX_PORT}")
         return address
 
     allowed = f"HOST:PORT, or HOST for port {default_port}"
-    return Kind("HOST:PORT", allowed, (Address,), parse, str, _string(r"^[^\s,/@]+$"))
+    pattern = rf"^(({'|'.join(PROTOCOLS)})://)?[^\s,/@]+$"
+    return Kind("HOST:PORT", allowed, (Address,), parse, str, _string(pattern))
 
 
 def listen_address() -> Kind[Address]:
@@ -281,6 +286,18 @@ def server_name() -> Kind[str]:
         return value.strip()
 
     return Kind("NAME", allowed, (), parse, str, _string(r"^(\*|[\w:-]+(\.[\w-]+)*)$"), optional=True)
+
+
+def host() -> Kind[str]:
+    """A name of a host, or `*`."""
+    allowed = "a host name without a port, or *"
+
+    def parse(value: str) -> str:
+        if value.strip() != "*" and not re.fullmatch(r"[\w-]+(\.[\w-]+)*\.?", value.strip()):
+            raise ValueError(f"{quote(value)} is not a host name; allowed: {allowed}")
+        return value.strip().lower()
+
+    return Kind("NAME", allowed, (), parse, str, _string(r"^\s*(\*|[\w-]+(\.[\w-]+)*\.?)\s*$"))
 
 
 def url() -> Kind[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kproxy.config import checks
+from kproxy.config import checks, protocols
 from kproxy.config.checks import DEFERRED, Finding, Loc
 from kproxy.config.hop import mask
 from kproxy.config.options import Config, Setting, cluster_settings, process_settings
@@ -24,6 +24,7 @@ from kproxy.config.sources import (
     setting_loc,
 )
 from kproxy.errors import ConfigError
+from kproxy.printable import escaped
 
 # Stands in for bootstrap servers that are missing or wrong, so that the other checks can still run.
 _PLACEHOLDER = ["missing.invalid:1"]
@@ -45,12 +46,17 @@ def load(
 
 
 def read(
-    flags: Mapping[str, object], env: Mapping[str, str], file: Path | None, defaults: Mapping[str, str] | None = None
+    flags: Mapping[str, object],
+    env: Mapping[str, str],
+    file: Path | None,
+    defaults: Mapping[str, str] | None = None,
+    further: Callable[[Config], Iterable[Finding]] = lambda _: (),
 ) -> Loaded:
     """Merge and validate. `flags` has Python's names of options; None or absent means not given.
 
-    Without `file`, KPROXY_CONFIG names it. `defaults`, by key, stand before those of the declaration. Raises
-    ConfigError with one line for every mistake.
+    Without `file`, KPROXY_CONFIG names it. `defaults`, by key, stand before those of the declaration. `further` checks
+    what this room does not know; defaults may stand there in the place of what is wrong already. Raises ConfigError
+    with one line for every mistake.
     """
     if file is None and env.get(CONFIG_VARIABLE, "").strip():
         file = Path(env[CONFIG_VARIABLE].strip())
@@ -59,10 +65,9 @@ def read(
     for key, value in (defaults or {}).items():
         for values in [merged.process] if key in process_settings() else merged.clusters:
             values.setdefault(key, value)
-    config, problems = _validate(merged, file)
+    config, problems = _validate(merged, file, further)
     if problems:
         raise ConfigError(*_ordered(problems))
-    assert config is not None
     return Loaded(config, {loc: str(origin) for loc, origin in merged.origins.items()})
 
 
@@ -104,8 +109,13 @@ def _merge(layers: list[Layer]) -> Layer:
     return merged
 
 
-def _validate(merged: Layer, file: Path | None) -> tuple[Config | None, list[Problem]]:
+def _validate(
+    merged: Layer, file: Path | None, further: Callable[[Config], Iterable[Finding]]
+) -> tuple[Config, list[Problem]]:
     problems = list(merged.problems)
+    said: protocols.Said = {}
+    for index, cluster in enumerate(merged.clusters):
+        said |= protocols.take(index, cluster)
     data: dict[str, Any] = {**merged.process, "clusters": [dict(cluster) for cluster in merged.clusters]}
     failed, replaced = merged.failed, set[Loc]()
     try:
@@ -123,7 +133,7 @@ def _validate(merged: Layer, file: Path | None) -> tuple[Config | None, list[Pro
             _replace(data, loc)
             replaced.add(loc[:3] if loc[0] == "clusters" else loc[:1])
         config = Config.model_validate(data, context=DEFERRED, by_alias=True, by_name=False)
-    for finding in _findings(config):
+    for finding in chain(_findings(config), protocols.contradictions(config, said), further(config)):
         if not any(_within(loc, failed | replaced) for loc in finding.locs):
             problems.append(_problem(merged, finding.locs, finding.text))
     return config, problems
@@ -188,5 +198,4 @@ def _ordered(problems: list[Problem]) -> Iterator[str]:
         return (0, problem.origin.line) if in_file and problem.origin else (1, 0)
 
     for problem in sorted(problems, key=order):
-        text = mask(str(problem))
-        yield "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+        yield escaped(mask(str(problem)))

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ValidationInfo, model_validator
+from pydantic import BaseModel, PrivateAttr, ValidationInfo, model_validator
 from pydantic.fields import FieldInfo
 
 from kproxy.address import Address
@@ -42,6 +42,15 @@ class ClusterConfig(TlsOptions, SaslOptions):
             short="-b",
         ),
     ]
+    cluster_id: Annotated[
+        str | None,
+        kinds.text("ID"),
+        Option(
+            CLUSTER,
+            "Serve only the cluster with this id, whoever answers at the bootstrap servers.",
+            unset="that of the first bootstrap server that answers",
+        ),
+    ] = None
     client_config: Annotated[
         Path | None,
         kinds.path(),
@@ -112,16 +121,21 @@ class ClusterConfig(TlsOptions, SaslOptions):
         Option(LIMITS, "Largest request; a larger one closes its connection."),
     ] = 100 * 1024 * 1024
 
+    # The port of the admin endpoint, if that is on the same host: set by the Config that this belongs to.
+    _admin_port: int = PrivateAttr(default=0)
+
     def effective_node_ports(self, listen_port: int | None = None) -> PortRange:
         """The window of node ports. With `listen` on port 0, pass the port that was really bound."""
         if self.node_ports is not None:
             return self.node_ports
-        port = self.listen.port if listen_port is None else listen_port
-        last = min(port + NODE_PORT_COUNT, MAX_PORT)
-        if self.listen.port == 0 and last < port + NODE_PORT_COUNT:
+        port, admin = self.listen.port if listen_port is None else listen_port, self._admin_port
+        if self.listen.port == 0 and port + NODE_PORT_COUNT > MAX_PORT:
             # The system chose the port, so nobody minds that the window lies before it.
-            return PortRange(port - NODE_PORT_COUNT, port - 1)
-        return PortRange(port + 1, last)
+            end = admin if port - NODE_PORT_COUNT <= admin < port else port
+            return PortRange(end - NODE_PORT_COUNT, end - 1)
+        if port < admin <= port + NODE_PORT_COUNT and admin < MAX_PORT:
+            port = admin
+        return PortRange(port + 1, min(port + NODE_PORT_COUNT, MAX_PORT))
 
     def advertised_port(self, node_port: int, listen_port: int | None = None) -> int:
         """What clients are told for a local node port: itself, unless --advertise has a FIRST_PORT."""
@@ -144,6 +158,15 @@ class Config(Model):
         kinds.listen_address_or_off(),
         Option(PROCESS, "Address of metrics, health and status over HTTP.", off="--no-admin"),
     ] = Address("127.0.0.1", 19091)
+    admin_host: Annotated[
+        tuple[Annotated[str, kinds.host()], ...],
+        Option(
+            PROCESS,
+            "Another name by which the admin endpoint may be asked (Host header), or * for any. IP addresses, names "
+            "without a dot and the host of --admin always may.",
+            unset="none",
+        ),
+    ] = ()
     admin_quit: Annotated[
         bool,
         kinds.boolean(),
@@ -153,15 +176,15 @@ class Config(Model):
             off="--no-admin-quit",
         ),
     ] = False
-    ready_requires_upstream: Annotated[
-        bool,
-        kinds.boolean(),
+    ready_requires: Annotated[
+        Literal["all", "one", "none"],
+        kinds.choice("all", "one", "none"),
         Option(
             PROCESS,
-            "Whether /readyz waits until a bootstrap server of each cluster has answered once.",
-            off="--ready-without-upstream",
+            "How many nodes of each cluster must be reachable for /readyz to say yes; with none, not even a bootstrap "
+            "server must have answered.",
         ),
-    ] = True
+    ] = "one"
     exit_with: Annotated[
         tuple[Annotated[ExitWith, kinds.exit_with()], ...],
         Option(
@@ -188,7 +211,7 @@ class Config(Model):
     log_format: Annotated[
         Literal["auto", "text", "json"],
         kinds.choice("auto", "text", "json"),
-        Option(PROCESS, "auto is a table and colours on a terminal, plain lines elsewhere."),
+        Option(PROCESS, "auto is a table and colours (unless NO_COLOR is set) on a terminal, plain lines elsewhere."),
     ] = "auto"
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
@@ -198,6 +221,9 @@ class Config(Model):
 
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Config:
+        for cluster in self.clusters:
+            if self.admin is not None and checks.share_host(self.admin.host, cluster.listen.host):
+                cluster._admin_port = self.admin.port
         checks.enforce(checks.between_clusters(self), info.context)
         return self
 

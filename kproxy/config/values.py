@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from kproxy.address import Address
+from kproxy.printable import escaped
 
 MAX_PORT = 65535
 # Enough for every cluster whose node ids count from 0 or 1, and a window that people remember.
@@ -22,7 +23,7 @@ _NO_PORT = -1  # never the port of parsed text
 def quote(text: str) -> str:
     """`text` in quotes for an error message: shortened, control characters escaped."""
     short = text if len(text) <= 60 else text[:57] + "..."
-    return "'" + "".join(c if c.isprintable() else repr(c)[1:-1] for c in short) + "'"
+    return f"'{escaped(short)}'"
 
 
 @dataclass(frozen=True, slots=True)

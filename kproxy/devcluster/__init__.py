@@ -1,7 +1,7 @@
 """A real local Kafka cluster (JVM processes, KRaft) whose advertised names resolve nowhere.
 
-For the demo and for the tests. It needs Java 17 and, the first time, Maven. Everything is on 127.0.0.1, in a
-temporary directory that is removed at the end; no process outlives the one that started the cluster.
+For the demo, for `kproxy devcluster` and for the tests. It needs Java 17 and, the first time, Maven. Everything is on
+127.0.0.1, in a temporary directory that is removed at the end; no process outlives the one that started the cluster.
 
     from kproxy.devcluster import DevCluster
 

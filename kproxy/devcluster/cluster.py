@@ -12,7 +12,7 @@ from pathlib import Path
 from kproxy.address import Address
 from kproxy.devcluster import properties as props
 from kproxy.devcluster.archive import make_archive
-from kproxy.devcluster.fleet import Fleet, Plan, find
+from kproxy.devcluster.fleet import Ended, Fleet, Plan, find
 from kproxy.devcluster.jars import DEFAULT_VERSION, Progress
 from kproxy.devcluster.node import Node
 from kproxy.devcluster.properties import CLIENT, CONTROLLER, INTERNAL, ListenerSpec
@@ -177,6 +177,10 @@ class DevCluster:
     def pids(self) -> dict[int, int]:
         """Node id → process id of every process that runs, the controller's included."""
         return {node.id: pid for node in self._fleet.nodes if (pid := node.pid) is not None}
+
+    def ended(self) -> Sequence[Ended]:
+        """The processes that have ended by themselves since this was asked last; the others go on."""
+        return self._fleet.ended()
 
     # What happens to brokers
 

@@ -11,23 +11,23 @@ from __future__ import annotations
 import importlib.util
 import os
 import shlex
-import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from kproxy.devcluster import jars
 from kproxy.devcluster.cluster import DevCluster
 from kproxy.devcluster.demo_screen import Screen
+from kproxy.devcluster.interrupts import ignore_ctrl_c, terminated_like_ctrl_c
 from kproxy.devcluster.jars import DEFAULT_VERSION
 from kproxy.errors import ConfigError, KproxyError, UpstreamError
+from kproxy.packages import install
 
 if TYPE_CHECKING:
     from kproxy.devcluster.demo_proxy import ProxyProcess
@@ -44,11 +44,10 @@ def run_demo(*, once: bool, brokers: int = 3, version: str = DEFAULT_VERSION, co
     before its end. Raises ConfigError if Java, Maven or the demo's client is missing. Whatever happens,
     nothing is left running.
     """
-    if importlib.util.find_spec("confluent_kafka") is None:
-        raise ConfigError("the demo needs the client confluent-kafka: pip install 'kproxy[demo]'")
+    _check(version)
     screen = Screen(console or Console(highlight=False))
     story = _Story(screen, brokers, version)
-    with _terminated_like_ctrl_c():
+    with terminated_like_ctrl_c():
         try:
             story.tell()
             if not once:
@@ -62,8 +61,21 @@ def run_demo(*, once: bool, brokers: int = 3, version: str = DEFAULT_VERSION, co
             screen.bad(f"The demo failed: {_one_line(error)}")
             return 1
         finally:
-            _ignore_ctrl_c()  # a second one must not leave anything behind
+            ignore_ctrl_c()
             story.close()
+
+
+def _check(version: str) -> None:
+    """Before anything is fetched or started. Raises ConfigError with all that is missing."""
+    problems: list[str] = []
+    if importlib.util.find_spec("confluent_kafka") is None:
+        problems.append(f"the demo needs the client confluent-kafka: {install('confluent-kafka')}")
+    try:
+        jars.check(version)
+    except ConfigError as error:
+        problems += error.problems
+    if problems:
+        raise ConfigError(*problems)
 
 
 class _Story:
@@ -238,28 +250,3 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, subprocess.TimeoutExpired):
         return f"{Path(error.cmd[0]).name} took more than {error.timeout:.0f} s"
     return " ".join(str(error).split()) or type(error).__name__
-
-
-@contextmanager
-def _terminated_like_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal end the demo as Ctrl-C does; put everything back afterwards."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {one: signal.signal(one, interrupt) for one in signals}
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-
-
-def _ignore_ctrl_c() -> None:
-    if threading.current_thread() is threading.main_thread():
-        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(one, signal.SIG_IGN)

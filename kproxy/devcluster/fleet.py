@@ -34,6 +34,19 @@ class Plan:
     cluster_id: str = field(default_factory=props.new_uuid)
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A process that ended by itself; `code` is minus N if signal N ended it, `said` its last words."""
+
+    node: str
+    code: int
+    said: str
+
+    def __str__(self) -> str:
+        how = f"signal {-self.code}" if self.code < 0 else f"code {self.code}"
+        return f"{self.node} ended with {how}: {self.said or 'it said nothing'}"
+
+
 class Fleet:
     """Owns the directory and every process in it, from the first start to `close()`."""
 
@@ -145,6 +158,16 @@ class Fleet:
             self._configure(broker)
             if running:
                 self.start(broker)
+
+    def ended(self) -> list[Ended]:
+        """Of what should be running; each is told once."""
+        found = []
+        for node in self.nodes:
+            if (code := node.exit_code) is not None:
+                name = "the controller" if node is self._controller else f"broker {node.id}"
+                found.append(Ended(name, code, node.complaint()))
+                node.reap(self._watchdog)
+        return found
 
     def close(self, timeout: float) -> None:
         """End all, brokers first because their clean end needs the controller; remove the directory."""

@@ -106,13 +106,11 @@ def fetch(name: str, what: str, pom: str, progress: Progress | None = None) -> P
 
     It is called `name` and so on; `what` says to people what it is. Raises ConfigError if Maven is missing or fails.
     """
-    cache = cache_directory()
-    complete = cache / f"{name}-{hashlib.sha256(pom.encode()).hexdigest()[:8]}"
+    complete = _place(name, pom)
+    cache = complete.parent
     if complete.is_dir():
         return complete
-    mvn = _find("mvn", home="MAVEN_HOME")
-    if mvn is None:
-        raise ConfigError(f"mvn was not found: install Apache Maven, which fetches {what} (once)")
+    mvn = _find_maven(what)
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with locked(cache / f"{complete.name}.lock", progress):
@@ -121,6 +119,37 @@ def fetch(name: str, what: str, pom: str, progress: Progress | None = None) -> P
     except OSError as error:
         raise ConfigError(f"the cache directory {cache} cannot be used: {error}; set KPROXY_CACHE to another") from None
     return complete
+
+
+def check(version: str = DEFAULT_VERSION) -> None:
+    """Look for Java and, if there is something to fetch, for Maven. Raises ConfigError with all that is missing."""
+    problems: list[str] = []
+    try:
+        find_java(version)
+    except ConfigError as error:
+        problems += error.problems
+    try:
+        if not _place(f"kafka-{version}", _pom(version)).is_dir():
+            _find_maven(f"Kafka {version}")
+    except ConfigError as error:
+        problems += error.problems
+    if problems:
+        raise ConfigError(*problems)
+
+
+def _place(name: str, pom: str) -> Path:
+    """Where the jars of this POM are, or are to be."""
+    return cache_directory() / f"{name}-{hashlib.sha256(pom.encode()).hexdigest()[:8]}"
+
+
+def _find_maven(what: str) -> str:
+    """The path of Maven, which fetches `what`. Raises ConfigError."""
+    mvn = _find("mvn", home="MAVEN_HOME")
+    if mvn is None:
+        manager = next((one for one in ("apt-get", "brew") if shutil.which(one)), None)
+        how = f" ({manager} install maven)" if manager else ""
+        raise ConfigError(f"mvn was not found: install Apache Maven{how}, which fetches {what} (once)")
+    return mvn
 
 
 def fetch_spark_connector(version: str, progress: Progress | None = None) -> list[Path]:

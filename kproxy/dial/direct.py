@@ -57,11 +57,11 @@ class Direct:
             async with limit.timeout():
                 sock = await start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER, interleave=1)
         except TimeoutError:
-            self._resolver.forget(address.host)
+            self._resolver.doubt(address.host)
             text = f"no answer within {limit.seconds:g} s (a firewall drops the packets, or the host is down)"
             raise UpstreamError("timeout", f"{address}: {text}") from None
         except OSError as error:
-            self._resolver.forget(address.host)
+            self._resolver.doubt(address.host)
             reason, text = _REASONS.get(error.errno or 0, ("other", error.strerror or str(error)))
             raise UpstreamError(reason, f"{address}: {text}") from None
         tune(sock)

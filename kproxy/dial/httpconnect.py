@@ -26,6 +26,14 @@ _STATUS = {
 }
 
 
+# What a SOCKS5 proxy answers to anything begins so (RFC 1928 §3); HTTP has no such byte.
+_SOCKS5 = b"\x05"
+
+
+class _SocksError(Exception):
+    """A SOCKS5 proxy answers."""
+
+
 class HttpConnect:
     """One HTTP proxy; `https` verifies the proxy's certificate with the system's trust store."""
 
@@ -82,6 +90,9 @@ class HttpConnect:
             raise UpstreamError("timeout", f"{address}: {text}") from None
         except OSError as error:
             raise ViaError("proxy", f"{self._name}: {error.strerror or error}") from None
+        except _SocksError:
+            text = "what answers there is a SOCKS5 proxy: use --via socks5://HOST:PORT"
+            raise ViaError("proxy", f"{self._name}: {text}") from None
         except h11.RemoteProtocolError as error:
             raise ViaError("proxy", f"{self._name}: what answers there is not an HTTP proxy ({error})") from None
         except (h11.LocalProtocolError, UnicodeError):
@@ -91,7 +102,10 @@ class HttpConnect:
         """The status of the answer and its phrase. What follows the answer stays in the socket."""
         loop = asyncio.get_running_loop()
         http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LIMIT)
-        target = str(Address(address.host.encode("idna").decode(), address.port))
+        host = address.host.encode("idna").decode()
+        if not host.isprintable() or len(host) > 253:  # `str` of such an address is for people
+            raise UnicodeError
+        target = str(Address(host, address.port))
         request = h11.Request(method="CONNECT", target=target, headers=[("Host", target), *self._headers])
         await loop.sock_sendall(sock, (http.send(request) or b"") + (http.send(h11.EndOfMessage()) or b""))
         while True:
@@ -100,7 +114,10 @@ class HttpConnect:
                 return event.status_code, event.reason.decode("ascii", "replace")
             if event is h11.NEED_DATA:
                 # One byte at a time: the next one after the answer is the far end's, which may speak first (SSH does).
-                http.receive_data(await loop.sock_recv(sock, 1))
+                data = await loop.sock_recv(sock, 1)
+                if data == _SOCKS5 and not http.trailing_data[0]:
+                    raise _SocksError
+                http.receive_data(data)
 
     def _explain(self, address: Address, status: int, phrase: str) -> UpstreamError:
         answer = f"{status} {phrase}".strip()

@@ -19,6 +19,10 @@ _DIGEST = 20
 _WHITENER = b"Mighty Aphrodite"
 
 
+class Locked(ValueError):
+    """The password of a key store, or of a key in it, is not given or does not fit."""
+
+
 @dataclass(slots=True)
 class KeyStore:
     """What a file holds, all of it DER: `keys` are PKCS #8 keys, still hidden, with their chains, the key's own
@@ -31,12 +35,12 @@ class KeyStore:
 def read(data: bytes, password: str | None) -> KeyStore:
     """Read a JKS file. Without a password its integrity is not checked, as in Java.
 
-    Raises ValueError with one line for the user.
+    Raises ValueError with one line for the user, Locked if it is about the password.
     """
     if password is not None:
         digest = hashlib.sha1(password.encode("utf-16-be") + _WHITENER + data[:-_DIGEST]).digest()
         if not compare_digest(digest, data[-_DIGEST:]):
-            raise ValueError("the password is wrong, or the file is damaged")
+            raise Locked("the password is wrong, or the file is damaged")
     try:
         return _entries(data)
     except (error, IndexError, UnicodeDecodeError):
@@ -85,7 +89,7 @@ def _chunk(data: bytes, at: int, size: str) -> tuple[bytes, int]:
 
 
 def reveal(hidden: bytes, password: str) -> bytes:
-    """The PKCS #8 key (DER) that a store hides. Raises ValueError if the password is wrong."""
+    """The PKCS #8 key (DER) that a store hides. Raises Locked if the password is wrong."""
     # EncryptedPrivateKeyInfo (RFC 5208 §6): a sequence of the algorithm and an octet string, which stands last.
     start, _ = _element(hidden, 0)
     _, at = _element(hidden, start)
@@ -102,7 +106,7 @@ def reveal(hidden: bytes, password: str) -> bytes:
         stream += block
     key = bytes(one ^ other for one, other in zip(body, stream, strict=False))
     if not compare_digest(hashlib.sha1(secret + key).digest(), check):
-        raise ValueError("the key's password is wrong")
+        raise Locked("the key's password is wrong")
     return key
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from dataclasses import dataclass
 from threading import Thread
 from typing import TypeAlias
 
@@ -18,17 +19,36 @@ from kproxy.errors import UpstreamError
 AddrInfo: TypeAlias = tuple[int, int, int, str, tuple[object, ...]]
 """As getaddrinfo gives them."""
 
-# How long an answer holds, in seconds: brokers move, and a name that is missing now may be there in a moment.
-_KNOWN, _UNKNOWN = 3.0, 1.0
+# How long an answer holds that nothing speaks against, in seconds: brokers move.
+_HOLDS = 3.0
+# How long one holds that led nowhere (no such name, or nobody there), in seconds, doubled while nothing changes.
+# A name that is missing now may be there in a moment, but hundreds of clients dial it meanwhile.
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 5.0
+# Names that are remembered. A cluster has hundreds at most.
+_MOST_NAMES = 1000
 # Questions at the same time. Each is a thread.
 _AT_ONCE = 32
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What a name led to `at` that time (empty: there is no such name), and whether that led `nowhere`. It then holds
+    for `pause` seconds."""
+
+    found: list[AddrInfo]
+    at: float
+    nowhere: bool
+    pause: float
+
+    def holds(self, now: float) -> bool:
+        return now < self.at + (self.pause if self.nowhere else _HOLDS)
 
 
 class Resolver:
     """Name resolution for one cluster, remembered for a few seconds; one question for all who ask for a name."""
 
     def __init__(self) -> None:
-        self._answers: dict[str, tuple[float, list[AddrInfo]]] = {}  # until when; empty: no such name
+        self._answers: dict[str, _Answer] = {}  # the oldest first
         self._asked: dict[str, asyncio.Future[list[AddrInfo]]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -41,15 +61,15 @@ class Resolver:
             raise UpstreamError("resolve", f"{address}: the name '{address.host}' cannot be resolved here")
         return [(*info[:4], (info[4][0], address.port, *info[4][2:])) for info in found]
 
-    def forget(self, host: str) -> None:
-        """Ask anew next time: what the name led to did not work."""
-        self._answers.pop(host, None)
+    def doubt(self, host: str) -> None:
+        """What the name led to did not work: ask anew soon, but not for each of many who find out."""
+        if host in self._answers:
+            self._answers[host].nowhere = True
 
     async def _ask(self, host: str) -> list[AddrInfo]:
-        now = asyncio.get_running_loop().time()
-        until, found = self._answers.get(host, (now, []))
-        if now < until:
-            return found
+        known = self._answers.get(host)
+        if known is not None and known.holds(asyncio.get_running_loop().time()):
+            return known.found
         if host not in self._asked:
             await self._slots.acquire()
             if host in self._asked:
@@ -66,11 +86,19 @@ class Resolver:
             loop.call_soon_threadsafe(self._answered, host, found)
 
     def _answered(self, host: str, found: list[AddrInfo]) -> None:
-        now = asyncio.get_running_loop().time()
-        self._answers = {name: known for name, known in self._answers.items() if now < known[0]}
-        self._answers[host] = now + (_KNOWN if found else _UNKNOWN), found
+        before = self._answers.pop(host, None)
+        again = before is not None and before.nowhere and _same(before.found, found)
+        pause = min(before.pause * 2, _LONGEST_PAUSE) if before is not None and again else _FIRST_PAUSE
+        self._answers[host] = _Answer(found, asyncio.get_running_loop().time(), not found, pause)
+        if len(self._answers) > _MOST_NAMES:
+            del self._answers[next(iter(self._answers))]
         self._slots.release()
         self._asked.pop(host).set_result(found)
+
+
+def _same(one: list[AddrInfo], other: list[AddrInfo]) -> bool:
+    """Whether two answers have the same addresses; a server gives them in turn."""
+    return {info[4][0] for info in one} == {info[4][0] for info in other}
 
 
 def _look_up(host: str, flags: int = 0) -> list[AddrInfo]:

@@ -1,12 +1,12 @@
 """Which addresses to dial for a node's advertised address. Pure.
 
-In this order: what a `--map` says, and nothing else if one matches; the advertised address itself; the bootstrap
-server that was found to be this very node; the one bootstrap address, if the cluster has just one broker.
+In this order: what a `--map` says, and nothing else if one matches; the advertised address itself; other addresses that
+turned out to be this very node; bootstrap servers of which nobody knows yet which node they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -20,7 +20,7 @@ class Via(Enum):
     MAP = "map"
     ADVERTISED = "advertised"
     LEARNED = "learned"
-    ONLY_BROKER = "only broker"
+    UNTOLD = "untold"
 
 
 class Map(Protocol):
@@ -39,27 +39,26 @@ class Route:
 
 
 class Routes:
-    """The routes of one cluster. `learned` and `only_broker` are filled in by whoever finds out."""
+    """The routes of one cluster, as its maps say."""
 
     def __init__(self, maps: Sequence[Map]) -> None:
         self._maps = maps
         self._used: set[int] = set()
-        self.learned: dict[str, Address] = {}  # by a node's label
-        self.only_broker: Address | None = None
 
-    def candidates(self, label: str, advertised: Address) -> list[Route]:
-        """The routes to the node with this label, best first."""
+    def candidates(
+        self, label: str, advertised: Address, learned: Iterable[Address] = (), untold: Iterable[Address] = ()
+    ) -> list[Route]:
+        """The routes to the node with this label, best first. `learned`: addresses that turned out to be this node;
+        `untold`: bootstrap servers that may be any."""
         for at, one in enumerate(self._maps):
             if one.matches(advertised, label):
                 self._used.add(at)
                 return [Route(one.dial(advertised), Via.MAP)]
-        routes = [Route(advertised, Via.ADVERTISED)]
-        learned = self.learned.get(label)
-        if learned is not None:
-            routes.append(Route(learned, Via.LEARNED))
-        elif self.only_broker is not None:
-            routes.append(Route(self.only_broker, Via.ONLY_BROKER))
-        return routes
+        found = {advertised: Via.ADVERTISED}
+        for via, addresses in ((Via.LEARNED, learned), (Via.UNTOLD, untold)):
+            for address in addresses:
+                found.setdefault(address, via)
+        return [Route(address, via) for address, via in found.items()]
 
     def unused_maps(self) -> list[Map]:
         """The maps that no node has matched so far."""

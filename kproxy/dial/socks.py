@@ -33,8 +33,8 @@ class Socks5:
 
     async def connect(self, address: Address, limit: Limit) -> socket.socket:
         """Ask the proxy for a connection to the address. Raises UpstreamError."""
-        sock = await reach_hop(self._name, "proxy", self._before, self._address, limit)
-        before: Any = _Connected(sock)
+        heard = _Heard(await reach_hop(self._name, "proxy", self._before, self._address, limit))
+        before: Any = _Connected(heard)
         proxy = Proxy(
             ProxyType.SOCKS5,
             host=self._address.host,
@@ -46,11 +46,21 @@ class Socks5:
         )
         try:
             async with limit.timeout():
-                return await proxy.connect(address.host, address.port, timeout=limit.seconds)
+                await proxy.connect(address.host, address.port, timeout=limit.seconds)
+            return heard.given_back()
         except TimeoutError:
+            if not heard.first:
+                text = (
+                    f"no answer to the SOCKS5 greeting within {limit.seconds:g} s; if it is an HTTP proxy, which waits"
+                    " for more, use --via http://HOST:PORT"
+                )
+                raise ViaError("proxy", f"{self._name}: {text}") from None
             text = f"no answer within {limit.seconds:g} s through {self._name}"
             raise UpstreamError("timeout", f"{address}: {text}") from None
         except ProxyError as error:
+            if heard.first.startswith(b"H"):  # HTTP/1.1 400 Bad Request
+                text = "what answers there is an HTTP proxy or a web server: use --via http://HOST:PORT"
+                raise ViaError("proxy", f"{self._name}: {text}") from None
             raise self._explain(address, error) from None
         except UnicodeError:
             raise UpstreamError("resolve", f"{address}: '{address.host}' cannot be a host name") from None
@@ -85,3 +95,23 @@ class _Connected:
 
     async def connect(self, **_: object) -> socket.socket:
         return self._sock
+
+
+class _Heard(socket.socket):
+    """The connection, which remembers what the other side said first: python-socks does not tell it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(fileno=sock.detach())
+        self.setblocking(False)
+        self.first = b""
+
+    def recv(self, *args: int) -> bytes:
+        data = super().recv(*args)
+        self.first = self.first or data
+        return data
+
+    def given_back(self) -> socket.socket:
+        """The same connection as a plain socket; this one is of no more use."""
+        plain = socket.socket(fileno=self.detach())
+        plain.setblocking(False)
+        return plain

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.dial import jks
+from kproxy.dial.jks import Locked
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -27,7 +28,8 @@ _CONVERT = "convert it with keytool -importkeystore -deststoretype PKCS12"
 
 
 def load_trust(context: ssl.SSLContext, path: Path, password: str | None) -> None:
-    """Trust the certificates of the file. Raises ValueError with one line for the user."""
+    """Trust the certificates of the file. Raises ValueError with one line for the user, Locked if it is about the
+    password."""
     data = _read(path)
     try:
         if b"-----BEGIN " in data:
@@ -48,7 +50,7 @@ def load_trust(context: ssl.SSLContext, path: Path, password: str | None) -> Non
 def load_identity(context: ssl.SSLContext, certificate: Path, key: Path | None, password: str | None) -> None:
     """Show this certificate and its chain, and prove to own it; without `key`, the key is in the same file.
 
-    Raises ValueError with one line for the user.
+    Raises ValueError with one line for the user, Locked if it is about the password.
     """
     data = _read(certificate)
     if b"-----BEGIN " in data:
@@ -84,9 +86,7 @@ def _load_pem(context: ssl.SSLContext, certificate: Path, key: Path, password: s
         if error.reason == "KEY_VALUES_MISMATCH":
             raise ValueError(f"the key of {key} does not belong to the certificate") from None
         if b"ENCRYPTED" in text:
-            raise ValueError(
-                f"{key} is encrypted, and its password is {'wrong' if password else 'not given'}"
-            ) from None
+            raise Locked(f"{key} is encrypted, and its password is {'wrong' if password else 'not given'}") from None
         if error.reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
             raise ValueError("its key or signature is too weak for this system's OpenSSL") from None
         raise ValueError("has no certificate, or a damaged one; allowed: PEM, PKCS #12, JKS") from None
@@ -129,7 +129,7 @@ def _pkcs12(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | None, 
         raise ValueError(f"is encrypted in a way that is not supported ({error}): {_CONVERT}") from None
     except ValueError:
         wrong = "the password is not given" if password is None else "the password is wrong"
-        raise ValueError(f"{wrong}, or the file is damaged") from None
+        raise Locked(f"{wrong}, or the file is damaged") from None
     ordered = [own] if own is not None else []
     while ordered and (above := next((c for c in others if c.subject == ordered[-1].issuer), None)) is not None:
         ordered.append(above)
@@ -141,7 +141,7 @@ def _of_jks(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | None, 
     from cryptography.hazmat.primitives.serialization import load_der_private_key
 
     if password is None:
-        raise ValueError("the password is not given")
+        raise Locked("the password is not given")
     store = jks.read(data, password)
     if len(store.keys) > 1:
         raise ValueError(f"has {len(store.keys)} keys, and nothing says which one: export one of them")

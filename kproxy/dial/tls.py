@@ -12,13 +12,14 @@ import os
 import socket
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kproxy.address import Address
 from kproxy.dial import tlserrors
 from kproxy.dial.hops import Limit
+from kproxy.dial.jks import Locked
 from kproxy.dial.stores import load_identity, load_trust
 from kproxy.dial.stream import retried
 from kproxy.dial.tlssocket import TlsSocket
@@ -45,13 +46,21 @@ class Files:
     key_password: str | None = None
 
 
-class _Tls(ABC):
-    """One side's context, made again when its files change. `flags` is how the names of its options begin."""
+class BadFiles(ConfigError):
+    """Files that are no good: `found` has the key of each option and what is wrong with its file."""
 
-    def __init__(self, files: Files, flags: str, owner: str) -> None:
-        """Raises ConfigError."""
+    def __init__(self, found: Sequence[tuple[str, str]]) -> None:
+        self.found = found
+        super().__init__(*(f"--{key} {text}" for key, text in found))
+
+
+class _Tls(ABC):
+    """One side's context, made again when its files change. `prefix` is how the keys of its options begin."""
+
+    def __init__(self, files: Files, prefix: str, owner: str) -> None:
+        """Raises BadFiles."""
         self._files = files
-        self._flags = flags
+        self._prefix = prefix
         self._owner = owner
         self._state = self._look()
         self._context = self._make()
@@ -66,17 +75,29 @@ class _Tls(ABC):
         # As in Java, a certificate is trusted because it was given, whether it stands at the end of a chain or not.
         context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
         files = self._files
+        found = []
         if files.ca is not None:
             try:
                 load_trust(context, files.ca, files.ca_password)
             except ValueError as error:
-                raise ConfigError(f"{self._flags}-ca {files.ca}: {error}") from None
+                found.append((f"{self._prefix}-ca", f"{files.ca}: {error}{self._way_out(error, 'ca-password')}"))
         if files.cert is not None:
             try:
                 load_identity(context, files.cert, files.key, files.key_password)
             except ValueError as error:
-                raise ConfigError(f"{self._flags}-cert {files.cert}: {error}") from None
+                found.append((f"{self._prefix}-cert", f"{files.cert}: {error}{self._way_out(error, 'key-password')}"))
+        if found:
+            raise BadFiles(found)
         return context
+
+    def _way_out(self, error: ValueError, option: str) -> str:
+        """How to give the password, if the error is about one."""
+        if not isinstance(error, Locked):
+            return ""
+        key = f"{self._prefix}-{option}"
+        if key == "client-tls-ca-password":
+            return "; this file can have none: give the certificates as PEM"
+        return f"; set it with KPROXY_{key.upper().replace('-', '_')}, or {key} in a file (-c FILE)"
 
     def current(self) -> ssl.SSLContext:
         """The context of the files as they are now, or of those before, if these are no good."""
@@ -112,7 +133,7 @@ class BrokerTls(_Tls):
     def __init__(self, files: Files, owner: str, *, server_name: str | None = None, insecure: bool = False) -> None:
         self._server_name = server_name
         self._insecure = insecure
-        super().__init__(files, "--tls", owner)
+        super().__init__(files, "tls", owner)
 
     def _new(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -168,7 +189,7 @@ class ClientTls(_Tls):
     """TLS towards the clients of one cluster. With `files.ca`, each must show a certificate of that CA."""
 
     def __init__(self, files: Files, owner: str) -> None:
-        super().__init__(files, "--client-tls", owner)
+        super().__init__(files, "client-tls", owner)
 
     def _new(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

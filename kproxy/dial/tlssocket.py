@@ -82,7 +82,7 @@ class TlsSocket(socket.socket):
                 return self._tls.read(bufsize)
             except ssl.SSLWantReadError:
                 self._take_record()
-            except ssl.SSLEOFError:  # no close_notify
+            except (ssl.SSLEOFError, ssl.SSLZeroReturnError):  # an end without close_notify, and one after our own
                 return b""
 
     def recv_into(self, buffer: WriteableBuffer, nbytes: int = 0, flags: int = 0) -> int:
@@ -110,6 +110,8 @@ class TlsSocket(socket.socket):
                     count += read
             except ssl.SSLWantReadError:
                 pass
+            except ssl.SSLZeroReturnError:  # a close_notify, after our own
+                return count
             if got < len(piece):
                 break
         if self._out.pending:

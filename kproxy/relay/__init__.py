@@ -3,7 +3,6 @@
     calls         what to do with each API and version, and its counters
     conversation  sans-IO: which request is in flight, and what to do with each frame
     wrongpeer     what to say when one side does not speak Kafka
-    answer        a broker's answer to what kproxy itself asks
     selector      an asyncio selector that runs the data plane inline
     pump          the data plane: moving bytes between two sockets, with back-pressure
 

@@ -8,11 +8,13 @@ from typing import Protocol
 from kproxy.rewrite.endpoints import Localise
 from kproxy.rewrite.plan import Plan, plan_for
 from kproxy.rewrite.response import CappedVersions, Response, respond
-from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_HANDSHAKE
+from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kproxy.wire.primitives import Buffer
 
-# What kproxy asks between a client's requests is to log in again; a broker's tokens take half of that at most.
-_LONGEST_OWN = 1024 * 1024
+# What a client asks before it has logged in, and to do so.
+LOGIN_APIS = frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE})
+# What a broker answers to kproxy between a client's requests: tokens, or a list of all nodes.
+_LONGEST_OWN = 4 * 1024 * 1024
 
 
 class Counters(Protocol):
@@ -27,7 +29,7 @@ class Counters(Protocol):
 class Call:
     """One API in one version towards one node: what to do with its frames, and its counters."""
 
-    __slots__ = ("api", "counters", "edited", "key", "plan", "special", "tail", "version")
+    __slots__ = ("api", "counters", "edited", "key", "plain", "plan", "special", "version")
 
     def __init__(self, key: int, version: int, counters: Counters) -> None:
         self.key = key
@@ -39,8 +41,8 @@ class Call:
         self.special = key in (PRODUCE, SASL_HANDSHAKE)
         # Whether its responses may have to be edited.
         self.edited = self.plan is not None or key == API_VERSIONS
-        # Whether the end of a familiar broker's response tells that it need not be edited.
-        self.tail = self.plan is not None and self.plan.tail
+        # What its responses look like that need not be edited after all.
+        self.plain = None if self.plan is None else self.plan.plain
 
     def respond(self, size: int, available: int, localise: Localise) -> Response:
         """A response of `size` bytes that is to be edited, of which `available` are here."""
@@ -58,7 +60,7 @@ class OwnCall(Call):
         self.api = ""
         self.counters = _Uncounted()
         self.edited = True
-        self.tail = False
+        self.plain = None
         self._on_response = on_response
 
     def respond(self, size: int, available: int, localise: Localise) -> Response:
@@ -98,3 +100,13 @@ class Calls(dict[int, "Call | None"]):
             return None  # not remembered: a client chooses the number
         call = self[code] = Call(key, version, self._counters(code, api.name, version))
         return call
+
+
+class LoginCalls(Calls):
+    """Of the calls towards a node those of the login APIs; None for any other."""
+
+    def __init__(self, calls: Calls) -> None:
+        self.all = calls
+
+    def __missing__(self, code: int) -> Call | None:
+        return self.all[code] if code >> 16 in LOGIN_APIS else None

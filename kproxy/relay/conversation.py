@@ -19,14 +19,13 @@ from struct import Struct
 from typing import Any
 
 from kproxy.errors import WireError
-from kproxy.relay.calls import Call, Calls, OwnCall
+from kproxy.relay.calls import LOGIN_APIS, Call, Calls, LoginCalls, OwnCall
 from kproxy.relay.requests import Acks, check_answerable, find_mechanism
 from kproxy.relay.tokens import MAX_TOKEN, hop_over_tokens
 from kproxy.relay.wrongpeer import wrong_client, wrong_upstream
 from kproxy.rewrite import apiversions
 from kproxy.rewrite.endpoints import Localise
-from kproxy.rewrite.plain import ends_without_endpoint
-from kproxy.rewrite.response import CappedVersions, Response
+from kproxy.rewrite.response import Response
 from kproxy.wire.api import SASL_HANDSHAKE
 from kproxy.wire.greeting import ENOUGH, recognise
 from kproxy.wire.primitives import INT32, Buffer, malformed
@@ -43,7 +42,7 @@ MAX_IN_FLIGHT = 100_000
 
 
 # Requests of one API and version that came together with correlation ids in a row: the next id that is to be answered,
-# the id beyond the last, the call, when they came. An answer of kproxy's own has no call, and stands in the last place.
+# the id beyond the last, the call, when they came. Those that kproxy answers itself have no call.
 _Run = list[Any]
 
 
@@ -52,15 +51,17 @@ class Conversation:
 
     `from_client` and `from_upstream` take what one side sent and return what may go on to the other.
     `in_flight` is how many requests have no response yet.
-    `answers` is what kproxy has to say to the client itself; `take_answers` gives it, once.
+    `answers` is what kproxy has to say to the client itself, now; `take_answers` gives it, once. Until then
+    nothing may be taken from upstream, and nothing need be from the client.
     `on_handshake` is told the mechanism of each SaslHandshake, "" if it cannot be read, and may raise WireError.
     `requested` and `answered`: whether the client and the broker have said anything Kafka-like yet.
+    `holding` is how many hold the client's requests back.
     """
 
     __slots__ = (
-        "_acks", "_calls", "_client_tail", "_familiar", "_left_to_broker", "_left_to_client", "_local_answers",
-        "_localise", "_max_request", "_on_handshake", "_on_rewritten", "_raw", "_response", "_response_call", "_runs",
-        "_upstream_tail", "answered", "answers", "holding", "in_flight", "requested",
+        "_acks", "_calls", "_client_tail", "_left_to_broker", "_left_to_client", "_localise",
+        "_max_request", "_on_gate", "_on_handshake", "_on_rewritten", "_own_runs", "_raw", "_response",
+        "_response_call", "_runs", "_upstream_tail", "answered", "answers", "holding", "in_flight", "requested",
     )  # fmt: skip
 
     def __init__(
@@ -78,8 +79,8 @@ class Conversation:
         self._on_handshake = on_handshake
         self.in_flight = 0  # requests without a response
         self._runs: deque[_Run] = deque()  # the same in their order
-        self._local_answers = 0
-        self.answers = b""
+        self._own_runs = 0  # of them those that kproxy answers itself
+        self.answers = bytearray()
         self._left_to_broker = 0  # bytes of the current request that pass as they come
         self._left_to_client = 0
         self._client_tail = b""  # the beginning of a frame that cannot be judged yet
@@ -87,9 +88,9 @@ class Conversation:
         self._response: Response | None = None  # the response that is being rewritten,
         self._response_call: Call | None = None  # and its call
         self._acks = Acks()
-        self._familiar = False  # the broker has said that it is no newer than what is known here
         self._raw = False  # SASL tokens without headers may come
-        self.holding = False
+        self.holding = 0
+        self._on_gate: Callable[[], None] | None = None
         self.requested = False
         self.answered = False
 
@@ -152,10 +153,15 @@ class Conversation:
                 call, first, beyond = next_call, correlation_id, correlation_id
             after = at + 4 + size
             if call is None or not 10 <= size <= limit:
+                if self._on_gate is not None and code >> 16 not in LOGIN_APIS:
+                    self._meet_gate()
+                    break
                 check_answerable(size, code, limit)  # only ApiVersions of a later version is
                 if after > end:
                     break
                 self._answer(correlation_id)
+                if cut and cut[-1][1] == at:
+                    at = cut.pop()[0]
                 cut.append((at, after))
                 code = -1
             elif not call.special:
@@ -186,7 +192,7 @@ class Conversation:
         else:
             self._left_to_broker = 0
             self._client_tail = bytes(chunk[at:end])
-            if len(self._client_tail) > _HEAD_LIMIT:
+            if len(self._client_tail) > _HEAD_LIMIT and not self.holding:
                 raise malformed("a request's header is longer than any client's")
             chunk = chunk[:at]
         return _without(chunk, cut) if cut else chunk
@@ -197,21 +203,38 @@ class Conversation:
         call.counters.count += count
         self.in_flight += count
         if self.in_flight > MAX_IN_FLIGHT:
-            raise WireError("too-many-in-flight", f"the client has over {MAX_IN_FLIGHT} requests without a response")
+            raise _too_many()
         self._runs.append([first, beyond, call, now])
 
     def hold(self) -> None:
-        """Let no further request through: what the client sends behind the one that is under way stays here."""
-        self.holding = True
+        """Let no further request through: what the client sends behind the one that is under way stays here. Each
+        `hold` needs a `release` of its own."""
+        self.holding += 1
+
+    def hold_before_first_request(self, on_held: Callable[[], None]) -> None:
+        """Let only requests of the login APIs through, and SASL tokens. Before any other, which is not judged yet,
+        `hold` and call `on_held`. To be called before the client has said anything."""
+        self._calls, self._on_gate = LoginCalls(self._calls), on_held
+
+    def _meet_gate(self) -> None:
+        assert isinstance(self._calls, LoginCalls)
+        assert self._on_gate is not None
+        self._calls, on_held, self._on_gate = self._calls.all, self._on_gate, None
+        self.hold()
+        on_held()
 
     @property
     def held(self) -> bool:
         """Whether no request is under way to the broker any more, since `hold`."""
-        return self.holding and not self._left_to_broker
+        return self.holding > 0 and not self._left_to_broker
 
     def release(self, now: float) -> Buffer:
-        """Let requests through again; return what goes on to the broker of those that came meanwhile."""
-        self.holding = False
+        """Undo one `hold`. With the last, let requests through again; return what goes on to the broker of those that
+        came meanwhile."""
+        assert self.holding, "it is not held"
+        self.holding -= 1
+        if self.holding:
+            return b""
         tail, self._client_tail = self._client_tail, b""
         return self.from_client(memoryview(tail), now) if tail else b""
 
@@ -224,9 +247,9 @@ class Conversation:
         self._note(OwnCall(on_response), correlation_id, correlation_id + 1, 0.0)
         return request
 
-    def take_answers(self) -> bytes:
+    def take_answers(self) -> bytearray:
         """What kproxy says to the client itself, once; empty if nothing."""
-        answers, self.answers = self.answers, b""
+        answers, self.answers = self.answers, bytearray()
         return answers
 
     def _check_first_request(self, chunk: Buffer) -> None:
@@ -237,12 +260,18 @@ class Conversation:
             self._raw = True
 
     def _answer(self, correlation_id: int) -> None:
-        answer = apiversions.unsupported_version(correlation_id)
-        if self._runs or self._left_to_client or self._response is not None:
-            self._runs.append([0, 1, None, answer])
-            self._local_answers += 1
+        runs = self._runs
+        if not (runs or self._left_to_client or self._response is not None):
+            self.answers += apiversions.unsupported_version(correlation_id)
+            return
+        self.in_flight += 1
+        if self.in_flight > MAX_IN_FLIGHT:
+            raise _too_many()
+        if runs and runs[-1][2] is None and runs[-1][1] == correlation_id:
+            runs[-1][1] += 1
         else:
-            self.answers += answer
+            runs.append([correlation_id, correlation_id + 1, None, 0.0])
+            self._own_runs += 1
 
     # From upstream
 
@@ -253,7 +282,7 @@ class Conversation:
         """
         end = len(chunk)
         at = self._left_to_client
-        if at > end or (at == end and not self._local_answers):
+        if at > end or (at == end and not self._own_runs):
             self._left_to_client = at - end
             return chunk
         if self._upstream_tail:
@@ -292,19 +321,19 @@ class Conversation:
             run = runs[0]
             first, beyond, call, since = run
             if call is None:
-                pieces += (chunk[done:at], self._next_answer())
+                pieces += (chunk[done:at], self._next_answers())
                 done = at
                 continue
             if at > stop:
                 break  # more bytes are needed
-            edited, tail, next_id = call.edited, call.tail and self._familiar, first
+            edited, plain, next_id = call.edited, call.plain, first
             while at <= stop and next_id != beyond:
                 size, correlation_id = _read_response(chunk, at)
                 if correlation_id != next_id or size < 4:
                     raise _not_the_next(size, correlation_id, next_id)
                 next_id += 1
                 after = at + 4 + size
-                if edited and not (tail and after <= end and ends_without_endpoint(chunk, after)):
+                if edited and not (plain and after <= end and plain.names_no_endpoint(chunk, at, after)):
                     self._response_call = call
                     self._response = call.respond(size, end - at, self._localise)
                     break
@@ -331,17 +360,15 @@ class Conversation:
     def _finish_response(self) -> None:
         assert self._response is not None
         assert self._response_call is not None
-        if isinstance(self._response, CappedVersions):
-            self._familiar = self._response.familiar
         if self._response.endpoints:
             self._on_rewritten(self._response_call.api, self._response.endpoints)
         self._response = self._response_call = None
 
-    def _next_answer(self) -> bytes:
-        answer = self._runs.popleft()[3]
-        assert isinstance(answer, bytes)
-        self._local_answers -= 1
-        return answer
+    def _next_answers(self) -> bytes:
+        first, beyond, _, _ = self._runs.popleft()
+        self._own_runs -= 1
+        self.in_flight -= beyond - first
+        return b"".join(map(apiversions.unsupported_version, range(first, beyond)))
 
     def _pass_token(self, chunk: Buffer, at: int) -> int:
         """Hop over a frame that answers no request: a SASL token, or an error. Return the index after it."""
@@ -360,6 +387,10 @@ def _without(chunk: Buffer, gaps: list[tuple[int, int]]) -> bytes:
         pieces.append(chunk[at:start])
         at = end
     return b"".join([*pieces, chunk[at:]])
+
+
+def _too_many() -> WireError:
+    return WireError("too-many-in-flight", f"the client has over {MAX_IN_FLIGHT} requests without a response")
 
 
 def _not_the_next(size: int, correlation_id: int, expected: int) -> WireError:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Protocol
 
@@ -84,7 +85,7 @@ class Session:
             _Flow(client, upstream, conversation.from_client),
             _Flow(upstream, client, conversation.from_upstream),
         )
-        self._on_held: Callable[[], None] | None = None
+        self._on_held: list[Callable[[], None]] = []  # whom to call when the last request has left whole
         self._closed = False
         self._draining = False
         self.ended_by = "kproxy"
@@ -109,12 +110,18 @@ class Session:
 
     def hold(self, on_held: Callable[[], None]) -> None:
         """Stop passing the client's requests on; `on_held` is called when the last has left whole. From then on, until
-        `release`, `ask` may be called. Nothing is called once the session has ended."""
+        `release`, `ask` may be called. Nothing is called once the session has ended. Requests pass again when each who
+        has called this has called `release`."""
         if self._closed:
             return
         self.conversation.hold()
-        self._on_held = on_held
+        self._on_held.append(on_held)
         self._check_held()
+
+    def hold_before_first_request(self, on_held: Callable[[], None]) -> None:
+        """Pass on what a client asks to log in; before its first other request, `hold`. To be called at once, before
+        any byte has moved."""
+        self.conversation.hold_before_first_request(partial(self._on_held.append, on_held))
 
     def ask(self, request: bytes, on_response: Callable[[bytes], None]) -> None:
         """Send a request of kproxy's own, a whole frame; `on_response` is given its response, without the size."""
@@ -126,20 +133,21 @@ class Session:
         self._send_now(self._flows[0], self.conversation.ask(request, answered))
 
     def release(self) -> None:
-        """Pass the client's requests on again."""
+        """Pass the client's requests on again, unless somebody else holds them."""
         if self._closed:
             return
-        requests, responses = self._flows
         try:
             out = self.conversation.release(perf_counter())
         except WireError as error:
             self.ended_by = "client"
             self.close(error)
             return
-        self._send_now(requests, out)
-        self._send_now(responses, self.conversation.take_answers())
+        self._send_now(self._flows[0], out)
+        if not self._flows[1].pending:
+            self._send_now(self._flows[1], self.conversation.take_answers())
         if not self._closed:
             self._update()
+            self._check_held()
 
     def _send_now(self, flow: _Flow, data: Buffer) -> None:
         try:
@@ -148,11 +156,15 @@ class Session:
             self._failed(error, flow.sink)
 
     def _check_held(self) -> None:
-        if self._on_held is not None and self.conversation.held:
-            on_held, self._on_held = self._on_held, None
-            self._pump.selector.wake = True
-            self._update()
-            on_held()
+        if not self._on_held or not self.conversation.held:
+            return
+        self._pump.selector.wake = True  # they may schedule something
+        self._update()
+        waiting = self._on_held[:]
+        self._on_held.clear()
+        for on_held in waiting:
+            if not self._closed:
+                on_held()
 
     def close(self, error: Exception | None = None) -> None:
         """Close both connections now."""
@@ -198,13 +210,15 @@ class Session:
                 if of_client:
                     traffic.bytes_from_client += count
                     data = step(pump.window[:count], perf_counter())
-                    if conversation.answers or self._on_held is not None:
+                    if data:
+                        self._send(inbound, data)
+                    if conversation.answers or self._on_held:
                         self._requests_passed()
                 else:
                     traffic.bytes_from_upstream += count
                     data = step(pump.window[:count], perf_counter())
-                if data:
-                    self._send(inbound, data)
+                    if data:
+                        self._send(inbound, data)
                 if self._draining:
                     self._check_drained()
             except Exception as error:  # noqa: BLE001  # a defect must not take the other sessions with it
@@ -243,9 +257,13 @@ class Session:
         return "client" if sock is self.client else "upstream"
 
     def _requests_passed(self) -> None:
-        # After a look at what the client has sent, kproxy may have something to say itself.
+        # After a look at what the client has sent, kproxy may have something to say itself. The client must take first
+        # what stands before that; until then it is not read.
         if self.conversation.answers:
-            self._send(self._flows[1], self.conversation.take_answers())
+            if self._flows[1].pending:
+                self._update()
+            else:
+                self._send(self._flows[1], self.conversation.take_answers())
         self._check_held()
 
     def _send(self, flow: _Flow, data: Buffer) -> None:
@@ -285,6 +303,10 @@ class Session:
             flow.pending = memoryview(flow.pending)[sent:]
             return
         self._release(flow)
+        if self.conversation.answers and flow.sink is self.client:
+            self._send(flow, self.conversation.take_answers())
+            if flow.pending:
+                return
         if flow.ended:
             self._end_of(flow)
         if not self._closed:
@@ -339,7 +361,7 @@ class Session:
         self._set_mask(inbound, mask)
 
     def _is_held(self, inbound: _Flow) -> bool:
-        return self.conversation.held and inbound.source is self.client
+        return (self.conversation.held or len(self.conversation.answers) > 0) and inbound.source is self.client
 
     def _set_mask(self, inbound: _Flow, mask: int | None) -> None:
         if inbound.source is self.client:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from struct import Struct
 
+from kproxy.errors import WireError
 from kproxy.rewrite import features
 from kproxy.wire.api import API_VERSIONS, APIS
 from kproxy.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_uvarint, skip_tags, uvarint
@@ -18,28 +19,33 @@ UNSUPPORTED_VERSION = 35
 LIMIT = 256 * 1024
 
 _RANGE = Struct(">hhh")
-_NEWEST_API = max(APIS)
 
 
-def cap(frame: Buffer, version: int) -> tuple[bytes, bool]:
-    """An ApiVersions response, whole with its size field, capped; and whether the broker is familiar: offers no API or
-    version newer than those in the table. Raises WireError if it is malformed.
+def cap(frame: Buffer, version: int) -> bytes:
+    """An ApiVersions response, whole with its size field, capped. Raises WireError if it is malformed; one that says an
+    error stays as it is, unless it names versions all the same.
 
     `version` is the request's; a broker that does not know it answers with error 35 in version 0 (KIP-511).
     """
+    error = INT16.unpack_from(frame, 8)[0] if len(frame) >= 10 else 0
+    if error not in (0, UNSUPPORTED_VERSION):
+        return bytes(frame)  # it names no versions that a client would use
     try:
-        return _cap(frame, version)
-    except Underflow:
+        return _cap(frame, 0 if error else version)
+    except (Underflow, WireError) as problem:
+        if error:
+            return bytes(frame)  # librdkafka's mock cluster refuses in a shape of its own
+        if isinstance(problem, WireError):
+            raise
         raise malformed("an ApiVersions response ends before its last field") from None
 
 
-def _cap(frame: Buffer, version: int) -> tuple[bytes, bool]:
+def _cap(frame: Buffer, version: int) -> bytes:
     end = len(frame)
     if end < 10:
         raise Underflow
     at = 10  # size, correlation id (the header is always version 0), error code
-    (error,) = INT16.unpack_from(frame, 8)
-    flexible = version >= APIS[API_VERSIONS].flexible and error != UNSUPPORTED_VERSION
+    flexible = version >= APIS[API_VERSIONS].flexible
     if flexible:
         count, at = read_uvarint(frame, at, end)
         count -= 1
@@ -51,7 +57,6 @@ def _cap(frame: Buffer, version: int) -> tuple[bytes, bool]:
     if count < -1:
         raise malformed("an ApiVersions response has a negative count")
     kept = []
-    familiar = not error
     capped: dict[int, int] = {}
     for _ in range(count):
         start = at
@@ -62,8 +67,6 @@ def _cap(frame: Buffer, version: int) -> tuple[bytes, bool]:
         if flexible:
             at = skip_tags(frame, at, end)
         api = APIS.get(key)
-        if key > _NEWEST_API or (api is not None and newest > api.newest):
-            familiar = False
         if api is None or oldest > api.newest or newest < api.oldest:
             capped[key] = -1
             continue
@@ -76,7 +79,7 @@ def _cap(frame: Buffer, version: int) -> tuple[bytes, bool]:
     if flexible:
         rest = features.lower(rest, capped)
     body = b"".join((bytes(frame[4:10]), header, *kept, rest))
-    return INT32.pack(len(body)) + body, familiar and bool(kept)
+    return INT32.pack(len(body)) + body
 
 
 def unsupported_version(correlation_id: int) -> bytes:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from kproxy.rewrite.endpoints import Rule, rule_for
-from kproxy.rewrite.plain import PlainElement
+from kproxy.rewrite.plain import PlainElement, PlainResponse
 from kproxy.wire.api import APIS
 from kproxy.wire.definitions import Field, Message, message
 
@@ -41,14 +41,14 @@ _ENDPOINT_FIELDS = ({"NodeId", "BrokerId"}, {"Host"}, {"Port"})
 class Plan:
     """How to walk one API's responses of one version.
 
-    `tail`: as the version is defined, its responses end with an endpoint or with no tagged field at all.
+    `plain`: what nearly all its responses look like, those without endpoints, if they are of that kind.
     """
 
     api: str
     steps: tuple[Step, ...]
     rule: Rule
     compact: bool
-    tail: bool
+    plain: PlainResponse | None
 
 
 class _Compiler:
@@ -167,14 +167,20 @@ class _Compiler:
             return None
         return PlainElement(sum(fixed[:at]), sum(fixed[at:]), nullable=self.version in array.nullable)
 
-    def is_tail(self) -> bool:
-        """Whether the endpoints are the only tagged field, and the last thing in each is a port and a nullable rack."""
-        tagged = [f for f in self.definition.fields if self.version in f.versions and self._is_tagged(f)]
-        if not self.compact or [f.name for f in tagged] != [self.rule.field]:
-            return False
-        here = [f for f in tagged[0].fields if self.version in f.versions]
-        port, rack = here[-2:]
-        return (port.name, port.type, rack.type) == ("Port", "int32", "string") and not any(map(self._is_tagged, here))
+    def plain_response(self) -> PlainResponse | None:
+        """What a response looks like that names no endpoint and has no other tagged field, if of the usual kind."""
+        here = [f for f in self.definition.fields if self.version in f.versions and not self._is_tagged(f)]
+        fixed = [_FIXED.get(f.type, 0) for f in here]
+        if not self.compact or not self.rule.last or fixed.count(0) != 1 or self.rule.field in [f.name for f in here]:
+            return None
+        at = fixed.index(0)
+        topic = [f for f in here[at].fields if self.version in f.versions]
+        if not here[at].type.startswith("[]") or [f.type for f in topic[:1]] not in (["string"], ["uuid"]):
+            return None
+        partition = self._plain_element(topic[1]) if len(topic) == 2 else None
+        if partition is None or not topic[1].type.startswith("[]"):
+            return None
+        return PlainResponse(sum(fixed[:at]), partition, sum(fixed[at:]), named=topic[0].type == "string")
 
     def _fixed_size(self, field: Field) -> int | None:
         """Bytes of one element if all are alike; a tag section makes them differ."""
@@ -208,4 +214,4 @@ def plan_for(api_key: int, version: int) -> Plan | None:
         return None
     name = APIS[api_key].name
     compiler = _Compiler(message(f"{name}Response"), version, rule)
-    return Plan(name, compiler.compile(), rule, compiler.compact, compiler.is_tail())
+    return Plan(name, compiler.compile(), rule, compiler.compact, compiler.plain_response())

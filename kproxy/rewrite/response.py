@@ -67,9 +67,7 @@ class Response(ABC):
 
 
 class CappedVersions(Response):
-    """An ApiVersions response to a request of `version`; `familiar` as `apiversions.cap` says."""
-
-    familiar = False
+    """An ApiVersions response to a request of `version`."""
 
     def __init__(self, version: int, size: int) -> None:
         super().__init__(size)
@@ -79,8 +77,7 @@ class CappedVersions(Response):
         self._hold(chunk, apiversions.LIMIT, "an ApiVersions response")
         if self.left:
             return b""
-        capped, self.familiar = apiversions.cap(self._held, self._version)
-        return capped
+        return apiversions.cap(self._held, self._version)
 
 
 class _Walked(Response):

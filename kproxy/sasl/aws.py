@@ -8,14 +8,22 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from kproxy.errors import UpstreamError
+from kproxy.packages import install
 
 # How long the token may be used, in seconds, as aws-msk-iam-auth has it.
 _EXPIRES = 900
 _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")
+
+
+def library() -> None:
+    """Raises UpstreamError if there is no botocore."""
+    if find_spec("botocore") is None:
+        raise UpstreamError("sasl", f"AWS_MSK_IAM needs a package that is not there: {install('botocore')}")
 
 
 class MskIam:
@@ -49,14 +57,11 @@ def _session(profile: str | None) -> Any:
 
 
 def _signed(host: str, profile: str | None) -> dict[str, str]:
-    try:
-        from botocore.auth import SigV4QueryAuth
-        from botocore.awsrequest import AWSRequest
-        from botocore.exceptions import BotoCoreError
-    except ImportError:
-        raise UpstreamError(
-            "sasl", "AWS_MSK_IAM needs a package that is not there: pip install 'kproxy[msk]'"
-        ) from None
+    library()
+    from botocore.auth import SigV4QueryAuth
+    from botocore.awsrequest import AWSRequest
+    from botocore.exceptions import BotoCoreError
+
     try:
         session = _session(profile)
         credentials = session.get_credentials()

@@ -48,6 +48,7 @@ class Exchange:
     """
 
     def __init__(self, mechanism: Mechanism, versions: Versions | None = None, first_id: int = 1) -> None:
+        self.mechanism = mechanism.name
         self._mechanism = mechanism
         self._versions = versions
         self._next_id = first_id

@@ -6,10 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.errors import UpstreamError
+from kproxy.packages import install
 from kproxy.sasl.mechanism import Refused, unproven
 
 # Kafka knows no security layer but TLS: of what the broker offers, "none" is chosen (RFC 4752 §3.1).
 _NO_LAYER = 1
+
+
+def library() -> Any:
+    """The package for the system's Kerberos. Raises UpstreamError."""
+    try:
+        import gssapi
+    except ImportError:
+        raise UpstreamError("sasl", f"GSSAPI needs a package that is not there: {install('gssapi')}") from None
+    return gssapi
 
 
 class Kerberos:
@@ -20,13 +30,7 @@ class Kerberos:
     secrets: tuple[str, ...] = ()
 
     def __init__(self, service: str, host: str, principal: str | None, keytab: Path | None) -> None:
-        try:
-            import gssapi
-        except ImportError:
-            raise UpstreamError(
-                "sasl", "GSSAPI needs a package that is not there: pip install 'kproxy[gssapi]'"
-            ) from None
-        self._gssapi = gssapi
+        self._gssapi = library()
         self._service = f"{service}@{host}"
         self._principal = principal
         self._keytab = keytab

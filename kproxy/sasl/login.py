@@ -5,23 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 
 from kproxy.address import Address
+from kproxy.ask.asking import Ask
 from kproxy.config import ClusterConfig
 from kproxy.dial import tlserrors
-from kproxy.dial.stream import Stream
 from kproxy.errors import UpstreamError, WireError
-from kproxy.relay.answer import read_frame
 from kproxy.sasl import secrets
+from kproxy.sasl.aside import Aside
 from kproxy.sasl.backoff import Backoff
-from kproxy.sasl.exchange import MAX_RESPONSE, Authenticated, Exchange, Versions
+from kproxy.sasl.exchange import Authenticated, Exchange, Versions
 from kproxy.sasl.mechanism import Mechanism, OAuthBearer, Plain, Refused, Scram
 
-Ask = Callable[[bytes, float], Awaitable[bytes]]
-"""Sends the broker a request, and gives the response without its size; the broker may take so many seconds. Raises
-TimeoutError, EOFError, WireError and OSError."""
+# How long a mechanism may take for a token, in seconds. A Kerberos library asks several KDCs, each for a while.
+_STEP_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -33,25 +32,15 @@ class Attempt:
     credentials: str
 
 
-def over(stream: Stream) -> Ask:
-    """Over a connection on which nobody else asks."""
-
-    async def ask(request: bytes, seconds: float) -> bytes:
-        async with asyncio.timeout(seconds):
-            await stream.send(request)
-            return await read_frame(stream, MAX_RESPONSE)
-
-    return ask
-
-
-async def authenticate(ask: Ask, exchange: Exchange, seconds: float) -> Authenticated:
+async def authenticate(ask: Ask, exchange: Exchange, seconds: float, aside: Aside | None = None) -> Authenticated:
     """Log in; the broker may take `seconds` for each answer. Raises UpstreamError."""
+    # Some steps ask a KDC, and hashing a password thousands of times is slow.
+    aside = aside or Aside()
     try:
-        request: bytes | None = await asyncio.to_thread(exchange.start)
+        request = await _step_of(exchange, aside, exchange.start)
         while request is not None:
             response = await ask(request, seconds)
-            # In a thread: some steps ask a KDC, and hashing a password thousands of times is slow.
-            request = await asyncio.to_thread(exchange.take, response)
+            request = await _step_of(exchange, aside, exchange.take, response)
     except TimeoutError:
         raise UpstreamError("sasl", f"no answer to {exchange.step} within {seconds:g} s") from None
     except (EOFError, ConnectionError):
@@ -64,6 +53,16 @@ async def authenticate(ask: Ask, exchange: Exchange, seconds: float) -> Authenti
         raise UpstreamError("sasl", error.strerror or str(error)) from None
     assert exchange.result is not None
     return exchange.result
+
+
+async def _step_of(exchange: Exchange, aside: Aside, step: Callable[..., bytes | None], *args: bytes) -> bytes | None:
+    try:
+        return await aside.call(_STEP_TIMEOUT, step, *args)
+    except TimeoutError:
+        text = (
+            f"{exchange.mechanism} had no token within {_STEP_TIMEOUT:g} s: whom it asks does not answer (a KDC, AWS)"
+        )
+        raise UpstreamError("sasl", text) from None
 
 
 @contextlib.contextmanager
@@ -85,6 +84,7 @@ class Login:
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
+        self._aside = Aside()
         self._password = secrets.Kept(self._run_password_command)
         self._token = secrets.Kept(self._new_token)
         self._proven: str | None = None  # credentials that the broker has taken
@@ -108,7 +108,7 @@ class Login:
             async with self._turn(attempt):
                 exchange = Exchange(attempt.mechanism, versions)
                 try:
-                    result = await authenticate(ask, exchange, self._config.connect_timeout)
+                    result = await authenticate(ask, exchange, self._config.connect_timeout, self._aside)
                 except Refused as error:
                     self._note_refusal(attempt, error)
                     raise
@@ -146,7 +146,7 @@ class Login:
         if mechanism == "OAUTHBEARER":
             extensions = dict(one.split("=", 1) for one in config.oauth_extensions)
             if config.oauth_token_file:
-                token = await secrets.from_file(config.oauth_token_file)
+                token = await secrets.from_file(self._aside, config.oauth_token_file)
                 return OAuthBearer(token, extensions), token
             # A new token for the same client would be refused as well, for the same reason.
             return OAuthBearer(await self._token.get(), extensions), ""
@@ -162,13 +162,13 @@ class Login:
         if mechanism == "PLAIN":
             return Plain(user, password), password
         assert mechanism is not None
-        return await asyncio.to_thread(Scram, mechanism, user, password), password
+        return await self._aside.call(_STEP_TIMEOUT, Scram, mechanism, user, password), password
 
     async def _the_password(self) -> str:
         if self._config.sasl_password is not None:
             return self._config.sasl_password
         if self._config.sasl_password_file is not None:
-            return await secrets.from_file(self._config.sasl_password_file)
+            return await secrets.from_file(self._aside, self._config.sasl_password_file)
         return await self._password.get()
 
     async def _run_password_command(self) -> tuple[str, float]:
@@ -184,7 +184,9 @@ class Login:
 
         assert config.oauth_token_url is not None
         client, secret = config.sasl_username or "", await self._the_password()
-        return await fetch_token(config.oauth_token_url, client, secret, config.oauth_scope, config.oauth_ca)
+        return await fetch_token(
+            self._aside, config.oauth_token_url, client, secret, config.oauth_scope, config.oauth_ca
+        )
 
 
 @dataclass(frozen=True, slots=True)

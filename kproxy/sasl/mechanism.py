@@ -7,10 +7,15 @@ connection, and its GSSAPI knows no keytab. So SCRAM is scramp's, Kerberos gssap
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Protocol
 
 from kproxy.errors import UpstreamError
+
+# How often SCRAM may hash, each time that somebody logs in: a second of one core, or two. Since Kafka 2.7 brokers store
+# no credentials of more than 16384 iterations (KIP-554); Java's clients compute whatever is demanded.
+_MOST_ITERATIONS = 1_000_000
 
 
 class Mechanism(Protocol):
@@ -84,7 +89,7 @@ class OAuthBearer:
 
 
 class Scram:
-    """RFC 5802 and 7677. The broker's signature is checked, and fewer than 4096 iterations are refused.
+    """RFC 5802 and 7677. The broker's signature is checked; fewer than 4096 iterations are refused, and far too many.
 
     Neither Kafka's clients nor its brokers normalise (SASLprep): they hash the user's own characters.
     """
@@ -116,6 +121,13 @@ class Scram:
         return str(self._client.get_client_first()).encode()
 
     def _proof(self, challenge: str) -> bytes:
+        demanded = re.search(r",i=([0-9]{1,20})", challenge)
+        if demanded and int(demanded[1]) > _MOST_ITERATIONS:
+            raise UpstreamError(
+                "sasl",
+                f"the broker demands {demanded[1]} iterations of {self.name}, more than the {_MOST_ITERATIONS} that"
+                " kproxy computes; Kafka allows 16384: set the user's password anew",
+            )
         self._client.set_server_first(challenge)
         return str(self._client.get_client_final()).encode()
 

@@ -14,10 +14,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kproxy.errors import UpstreamError
+from kproxy.sasl.aside import Aside
 from kproxy.sasl.secrets import use_until
 
-# How long one request may take, and the pauses between the attempts, in seconds.
-_TIMEOUT = 5.0
+# How long the token endpoint may be silent and one request take, and the pauses between the attempts, in seconds.
+_TIMEOUT, _WHOLE_TIMEOUT = 5.0, 15.0
 _PAUSES = (0.25, 1.0)
 _MOST = 1024 * 1024
 
@@ -26,14 +27,25 @@ class Unavailable(UpstreamError):
     """The server cannot be reached or is in trouble: another attempt may succeed."""
 
 
-async def fetch_token(url: str, client: str, secret: str, scope: str | None, ca: Path | None) -> tuple[str, float]:
+async def fetch_token(
+    aside: Aside, url: str, client: str, secret: str, scope: str | None, ca: Path | None
+) -> tuple[str, float]:
     """A token, and until when to use it (`time.monotonic`). Raises UpstreamError."""
     for pause in _PAUSES:
         try:
-            return await asyncio.to_thread(_fetch, url, client, secret, scope, ca)
+            return await _attempt(aside, url, client, secret, scope, ca)
         except Unavailable:
             await asyncio.sleep(pause)
-    return await asyncio.to_thread(_fetch, url, client, secret, scope, ca)
+    return await _attempt(aside, url, client, secret, scope, ca)
+
+
+async def _attempt(aside: Aside, url: str, *args: str | Path | None) -> tuple[str, float]:
+    try:
+        return await aside.call(_WHOLE_TIMEOUT, _fetch, url, *args)
+    except TimeoutError:
+        raise Unavailable(
+            "sasl", f"the token endpoint {url} has not answered whole within {_WHOLE_TIMEOUT:g} s"
+        ) from None
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -49,10 +61,7 @@ def _fetch(url: str, client: str, secret: str, scope: str | None, ca: Path | Non
     login = b64encode(f"{client}:{secret}".encode()).decode()
     headers = {"Authorization": f"Basic {login}", "Accept": "application/json", "User-Agent": "kproxy"}
     request = urllib.request.Request(url, urlencode(form).encode(), headers)
-    try:
-        trust = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca))
-    except (OSError, ssl.SSLError) as error:
-        raise UpstreamError("sasl", f"oauth-ca {ca} cannot be used: {error.strerror or error}") from None
+    trust = urllib.request.HTTPSHandler(context=trusting(ca))
     try:
         with urllib.request.build_opener(trust, _NoRedirect).open(request, timeout=_TIMEOUT) as response:
             answer = json.loads(response.read(_MOST))
@@ -64,6 +73,14 @@ def _fetch(url: str, client: str, secret: str, scope: str | None, ca: Path | Non
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise _trouble(url, error) from None
     return token, use_until(token, answer.get("expires_in"))
+
+
+def trusting(ca: Path | None) -> ssl.SSLContext:
+    """For connections to a token endpoint, with the system's trust store if `ca` is None. Raises UpstreamError."""
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError) as error:
+        raise UpstreamError("sasl", f"oauth-ca {ca} cannot be used: {error.strerror or error}") from None
 
 
 def _refusal(url: str, error: urllib.error.HTTPError) -> UpstreamError:

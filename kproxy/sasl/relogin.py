@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 
+from kproxy.ask.asking import Between
 from kproxy.errors import UpstreamError
 from kproxy.relay.session import Session
 from kproxy.sasl.login import Attempt, LoggedIn
@@ -29,7 +30,7 @@ async def keep_logged_in(session: Session, logged_in: LoggedIn) -> None:
         began, lifetime = now(), result.lifetime_ms / 1000
         await asyncio.sleep(lifetime * random.uniform(_EARLIEST, _LATEST))
         attempt = await _prepare(logged_in, began + lifetime * _LAST_TRY)
-        result = await logged_in.login.log_in(_Between(session).ask, attempt, result.versions)
+        result = await logged_in.login.log_in(Between(session, hold=True).ask, attempt, result.versions)
         session.release()
         log.debug("%s: SASL: logged in again, for %g s", logged_in.address, result.lifetime_ms / 1000)
 
@@ -42,29 +43,3 @@ async def _prepare(logged_in: LoggedIn, until: float) -> Attempt:
             if asyncio.get_running_loop().time() + _PAUSE > until:
                 raise
         await asyncio.sleep(_PAUSE)
-
-
-class _Between:
-    """Asks the broker between a client's requests; holds them from the first question on."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    async def ask(self, request: bytes, seconds: float) -> bytes:
-        """An `Ask`."""
-        session, conversation = self._session, self._session.conversation
-        if session.client.fileno() < 0:
-            raise EOFError
-        if not conversation.holding:
-            held = asyncio.Event()
-            session.hold(held.set)
-            await held.wait()
-        answer = asyncio.get_running_loop().create_future()
-        session.ask(request, answer.set_result)
-        while not answer.done():
-            # Answers to the client's requests come first, and take as long as they take.
-            is_next = conversation.in_flight <= 1
-            await asyncio.wait({answer}, timeout=seconds)  # unlike wait_for, it leaves the future alone
-            if is_next and not answer.done():
-                raise EOFError if session.ended_by == "upstream" else TimeoutError
-        return bytes(answer.result())

@@ -3,7 +3,10 @@
     here       all sessions in this process
     crew       the main process's side of the workers: who gets which client, their numbers, their replacement
     worker     a worker: sessions, and nothing that there must be one of
-    nursery    forks the workers
+    member     one worker, as the main process has it
+    pulse      whether a process answers, and the pauses before it is replaced
+    nursery    the process that forks the workers, as the main process has it
+    forking    that process
     messages   what the main process and a worker say to each other
 
 The main process has everything there must be one of: listeners, topology, routes, admin endpoint, log. It accepts,

@@ -1,23 +1,26 @@
-"""The workers, as the main process directs them: each client goes to the one that has the fewest."""
+"""The workers, as the main process directs them: each client goes to the one that has the fewest, of those that answer;
+one that ends is replaced, one that does not answer is ended."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-import pickle
 import socket
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import count
 
 from kproxy.cluster.gateway import Gateway
+from kproxy.cluster.tasks import said
 from kproxy.cluster.topology import Node, NodeKey
+from kproxy.config import Config
 from kproxy.errors import WireError
 from kproxy.metrics import Metrics, Numbers
 from kproxy.workers import messages
+from kproxy.workers.member import QUIET, Client, Member
 from kproxy.workers.nursery import Nursery
+from kproxy.workers.pulse import TURN, Pauses, turns
 
 log = logging.getLogger(__name__)
 
@@ -25,27 +28,34 @@ log = logging.getLogger(__name__)
 _COUNT_EVERY = 5.0
 # What a scrape waits for a worker's numbers, in seconds; it then has those of the last time.
 _COUNT_WITHIN = 2.0
-# Between the start of a worker that ended at once and that of its successor, in seconds.
-_PAUSE = 1.0
 # What workers have to end in once they have nothing to do, in seconds.
 _END_WITHIN = 5.0
+# For how many turns a worker may be silent until it is killed: nothing that it does takes so long. Then its clients
+# connect again before their own requests time out (30 s in most clients).
+_STUCK = 15
+# For how many turns a client waits for a worker to be there.
+_HELD = 10
+# What is new about a cluster, the workers hear so much later, in seconds.
+_NEWS_AFTER = 0.02
 
 
 class Crew:
     """All workers."""
 
-    def __init__(self, size: int, nursery: Nursery, metrics: Metrics, tasks: asyncio.TaskGroup) -> None:
-        self._size = size
-        self._nursery = nursery
+    def __init__(self, config: Config, metrics: Metrics, tasks: asyncio.TaskGroup) -> None:
+        self._config = config
+        self.nursery = Nursery()
         self._metrics = metrics
         self._tasks = tasks
         self._gateways: list[Gateway] = []
-        self._workers: dict[int, _Worker] = {}
-        self._keepers: list[asyncio.Task[None]] = []
+        self._workers: dict[int, Member] = {}
+        self._held: deque[tuple[int, Client]] = deque()  # clients that no worker can take now, and since which turn
+        self._turn = 0
         self._background: list[asyncio.Task[None]] = []
         self._ended = Numbers()  # of workers that are no more
+        self._news: set[int] = set()  # clusters of which the workers are to hear
         self._stopping = False
-        self._check_quiet: Callable[[], None] = lambda: None
+        self._check: Callable[[], None] = lambda: None  # what a drain waits for
 
     def serve(self, gateways: list[Gateway]) -> None:
         """Carry the sessions of these clusters from now on."""
@@ -53,85 +63,157 @@ class Crew:
         for at, gateway in enumerate(gateways):
             gateway.carry = partial(self._carry, at)
             gateway.on_change = partial(self._changed, at)
-        self._keepers = [self._tasks.create_task(self._keep(number)) for number in range(1, self._size + 1)]
-        self._background = [*self._keepers, self._tasks.create_task(self._count_now_and_then())]
+        keepers = [self._keep(number) for number in range(1, self._config.workers + 1)]
+        background = [*keepers, self.nursery.keep(), self._watch(), self._count_now_and_then()]
+        self._background = [self._tasks.create_task(one) for one in background]
 
     async def _keep(self, number: int) -> None:
         """Have a worker of this number, until kproxy stops."""
-        loop = asyncio.get_running_loop()
+        pauses = Pauses()
         while not self._stopping:
-            began = loop.time()
-            worker = self._workers[number] = _Worker(self._nursery)
+            await self.nursery.there.wait()
+            pauses.begin()
             try:
-                await worker.listen(self._hear)
-            finally:
-                del self._workers[number]
-                lost = worker.end()
-                self._ended.add_ended(worker.numbers)
-                self._check_quiet()
-            if not self._stopping:
-                log.error(
-                    "worker %d (process %d) has ended, and %d connections with it: another takes its place",
-                    number, worker.pid, lost,
-                )  # fmt: skip
-                await asyncio.sleep(max(0.0, began + _PAUSE - loop.time()))
+                worker = self._workers[number] = Member(self.nursery)
+            except OSError as error:
+                log.error("a worker cannot be started: %s", error.strerror)
+            else:
+                try:
+                    await worker.listen(self._hear)
+                finally:
+                    del self._workers[number]
+                    back, lost = worker.end()
+                    self._ended.add_ended(worker.numbers)
+                    self._check()
+                    self._give(back)
+                if not self._stopping and worker.pid:  # else it has never been there, which is said
+                    log.error(
+                        "worker %d (process %d) has ended, and %d connections with it: another takes its place",
+                        number, worker.pid, lost,
+                    )  # fmt: skip
+            await pauses.wait()
+
+    async def _watch(self) -> None:
+        """Notice what does not answer."""
+        async for in_time in turns():
+            self._turn += 1
+            self.nursery.turn(in_time)
+            for number, worker in list(self._workers.items()):
+                if worker.pulse.turn(in_time):
+                    self._notice_silence(number, worker)
+            while self._held and self._turn - self._held[0][0] >= _HELD:
+                log.error("no worker was there for a connection within %g s: it was closed", _HELD * TURN)
+                self._held.popleft()[1].close()
+
+    def _notice_silence(self, number: int, worker: Member) -> None:
+        silent = worker.pulse.silent
+        if silent == QUIET and worker.started:
+            log.warning(
+                "worker %d (process %d) has not answered for %g s: new connections go to others",
+                number, worker.pid, silent * TURN,
+            )  # fmt: skip
+            self._give(worker.take_back())
+            worker.send(messages.Ping())
+        elif silent == _STUCK:
+            log.error(
+                "worker %d (process %d) has not answered for %g s: it is killed, with its %d connections",
+                number, worker.pid, silent * TURN, len(worker.clients),
+            )  # fmt: skip
+            worker.kill()
+
+    def _is_well(self, worker: Member) -> None:
+        """It has just started, or answers again."""
+        for at in range(len(self._gateways)):
+            worker.send(messages.Changed(at))
+        if self._stopping:
+            worker.send(messages.Drain())
+        held = [client for _, client in self._held]
+        self._held.clear()
+        self._give(held)
 
     async def _count_now_and_then(self) -> None:
         while True:
             await asyncio.sleep(_COUNT_EVERY)
-            for worker in self._workers.values():
-                worker.send(messages.Count())
+            self._tell_all(messages.Count())
 
-    def _hear(self, worker: _Worker, message: object) -> None:
+    def _hear(self, worker: Member, message: object) -> None:
+        if worker.pulse.heard() >= QUIET and worker.started:
+            log.warning("process %d, a worker, answers again", worker.pid)
+            self._is_well(worker)
         match message:
+            case messages.Pong():
+                pass
             case messages.Ended(number):
                 worker.let_go(number)
-                self._check_quiet()
+                self._check()
             case messages.Asked(number, question):
                 worker.answer(number, self._answer(question))
-            case messages.Dialled(at, key, route, problem):
-                reach = self._gateways[at].reach
-                before = reach.outcome(key)
-                reach.note(key, route, problem)
-                if reach.outcome(key) != before:
-                    self._changed(at)
+            case messages.Noted(at, fact):
+                self._gateways[at].reach.note(fact)
             case messages.Logged(logger, level, text):
                 logging.getLogger(logger).log(level, "%s", text)
             case messages.Started(pid):
-                worker.pid = pid
+                worker.pid, worker.started = pid, True
+                self._is_well(worker)
             case Numbers():
                 worker.numbers = message
                 worker.counted.set()
 
     def _answer(self, question: object) -> object:
         match question:
+            case messages.Configuration():
+                return self._config
             case messages.Look(at):
                 return _view(self._gateways[at])
+            case messages.Claim(at, cluster_id, said_by):
+                agreed = self._gateways[at].reach.claim(cluster_id, said_by)
+                self._changed(at)
+                return agreed
             case messages.Localise(at, host, endpoints):
                 gateway = self._gateways[at]
                 try:
                     return messages.Localised(tuple(gateway.localise(host, endpoints)), _view(gateway))
                 except WireError as error:
                     return messages.Refused(error.reason, str(error))
+                except Exception as error:  # it ends one session, as it would in this process
+                    log.exception("defect in cluster %s, please report it", gateway.config.name)
+                    return messages.Refused("defect", f"defect of kproxy: {said(error)}")
         raise AssertionError(f"nobody asks this: {question}")
 
     def _changed(self, at: int) -> None:
+        # Of what is found out of a hundred nodes at once, a worker hears once: each time it takes all of it.
+        if at not in self._news:
+            self._news.add(at)
+            asyncio.get_running_loop().call_later(_NEWS_AFTER, self._tell_news, at)
+
+    def _tell_news(self, at: int) -> None:
+        self._news.discard(at)
+        self._tell_all(messages.Changed(at))
+
+    def _tell_all(self, message: object) -> None:
         for worker in self._workers.values():
-            worker.send(messages.Changed(at))
+            if worker.well:
+                worker.send(message)
 
     def _carry(self, at: int, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
-        if not self._workers:  # each has just ended
-            client.close()
-            done()
-            return
-        worker = min(self._workers.values(), key=lambda worker: len(worker.clients))
-        worker.take(client, at, key, host, done)
+        self._give([Client(client, at, key, host, done)])
+
+    def _give(self, clients: list[Client]) -> None:
+        """Each to the worker with the fewest."""
+        for client in clients:
+            well = [worker for worker in self._workers.values() if worker.well]
+            if self._stopping:
+                client.close()
+            elif well:
+                min(well, key=lambda worker: len(worker.clients)).take(client)
+            else:
+                self._held.append((self._turn, client))
 
     # What the app asks for
 
     async def metrics(self) -> Metrics:
         """The sums over all processes."""
-        workers = list(self._workers.values())
+        workers = [worker for worker in self._workers.values() if worker.well]
         for worker in workers:
             worker.counted.clear()
             worker.send(messages.Count())
@@ -149,7 +231,7 @@ class Crew:
     def status(self) -> Mapping[str, object]:
         return {
             "workers": [
-                {"worker": number, "pid": worker.pid, "sessions": len(worker.clients)}
+                {"worker": number, "pid": worker.pid, "answers": worker.well, "sessions": len(worker.clients)}
                 for number, worker in sorted(self._workers.items())
             ]
         }
@@ -158,109 +240,37 @@ class Crew:
         """Close each session as soon as nothing is in flight in it, and after so many seconds all; return how many were
         left then. The workers are gone afterwards."""
         self._stopping = True
-        quiet = asyncio.Event()
-
-        def check() -> None:
-            if not any(worker.clients for worker in self._workers.values()):
-                quiet.set()
-
-        self._check_quiet = check
+        for _, client in self._held:
+            client.close()
+        self._held.clear()
         for worker in self._workers.values():
             worker.send(messages.Drain())
-        check()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await quiet.wait()
+        await self._until(lambda: not any(worker.clients for worker in self._workers.values()), seconds)
         left = sum(len(worker.clients) for worker in self._workers.values())
         for worker in self._workers.values():
             worker.hang_up()
-        if self._keepers:
-            await asyncio.wait(self._keepers, timeout=_END_WITHIN)
+        await self._until(lambda: not any(worker.well for worker in self._workers.values()), _END_WITHIN)
+        for worker in self._workers.values():
+            worker.kill()
         for task in self._background:
             task.cancel()
-        self._nursery.close()
+        if self._background:
+            await asyncio.wait(self._background)
         return left
 
+    async def _until(self, holds: Callable[[], bool], seconds: float) -> None:
+        """Wait for that, and at most so long."""
+        done = asyncio.Event()
 
-class _Worker:
-    """One worker. `clients`: what to call when a connection that it has is closed."""
+        def check() -> None:
+            if holds():
+                done.set()
 
-    def __init__(self, nursery: Nursery) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._calls, calls = socket.socketpair()
-        self._packets, packets = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._packets.setblocking(False)
-        nursery.fork(calls, packets)
-        self._writer: asyncio.StreamWriter | None = None
-        self._unsent: deque[tuple[bytes, int, socket.socket | None]] = deque()
-        self._next = count()
-        self.clients: dict[int, Callable[[], None]] = {}
-        self.pid = 0
-        self.numbers = Numbers()
-        self.counted = asyncio.Event()
-
-    async def listen(self, hear: Callable[[_Worker, object], None]) -> None:
-        """Hear what the worker says, until it has ended."""
-        reader, self._writer = await asyncio.open_connection(sock=self._calls)
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                (size,) = messages.SIZE.unpack(await reader.readexactly(messages.SIZE.size))
-                hear(self, pickle.loads(await reader.readexactly(size)))
-
-    def answer(self, number: int, answer: object) -> None:
-        assert self._writer is not None
-        self._writer.write(messages.framed((number, answer)))
-
-    def take(self, client: socket.socket, at: int, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
-        number = next(self._next)
-        self.clients[number] = done
-        self.send(messages.Take(number, at, key, host), number, client)
-
-    def let_go(self, number: int) -> None:
-        self.clients.pop(number)()
-
-    def send(self, message: object, number: int = -1, client: socket.socket | None = None) -> None:
-        self._unsent.append((pickle.dumps(message, pickle.HIGHEST_PROTOCOL), number, client))
-        self._flush()
-
-    def _flush(self) -> None:
-        while self._unsent:
-            packet, number, client = self._unsent[0]
-            try:
-                if client is None:
-                    self._packets.send(packet)
-                else:
-                    socket.send_fds(self._packets, [packet], [client.fileno()])
-            except BlockingIOError:
-                self._loop.add_writer(self._packets, self._flush)
-                return
-            except OSError:  # it has ended, or the system passes on no more sockets now
-                if client is not None:
-                    self.let_go(number)
-            if client is not None:
-                client.close()
-            self._unsent.popleft()
-        self._loop.remove_writer(self._packets)
-
-    def hang_up(self) -> None:
-        """Let it end at once."""
-        self._loop.remove_writer(self._packets)
-        self._packets.close()
-
-    def end(self) -> int:
-        """It has ended: so have its connections; return how many."""
-        self.hang_up()
-        if self._writer is not None:
-            self._writer.transport.abort()
-        for _, _, client in self._unsent:
-            if client is not None:
-                client.close()
-        self.counted.set()
-        lost = len(self.clients)
-        for done in self.clients.values():
-            done()
-        self.clients.clear()
-        return lost
+        self._check = check
+        check()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await done.wait()
 
 
 def _view(gateway: Gateway) -> messages.View:
@@ -268,4 +278,4 @@ def _view(gateway: Gateway) -> messages.View:
         key: Node(key, node.advertised, gateway.local_address(node, "").port, node.absent_since)
         for key, node in gateway.topology.nodes.items()
     }
-    return messages.View(nodes, gateway.reach.found, gateway.bound_addresses())
+    return messages.View(nodes, gateway.reach.known, gateway.bound_addresses())

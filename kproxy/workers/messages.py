@@ -1,8 +1,9 @@
-"""What the main process and a worker say to each other. It stays between processes of one kproxy, so pickle is safe.
+"""What the main process says to a worker and to the nursery, and they to it. It stays between processes of one kproxy,
+so pickle is safe.
 
 To a worker go packets, a few bytes each; `Take` comes with the client's socket (SCM_RIGHTS). End of file means that the
 main process is gone. To the main process go frames of any size; only `Asked` is answered, on the same socket, while the
-worker waits.
+worker waits. With the nursery go packets both ways; `Fork` comes with the worker's two sockets.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from dataclasses import dataclass
 from struct import Struct
 
 from kproxy.address import Address
-from kproxy.cluster.reach import Found
+from kproxy.cluster.known import Fact, Known
 from kproxy.cluster.topology import Node, NodeKey
-from kproxy.dial.routes import Route
 from kproxy.rewrite.endpoints import Endpoints
 
 SIZE = Struct("!I")
@@ -49,12 +49,22 @@ class Drain:
     """Close each session as soon as nothing is in flight in it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Are you there? To the nursery too. Answered by Pong."""
+
+
 # To the main process
 
 
 @dataclass(frozen=True, slots=True)
+class Pong:
+    """I am. The nursery says it unasked as well, when it is ready."""
+
+
+@dataclass(frozen=True, slots=True)
 class Started:
-    """The worker is there, in this process."""
+    """The worker is there, in this process, and takes clients."""
 
     pid: int
 
@@ -65,6 +75,11 @@ class Asked:
 
     number: int
     question: object
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What is this kproxy to do? A worker's first question, answered by the Config that holds now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +99,16 @@ class Localise:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """A broker of the cluster, at this address, says that it is of the cluster with this id. Answered by the id of the
+    one that is served."""
+
+    cluster: int
+    cluster_id: str
+    said_by: Address
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The client with this number is gone."""
 
@@ -91,13 +116,11 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialled:
-    """Dialling a node went otherwise than the last time: by which route it works, why it cannot be reached."""
+class Noted:
+    """The worker has found something out about reaching the cluster."""
 
     cluster: int
-    key: NodeKey
-    route: Route | None
-    problem: str | None
+    fact: Fact
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +141,7 @@ class View:
     is bound."""
 
     nodes: dict[NodeKey, Node]
-    found: Found
+    known: Known
     bound: frozenset[Address]
 
 
@@ -136,6 +159,40 @@ class Refused:
 
     reason: str
     text: str
+
+
+# To the nursery, and from it
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Fork a worker. Answered, with this number, by Forked or NotForked."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """The worker is this process."""
+
+    number: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotForked:
+    """The system gives no process."""
+
+    number: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Signalled:
+    """A worker was ended by a signal, unasked."""
+
+    pid: int
+    signal: int
 
 
 def framed(message: object) -> bytes:

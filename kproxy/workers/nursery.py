@@ -1,97 +1,175 @@
-"""Forks the workers.
+"""The nursery: the process that forks the workers (`kproxy.workers.forking`), as the main process has it.
 
-A process with threads and an event loop must not fork, and the main process has both when a worker is to be replaced.
-So it forks this one while it has neither, and this one, which never gets any, forks the workers. They share the
-memory of what is loaded by then.
+The main process has threads and an event loop and must not fork. It may start a fresh interpreter at any time, so a
+nursery that was killed or is stuck is replaced as often as need be. What a worker is to know, it asks the main process
+itself; the nursery is told nothing that could grow old.
 """
 
 from __future__ import annotations
 
-import gc
+import asyncio
+import contextlib
 import logging
-import os
+import pickle
 import signal
 import socket
 import sys
+from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Callable
-from functools import partial
-from typing import NoReturn
+from itertools import count
 
-from kproxy.errors import KproxyError
+from kproxy.workers import messages
+from kproxy.workers.forking import LARGEST_PACKET, NOT_FOR_IT
+from kproxy.workers.pulse import TURN, Pauses, Pulse
 
 log = logging.getLogger(__name__)
 
-Work = Callable[[socket.socket, socket.socket], None]
-"""What a worker does with its two sockets; see `kproxy.workers.messages`."""
+# For how many turns it may be silent, at its start and later. Nothing is lost with it but the time of another start.
+_STARTS_WITHIN, _ANSWERS_WITHIN = 60, 5
+# The same path for modules as here, and nothing from the current directory.
+_PROGRAM = (
+    "import sys; sys.path[:] = sys.argv[2].split(':'); from kproxy.workers import forking; forking.main(sys.argv[1])"
+)
 
 
 class Nursery:
-    """The main process's handle. To be made before there are threads, an event loop, or sockets."""
+    """Has one such process, whatever happens to it. `there` is set while workers can be asked for."""
 
-    def __init__(self, work: Work) -> None:
-        self._socket, its_own = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        gc.freeze()  # what the collector does not look at stays shared
-        self._pid = os.fork()
-        if not self._pid:
-            self._socket.close()
-            _end_with(partial(_nurse, its_own, work))
-        its_own.close()
+    def __init__(self) -> None:
+        self.there = asyncio.Event()
+        self._running: _Running | None = None
 
-    def fork(self, calls: socket.socket, packets: socket.socket) -> None:
-        """Start a worker with these sockets, which are closed here. Raises KproxyError."""
-        with calls, packets:
+    async def keep(self) -> None:
+        """Have one until this is cancelled; workers that there are stay."""
+        pauses = Pauses()
+        while True:
+            pauses.begin()
             try:
-                socket.send_fds(self._socket, [b"fork"], [calls.fileno(), packets.fileno()])
-            except OSError:
-                raise KproxyError("the process that starts workers was ended; start kproxy again") from None
+                self._running = await _Running.start(self.there)
+            except OSError as error:
+                log.error("the process that starts workers cannot be started: %s", error.strerror or error)
+            else:
+                pid = self._running.pid
+                try:
+                    how = await self._running.ended()
+                finally:
+                    await self._running.close()
+                    self._running = None
+                log.error(
+                    "the process that starts workers (process %d) was ended by %s: another takes its place", pid, how
+                )
+            await pauses.wait()
 
-    def close(self) -> None:
-        """End it; workers that there are stay."""
+    @property
+    def pid(self) -> int:
+        """The process; 0 if there is none."""
+        return 0 if self._running is None else self._running.pid
+
+    def fork(self, calls: socket.socket, packets: socket.socket, on_pid: Callable[[int], None]) -> None:
+        """Ask for a worker with these sockets; `on_pid` is told which process it is. Where it cannot be had, nobody
+        has them open but the caller."""
+        if self._running is not None:
+            self._running.fork(calls, packets, on_pid)
+
+    def turn(self, in_time: bool) -> None:
+        """One more turn: does it still answer?"""
+        if self._running is not None:
+            self._running.turn(in_time)
+
+
+class _Running:
+    """One process."""
+
+    def __init__(self, process: Process, requests: socket.socket, there: asyncio.Event) -> None:
+        self._process = process
+        self.pid = process.pid
+        self._socket = requests
+        self._there = there
+        self._pids: dict[int, Callable[[int], None]] = {}
+        self._numbers = count()
+        self._pulse = Pulse(lambda: self._send(messages.Ping()))
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(requests.fileno(), self._hear)
+
+    @classmethod
+    async def start(cls, there: asyncio.Event) -> _Running:
+        """Raises OSError."""
+        ours, its_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, NOT_FOR_IT)  # until it ignores them
+        try:
+            with its_end:
+                program = (sys.executable, "-P", "-c", _PROGRAM, str(its_end.fileno()), ":".join(sys.path))
+                process = await asyncio.create_subprocess_exec(*program, stdin=DEVNULL, pass_fds=[its_end.fileno()])
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return cls(process, ours, there)
+
+    async def ended(self) -> str:
+        """Wait until it has; return by what."""
+        code = await self._process.wait()
+        return _name(-code) if code < 0 else f"itself (code {code})"
+
+    def fork(self, calls: socket.socket, packets: socket.socket, on_pid: Callable[[int], None]) -> None:
+        number = next(self._numbers)
+        self._pids[number] = on_pid
+        self._send(messages.Fork(number), calls.fileno(), packets.fileno())
+
+    def turn(self, in_time: bool) -> None:
+        patience = _ANSWERS_WITHIN if self._there.is_set() else _STARTS_WITHIN
+        if self._pulse.turn(in_time) and self._pulse.silent == patience:
+            log.error(
+                "the process that starts workers (process %d) has not answered for %g s: it is killed",
+                self.pid, patience * TURN,
+            )  # fmt: skip
+            self._there.clear()
+            self._kill()
+
+    def _send(self, message: object, *fds: int) -> None:
+        with contextlib.suppress(OSError):  # it has ended, or is stuck: both are noticed
+            socket.send_fds(self._socket, [pickle.dumps(message, pickle.HIGHEST_PROTOCOL)], fds)
+
+    def _hear(self) -> None:
+        try:
+            data = self._socket.recv(LARGEST_PACKET)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._there.clear()
+            self._loop.remove_reader(self._socket.fileno())
+            return
+        self._pulse.heard()
+        match pickle.loads(data):
+            case messages.Pong():
+                self._there.set()
+            case messages.Forked(number, pid):
+                self._pids.pop(number)(pid)
+            case messages.NotForked(number, why):
+                del self._pids[number]
+                log.error("a worker cannot be started: %s", why)
+            case messages.Signalled(pid, number):
+                log.error("process %d was ended by %s", pid, _name(number))
+
+    async def close(self) -> None:
+        """End it; it has nothing to finish."""
+        self._there.clear()
+        self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
-        os.waitpid(self._pid, 0)
+        self._kill()
+        await self._process.wait()
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
 
 
-def _nurse(requests: socket.socket, work: Work) -> None:
-    # A terminal's Ctrl-C and a service manager's SIGTERM may go to all processes; what they mean is up to the main one.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, lambda *_: _reap())
-    while True:
-        data, fds, _, _ = socket.recv_fds(requests, 16, 2)
-        if not data:  # the main process is gone
-            return
-        try:
-            if not os.fork():
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                requests.close()
-                calls, packets = (socket.socket(fileno=fd) for fd in fds)
-                _end_with(partial(work, calls, packets))
-        except OSError as error:
-            log.error("a worker cannot be started: %s", error.strerror)
-        for fd in fds:
-            os.close(fd)
-
-
-def _reap() -> None:
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if not pid:
-            return
-        if os.WIFSIGNALED(status):
-            log.error("process %d was ended by %s", pid, signal.Signals(os.WTERMSIG(status)).name)
-
-
-def _end_with(what: Callable[[], None]) -> NoReturn:
-    """Do this and nothing else in a process that was forked: the rest of the program is the parent's."""
-    code = 1
+def _name(number: int) -> str:
     try:
-        what()
-        code = 0
-    except BaseException:
-        log.exception("defect in a worker, please report it")
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"

@@ -17,8 +17,9 @@ from typing import Any
 
 from kproxy.address import Address
 from kproxy.cluster.listeners import leads_to
-from kproxy.cluster.reach import Reach, Upstream
+from kproxy.cluster.reach import Reach
 from kproxy.cluster.sessions import Sessions
+from kproxy.cluster.tasks import Supervised
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig, Config
 from kproxy.errors import WireError
@@ -37,10 +38,16 @@ _AT_ONCE = 64
 _LARGEST_PACKET = 4096
 
 
-def work(config: Config, calls: socket.socket, packets: socket.socket) -> None:
+def work(calls: socket.socket, packets: socket.socket) -> None:
     """Be a worker until the main process is gone."""
     main = MainProcess(calls)
-    logging.basicConfig(handlers=[_ToMain(main)], level=logging.getLogger().level, format="%(message)s", force=True)
+    try:
+        config = main.ask(messages.Configuration())
+    except TimeoutError:
+        os._exit(1)
+    # Of what libraries say, the main process leaves out what it would of its own.
+    level = config.log_level.upper()
+    logging.basicConfig(handlers=[_ToMain(main)], level=level, format="%(message)s", force=True)
     selector = RelaySelector()
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
         runner.run(Worker(config, main, packets, selector).run())
@@ -104,7 +111,11 @@ class Cluster:
         self._main = main
         self._topology = Topology(0, 0)  # the main process gives out the ports
         self._bound: frozenset[Address] = frozenset()
-        self._reach = Reach(config, self._topology, metrics, tasks, lambda address: leads_to(address, self._bound))
+        self._reach = Reach(
+            config, self._topology, metrics, tasks, lambda address: leads_to(address, self._bound),
+            lambda fact: main.tell(messages.Noted(at, fact)), self._claim,
+        )  # fmt: skip
+        self.dial = self._reach.dial
         self.look()
 
     def look(self) -> None:
@@ -117,7 +128,7 @@ class Cluster:
     def _adopt(self, view: messages.View) -> None:
         self._topology.nodes = view.nodes
         self._bound = view.bound
-        self._reach.adopt(view.found)
+        self._reach.adopt(view.known)
 
     def localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
         """The local addresses of endpoints. Raises WireError."""
@@ -133,17 +144,13 @@ class Cluster:
         self._adopt(answer.view)
         return tuple(answer.addresses)
 
-    async def dial(self, key: NodeKey | None) -> Upstream:
-        """`Reach.dial`; what comes of it, all processes know."""
-        if key is None:
-            return await self._reach.dial(key)
-        before = self._reach.outcome(key)
+    def _claim(self, cluster_id: str, said_by: Address) -> str:
         try:
-            return await self._reach.dial(key)
-        finally:
-            after = self._reach.outcome(key)
-            if after != before:
-                self._main.tell(messages.Dialled(self._at, key, *after))
+            self.look()  # another worker may have settled it
+            known = self._reach.known.cluster_id
+            return known or str(self._main.ask(messages.Claim(self._at, cluster_id, said_by)))
+        except TimeoutError:
+            return ""  # which is no cluster's: whoever is there is not taken for the right one
 
 
 class Worker:
@@ -161,15 +168,15 @@ class Worker:
 
     async def run(self) -> None:
         """Until the main process is gone: then the whole process ends at once."""
-        async with asyncio.TaskGroup() as tasks:
+        async with Supervised("a session") as tasks:
             self._here = Here(self._selector, self._metrics, tasks)
-            self._main.tell(messages.Started(os.getpid()))
             for at, config in enumerate(self._config.clusters):
                 cluster = Cluster(at, config, self._main, self._metrics, tasks)
                 self._clusters.append(cluster)
                 self._sessions.append(self._here.sessions(config, cluster.dial, cluster.localise))
             asyncio.get_running_loop().add_reader(self._packets.fileno(), self._receive)
             gc.freeze()
+            self._main.tell(messages.Started(os.getpid()))
             await asyncio.Event().wait()
 
     def _receive(self) -> None:
@@ -187,6 +194,8 @@ class Worker:
                     self._clusters[at].look()
                 case messages.Count():
                     self._main.tell(self._metrics.numbers())
+                case messages.Ping():
+                    self._main.tell(messages.Pong())
                 case messages.Drain():
                     self._here.begin_drain()
 

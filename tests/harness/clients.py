@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs forget NewTopic
 
-from tests.harness.process import Kproxy, wait_until
+from tests.harness.process import PATIENCE_S, Kproxy, wait_until
 
 # kcat comes neither from PyPI nor from Maven: where it cannot be installed, a machine does without its tests.
 needs_kcat = pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed: apt-get install kcat")
@@ -36,7 +36,7 @@ def create_topic(bootstrap: str, partitions: int = 3, replicas: int = 3, **confi
     admin = AdminClient({"bootstrap.servers": bootstrap})
     settings = {key.replace("_", "."): value for key, value in config.items()}
     topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=settings)
-    admin.create_topics([topic])[name].result(30)
+    admin.create_topics([topic])[name].result(PATIENCE_S)
     wait_until(lambda: len(leaders(bootstrap, name, admin)) == partitions, f"all partitions of {name} have a leader")
     return name
 
@@ -44,7 +44,7 @@ def create_topic(bootstrap: str, partitions: int = 3, replicas: int = 3, **confi
 def leaders(bootstrap: str, topic: str, admin: AdminClient | None = None) -> dict[int, int]:
     """Partition → node id of its leader, for those that have one."""
     admin = admin or AdminClient({"bootstrap.servers": bootstrap})
-    partitions = admin.list_topics(topic, timeout=30).topics[topic].partitions
+    partitions = admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
     return {number: one.leader for number, one in partitions.items() if one.leader >= 0}
 
 
@@ -54,7 +54,7 @@ def produce(bootstrap: str, topic: str, records: Iterable[bytes], partition: int
     failed: list[KafkaError] = []
     for value in records:
         producer.produce(topic, value, partition=partition, on_delivery=note_failures(failed))
-    assert producer.flush(60) == 0
+    assert producer.flush(PATIENCE_S) == 0
     assert not failed, failed[:3]
 
 
@@ -88,7 +88,7 @@ def consumer(bootstrap: str, **config: object) -> Iterator[Consumer]:
         made.close()
 
 
-def read(reader: Consumer, count: int, seconds: float = 60) -> list[Message]:
+def read(reader: Consumer, count: int, seconds: float = PATIENCE_S) -> list[Message]:
     """The next `count` records of a consumer that has subscribed or has partitions; fails if they do not come."""
     got: list[Message] = []
 
@@ -123,7 +123,7 @@ def read_topic(bootstrap: str, topic: str, partitions: int = 3, **config: object
                     assert error.retriable(), error
             return len(ended) == partitions
 
-        wait_until(complete, f"the end of all partitions of {topic}", 60)
+        wait_until(complete, f"the end of all partitions of {topic}", PATIENCE_S)
         return got
 
 

@@ -45,6 +45,7 @@ class Log:
 
     def __init__(self) -> None:
         self.seen: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        self._highest: dict[int, int] = {}  # by partition
         self.problems: list[str] = []
 
     def add(self, partition: int, offset: int, number: int) -> None:
@@ -52,9 +53,10 @@ class Log:
         if offset in seen:
             if seen[offset] != number:
                 self.problems.append(f"partition {partition}, offset {offset}: {seen[offset]}, then {number}")
-        elif seen and offset < max(seen):
-            self.problems.append(f"partition {partition}: offset {offset} came first after {max(seen)}")
+        elif offset < (highest := self._highest.get(partition, -1)):
+            self.problems.append(f"partition {partition}: offset {offset} came first after {highest}")
         seen[offset] = number
+        self._highest[partition] = max(offset, self._highest.get(partition, -1))
 
     def numbers(self, partition: int) -> list[int]:
         """The records of a partition in the order of the log."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import ssl
 import threading
@@ -133,3 +134,29 @@ def taken(port: int, host: str = "127.0.0.1") -> Iterator[None]:
     """Another program listens on this port."""
     with socket.create_server((host, port)):
         yield
+
+
+class Road(Peer):
+    """A TCP forwarder that can be led elsewhere: each connection goes to the address that `target` gives for it."""
+
+    def __init__(self, target: Callable[[], str], host: str = "127.0.0.1", port: int = 0) -> None:
+        self.target = target
+        super().__init__(self._pass_on, host, port)
+
+    def lead(self, target: Callable[[], str]) -> None:
+        """Lead elsewhere from now on, and break every connection, as it does when a broker is replaced."""
+        self.target = target
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def _pass_on(self, connection: socket.socket) -> None:
+        host, _, port = self.target().rpartition(":")
+        with socket.create_connection((host, int(port))) as far:
+            ends = {connection: far, far: connection}
+            while True:
+                for end in select.select(list(ends), [], [])[0]:
+                    data = end.recv(65536)
+                    if not data:
+                        return
+                    ends[end].sendall(data)

@@ -17,6 +17,9 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+# For what must come: so long that a machine on which everything takes ten times as long does not exceed it.
+PATIENCE_S = 120
+
 
 def free_window(count: int, avoid: range = range(0)) -> int:
     """The first of `count` ports in a row that nobody has, none of them in `avoid`.
@@ -42,7 +45,7 @@ def free_window(count: int, avoid: range = range(0)) -> int:
     raise RuntimeError("no free window of ports")
 
 
-def wait_until(reached: Callable[[], Any], what: str, seconds: float = 30) -> Any:
+def wait_until(reached: Callable[[], Any], what: str, seconds: float = PATIENCE_S) -> Any:
     """Poll until `reached` gives something true, and return it; fail after a bound."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -59,6 +62,8 @@ class Kproxy:
 
     # The program that watches for forbidden names; a subclass may have one that does more.
     watched = "tests.harness.watched"
+    # And the Python that runs it.
+    python = sys.executable
 
     def __init__(
         self,
@@ -83,7 +88,7 @@ class Kproxy:
         limited = ["sh", "-c", f'ulimit -n {open_files}; exec "$@"', "sh"] if open_files else []
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                [*limited, sys.executable, "-m", *module, *command],
+                [*limited, self.python, "-m", *module, *command],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=Path(__file__).parents[2],
@@ -104,7 +109,7 @@ class Kproxy:
     def get(self, path: str) -> tuple[int, str]:
         """An admin page: HTTP status (0: no answer) and text."""
         try:
-            with urllib.request.urlopen(f"http://{self.admin}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://{self.admin}{path}", timeout=PATIENCE_S) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -155,7 +160,7 @@ class Kproxy:
         """What must not have been sent to a client, but was; empty if nothing."""
         return self._findings.read_text(errors="replace") if self._findings.exists() else ""
 
-    def stop(self, number: int = signal.SIGTERM, seconds: float = 30) -> int:
+    def stop(self, number: int = signal.SIGTERM, seconds: float = PATIENCE_S) -> int:
         """End it and return its exit code; fails if it leaked an address or logged a traceback."""
         if self.process.poll() is None:
             self.process.send_signal(number)

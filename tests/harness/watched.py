@@ -16,10 +16,11 @@ from weakref import WeakKeyDictionary
 
 from kproxy.cluster.listeners import Listeners
 from kproxy.cluster.sessions import Sessions
+from kproxy.workers import nursery
 
 
 def watch(findings: Path, forbidden: list[bytes]) -> None:
-    """Search what is sent on connections that a listener accepted, here and in workers, which are forked from here."""
+    """Search what is sent on connections that a listener accepted, here and in workers."""
     overlap = max(map(len, forbidden)) - 1
     tails: WeakKeyDictionary[socket.socket, bytes] = WeakKeyDictionary()
     plain_send = socket.socket.send
@@ -29,9 +30,9 @@ def watch(findings: Path, forbidden: list[bytes]) -> None:
     def accept(self: Listeners, sock: socket.socket, listener: Any) -> None:
         original = self._on_accept
 
-        def remember(client: socket.socket, its_listener: Any) -> None:
+        def remember(client: socket.socket, *more: Any) -> None:
             tails[client] = b""
-            original(client, its_listener)
+            original(client, *more)
 
         self._on_accept = remember
         try:
@@ -56,6 +57,10 @@ def watch(findings: Path, forbidden: list[bytes]) -> None:
             tails[self] = seen[-overlap:] if overlap else b""
         return sent
 
+    # The workers are forked by an interpreter of its own, which is to do the same.
+    same = f"watched.watch(pathlib.Path({str(findings)!r}), {forbidden})"
+    program = f"import pathlib; from tests.harness import watched; {same}; from kproxy"
+    nursery._PROGRAM = nursery._PROGRAM.replace("from kproxy", program, 1)
     Listeners._accept = accept  # type: ignore[method-assign]
     Sessions.carry = carry  # type: ignore[method-assign]
     socket.socket.send = send  # type: ignore[method-assign, assignment]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.devcluster import DevCluster
+from tests.harness.clusters import STEADY
 from tests.harness.process import Kproxy
 from tests.harness.ways import Home, Ways
 
@@ -20,7 +21,7 @@ FORBIDDEN = "cluster.internal"
 def cluster() -> Iterator[DevCluster]:
     """Shared by all tests that do not harm it: brokers 1, 2 and 1001."""
     # A broker gives 55 MB at once unless told otherwise; 100 MB in one response must pass too.
-    with DevCluster(brokers=[1, 2, 1001], properties={"fetch.max.bytes": "209715200"}) as made:
+    with DevCluster(brokers=[1, 2, 1001], properties={"fetch.max.bytes": "209715200", **STEADY}) as made:
         yield made
 
 

@@ -29,7 +29,8 @@ def test_ready_only_when_a_bootstrap_server_has_answered(own_kproxy: Start) -> N
         wait_until(lambda: "connection refused" in proxy.get("/readyz")[1], "it says why it is not ready")
         code, why = proxy.get("/readyz")
         assert code == 503
-        assert why == f"cluster default: {nobody}: connection refused: nothing listens on that port\n"
+        refusal = f"{nobody}: connection refused: nothing listens on that port"
+        assert why == f"cluster default: no bootstrap server answers: {refusal}\n"
         assert proxy.status()["problem"] in why
         assert proxy.status()["answered"] is False
 
@@ -44,7 +45,7 @@ def test_not_ready_while_the_bootstrap_server_is_silent(own_kproxy: Start) -> No
 
 def test_ready_without_upstream(own_kproxy: Start) -> None:
     with refused() as nobody:
-        proxy = own_kproxy(nobody, "--ready-without-upstream", ready=False)
+        proxy = own_kproxy(nobody, "--ready-requires", "none", ready=False)
         proxy.wait_ready()
         assert proxy.status()["answered"] is False
 

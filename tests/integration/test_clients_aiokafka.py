@@ -10,7 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic  # type: ignore[import-
 
 from kproxy.devcluster import DevCluster
 from tests.harness.clients import local_addresses, unique
-from tests.harness.process import Kproxy
+from tests.harness.process import PATIENCE_S, Kproxy
 
 pytestmark = pytest.mark.integration
 
@@ -60,8 +60,8 @@ async def test_the_life_of_a_topic(kproxy: Kproxy) -> None:
         ) as reader:
             got: dict[tuple[int, int], object] = {}
             while len(got) < 100:
-                batch = await reader.getmany(timeout_ms=30_000)
-                assert batch, f"only {len(got)} records of 100 came within 30 s"
+                batch = await reader.getmany(timeout_ms=PATIENCE_S * 1000)
+                assert batch, f"only {len(got)} records of 100 came within {PATIENCE_S} s"
                 for messages in batch.values():
                     for one in messages:
                         got[one.partition, one.offset] = (one.key, one.value, tuple(one.headers), one.timestamp)

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from kproxy.devcluster import DevCluster
 from tests.harness.clients import consumer, create_topic, local_addresses, note_failures, read, unique, values
-from tests.harness.process import Kproxy
+from tests.harness.process import PATIENCE_S, Kproxy
 
 pytestmark = pytest.mark.integration
 
@@ -22,10 +22,10 @@ START_MS = int(time.time() * 1000) - 3_600_000
 def test_every_address_that_it_learns_is_local(cluster: DevCluster, kproxy: Kproxy) -> None:
     expected = local_addresses(kproxy)
     admin = AdminClient({"bootstrap.servers": kproxy.bootstrap})
-    metadata = admin.list_topics(timeout=30)
+    metadata = admin.list_topics(timeout=PATIENCE_S)
     assert {broker.id: f"{broker.host}:{broker.port}" for broker in metadata.brokers.values()} == expected
     assert metadata.cluster_id == cluster.cluster_id
-    described = admin.describe_cluster(request_timeout=30).result(30)
+    described = admin.describe_cluster(request_timeout=PATIENCE_S).result(PATIENCE_S)
     assert {node.id: f"{node.host}:{node.port}" for node in described.nodes} == expected
     assert f"{described.controller.host}:{described.controller.port}" == expected[described.controller.id]
 
@@ -33,7 +33,7 @@ def test_every_address_that_it_learns_is_local(cluster: DevCluster, kproxy: Kpro
 def test_the_life_of_a_topic(kproxy: Kproxy) -> None:
     topic, group = unique("confluent"), unique("group")
     admin = AdminClient({"bootstrap.servers": kproxy.bootstrap})
-    admin.create_topics([NewTopic(topic, num_partitions=4, replication_factor=3)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, num_partitions=4, replication_factor=3)])[topic].result(PATIENCE_S)
 
     failed: list[KafkaError] = []
     producer = Producer({"bootstrap.servers": kproxy.bootstrap})
@@ -46,16 +46,16 @@ def test_the_life_of_a_topic(kproxy: Kproxy) -> None:
             timestamp=START_MS + number,
             on_delivery=note_failures(failed),
         )
-    assert producer.flush(60) == 0
+    assert producer.flush(PATIENCE_S) == 0
     assert not failed
 
     with consumer(kproxy.bootstrap, group_id=group) as reader:
         reader.subscribe([topic])
         got = read(reader, 100)
         reader.commit(asynchronous=False)
-        listed = admin.list_consumer_groups(request_timeout=30).result(30)
+        listed = admin.list_consumer_groups(request_timeout=PATIENCE_S).result(PATIENCE_S)
         assert group in {one.group_id for one in listed.valid}
-        described = admin.describe_consumer_groups([group])[group].result(30)
+        described = admin.describe_consumer_groups([group])[group].result(PATIENCE_S)
         assert [member.assignment.topic_partitions[0].topic for member in described.members] == [topic]
         coordinator = described.coordinator
         assert f"{coordinator.host}:{coordinator.port}" == local_addresses(kproxy)[coordinator.id]
@@ -66,8 +66,8 @@ def test_the_life_of_a_topic(kproxy: Kproxy) -> None:
         assert message.headers() == [("n", b"%d" % number), ("none", None)]
         assert message.timestamp()[1] == START_MS + number
 
-    admin.delete_consumer_groups([group], request_timeout=30)[group].result(30)
-    admin.delete_topics([topic])[topic].result(30)
+    admin.delete_consumer_groups([group], request_timeout=PATIENCE_S)[group].result(PATIENCE_S)
+    admin.delete_topics([topic])[topic].result(PATIENCE_S)
 
 
 def test_nothing_of_a_client_with_acks_0_is_lost(cluster: DevCluster, own_kproxy: Callable[..., Kproxy]) -> None:
@@ -80,9 +80,9 @@ def test_nothing_of_a_client_with_acks_0_is_lost(cluster: DevCluster, own_kproxy
         for part in range(5):
             for number in range(1000):
                 producer.produce(topic, b"%d-%04d" % (part, number))
-            assert producer.flush(60) == 0
+            assert producer.flush(PATIENCE_S) == 0
             # Asked on the connections that the records went over: a response that is awaited in vain would show.
-            assert len(producer.list_topics(topic, timeout=30).brokers) == 3
+            assert len(producer.list_topics(topic, timeout=PATIENCE_S).brokers) == 3
         got = read(reader, 5000)
     assert values(got) == sorted(b"%d-%04d" % (part, number) for part in range(5) for number in range(1000))
     # One request without a response would make all later ones late by one, and stay in flight.

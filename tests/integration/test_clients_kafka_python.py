@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 
 import pytest
 
 from kproxy.devcluster import DevCluster
 from tests.harness.clients import local_addresses, unique
 from tests.harness.kafka_python import KafkaAdminClient, KafkaConsumer, KafkaProducer, NewTopic, TopicPartition
-from tests.harness.process import Kproxy, wait_until
+from tests.harness.process import PATIENCE_S, Kproxy, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -30,24 +31,28 @@ def test_every_address_that_it_learns_is_local(cluster: DevCluster, kproxy: Kpro
 
 def test_the_life_of_a_topic(kproxy: Kproxy) -> None:
     topic, group = unique("kafka-python"), unique("group")
-    admin = KafkaAdminClient(bootstrap_servers=kproxy.bootstrap)
-    producer = KafkaProducer(bootstrap_servers=kproxy.bootstrap, compression_type="gzip")
-    reader = KafkaConsumer(
-        topic,
-        bootstrap_servers=kproxy.bootstrap,
-        group_id=group,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-    )
-    try:
+    with ExitStack() as held:
+        admin = KafkaAdminClient(bootstrap_servers=kproxy.bootstrap)
+        held.callback(admin.close)
         admin.create_topics([NewTopic(topic, num_partitions=2, replication_factor=3)], wait_for_metadata=True)
+        # Only now: a consumer that asks about a topic that is not there makes the broker create it.
+        producer = KafkaProducer(bootstrap_servers=kproxy.bootstrap, compression_type="gzip")
+        held.callback(producer.close, PATIENCE_S)
+        reader = KafkaConsumer(
+            topic,
+            bootstrap_servers=kproxy.bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        held.callback(reader.close)
         sent = {}
         for number in range(100):
             record = (b"k%d" % number, b"v%d" % number, [("n", b"%d" % number)], START_MS + number)
             key, value, headers, timestamp = record
             placed = producer.send(topic, value, key=key, headers=headers, timestamp_ms=timestamp, partition=number % 2)
             sent[placed] = record
-        producer.flush(60)
+        producer.flush(PATIENCE_S)
         expected = {(future.get(0).partition, future.get(0).offset): record for future, record in sent.items()}
 
         got = {}
@@ -69,7 +74,3 @@ def test_the_life_of_a_topic(kproxy: Kproxy) -> None:
         assert admin.delete_groups([group]) == {group: "OK"}
         admin.delete_topics([topic])
         wait_until(lambda: topic not in admin.list_topics(), "the topic is gone")
-    finally:
-        reader.close()
-        producer.close(30)
-        admin.close()

@@ -16,10 +16,11 @@ from tests.harness.process import Kproxy, wait_until
 pytestmark = pytest.mark.integration
 
 
-def test_text_that_a_client_is_sent_is_found(cluster: DevCluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("--workers", "2")], ids=["one process", "workers"])
+def test_text_that_a_client_is_sent_is_found(cluster: DevCluster, tmp_path: Path, more: tuple[str, ...]) -> None:
     """A topic's name stands in for an address: it is certain to be in the answer."""
     topic = create_topic(cluster.direct_bootstrap, 1, 1)
-    kproxy = Kproxy(tmp_path, cluster.bootstrap, forbidden=[unique("never"), topic])
+    kproxy = Kproxy(tmp_path, cluster.bootstrap, *more, forbidden=[unique("never"), topic])
     try:
         assert not kproxy.leaks()
         with Frames(kproxy.bootstrap) as frames:
@@ -40,8 +41,8 @@ from kproxy.cluster.listeners import Listeners
 
 async def main():
     accepted = asyncio.get_running_loop().create_future()
-    listeners = Listeners(Address("127.0.0.1", 0), lambda client, listener: accepted.set_result(client))
-    with socket.create_connection(("127.0.0.1", listeners.bind("bootstrap", 0).port)):
+    listeners = Listeners(Address("127.0.0.1", 0), lambda client, *_: accepted.set_result(client))
+    with socket.create_connection(("127.0.0.1", listeners.bind(None, 0).port)):
         with await accepted as client:
             for part in sys.argv[2:]:
                 client.send(part.encode())

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,10 @@ sys.exit(producer.flush(60))
 """
 
 
-def kproxy_exec(bootstrap: str, *words: str, input: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kproxy", "exec", "-b", bootstrap, "--", *words]
+def kproxy_exec(
+    bootstrap: str, *words: str, input: str = "", options: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kproxy", "exec", "-b", bootstrap, *options, "--", *words]
     return subprocess.run(command, input=input, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
 
 
@@ -84,8 +87,15 @@ def test_several_at_once(cluster: DevCluster) -> None:
             process.kill()
 
 
-def test_brokers_out_of_reach_are_said_so_and_the_command_runs_all_the_same(cluster: DevCluster) -> None:
-    done = kproxy_exec(str(cluster.dial[1]), sys.executable, "-c", "import json; print(json.dumps('ran'))")
+def test_with_brokers_out_of_reach_the_command_is_not_run(cluster: DevCluster) -> None:
+    """All are named, with what to do; who can do without them says so."""
+    ran = (sys.executable, "-c", "import json; print(json.dumps('ran'))")
+    done = kproxy_exec(str(cluster.dial[1]), *ran, options=("--timeout", "2s"))
+    assert (done.returncode, done.stdout) == (125, "")
+    for node in (2, 1001):
+        assert f"broker {node} ({cluster.advertised[node]}) cannot be reached: " in done.stderr
+    assert "2 of 3 nodes cannot be reached from here" in done.stderr
+    done = kproxy_exec(str(cluster.dial[1]), *ran, options=("--ready-requires", "one"))
     assert (done.returncode, json.loads(done.stdout)) == (0, "ran")
     assert done.stderr.count("NOT reachable") == 2
     assert "2 of 3 nodes cannot be reached from here" in done.stderr

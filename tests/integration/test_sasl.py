@@ -397,7 +397,8 @@ def test_a_wrong_raw_token(cluster: DevCluster, kproxy: Kproxy) -> None:
 
 
 AUTHENTICATED_ONLY = (
-    "tells its nodes to authenticated clients only; they will be known with the first client's metadata"
+    "the brokers tell their nodes to authenticated clients only; kproxy learns them, and checks whom it has reached,"
+    " when a client has logged in"
 )
 
 
@@ -435,8 +436,11 @@ def test_start_with_one_broker(lone: DevCluster, own_kproxy: Callable[..., Kprox
     assert producer.flush(60) == 0
     assert not failed
     assert AUTHENTICATED_ONLY in proxy.log
-    assert f"dialling the bootstrap address {lone.dial[1]} instead" in proxy.log
-    assert proxy.node(1)["via"] == "only broker"
+    assert (proxy.node(1)["via"], proxy.node(1)["dial"], proxy.node(1)["checked"]) == (
+        "learned",
+        str(lone.dial[1]),
+        True,
+    )
     assert values(read_topic(lone.direct_bootstrap, topic, 1)) == RECORDS
 
 

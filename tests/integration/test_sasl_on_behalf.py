@@ -21,23 +21,25 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
-from kproxy.cluster.scout import ask_who_is_there
+from kproxy.ask.asking import over
+from kproxy.ask.frames import read_frame
+from kproxy.ask.questions import ask_members, ask_versions
 from kproxy.devcluster import DevCluster
 from kproxy.devcluster.properties import ListenerSpec
 from kproxy.dial.stream import Stream
-from kproxy.relay.answer import read_frame
 from kproxy.rewrite.endpoints import Endpoint
 from kproxy.sasl.exchange import Authenticated, Exchange
-from kproxy.sasl.login import authenticate, over
+from kproxy.sasl.login import authenticate
 from kproxy.sasl.mechanism import Mechanism, Plain, Scram
 from kproxy.wire.request import request
 from tests.harness.clients import create_topic, local_addresses, produce, read_topic, unique, values
+from tests.harness.clusters import STEADY
 from tests.harness.flow import Flow, JavaFlow
 from tests.harness.kafka_python import KafkaConsumer, KafkaProducer
 from tests.harness.kdc import Kdc, needs_kdc
 from tests.harness.oidc import AUDIENCE, OidcServer
 from tests.harness.oidc_server import HURRIED
-from tests.harness.process import Kproxy, wait_until
+from tests.harness.process import PATIENCE_S, Kproxy, wait_until
 from tests.harness.rawclient import METADATA, RawClient
 from tests.harness.tls import Authority
 
@@ -123,6 +125,7 @@ def cluster(oidc: OidcServer, kdc: Kdc | None, authority: Authority) -> Iterator
         "sasl.oauthbearer.expected.audience": AUDIENCE,
         "sasl.oauthbearer.expected.issuer": oidc.issuer,
         "connections.max.reauth.ms": str(LIFETIME_MS),
+        **STEADY,
         f"{listener}.{SHORT.lower()}.connections.max.reauth.ms": str(SHORT_MS),
         f"{listener}.oauthbearer.connections.max.reauth.ms": str(SHORT_MS),
     }
@@ -216,17 +219,18 @@ def test_plain_with_every_kind_of_client(
     works(cluster, proxy)
     topic = create_topic(cluster.direct_bootstrap, 2, 1)
     producer = KafkaProducer(bootstrap_servers=proxy.bootstrap)
-    for record in RECORDS[:3]:
-        producer.send(topic, record)
-    producer.close(30)
+    for sent in [producer.send(topic, record) for record in RECORDS[:3]]:
+        sent.get(PATIENCE_S)  # close() would give up in silence
+    producer.close()
     lines = "".join(f"{record.decode()}\n" for record in RECORDS[3:])
     done = cluster.tool("kafka-console-producer", "--bootstrap-server", proxy.bootstrap, "--topic", topic, input=lines)
     assert done.returncode == 0, done.stderr
-    reader = KafkaConsumer(
-        topic, bootstrap_servers=proxy.bootstrap, group_id=unique("group"), auto_offset_reset="earliest"
-    )
+    reader = KafkaConsumer(bootstrap_servers=proxy.bootstrap, group_id=unique("group"), auto_offset_reset="earliest")
     got: list[bytes] = []
     try:
+        # If it joins before it knows of the topic, it gives itself no partitions, and may wait minutes for more.
+        wait_until(lambda: len(reader.partitions_for_topic(topic) or ()) == 2, "it knows the topic")
+        reader.subscribe([topic])
         wait_until(
             lambda: got.extend(r.value for some in reader.poll(200).values() for r in some) or len(got) >= 6, "all"
         )
@@ -502,9 +506,8 @@ async def log_in(cluster: DevCluster, exchange: Exchange) -> Authenticated:
 
 async def scout_nodes(connection: socket.socket) -> tuple[Endpoint, ...]:
     """What the broker tells those that are logged in."""
-    answer = await ask_who_is_there(Stream(connection))
-    assert answer.nodes is not None
-    return answer.nodes
+    ask = over(Stream(connection))
+    return (await ask_members(ask, await ask_versions(ask))).nodes
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *KINDS])

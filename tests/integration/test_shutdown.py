@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: what is in flight finishes, what is idle ends, and then kproxy does."""
+"""SIGTERM, SIGHUP and Ctrl-C: what is in flight finishes, what is idle ends, and then kproxy does."""
 
 from __future__ import annotations
 
@@ -14,10 +14,18 @@ from kproxy.devcluster import DevCluster
 from tests.harness.clients import create_topic, leaders, produce
 from tests.harness.process import Kproxy, wait_until
 from tests.harness.rawclient import RawClient
+from tests.harness.signals import not_ignored_by_children
 
 pytestmark = pytest.mark.integration
 
 FOREVER_MS = 3_600_000
+
+
+@pytest.fixture(autouse=True)
+def hang_ups_reach_children() -> Iterator[None]:
+    """Though the tests may run under nohup."""
+    with not_ignored_by_children(signal.SIGHUP):
+        yield
 
 
 @dataclass
@@ -52,7 +60,7 @@ def busy(cluster: DevCluster, own_kproxy: Callable[..., Kproxy]) -> Iterator[Cal
         client.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_request_in_flight_finishes(cluster: DevCluster, busy: Callable[[str], Busy], number: signal.Signals) -> None:
     made = busy("1h")
     proxy = made.proxy

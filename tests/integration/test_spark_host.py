@@ -43,7 +43,7 @@ def told(listens: list[str]) -> Shipped:
     """A configuration on ports of its own, ready without any broker."""
     listens.append(f"127.0.0.1:{free_window(202)}")
     login = {"sasl": "PLAIN", "sasl-username": "spark", "sasl-password": SECRET}
-    more = {"listen": listens[-1], "ready-requires-upstream": False, **login}
+    more = {"listen": listens[-1], "ready-requires": "none", **login}
     return shipped({"bootstrap-servers": "127.0.0.1:1", **more})
 
 
@@ -135,7 +135,7 @@ def test_another_program_on_the_port(told: Shipped, user: User) -> None:
 
 
 def test_not_ready_in_time(told: Shipped, user: User) -> None:
-    waiting = Shipped(told.listen, told.text.replace('"ready-requires-upstream": false', '"connect-timeout": "1s"'))
+    waiting = Shipped(told.listen, told.text.replace('"ready-requires": "none"', '"connect-timeout": "1s"'))
     lease = Lease.of(user().pid)
 
     def why() -> str:
@@ -143,7 +143,10 @@ def test_not_ready_in_time(told: Shipped, user: User) -> None:
             join(waiting, lease, timeout=0.2)
         return str(late.value)
 
-    wait_until(lambda: "cluster default: 127.0.0.1:1: connection refused" in why(), "what is wrong is said")
+    wait_until(
+        lambda: "cluster default: no bootstrap server answers: 127.0.0.1:1: connection refused" in why(),
+        "what is wrong is said",
+    )
     answer = look(told.listen)
     assert answer is not None
     assert len(answer.leases) == 1  # it goes on trying

@@ -32,10 +32,10 @@ NODES = (1, 2, 1001)
 
 
 @contextmanager
-def on_a_terminal(*args: str) -> Iterator[Callable[[str], str]]:
-    """kproxy with a terminal of 140 columns for stderr; the callable reads until a text has come."""
+def on_a_terminal(*args: str, columns: int = 140, **variables: str) -> Iterator[Callable[[str], str]]:
+    """kproxy with a terminal for stderr; the callable reads until a text has come."""
     primary, secondary = pty.openpty()
-    env = {**os.environ, "COLUMNS": "140", "TERM": "xterm-256color"}
+    env = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm-256color", **variables}
     process = subprocess.Popen([sys.executable, "-m", "kproxy", "run", *args], stderr=secondary, env=env)
     os.close(secondary)
     screen = ""
@@ -83,12 +83,37 @@ def test_a_table_on_a_terminal(cluster: DevCluster) -> None:
         assert cells[3] == f"reachable through {cluster.dial[node]} (learned)"
 
 
+@pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=lambda one: next(iter(one)))
+def test_no_colours_where_nobody_wants_them(cluster: DevCluster, variables: dict[str, str]) -> None:
+    port = free_window(202)
+    given = ("-b", str(cluster.dial[2]), "--listen", f"127.0.0.1:{port}", "--no-admin")  # so that there are warnings
+    with on_a_terminal(*given, **variables) as read_until:
+        screen = read_until(f"bootstrap.servers=127.0.0.1:{port}")
+    assert "NOT reachable" in screen
+    assert "\x1b" not in screen
+
+
+def test_no_host_name_is_broken_in_80_columns() -> None:
+    name = "b-{id}.mskcluster.abc123.c2.kafka.eu-central-1.cluster.internal"
+    port = free_window(202)
+    with (
+        DevCluster(brokers=2, advertised=f"{name}:9098") as cloud,
+        on_a_terminal(
+            "-b", str(cloud.dial[1]), "--listen", f"127.0.0.1:{port}", "--no-admin", columns=80
+        ) as read_until,
+    ):
+        lines = plain(read_until(f"bootstrap.servers=127.0.0.1:{port}")).splitlines()
+    for node in (1, 2):
+        assert any(line.endswith(f"{name.format(id=node)}:9098") for line in lines), node
+
+
 def test_the_table_says_what_cannot_be_reached(cluster: DevCluster) -> None:
     """A name that resolves nowhere and only one bootstrap address: two of three brokers are out of reach."""
     port = free_window(202)
     one = str(cluster.dial[2])
     with on_a_terminal("-b", one, "--listen", f"127.0.0.1:{port}", "--no-admin") as read_until:
-        screen = plain(read_until(f"ready; bootstrap.servers=127.0.0.1:{port}"))
+        screen = plain(read_until(f"; bootstrap.servers=127.0.0.1:{port}"))
+    assert "ready with 1 of 3 nodes (--ready-requires one); bootstrap.servers" in screen
     text = " ".join(re.sub(r"[│┃|]", " ", screen).split())
     assert f"reachable through {one} (learned)" in text
     assert text.count("NOT reachable") == 2
@@ -135,7 +160,7 @@ def test_brokers_out_of_reach_are_named_with_what_to_do(cluster: DevCluster, own
         with RawClient(proxy.node(node)["local"]) as client:
             assert not client.works()
     assert proxy.node(2)["dial"] == str(one)
-    assert "--map 'node:1=HOST:PORT'" in proxy.log
+    assert "--map 'node:1=HOST:PORT' --map 'node:1001=HOST:PORT';" in proxy.log
     assert "list one reachable address of each broker in --bootstrap-servers" in proxy.log
     with RawClient(proxy.node(2)["local"]) as client:
         assert client.works()
@@ -158,13 +183,8 @@ def test_a_map_that_matches_nothing_is_mentioned(cluster: DevCluster, own_kproxy
 def test_a_lone_broker_is_dialled_at_the_bootstrap_address(own_kproxy: Start) -> None:
     with DevCluster(brokers=1) as lone:
         proxy = own_kproxy(lone.bootstrap)
-        advertised = lone.advertised[1]
-        assert (
-            f"{advertised}: the name '{advertised.host}' cannot be resolved here: dialling the bootstrap address"
-            f" {lone.dial[1]} instead, since the cluster has just one broker" in proxy.log
-        )
-        assert proxy.node(1)["via"] == "only broker"
-        wait_until(lambda: f"reachable through {lone.dial[1]} (only broker)" in proxy.log, "it is shown")
+        assert (proxy.node(1)["via"], proxy.node(1)["dial"]) == ("learned", str(lone.dial[1]))
+        wait_until(lambda: f"reachable through {lone.dial[1]} (learned)" in proxy.log, "it is shown")
         with RawClient(proxy.node(1)["local"]) as client:
             assert client.works()
         proxy.stop()

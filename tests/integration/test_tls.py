@@ -236,7 +236,7 @@ def test_a_broker_that_requires_a_certificate(cluster: DevCluster, authority: Au
     wait_until(lambda: "--tls-cert" in proxy.log, "kproxy says what is missing")
     with RawClient(proxy.bootstrap) as client:
         assert not client.works()
-    wait_until(lambda: proxy.metric("kproxy_refused_total", side="upstream") > 0, "it is counted")
+    wait_until(lambda: proxy.metric("kproxy_upstream_dial_failures_total", node="bootstrap") > 0, "it is counted")
 
 
 def test_a_tls_listener_without_tls(cluster: DevCluster, own_kproxy: Start) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from kproxy.address import Address
 from kproxy.errors import UpstreamError, ViaError
-from tests.harness.peers import Behaviour, Peer, black_hole, refused
+from tests.harness.peers import Behaviour, Peer, black_hole, closing, refused
 from tests.harness.ways import PASSWORD_IN_URL, USER, Server, Ways, dialer, failure, http_proxy, running, works
 
 pytestmark = pytest.mark.integration
@@ -146,6 +146,44 @@ async def test_something_else_answers(scheme: str, words: str, ways: Ways) -> No
         error = await failure(ways.target.address, f"{scheme}://{peer.address}", seconds=5)
     assert isinstance(error, ViaError)
     assert words in str(error)
+
+
+async def test_a_socks5_url_of_an_http_proxy(ways: Ways) -> None:
+    """A real one waits silently for the end of the line."""
+    port = ways.servers["http"].port
+    error = await failure(ways.target.address, f"socks5://127.0.0.1:{port}", seconds=1)
+    assert (error.reason, type(error)) == ("proxy", ViaError)
+    assert str(error) == (
+        f"--via socks5://127.0.0.1:{port}: no answer to the SOCKS5 greeting within 1 s; if it is an HTTP proxy, which"
+        " waits for more, use --via http://HOST:PORT"
+    )
+
+
+@pytest.mark.parametrize("login", ["", "me:pass@"])
+async def test_a_socks5_url_of_an_http_proxy_that_answers_at_once(login: str, ways: Ways) -> None:
+    def answers(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+
+    with Peer(answers) as peer:
+        error = await failure(ways.target.address, f"socks5://{login}{peer.address}")
+    assert (error.reason, type(error)) == ("proxy", ViaError)
+    assert "what answers there is an HTTP proxy or a web server: use --via http://HOST:PORT" in str(error)
+
+
+@pytest.mark.parametrize("name", ["socks", "socks-login"])
+async def test_an_http_url_of_a_socks5_proxy(name: str, ways: Ways) -> None:
+    error = await failure(ways.target.address, f"http://127.0.0.1:{ways.servers[name].port}")
+    assert (error.reason, type(error)) == ("proxy", ViaError)
+    assert "what answers there is a SOCKS5 proxy: use --via socks5://HOST:PORT" in str(error)
+
+
+async def test_an_http_url_of_something_that_hangs_up(ways: Ways) -> None:
+    """As many SOCKS servers do."""
+    with Peer(closing) as peer:
+        error = await failure(ways.target.address, f"http://{peer.address}")
+    assert isinstance(error, ViaError)
+    assert "is not an HTTP proxy" in str(error)
 
 
 async def test_an_answer_in_pieces_with_the_far_end_s_first_words_behind_it(ways: Ways) -> None:

@@ -17,6 +17,7 @@ import pytest
 from kproxy.address import Address
 from kproxy.devcluster import DevCluster
 from kproxy.devcluster.ready import known_brokers
+from kproxy.process import parent
 from tests.harness.clients import create_topic as new_topic
 from tests.harness.clients import leaders, produce
 from tests.harness.flow import Flow
@@ -37,7 +38,7 @@ FOREVER_MS = 3_600_000
 def proxy(cluster: DevCluster, own_kproxy: Start) -> Iterator[Kproxy]:
     """A kproxy with workers; no process of it is left in the end."""
     made = own_kproxy(cluster.bootstrap, "--workers", str(COUNT))
-    wait_until(lambda: all(pids(made)) and len(pids(made)) == COUNT, "all workers are there")
+    wait_until(lambda: complete(made), "all workers are there")
     of_it = descendants(made.process.pid)
     assert set(pids(made)) < set(of_it)
     yield made
@@ -51,6 +52,12 @@ def workers(proxy: Kproxy) -> list[dict[str, Any]]:
 
 def pids(proxy: Kproxy) -> list[int]:
     return [worker["pid"] for worker in workers(proxy)]
+
+
+def complete(proxy: Kproxy) -> bool:
+    """Whether all workers are there, and are given clients."""
+    found = workers(proxy)
+    return len(found) == COUNT and all(worker["answers"] for worker in found)
 
 
 def descendants(pid: int) -> list[int]:
@@ -109,7 +116,7 @@ def test_a_killed_worker_is_replaced_and_no_record_is_lost(cluster: DevCluster, 
         assert victim["sessions"] > 0
         os.kill(victim["pid"], signal.SIGKILL)
         wait_until(
-            lambda: len(pids(proxy)) == COUNT and all(pids(proxy)) and victim["pid"] not in pids(proxy),
+            lambda: victim["pid"] not in pids(proxy) and complete(proxy),
             "another worker takes its place",
         )
         assert set(pids(proxy)) >= set(before) - {victim["pid"]}
@@ -211,3 +218,33 @@ def test_two_of_them_never_share_a_port(cluster: DevCluster, proxy: Kproxy) -> N
     assert ended.returncode == 2
     (line,) = ended.stderr.splitlines()
     assert f"--listen {proxy.bootstrap}: the port is taken by another process" in line
+
+
+def test_a_stopped_worker_gets_no_clients_and_is_replaced(proxy: Kproxy) -> None:
+    victim = pids(proxy)[0]
+    os.kill(victim, signal.SIGSTOP)
+    clients = [RawClient(proxy.bootstrap) for _ in range(2 * COUNT)]
+    with contextlib.ExitStack() as held:
+        for client in clients:
+            assert held.enter_context(client).works()  # not one waits for the stopped one
+        wait_until(lambda: not alive(victim), "it is killed", 60)
+        wait_until(lambda: complete(proxy), "another takes its place")
+        assert all(client.works() for client in clients)
+    assert f"(process {victim}) has not answered for 3 s: new connections go to others" in proxy.log
+    assert f"(process {victim}) has not answered for 15 s: it is killed, with its 0 connections" in proxy.log
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_without_the_process_that_starts_workers_sessions_go_on(proxy: Kproxy, how: signal.Signals) -> None:
+    worker = pids(proxy)[0]
+    nursery = parent(worker)
+    with RawClient(proxy.bootstrap) as client:
+        assert client.works()
+        os.kill(nursery, how)
+        os.kill(next(one["pid"] for one in workers(proxy) if not one["sessions"]), signal.SIGKILL)
+        wait_until(
+            lambda: f"(process {nursery}) was ended by SIGKILL: another takes its place" in proxy.log, "it is said"
+        )
+        wait_until(lambda: complete(proxy), "the worker is replaced")
+        assert client.works()
+    assert proxy.process.poll() is None

@@ -113,7 +113,8 @@ def test_what_kproxy_does_not_serve_is_refused(oracle: Oracle) -> None:
 def test_api_versions_are_capped_and_the_rest_is_untouched(
     oracle: Oracle, tally: Tally, version: int, count: int
 ) -> None:
-    """One response in eight refuses the version with error 35 and a body of version 0 (KIP-511)."""
+    """One response in eight refuses the version with error 35 and a body of version 0 (KIP-511), as many say another
+    error, and stay as they are."""
     rng = random.Random(random.getrandbits(64))
     seen = 0
     while seen < count:

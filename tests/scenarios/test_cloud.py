@@ -58,7 +58,7 @@ def test_names_that_resolve_inside_only(client: str, host: Callable[..., Host], 
 
 def test_one_public_address_is_not_enough_and_kproxy_says_so(host: Callable[..., Host], cloud: Site) -> None:
     laptop = host("laptop", "203.0.113.50/24")
-    done = laptop.run(*kproxy_exec("-b 203.0.113.12:9092"), "true")
+    done = laptop.run(*kproxy_exec("-b 203.0.113.12:9092 --ready-requires one"), "true")
     assert done.returncode == 0
     assert "broker 1: kafka-1.vpc.internal:9092" in done.stderr
     assert "NOT reachable: kafka-1.vpc.internal:9092: the name 'kafka-1.vpc.internal' cannot be resolved" in done.stderr

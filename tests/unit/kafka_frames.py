@@ -142,7 +142,7 @@ class Talk:
 
     def kproxy(self) -> bytes:
         """What the client gets of kproxy itself."""
-        return self.conversation.take_answers()
+        return bytes(self.conversation.take_answers())
 
     @property
     def held(self) -> int:

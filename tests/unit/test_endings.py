@@ -1,4 +1,4 @@
-"""`--exit-with` and `POST /quit` on a kproxy that is a process of its own. No cluster: --ready-without-upstream."""
+"""`--exit-with` and `POST /quit` on a kproxy that is a process of its own. No cluster: --ready-requires none."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def make(*options: str, ready: bool = True) -> Kproxy:
         directory = tmp_path / f"kproxy-{len(made)}"
-        made.append(Kproxy(directory, "127.0.0.1:1", "--ready-without-upstream", *options, ready=ready))
+        made.append(Kproxy(directory, "127.0.0.1:1", "--ready-requires", "none", *options, ready=ready))
         return made[-1]
 
     yield make

@@ -1,4 +1,4 @@
-"""`kproxy exec` as a real process, with a command that is one. No cluster: --ready-without-upstream starts at once."""
+"""`kproxy exec` as a real process, with a command that is one. No cluster: --ready-requires none starts at once."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kproxy.exec import NOT_EXECUTABLE, NOT_FOUND, NOT_READY
+from tests.harness.signals import not_ignored_by_children
 
-AT_ONCE = ["-b", "127.0.0.1:1", "--ready-without-upstream", "--log-level", "error"]
+AT_ONCE = ["-b", "127.0.0.1:1", "--ready-requires", "none", "--log-level", "error"]
 
 # Says that it has started, then each signal that it gets; ends by SIGTERM with code 9.
 SAYS_SIGNALS = """
@@ -38,6 +39,13 @@ while True:
     signal.pause()
 """
 NAMES = ["SIGINT", "SIGQUIT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGTERM"]
+
+
+@pytest.fixture(autouse=True)
+def hang_ups_reach_children() -> Iterator[None]:
+    """Though the tests may run under nohup."""
+    with not_ignored_by_children(signal.SIGHUP):
+        yield
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -69,11 +77,15 @@ def show(what: str) -> list[str]:
 
 @contextmanager
 def started(words: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, text=True, **how) as process:
+    """In a session of its own, all of which is gone at the end: a kproxy that is killed leaves its command behind."""
+    with subprocess.Popen(
+        words, env=environment(), stdout=subprocess.PIPE, text=True, start_new_session=True, **how
+    ) as process:
         try:
             yield process
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def heard(process: subprocess.Popen[str]) -> str:
@@ -122,7 +134,7 @@ def test_several_clusters_have_their_names(tmp_path: Path) -> None:
     file = tmp_path / "kproxy.yaml"
     file.write_text(
         "clusters:\n  - name: orders\n    bootstrap-servers: 127.0.0.1:1\n"
-        "  - name: billing-eu\n    bootstrap-servers: 127.0.0.1:1\nready-requires-upstream: false\n"
+        "  - name: billing-eu\n    bootstrap-servers: 127.0.0.1:1\nready-requires: none\n"
     )
     done = kproxy_exec(
         *show("[sys.argv[1:], dict(os.environ)]"), "{bootstrap}", "{bootstrap:orders}", "{bootstrap:billing-eu}",
@@ -150,7 +162,7 @@ def test_kproxy_within_kproxy_exec_is_not_confused_by_its_variables() -> None:
 
 def test_stdin_and_stdout_are_the_command_s() -> None:
     """Even with everything logged."""
-    options = ["-b", "127.0.0.1:1", "--ready-without-upstream", "--log-level", "debug"]
+    options = ["-b", "127.0.0.1:1", "--ready-requires", "none", "--log-level", "debug"]
     done = kproxy_exec("cat", options=options, input="through\n")
     assert (done.returncode, done.stdout) == (0, "through\n")
     assert "listening on" in done.stderr
@@ -158,7 +170,7 @@ def test_stdin_and_stdout_are_the_command_s() -> None:
 
 def test_it_says_nothing_by_default() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        options = ["-b", "{}:{}".format(*silent.getsockname()), "--ready-without-upstream"]
+        options = ["-b", "{}:{}".format(*silent.getsockname()), "--ready-requires", "none"]
         done = kproxy_exec("true", options=options)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -246,7 +258,7 @@ def test_stopped_before_the_command_was_started(number: signal.Signals, tmp_path
 
 
 def test_signals_to_kproxy_alone_are_passed_on() -> None:
-    with started(command(*python(SAYS_SIGNALS, *NAMES)), start_new_session=True) as process:
+    with started(command(*python(SAYS_SIGNALS, *NAMES))) as process:
         assert heard(process) == "started"
         for name in NAMES:
             process.send_signal(getattr(signal, name))

@@ -63,7 +63,7 @@ final class Frames {
         if (body instanceof ApiVersionsResponseData versions) {
             if (refused) {
                 versions.setErrorCode(UNSUPPORTED_VERSION);
-            } else if (versions.errorCode() == UNSUPPORTED_VERSION) {
+            } else if (versions.errorCode() == UNSUPPORTED_VERSION || !generator.oneIn(8)) {
                 versions.setErrorCode((short) 0);
             }
             Set<Short> seen = new HashSet<>();  // no broker names an API twice

@@ -21,7 +21,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from kproxy.address import Address
-from kproxy.admin import AdminPages, AdminServer, connection, pages, server, start_admin
+from kproxy.admin import AdminPages, AdminServer, Readiness, connection, pages, server, start_admin
+from kproxy.admin.hosts import is_known
 from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
 
@@ -83,6 +84,12 @@ def read_all(peer: socket.socket) -> bytes:
     return received
 
 
+def readiness(requires: str | None, not_ready: list[str]) -> Readiness:
+    if requires not in (None, "all"):
+        raise ValueError("allowed: all")
+    return Readiness(["node 2 is missing"] if requires == "all" else not_ready, ["node 2 is missing"])
+
+
 @pytest.fixture
 def running(caplog: pytest.LogCaptureFixture) -> Iterator[Running]:
     caplog.set_level(logging.DEBUG, "kproxy")
@@ -94,7 +101,8 @@ def running(caplog: pytest.LogCaptureFixture) -> Iterator[Running]:
 
     async def start() -> AdminServer:
         return await start_admin(
-            Address("127.0.0.1", 0), AdminPages(source(metrics), lambda: status, lambda: not_ready)
+            Address("127.0.0.1", 0),
+            AdminPages(source(metrics), lambda: status, lambda asked: readiness(asked, not_ready)),
         )
 
     admin = asyncio.run_coroutine_threadsafe(start(), loop).result(timeout=60)
@@ -130,8 +138,17 @@ def test_the_index_lists_the_paths(running: Running) -> None:
         assert f'href="{path}"'.encode() in body
 
 
+def test_whoever_asks_says_what_ready_requires(running: Running) -> None:
+    response, body = running.ask("/readyz?requires=all")
+    assert (response.status, body) == (503, b"node 2 is missing\n")
+    for query in ("requires=two", "requires=%00", "requires=one&requires=x", "requires=" + "x" * 1000):
+        response, body = running.ask(f"/readyz?{query}")
+        assert (response.status, body) == (400, b"requires: allowed: all\n")
+    assert running.ask("/readyz?other=1")[0].status == 200
+
+
 def test_ready_or_the_reasons_a_line_each(running: Running) -> None:
-    assert running.ask("/readyz")[1] == b"ok\n"
+    assert running.ask("/readyz")[1] == b"ok\nnode 2 is missing\n"
     running.not_ready[:] = ["no bootstrap server has answered", "default: 1 listener is not bound"]
     response, body = running.ask("/readyz")
     assert response.status == 503
@@ -185,7 +202,7 @@ async def test_a_large_scrape_lets_others_run_in_between() -> None:
     sources = AdminPages(source(large()), dict, tuple)
     async with asyncio.TaskGroup() as group:
         counting = group.create_task(count_turns())
-        reply = await pages.answer(sources, "GET", "/metrics", {})
+        reply = await pages.answer(sources, "GET", pages.Request("/metrics", "", {}))
         counting.cancel()
     assert reply.status == 200
     assert turns >= 50 * 30 // pages.PIECES_AT_A_TIME
@@ -237,6 +254,48 @@ def test_quit_is_not_for_browsers(running: Running, headers: dict[str, str]) -> 
     assert response.status == 403
     assert "Access-Control-Allow-Origin" not in response.headers
     assert running.quits == []
+
+
+@pytest.mark.parametrize(
+    ("host", "known"),
+    [
+        *((host, True) for host in ("", "localhost", "LOCALHOST:19091", "127.0.0.1", "127.0.0.1:19091", "10.1.2.3")),
+        *((host, True) for host in ("[::1]", "[::1]:19091", "::1", "[fe80::1%eth0]:1", "kproxy", "kproxy:19091", "a:")),
+        *((host, True) for host in ("admin.example", "Admin.Example:80", "more.example", "[2001:db8::1]")),
+        *((host, False) for host in ("evil.example", "evil.example:19091", "127.0.0.1.evil.example", "evil.", "a.b:")),
+        *((host, False) for host in ("localhost.evil.example", "127.1", "0x7f.1", "x.admin.example", "1.2.3.4.5")),
+        *((host, False) for host in ("127.0.0.1, evil.example", "evil.example#localhost", "a.b:c", "[evil.example]")),
+        *((host, False) for host in ("user@evil.example", "127.0.0.1@evil.example:80", "[::1].evil.example", "a:b:c")),
+    ],
+)
+def test_by_which_names_it_may_be_asked(host: str, known: bool) -> None:
+    assert is_known(host, ("admin.example", "more.example")) == known
+    assert is_known(host, ("*",))
+
+
+def test_a_page_that_rebinds_its_name_reads_nothing(running: Running) -> None:
+    running.status["secret"] = "kafka-1.prod.internal"
+    running.not_ready[:] = ["kafka-1.prod.internal cannot be reached"]
+    enable_quit(running)
+    for path, method in (*((path, "GET") for path in pages.ROUTES), ("/quit", "POST"), ("/nothing", "GET")):
+        response, body = running.ask(path, method, Host="evil.example:19091")
+        assert response.status == {"/livez": 200, "/readyz": 503}.get(path, 421)
+        assert b"kafka-1" not in body
+        assert body.count(b"\n") == 1
+    assert running.quits == []
+    assert b"--admin-host" in running.ask("/status", Host="evil.example")[1]
+    assert b"kafka-1" in running.ask("/status", Host="127.0.0.1:1")[1]
+    running.admin.pages = replace(running.admin.pages, hosts=("evil.example",))
+    assert b"kafka-1" in running.ask("/readyz", Host="evil.example")[1]
+    assert b"kafka-1" in running.ask("/status", Host="evil.example")[1]
+
+
+def test_without_a_host_it_may_be_asked(running: Running) -> None:
+    for request in (b"GET /status HTTP/1.0\r\n\r\n", b"GET /status HTTP/1.0\r\nHost:\r\n\r\n"):
+        assert running.send_raw(request).startswith(b"HTTP/1.1 200 ")
+    assert running.send_raw(b"GET /status HTTP/1.0\r\nHost: evil.example\r\n\r\n").startswith(b"HTTP/1.1 421 ")
+    two = b"GET /status HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n"
+    assert running.send_raw(two).startswith(b"HTTP/1.1 4")
 
 
 def enable_quit(running: Running) -> None:
@@ -359,18 +418,75 @@ def test_a_fault_in_a_page_is_logged_and_answered(running: Running, caplog: pyte
     assert running.ask("/livez")[0].status == 200
 
 
-def test_connections_over_the_limit_are_turned_away(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
-    held = [running.client() for _ in range(2)]
-    for client in held:
-        client.request("GET", "/livez")
-        client.getresponse().read()
-    with running.connect() as peer:
-        assert read_all(peer).startswith(b"HTTP/1.1 503 ")
+def busy(running: Running) -> http.client.HTTPConnection:
+    """Has been answered, and keeps its connection."""
+    client = running.client()
+    client.request("GET", "/livez")
+    assert client.getresponse().read() == b"ok\n"
+    return client
+
+
+def test_idle_connections_give_way_to_a_probe_the_longest_idle_first(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
+    held = [busy(running) for _ in range(3)]
+    held[0].request("GET", "/livez")  # used again: not the longest idle one any more
+    assert held[0].getresponse().read() == b"ok\n"
+    for _ in range(5):
+        assert running.ask("/livez")[0].status == 200
+    assert held[1].sock is not None
+    assert ended(held[1].sock)
     for client in held:
         client.close()
+
+
+def ended(peer: socket.socket) -> bool:
+    """Wait for the end; False if something else comes."""
+    try:
+        return peer.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize("start", [b"", b"GET /li", b"GET /livez HTTP/1.1\r\nHost: "])
+def test_slow_requests_give_way_to_a_probe(running: Running, monkeypatch: pytest.MonkeyPatch, start: bytes) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
+    slow = [running.connect() for _ in range(6)]
+    for peer in slow:
+        peer.sendall(start)
+    for _ in range(5):
+        assert running.ask("/livez")[0].status == 200
+    assert all(ended(peer) for peer in slow[:3])
+    for peer in slow:
+        peer.close()
+
+
+def test_those_who_take_no_answer_give_way_to_a_probe(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
+    running.status["much"] = "x" * 10_000_000  # more than the kernel keeps for both sides
+    slow = [running.connect() for _ in range(3)]
+    for peer in slow:
+        peer.sendall(b"GET /status HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert peer.recv(1) == b"H"
+    for _ in range(5):
+        assert running.ask("/livez")[0].status == 200
+    for peer in slow:
+        peer.close()
     wait_until_empty(running)
+
+
+def test_answers_that_take_long_give_way_to_a_probe(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 1)
+    asked, let_go = slow_page(monkeypatch, running)
+    client = running.client()
+    client.request("GET", "/slow")
+    assert asked.wait(60)
     assert running.ask("/livez")[0].status == 200
+    assert client.sock is not None
+    assert ended(client.sock)
+    let_go()
+    client.close()
 
 
 def wait_until_empty(running: Running) -> None:

@@ -63,22 +63,22 @@ def kproxy(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
 def test_run_starts_the_app_with_the_configuration(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("k.yaml").write_text("bootstrap-servers: file\nlisten: 127.0.0.1:1000\nlog-level: error\n")
     monkeypatch.setenv("KPROXY_LISTEN", "127.0.0.1:2000")
-    flags = ["-b", "a:1,b", "-b", "c", "--map", "a=b", "--map", "c=d", "--no-admin", "--ready-without-upstream"]
+    flags = ["-b", "a:1,b", "-b", "c", "--map", "a=b", "--map", "c=d", "--no-admin", "--ready-requires", "none"]
     assert invoke(["run", "-c", "k.yaml", *flags]) == 0
     config = app.configs[0]
     assert [str(server) for server in config.clusters[0].bootstrap_servers] == ["a:1", "b:9092", "c:9092"]
     assert [str(route) for route in config.clusters[0].map] == ["a=b", "c=d"]
     assert config.clusters[0].listen == Address("127.0.0.1", 2000)
-    assert (config.admin, config.ready_requires_upstream, config.log_level) == (None, False, "error")
+    assert (config.admin, config.ready_requires, config.log_level) == (None, "none", "error")
 
 
 def test_every_option_is_a_flag(app: App) -> None:
     values = {
-        "name": "x", "bootstrap-servers": "a:1", "listen": "127.0.0.1:1000", "advertise": "p:2000",
+        "name": "x", "bootstrap-servers": "a:1", "cluster-id": "c", "listen": "127.0.0.1:1000", "advertise": "p:2000",
         "node-ports": "3000-3001", "map": "a=b", "via": "ssh://c", "connect-timeout": "1s", "retire-after": "2s",
         "max-connections": "3", "max-request-size": "4KiB", "admin": "127.0.0.1:5000", "drain-timeout": "6s",
-        "workers": "2", "admin-quit": None, "exit-with": "ended",
-        "log-format": "json", "log-level": "warning", "ready-requires-upstream": None,
+        "workers": "2", "admin-host": "kproxy.example", "admin-quit": None, "exit-with": "ended",
+        "log-format": "json", "log-level": "warning", "ready-requires": "none",
         "tls": None, "tls-ca": "ca.pem", "tls-cert": "me.pem", "tls-key": "me.key", "tls-server-name": "kafka",
         "client-tls-cert": "kproxy.pem", "client-tls-key": "kproxy.key", "client-tls-ca": "clients.pem",
         "sasl": "OAUTHBEARER", "sasl-username": "u", "oauth-scope": "s", "oauth-ca": "c", "oauth-extensions": "a=b",
@@ -99,7 +99,7 @@ def test_every_option_is_a_flag(app: App) -> None:
         for setting in declared
         for value in [getattr(app.configs[0].clusters[0] if setting.in_cluster else app.configs[0], setting.name)]
     }
-    given = {"max-connections": 3, "workers": 2, "admin-quit": True, "ready-requires-upstream": True, "tls": True}
+    given = {"max-connections": 3, "workers": 2, "admin-quit": True, "tls": True}
     assert shown == values | given
 
 
@@ -286,15 +286,27 @@ def test_demo_passes_once_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == [True, False]
 
 
-def test_completion_knows_flags_and_words() -> None:
-    def complete(line: str) -> list[str]:
-        words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
-        done = kproxy(**words, _KPROXY_COMPLETE="bash_complete")
-        assert done.stderr == ""
-        return [entry.partition(",")[2] for entry in done.stdout.splitlines()]
+def complete(line: str) -> list[str]:
+    """What bash is told: `plain,WORD`, or `file,` for it to look for files itself."""
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+    done = kproxy(**words, _KPROXY_COMPLETE="bash_complete")
+    assert done.stderr == ""
+    return done.stdout.splitlines()
 
-    assert complete("kproxy run --log-level ") == ["debug", "info", "warning", "error"]
-    assert complete("kproxy run --ready") == ["--ready-requires-upstream", "--ready-without-upstream"]
+
+def test_completion_knows_flags_and_words() -> None:
+    levels = ["plain,debug", "plain,info", "plain,warning", "plain,error"]
+    assert complete("kproxy run --log-level ") == levels
+    assert complete("kproxy run --ready") == ["plain,--ready-requires"]
+
+
+def test_completion_of_files() -> None:
+    """Of every option that takes one, and of `exit-with`, which may."""
+    flags = [setting.flag for setting in all_settings() if Path in setting.kind.native and setting.flag]
+    assert {"--tls-ca", "--client-config", "--sasl-password-file"} < set(flags)
+    for flag in (flags[0], flags[-1], "--tls-ca", "--exit-with"):
+        assert [line[:5] for line in complete(f"kproxy run {flag} c")] == ["file,"], flag
+    assert complete("kproxy run --connect-timeout ") == [""]
 
 
 def test_a_real_ctrl_c_shows_no_traceback() -> None:

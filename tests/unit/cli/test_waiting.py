@@ -38,15 +38,15 @@ def running(*options: str, host: str = "127.0.0.1") -> Iterator[str]:
 
 
 def test_ready(capsys: pytest.CaptureFixture[str]) -> None:
-    with running("--ready-without-upstream") as admin:
-        assert invoke(["wait", "--admin", admin]) == 0
+    with running("--ready-requires", "none") as admin:
+        assert invoke(["wait", "--admin", admin, "--ready-requires", "none"]) == 0
     assert capsys.readouterr() == ("", "")
 
 
 def test_a_wildcard_is_asked_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    with running("--ready-without-upstream", host="0.0.0.0") as admin:
+    with running("--ready-requires", "none", host="0.0.0.0") as admin:
         monkeypatch.setenv("KPROXY_ADMIN", admin)
-        assert invoke(["wait"]) == 0
+        assert invoke(["wait", "--ready-requires", "none"]) == 0
 
 
 def test_not_ready_in_time(capsys: pytest.CaptureFixture[str]) -> None:

@@ -143,6 +143,47 @@ def test_a_port_outside_the_window_is_kept_too() -> None:
     assert list(topology.ports_for(key(5))) == [40000]
 
 
+# Room for others
+
+
+def test_a_forgotten_node_has_its_port_again_when_it_comes_back() -> None:
+    topology = Topology(FIRST, LAST)
+    settle(topology, [key(1001), key(1002), key(3)])
+    before = {node.key: node.port for node in topology.nodes.values()}
+    for one in before:
+        topology.forget(one, 5.0)
+    assert topology.nodes == {}
+    assert settle(topology, [key(7000 + number) for number in range(190)] + list(before)).items() >= before.items()
+
+
+def test_the_port_of_a_forgotten_node_goes_to_another_only_when_it_was_gone_for_long() -> None:
+    topology = Topology(FIRST, FIRST + 2)
+    ports = settle(topology, [key(0), key(1), key(2)])
+    learn(topology, broker(2), now=5.0)
+    topology.forget(key(1), 9.0)
+    learn(topology, broker(2), broker(0), now=6.0)
+    learn(topology, broker(2), now=7.0)
+    topology.forget(key(0), 9.0)
+    learn(topology, broker(9), complete=False)
+    assert list(topology.ports_for(key(9))) == []
+    assert topology.ports_left(4.9) == []
+    assert topology.ports_left(5.0) == [ports[key(1)]]
+    assert topology.ports_left(7.0) == [ports[key(1)], ports[key(0)]], "the one that is gone for longest first"
+    topology.assign(key(9), ports[key(1)])
+    assert topology.ports_left(99.0) == [ports[key(0)]]
+    learn(topology, broker(1), complete=False)
+    assert list(topology.ports_for(key(1))) == []
+
+
+def test_the_nodes_that_a_complete_list_leaves_out_are_dispensable() -> None:
+    topology = Topology(FIRST, LAST)
+    learn(topology, broker(1), broker(2), broker(3), broker(4), controller(1))
+    learn(topology, broker(1), broker(3), broker(4), now=5.0)
+    learn(topology, broker(1), broker(4), now=6.0)
+    assert topology.dispensable(Endpoints((broker(2),), complete=False)) == [key(3)]
+    assert topology.dispensable(Endpoints((broker(1),), complete=True)) == [key(2), key(3), key(4)]
+
+
 def test_a_label_tells_the_kind() -> None:
     assert key(3).label == "3"
     assert key(3000, Kind.CONTROLLER).label == "controller-3000"

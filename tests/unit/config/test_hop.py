@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.config import Hop, kinds, load, read, show
+from kproxy.config.hop import mask
 from kproxy.errors import ConfigError
 
 words = st.text(min_size=1, max_size=20)
@@ -87,3 +88,17 @@ def test_passwords_are_masked_wherever_they_are_shown(source: str, tmp_path: Pat
     for shown in (show(loaded.config, loaded.origins), repr(loaded.config), str(hops[1]), str(hops)):
         assert SECRET not in shown
     assert "socks5://user:***@proxy:1080" in show(loaded.config)
+
+
+def test_the_word_for_a_password_is_not_masked() -> None:
+    """In what is allowed. It said `socks5://[USER:***@]HOST:PORT`, as if somebody had given a password."""
+    with pytest.raises(ConfigError) as caught:
+        read({"bootstrap_servers": "a", "via": f"socks4://me:{SECRET}@proxy:1080"}, {}, None)
+    assert "allowed: socks5://[USER:PASSWORD@]HOST:PORT, http://" in str(caught.value)
+    assert SECRET not in str(caught.value)
+    for text in (
+        f"http://[USER:{SECRET}@]HOST",
+        f"http://USER:{SECRET}@h",
+        f"http://[USER:PASSWORD@{SECRET}:{SECRET}@h",
+    ):
+        assert SECRET not in mask(text)

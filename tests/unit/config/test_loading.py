@@ -137,10 +137,10 @@ def test_variables_that_are_no_options() -> None:
         ),
         ({"bootstrap_servers": ","}, {}, ["--bootstrap-servers: is empty; allowed: HOST:PORT, or several"]),
         (
-            {"bootstrap_servers": "a", "listen": "127.0.0.1:18950"},
+            {"bootstrap_servers": "a", "listen": "127.0.0.1:65400", "admin": "127.0.0.1:65535"},
             {},
             [
-                "--listen: node-ports 18951-19150 (the ports after listen) and admin 127.0.0.1:19091 overlap; "
+                "--listen: node-ports 65401-65535 (the ports after listen) and admin 127.0.0.1:65535 overlap; "
                 "allowed: ports that nothing else uses"
             ],
         ),
@@ -506,3 +506,61 @@ def test_a_password_is_no_flag_and_never_shown(file: Path) -> None:
     assert load(flags, {}, file).clusters[0].sasl_password == "hunter2"
     with pytest.raises(TypeError):
         load({**flags, "sasl_password": "hunter2"}, {}, None)
+
+
+# SASL_SSL:// before a server
+
+
+@pytest.mark.parametrize(
+    ("server", "more"),
+    [
+        ("PLAINTEXT://a:1", {}),
+        ("plaintext://a:1", {}),
+        ("SSL://a:1", {"tls": True}),
+        ("SASL_PLAINTEXT://a:1", {}),  # clients log in themselves
+        ("SASL_PLAINTEXT://a:1", {"sasl": "PLAIN", "sasl_username": "u", "sasl_password_file": "f"}),
+        ("SASL_SSL://a:1", {"tls": True}),
+    ],
+)
+def test_a_protocol_before_a_server_that_agrees_is_taken_off(server: str, more: dict[str, object]) -> None:
+    config = load({"bootstrap_servers": (f"{server},b", "SSL://[::1]:2" if "tls" in more else "c"), **more}, {}, None)
+    first, second, third = config.clusters[0].bootstrap_servers
+    assert (first, second) == (Address("a", 1), Address("b", 9092))
+    assert third == (Address("::1", 2) if "tls" in more else Address("c", 9092))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("bootstrap-servers:\n- a\n- SASL_SSL://b:1\n- SASL_SSL://c:1\n",
+         "k.yaml:3: bootstrap-servers[1]: SASL_SSL:// means TLS, which is off; "
+         "allowed: with --tls (tls: true), or HOST:PORT alone"),
+        ("tls: true\nbootstrap-servers: PLAINTEXT://a\n",
+         "k.yaml:2: bootstrap-servers[0]: PLAINTEXT:// means no TLS, but tls is on; "
+         "allowed: with --no-tls (tls: false), or HOST:PORT alone"),
+        ("tls: true\nsasl: GSSAPI\nbootstrap-servers: ssl://a\n",
+         "k.yaml:3: bootstrap-servers[0]: SSL:// means that nobody logs in, but sasl is GSSAPI; "
+         "allowed: SASL_SSL://, HOST:PORT alone, or no --sasl"),
+        ("bootstrap-servers: http://me:secret@a:9092\n",
+         "k.yaml:1: bootstrap-servers[0]: 'http://' does not lead to a Kafka broker; allowed: HOST:PORT, or HOST for "
+         "port 9092"),
+        ("bootstrap-servers: SSL://http://a\ntls: true\n",
+         "k.yaml:1: bootstrap-servers[0]: 'http://' does not lead to a Kafka broker; allowed: HOST:PORT, or HOST for "
+         "port 9092"),
+        ("bootstrap-servers: SSL://\ntls: true\n",
+         "k.yaml:1: bootstrap-servers[0]: '' is not an address: write HOST:PORT"),
+    ],
+)  # fmt: skip
+def test_a_protocol_before_a_server_that_says_something_else(text: str, line: str, file: Path) -> None:
+    file.write_text(text)
+    assert problems({}, {}, file) == [line]
+
+
+def test_a_protocol_in_a_client_properties(tmp_path: Path) -> None:
+    properties = tmp_path / "client.properties"
+    properties.write_text("bootstrap.servers=SASL_SSL://a:1,SASL_SSL://b:2\n")
+    (line,) = problems({"client_config": str(properties)}, {}, None)
+    assert line.startswith(f"{properties}:1: bootstrap-servers[0]: SASL_SSL:// means TLS, which is off; ")
+    properties.write_text("bootstrap.servers=SSL://a:1,SSL://b:2\nsecurity.protocol=SSL\n")
+    servers = load({"client_config": str(properties)}, {}, None).clusters[0].bootstrap_servers
+    assert servers == (Address("a", 1), Address("b", 2))

@@ -29,7 +29,7 @@ def test_the_defaults_are_those_that_the_documentation_promises() -> None:
     assert config.clusters[0].max_connections == 10_000
     assert config.clusters[0].max_request_size == 104_857_600
     assert config.admin == Address("127.0.0.1", 19091)
-    assert config.ready_requires_upstream is True
+    assert config.ready_requires == "one"
     assert (config.admin_quit, config.exit_with) == (False, ())
     assert config.drain_timeout == 10.0
     assert (config.log_format, config.log_level) == ("auto", "info")
@@ -53,6 +53,30 @@ def test_a_configuration_cannot_be_changed() -> None:
 )
 def test_the_window_of_node_ports(values: dict[str, object], bound: int | None, window: PortRange) -> None:
     assert cluster(**values).effective_node_ports(bound) == window
+
+
+@pytest.mark.parametrize(
+    ("listen", "admin", "bound", "window"),
+    [
+        ("127.0.0.1:19000", "127.0.0.1:19091", None, PortRange(19092, 19291)),
+        ("127.0.0.1:19000", "0.0.0.0:19200", None, PortRange(19201, 19400)),
+        ("0.0.0.0:19000", "127.0.0.1:19001", None, PortRange(19002, 19201)),
+        ("localhost:19000", "127.0.0.1:19091", None, PortRange(19092, 19291)),
+        ("127.0.0.1:19000", "127.0.0.1:19201", None, PortRange(19001, 19200)),
+        ("127.0.0.1:19000", "10.0.0.1:19091", None, PortRange(19001, 19200)),
+        ("127.0.0.1:65400", "127.0.0.1:65500", None, PortRange(65501, 65535)),
+        ("127.0.0.1:0", "127.0.0.1:40100", 40000, PortRange(40101, 40300)),
+        ("127.0.0.1:0", "127.0.0.1:65300", 65400, PortRange(65100, 65299)),
+        ("127.0.0.1:0", "127.0.0.1:65100", 65400, PortRange(65200, 65399)),
+        ("127.0.0.1:0", "127.0.0.1:65500", 65400, PortRange(65200, 65399)),
+    ],
+)
+def test_the_window_of_node_ports_gives_way_to_the_admin_port(
+    listen: str, admin: str, bound: int | None, window: PortRange
+) -> None:
+    one = cluster(listen=Address.parse(listen))
+    config = Config(clusters=(one,), admin=Address.parse(admin))
+    assert config.clusters[0].effective_node_ports(bound) == window
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,12 @@ from kproxy.errors import ConfigError
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "config").glob("*.yaml"))
 EVERYTHING: dict[str, object] = {
-    "name": "no", "bootstrap_servers": ("a:1", "[::1]", "1.2.3.4:5"), "listen": "[::1]:0",
+    "name": "no", "bootstrap_servers": ("a:1", "[::1]", "1.2.3.4:5"), "cluster_id": "rkB5_x-Q", "listen": "[::1]:0",
     "advertise": "proxy:29000", "node_ports": "20000-20010", "connect_timeout": 0.25, "retire_after": "90m",
     "map": ("kafka0:29092=localhost:9092", "*.x=y:{port}", "node:2=[::1]:7"), "max_connections": "3",
     "via": ("ssh://me@bastion", "http://proxy:3128"),
-    "max_request_size": "1000001", "admin": "off", "ready_requires_upstream": "no", "drain_timeout": "1.5",
-    "workers": 3, "exit_with": ("ended", "http://localhost:4040"),
+    "max_request_size": "1000001", "admin": "off", "ready_requires": "all", "drain_timeout": "1.5",
+    "workers": 3, "admin_host": ("kproxy.example", "*"), "exit_with": ("ended", "http://localhost:4040"),
     "log_format": "json", "log_level": "debug", "tls": "yes", "tls_ca": "ca.p12", "tls_cert": "me.pem",
     "tls_key": "me.key", "tls_server_name": "*", "tls_insecure": "no", "client_tls_cert": "kproxy.pem",
     "client_tls_key": "kproxy.key", "client_tls_ca": "clients.pem",
@@ -50,8 +50,9 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     loaded = read({"listen": "[::1]:1"}, {"KPROXY_LOG_LEVEL": "error"}, Path("k.yaml"))
     assert show(loaded.config, loaded.origins) == (
         "admin: off  # k.yaml:1\n"
+        "# admin-host: none\n"
         "admin-quit: false  # default\n"
-        "ready-requires-upstream: true  # default\n"
+        "ready-requires: one  # default\n"
         "# exit-with: none\n"
         "drain-timeout: 10s  # default\n"
         "workers: 1  # default\n"
@@ -61,6 +62,7 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "  - name: default  # default\n"
         "    bootstrap-servers:  # k.yaml:3\n"
         "      - a:9092\n"
+        "    # cluster-id: that of the first bootstrap server that answers\n"
         "    # client-config: none\n"
         '    listen: "[::1]:1"  # --listen\n'
         "    # advertise: the host of listen\n"
@@ -185,7 +187,7 @@ def test_the_schema_accepts(text: str, tmp_path: Path) -> None:
         "admin: here",
         "admin: true",
         "log-level: loud",
-        "ready-requires-upstream: maybe",
+        "ready-requires: maybe",
         "clusters: []",
         "clusters: [{name: a}]",
         "clusters: [{bootstrap-servers: a, admin: off}]",

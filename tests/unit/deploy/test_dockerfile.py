@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.address import Address
-from kproxy.admin import AdminPages, start_admin
+from kproxy.admin import AdminPages, Readiness, start_admin
 from kproxy.admin.pages import ROUTES
 from kproxy.metrics import Metrics
 from tests.unit.deploy.deployed import (
@@ -180,7 +180,7 @@ async def test_the_health_check_follows_readiness() -> None:
     async def metrics() -> Metrics:
         return Metrics()
 
-    admin = await start_admin(Address("127.0.0.1", 0), AdminPages(metrics, dict, lambda: reasons))
+    admin = await start_admin(Address("127.0.0.1", 0), AdminPages(metrics, dict, lambda _: Readiness(reasons)))
     port = admin.address.port
 
     async def healthy() -> bool:

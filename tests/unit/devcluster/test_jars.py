@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.devcluster import DevCluster
+from kproxy.devcluster import DEFAULT_VERSION, DevCluster, demo
 from kproxy.devcluster.archive import make_archive
-from kproxy.devcluster.jars import fetch_jars, find_java
+from kproxy.devcluster.jars import check, fetch_jars, find_java
 from kproxy.devcluster.tools import TOOLS, Programs
 from kproxy.errors import ConfigError
 
@@ -48,6 +48,37 @@ for one; do case "$one" in -DoutputDirectory=*) out="${one#*=}";; esac; done
 def test_no_java(path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^java was not found: install a Java runtime, version 17 or newer"):
         DevCluster().start()
+
+
+def test_all_that_the_demo_lacks_is_said_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the command for the Python that runs kproxy, which pipx or an environment may hide."""
+    monkeypatch.setattr(demo.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(ConfigError) as caught:
+        demo.run_demo(once=True)
+    assert caught.value.problems == (
+        f"the demo needs the client confluent-kafka: {sys.executable} -m pip install confluent-kafka",
+        "java was not found: install a Java runtime, version 17 or newer, or set JAVA_HOME",
+        f"mvn was not found: install Apache Maven, which fetches Kafka {DEFAULT_VERSION} (once)",
+    )
+    (path.parent / "pipx_metadata.json").touch()
+    monkeypatch.setattr(sys, "prefix", str(path.parent))
+    _script(path / "apt-get", "exit 1")
+    _java(path / "java", "21.0.1")
+    with pytest.raises(ConfigError) as caught:
+        demo.run_demo(once=True)
+    assert caught.value.problems == (
+        f"the demo needs the client confluent-kafka: pipx inject {path.parent.name} confluent-kafka",
+        "mvn was not found: install Apache Maven (apt-get install maven),"
+        f" which fetches Kafka {DEFAULT_VERSION} (once)",
+    )
+
+
+def test_without_something_to_fetch_maven_is_not_needed(path: Path) -> None:
+    _java(path / "java", "17.0.1")
+    _script(path / "mvn", _MVN)
+    fetch_jars(DEFAULT_VERSION)
+    (path / "mvn").unlink()
+    check(DEFAULT_VERSION)
 
 
 def test_an_old_java(path: Path) -> None:

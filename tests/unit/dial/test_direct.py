@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import socket
 import threading
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from kproxy.address import Address
+from kproxy.dial import resolve
 from kproxy.dial.dialer import Dialer
 from kproxy.dial.direct import Direct
 from kproxy.dial.hops import Limit
@@ -28,6 +31,7 @@ class Watched:
         self._system = system
         self.asked: list[str] = []
         self.hanging: set[str] = set()
+        self.instead: dict[str, str] = {}  # a name's address, where the system is not to say it
         self.let_go = threading.Event()
 
     def __call__(self, host: str, *args: Any, flags: int = 0, **named: Any) -> Any:
@@ -35,6 +39,7 @@ class Watched:
             self.asked.append(host)
             if host in self.hanging:
                 self.let_go.wait(60)
+            host = self.instead.get(host, host)
         return self._system(host, *args, flags=flags, **named)
 
 
@@ -71,18 +76,78 @@ async def test_a_name_is_asked_for_once_and_remembered(system: Watched) -> None:
     assert {info[4][0] for info in answers[4]} <= {"127.0.0.1", "::1"}
     await resolver.resolve(Address("localhost", 9092))
     assert system.asked == ["localhost"]
-    resolver.forget("localhost")
-    await resolver.resolve(Address("localhost", 9092))
-    assert system.asked == ["localhost"] * 2
 
 
-async def test_a_name_that_leads_nowhere_now_is_asked_for_again(system: Watched) -> None:
+class Clock:
+    """The loop's clock, for the resolver's own reckoning: it goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", made.time)
+    return made
+
+
+async def test_a_hundred_dials_that_fail_ask_once(system: Watched) -> None:
     way = Direct()
     with refused() as nobody:
-        port = int(nobody.rpartition(":")[2])
-        for _ in range(2):
-            assert (await failure(Address("localhost", port), way=way)).reason == "refused"
-    assert system.asked == ["localhost"] * 2
+        address = Address("localhost", int(nobody.rpartition(":")[2]))
+        for _ in range(10):
+            errors = await asyncio.gather(*(failure(address, way=way) for _ in range(10)))
+            assert {error.reason for error in errors} == {"refused"}
+    assert system.asked == ["localhost"]
+
+
+@pytest.mark.parametrize("host", ["localhost", "no-such-host.invalid"])
+async def test_a_name_that_leads_nowhere_is_asked_for_ever_less(host: str, system: Watched, clock: Clock) -> None:
+    resolver = Resolver()
+    asked = []
+    for _ in range(300):  # a dial each tenth of a second
+        with contextlib.suppress(UpstreamError):
+            await resolver.resolve(Address(host, 9092))
+        resolver.doubt(host)
+        if len(system.asked) > len(asked):
+            asked.append(clock.now - 1000)
+        clock.now += 0.1
+    pauses = [round(later - before) for before, later in itertools.pairwise(asked)]
+    assert pauses == [1, 2, 4, 5, 5, 5, 5], asked
+
+
+async def test_a_name_that_leads_somewhere_else_is_noticed(system: Watched, clock: Clock) -> None:
+    resolver = Resolver()
+    for _ in range(60):
+        with contextlib.suppress(UpstreamError):
+            await resolver.resolve(Address("moved.invalid", 9092))
+        clock.now += 0.5
+    system.instead["moved.invalid"] = "127.0.0.7"
+    clock.now += 5
+    assert [info[4] for info in await resolver.resolve(Address("moved.invalid", 9092))] == [("127.0.0.7", 9092)]
+    # It is there now, and that holds for as long as any answer.
+    asked = len(system.asked)
+    clock.now += 2.9
+    await resolver.resolve(Address("moved.invalid", 9092))
+    assert len(system.asked) == asked
+    # Nobody is there: the pauses begin anew.
+    resolver.doubt("moved.invalid")
+    await resolver.resolve(Address("moved.invalid", 9092))
+    assert len(system.asked) == asked + 1
+
+
+async def test_the_names_that_are_remembered_are_bounded(system: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolve, "_MOST_NAMES", 3)
+    resolver = Resolver()
+    for number in range(10):
+        with pytest.raises(UpstreamError):
+            await resolver.resolve(Address(f"host-{number}.invalid", 9092))
+    resolver.doubt("host-1.invalid")  # which is forgotten
+    assert list(resolver._answers) == [f"host-{number}.invalid" for number in (7, 8, 9)]
 
 
 async def test_a_missing_name_is_remembered_too(system: Watched) -> None:

@@ -7,7 +7,7 @@ from kproxy.config.values import Map
 from kproxy.dial.routes import Route, Routes, Via
 
 THERE = Address("b1.internal", 9092)
-BOOTSTRAP = Address("bootstrap", 19000)
+BOOTSTRAP, OTHER = Address("bootstrap", 19000), Address("bootstrap", 19001)
 
 
 def test_without_maps_the_advertised_address_is_dialled() -> None:
@@ -16,9 +16,7 @@ def test_without_maps_the_advertised_address_is_dialled() -> None:
 
 def test_a_map_leaves_no_other_way() -> None:
     routes = Routes([Map.parse("*.internal=gate:{port}")])
-    routes.learned["1"] = BOOTSTRAP
-    routes.only_broker = BOOTSTRAP
-    assert routes.candidates("1", THERE) == [Route(Address("gate", 9092), Via.MAP)]
+    assert routes.candidates("1", THERE, [BOOTSTRAP], [OTHER]) == [Route(Address("gate", 9092), Via.MAP)]
     elsewhere = Address("b1.example", 9092)
     assert routes.candidates("1", elsewhere)[0] == Route(elsewhere, Via.ADVERTISED)
 
@@ -37,18 +35,17 @@ def test_a_node_s_map_is_for_its_kind() -> None:
     assert routes.candidates("controller-2", THERE) == [Route(THERE, Via.ADVERTISED)]
 
 
-def test_a_bootstrap_server_that_is_this_node_comes_second() -> None:
-    routes = Routes([])
-    routes.learned["1"] = BOOTSTRAP
-    routes.only_broker = Address("other", 1)
-    assert routes.candidates("1", THERE) == [Route(THERE, Via.ADVERTISED), Route(BOOTSTRAP, Via.LEARNED)]
-    assert Route(BOOTSTRAP, Via.LEARNED) not in routes.candidates("controller-1", THERE)
+def test_what_turned_out_to_be_the_node_comes_second_and_what_may_be_it_last() -> None:
+    assert Routes([]).candidates("1", THERE, [BOOTSTRAP], [OTHER]) == [
+        Route(THERE, Via.ADVERTISED),
+        Route(BOOTSTRAP, Via.LEARNED),
+        Route(OTHER, Via.UNTOLD),
+    ]
 
 
-def test_the_only_broker_is_where_the_bootstrap_server_is() -> None:
-    routes = Routes([])
-    routes.only_broker = BOOTSTRAP
-    assert routes.candidates("1", THERE) == [Route(THERE, Via.ADVERTISED), Route(BOOTSTRAP, Via.ONLY_BROKER)]
+def test_no_address_is_a_candidate_twice() -> None:
+    routes = Routes([]).candidates("1", THERE, [THERE, BOOTSTRAP], [BOOTSTRAP, THERE, OTHER])
+    assert [route.dial for route in routes] == [THERE, BOOTSTRAP, OTHER]
 
 
 def test_maps_that_never_matched_are_told() -> None:

@@ -36,7 +36,7 @@ from kproxy.dial.tls import ANY_NAME, BrokerTls, ClientTls, Files
 from kproxy.dial.tlssocket import TlsSocket
 from kproxy.errors import ConfigError, UpstreamError, WireError
 from tests.harness.peers import Peer
-from tests.harness.tls import Authority, connected, in_thread
+from tests.harness.tls import Authority, connected, in_thread, keytool
 
 NAME = "kafka-1.prod.internal"
 
@@ -292,6 +292,34 @@ async def test_a_trusted_certificate_in_der(authority: Authority, tmp_path: Path
         assert await ask(BrokerTls(Files(ca=der), "c"), peer) == b"hello"
 
 
+# What sets a password, at the end of each error about one.
+TRUST = "; set it with KPROXY_TLS_CA_PASSWORD, or tls-ca-password in a file (-c FILE)"
+OWN = "; set it with KPROXY_TLS_KEY_PASSWORD, or tls-key-password in a file (-c FILE)"
+
+
+def test_passwords_towards_clients(authority: Authority, tmp_path: Path) -> None:
+    store = tmp_path / "store.p12"
+    store.write_bytes(pkcs12_of(authority.leaf("kproxy"), b"right"))
+    with pytest.raises(ConfigError) as caught:
+        ClientTls(Files(cert=store, key_password="wrong", ca=store), "c")
+    ca, cert = caught.value.problems
+    assert cert.endswith("; set it with KPROXY_CLIENT_TLS_KEY_PASSWORD, or client-tls-key-password in a file (-c FILE)")
+    assert ca.startswith(f"--client-tls-ca {store}: the password is not given")
+    assert ca.endswith("; this file can have none: give the certificates as PEM")
+
+
+def test_the_java_key_store_too(authority: Authority, tmp_path: Path) -> None:
+    store = tmp_path / "store.jks"
+    pem = ["-file", authority.pem, "-alias", "ca", "-noprompt"]
+    keytool("-importcert", *pem, "-keystore", store, "-storetype", "JKS", "-storepass", "right-1")
+    with pytest.raises(ConfigError) as caught:
+        BrokerTls(Files(ca=store, ca_password="wrong"), "c")
+    assert str(caught.value).endswith("the password is wrong, or the file is damaged" + TRUST)
+    with pytest.raises(ConfigError) as caught:
+        BrokerTls(Files(cert=store), "c")
+    assert str(caught.value).endswith("the password is not given" + OWN)
+
+
 def test_files_that_are_no_good(authority: Authority, tmp_path: Path) -> None:
     cert, key = authority.files("client-7")
     _, other_key = authority.files("client-8")
@@ -311,9 +339,13 @@ def test_files_that_are_no_good(authority: Authority, tmp_path: Path) -> None:
         (Files(ca=key), "--tls-ca {}/client-7.key: has no certificate; allowed: PEM, DER, PKCS #12, JKS"),
         (Files(ca=junk), "--tls-ca {}/junk: has no certificate; allowed: PEM, DER, PKCS #12, JKS"),
         (Files(ca=jceks), "--tls-ca {}/jceks: is a JCEKS file: convert it with keytool"),
-        (Files(ca=store), "--tls-ca {}/store.p12: the password is not given, or the file is damaged"),
-        (Files(ca=store, ca_password="wrong"), "--tls-ca {}/store.p12: the password is wrong, or the file is damaged"),
-        (Files(cert=store, key_password="wrong"), "--tls-cert {}/store.p12: the password is wrong, or the file"),
+        (Files(ca=store), "--tls-ca {}/store.p12: the password is not given, or the file is damaged" + TRUST),
+        (
+            Files(ca=store, ca_password="wrong"),
+            "--tls-ca {}/store.p12: the password is wrong, or the file is damaged" + TRUST,
+        ),
+        (Files(cert=store, key_password="wrong"), "the password is wrong, or the file is damaged" + OWN),
+        (Files(cert=store), "--tls-cert {}/store.p12: the password is not given, or the file is damaged" + OWN),
         (
             Files(cert=store, key=key, key_password="right"),
             "--tls-cert {}/store.p12: is not PEM, so the key must",
@@ -322,9 +354,9 @@ def test_files_that_are_no_good(authority: Authority, tmp_path: Path) -> None:
         (Files(cert=cert, key=other_key), "--tls-cert {}/client-7.pem: the key of {}/client-8.key does not belong"),
         (
             Files(cert=cert, key=locked),
-            "--tls-cert {}/client-7.pem: {}/locked.key is encrypted, and its password is",
+            "--tls-cert {}/client-7.pem: {}/locked.key is encrypted, and its password is not given" + OWN,
         ),
-        (Files(cert=cert, key=locked, key_password="x"), "{}/locked.key is encrypted, and its password is wrong"),
+        (Files(cert=cert, key=locked, key_password="x"), "{}/locked.key is encrypted, and its password is wrong" + OWN),
         (Files(cert=key, key=key), "--tls-cert {}/client-7.key: has no certificate, or a damaged one"),
         (Files(cert=junk), "--tls-cert {}/junk: has no key and certificate"),
     ]:

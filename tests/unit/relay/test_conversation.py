@@ -262,6 +262,29 @@ def test_its_answer_comes_as_soon_as_it_is_its_turn() -> None:
     assert talk.broker(said[:9], said[9:]) == said + unsupported_version(9)
 
 
+@given(sizes=CHUNKINGS, ids=st.lists(st.integers(0, 5) | st.just(0x7FFFFFFF), min_size=1, max_size=12))
+def test_its_answers_wait_in_their_order(sizes: list[int], ids: list[int]) -> None:
+    """Ids in a row are remembered as one; others, and the highest, too."""
+    talk = asked(HEARTBEAT, 1)
+    newer = b"".join(request(API_VERSIONS, 5, one) for one in ids)
+    assert talk.client(*chunks(newer, sizes)) == b""
+    assert talk.conversation.in_flight == 1 + len(ids)
+    said = response(HEARTBEAT, 1, b"one")
+    assert talk.broker(*chunks(said, sizes)) == said + b"".join(map(unsupported_version, ids))
+    assert talk.conversation.quiet
+    assert talk.conversation.in_flight == 0
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_those_that_wait_are_limited_like_any_other(stride: int) -> None:
+    talk = asked(HEARTBEAT, 1)
+    many = b"".join(request(API_VERSIONS, 5, one) for one in range(0, 1000 * stride, stride))
+    with raises("too-many-in-flight"):
+        for _ in range(MAX_IN_FLIGHT // 1000 + 1):
+            talk.client(many)
+    assert talk.conversation.in_flight == MAX_IN_FLIGHT + 1
+
+
 @pytest.mark.parametrize("key", [HEARTBEAT, METADATA, API_VERSIONS])
 @pytest.mark.parametrize("cut", [3, 8, 12])
 def test_its_answer_never_falls_into_another_response(key: int, cut: int) -> None:

@@ -77,8 +77,8 @@ def test_an_own_response_has_a_limit() -> None:
     talk = conversation()
     talk.hold()
     talk.ask(OWN, lambda response: None)
-    huge = response(0x7FFF0001, bytes(2 << 20))
-    with pytest.raises(WireError, match="a response to kproxy itself takes more than 1024 KiB"):
+    huge = response(0x7FFF0001, bytes(8 << 20))
+    with pytest.raises(WireError, match="a response to kproxy itself takes more than 4096 KiB"):
         talk.from_upstream(memoryview(huge), 1.0)
 
 

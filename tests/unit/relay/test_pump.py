@@ -21,7 +21,7 @@ from kproxy.metrics import Metrics
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
 from kproxy.relay.pump import CHUNK, Pump
-from kproxy.relay.selector import PortablePoller, RelaySelector
+from kproxy.relay.selector import READ, PortablePoller, RelaySelector
 from kproxy.relay.session import Session
 from kproxy.rewrite.endpoints import Endpoints
 from tests.harness.tls import connected
@@ -351,6 +351,96 @@ def test_an_answer_of_kproxy_itself_reaches_the_client_and_not_the_broker(relay:
     answer = receive(client, 4 + 4 + 2 + 4 + 6)
     assert struct.unpack(">ih", answer[4:10]) == (7, 35)
     assert receive(broker, len(known)) == known
+
+
+def narrow(*socks: socket.socket) -> None:
+    for sock in socks:
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            # No less: a window that was larger once makes a sender wait for its timer.
+            sock.setsockopt(socket.SOL_SOCKET, option, 128 * 1024)
+
+
+def next_id(sock: socket.socket) -> int:
+    """The correlation id of the next response."""
+    size, correlation_id = struct.unpack(">ii", receive(sock, 8))
+    receive(sock, size - 4)
+    return int(correlation_id)
+
+
+def test_a_client_that_takes_no_answers_of_kproxy_itself_is_not_read(relay: Relay) -> None:
+    client, broker, session = relay.connect()
+    narrow(client, session.client)
+    count = 4 * CHUNK // 16
+    everything = b"".join(request(18 << 16 | 99, number) for number in range(count))
+    client.settimeout(1)
+    at = 0
+    with contextlib.suppress(TimeoutError):
+        while at < len(everything):
+            at += client.send(everything[at : at + 65536])
+    assert at < len(everything), "4 MB went through, and 5 MB of answers wait"
+    flow = session._flows[1]
+    # What two reads brought may wait.
+    assert relay.call(lambda: len(flow.pending) + len(session.conversation.answers)) <= CHUNK
+    assert not relay.call(lambda: session._client_mask & READ)
+
+    client.settimeout(30)
+    rest = threading.Thread(target=client.sendall, args=(everything[at:],))
+    rest.start()
+    answers = receive(client, count * 20)
+    assert [number for _, number, _ in struct.iter_unpack(">ii12s", answers)] == list(range(count))
+    rest.join(30)
+    sent = request(FETCH_V4, 8)
+    client.sendall(sent)
+    assert receive(broker, len(sent)) == sent
+
+
+def test_answers_of_kproxy_itself_and_of_the_broker_come_in_order_to_a_slow_client(relay: Relay) -> None:
+    client, broker, session = relay.connect()
+    narrow(client, session.client)
+    # Which are answered at once, and which wait for a response before them, is a matter of the moment.
+    said, ids = [], list(range(20_000))
+    for number in ids:
+        said.append(request(FETCH_V4 if number % 400 < 2 else 18 << 16 | 99, number))
+    asked = ids[::400] + ids[1::400]
+
+    def answer() -> None:
+        for number in sorted(asked):
+            receive(broker, 18 - 2)
+            broker.sendall(response(number, bytes(20_000)))
+
+    threads = [threading.Thread(target=answer), threading.Thread(target=client.sendall, args=(b"".join(said),))]
+    for thread in threads:
+        thread.start()
+    assert [next_id(client) for _ in ids] == ids
+    for thread in threads:
+        thread.join(30)
+    client.close()
+    broker.close()
+    relay.end_of(session)
+
+
+def test_the_last_answers_of_kproxy_itself_come_before_the_end(relay: Relay) -> None:
+    """The broker ends while they wait behind what it has said last."""
+    client, broker, session = relay.connect()
+    narrow(client, session.client)
+    client.sendall(request(FETCH_V4, 1))
+    receive(broker, 16)
+    frame = response(1, bytes(4 * CHUNK))
+
+    def answer() -> None:
+        broker.sendall(frame)
+        broker.close()
+
+    sender = threading.Thread(target=answer)
+    sender.start()
+    receive(client, 100)  # most of the rest waits
+    client.sendall(request(18 << 16 | 99, 2))
+    receive(client, len(frame) - 100)
+    assert next_id(client) == 2
+    sender.join(30)
+    assert client.recv(1) == b""
+    client.close()
+    relay.end_of(session)
 
 
 def test_traffic_is_counted(relay: Relay) -> None:

@@ -103,6 +103,15 @@ def test_another_error_keeps_its_version() -> None:
     assert asked(API_VERSIONS, 3).broker(said) == said
 
 
+@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("error", [35, 42, -1])
+@pytest.mark.parametrize("rest", [b"", b"\0", b"\x01\0\0\0", b"\xfe" * 12, bytes(3), struct.pack(">i", 9) + bytes(7)])
+def test_an_error_in_a_shape_of_its_own_passes(version: int, error: int, rest: bytes) -> None:
+    """As librdkafka's mock cluster has it. It names no versions that a client could use."""
+    said = response(API_VERSIONS, version, struct.pack(">h", error) + rest)
+    assert asked(API_VERSIONS, version).broker(said) == said
+
+
 def test_a_second_one_is_capped_too() -> None:
     """Java asks again after SASL."""
     talk = asked(API_VERSIONS, 3)

@@ -12,11 +12,12 @@ from types import SimpleNamespace
 import pytest
 
 from kproxy.address import Address
+from kproxy.ask.asking import over
 from kproxy.config import ClusterConfig
 from kproxy.dial.stream import Stream
 from kproxy.errors import UpstreamError
 from kproxy.sasl import backoff
-from kproxy.sasl.login import Login, over
+from kproxy.sasl.login import Login
 from kproxy.sasl.mechanism import Refused
 from tests.harness.peers import Peer
 from tests.unit.sasl import broker

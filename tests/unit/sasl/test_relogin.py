@@ -167,3 +167,16 @@ def test_a_password_that_cannot_be_had_until_the_end(relay: Relay, tmp_path: Pat
     )
     with pytest.raises(UpstreamError, match=r"SASL: .*none cannot be read: No such file"):
         asyncio.run_coroutine_threadsafe(keep_logged_in(session, logged_in), relay.loop).result(30)
+
+
+def test_requests_that_another_holds_stay_held(relay: Relay) -> None:
+    client, far, session = relay.connect()
+    first = request(FETCH_V4, 1, b"first")
+    relay.call(lambda: session.hold(lambda: None))
+    client.sendall(first)
+    kept = keep(relay, session, login())
+    assert take_login(far, life=0) == b"right"
+    assert kept.result(30) is None
+    assert relay.call(lambda: session.conversation.held), "one release let go what two hold"
+    relay.call(session.release)
+    assert receive(far, len(first)) == first

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import os
+import signal
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ import pytest
 
 from kproxy.errors import UpstreamError
 from kproxy.sasl import backoff, secrets
+from kproxy.sasl.aside import Aside
 from kproxy.sasl.secrets import Kept, from_command, from_file, use_until
 
 
@@ -22,7 +24,7 @@ async def test_a_file_and_a_command_give_the_same(text: str, tmp_path: Path) -> 
     file = tmp_path / "a file"
     file.write_bytes(text.encode())
     expected = text.removesuffix("\n").removesuffix("\r")
-    assert await from_file(file) == expected
+    assert await from_file(Aside(), file) == expected
     assert await from_command(f"cat '{file}'") == expected
 
 
@@ -65,7 +67,7 @@ async def test_a_file_that_gives_nothing(content: bytes | None, text: str, tmp_p
     if content is not None:
         (tmp_path / "file").write_bytes(content)
     with pytest.raises(UpstreamError, match=text):
-        await from_file(tmp_path / "file")
+        await from_file(Aside(), tmp_path / "file")
 
 
 class Clock:
@@ -151,3 +153,23 @@ def test_until_when_a_token_is_used(
     if life is None:
         life = (10**10 - time.time()) * 0.8
     assert use_until(token, expires_in) == pytest.approx(clock.now + life, abs=5)
+
+
+async def test_a_command_that_hangs_is_killed_whatever_its_children_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child, script = tmp_path / "child", tmp_path / "script"
+    script.write_text(f"sleep 3600 & echo $! > {child}; wait")
+    monkeypatch.setattr(secrets, "_COMMAND_TIMEOUT", 2.0)
+    with pytest.raises(UpstreamError, match="took more than 2 s"):
+        await from_command(f"sh {script}")
+    os.kill(int(child.read_text()), signal.SIGKILL)  # it lives, and holds the pipe
+
+
+async def test_a_file_that_is_a_pipe_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "_READ_TIMEOUT", 0.05)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UpstreamError, match=r"pipe was not read within 0.05 s: is it a pipe, or on a network"):
+        await from_file(Aside(), pipe)
+    os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))  # the thread goes on

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from kproxy.address import Address
-from kproxy.cluster.reach import Found
+from kproxy.cluster.known import Explored, Known
 from kproxy.cluster.topology import Node, NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.errors import WireError
@@ -25,7 +25,9 @@ THERE, MOVED = Address("kafka-1.internal", 9092), Address("kafka-1.internal", 91
 
 def view(advertised: Address, port: int) -> messages.View:
     nodes = {KEY: Node(KEY, advertised, port)}
-    return messages.View(nodes, Found({}, {}, {}, None, None, 0, True, True), frozenset({Address("127.0.0.1", port)}))
+    return messages.View(
+        nodes, Known(explored=Explored(True, True, True, None)), frozenset({Address("127.0.0.1", port)})
+    )
 
 
 def named(advertised: Address) -> Endpoints:

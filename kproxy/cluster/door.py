@@ -1,0 +1,216 @@
+"""One cluster's door: accept clients, hear their first bytes, refuse what is no Kafka client, pass the rest on.
+
+Each connection that is let in has a place, until it is closed: here, or by who carries its session. Whatever a client
+does, at whatever moment, its place and its file descriptor come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from kproxy.address import Address
+from kproxy.cluster.listeners import Listener
+from kproxy.cluster.places import Places
+from kproxy.cluster.topology import NodeKey
+from kproxy.config import ClusterConfig
+from kproxy.dial.sockets import tune
+from kproxy.errors import WireError
+from kproxy.metrics import Metrics
+from kproxy.relay.wrongpeer import plaintext_client, wrong_client
+from kproxy.wire.greeting import ENOUGH, Greeting, recognise
+
+log = logging.getLogger(__name__)
+
+# How long a connection may say nothing while places are scarce, in seconds. Kafka clients speak at once.
+_SILENCE = 10.0
+# The first byte of a TLS connection: a record of type handshake (RFC 8446 §5.1).
+_TLS_HANDSHAKE = b"\x16"
+# What a browser or curl sees that comes to a Kafka port.
+_HTTP_HINT = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
+    b"This is a Kafka port of kproxy: give it to a Kafka client as bootstrap.servers.\n"
+)
+
+Carry = Callable[[socket.socket, NodeKey | None, str, Callable[[], None]], None]
+"""Takes over a client that has spoken; see `Sessions.carry`."""
+
+
+@dataclass(slots=True, eq=False)
+class _Guest:
+    """A connection that was let in. `since` is the loop's time at which it came."""
+
+    listener: Listener
+    peer: Address
+    since: float
+    inside: bool = True
+
+
+class Door:
+    """`sessions`: the connections that the carrier has. `local_host` says under which host a client finds kproxy."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        metrics: Metrics,
+        places: Places,
+        local_host: Callable[[socket.socket], str],
+        carry: Carry,
+        *,
+        expects_tls: bool,
+    ) -> None:
+        self._config = config
+        self._metrics = metrics
+        self._places = places
+        self._local_host = local_host
+        self._carry = carry
+        self._expects_tls = expects_tls
+        self._loop = asyncio.get_running_loop()
+        self._silent: dict[socket.socket, _Guest] = {}  # nothing heard yet, the oldest first
+        self._looking: asyncio.TimerHandle | None = None
+        self.sessions = 0
+
+    def accepted(self, client: socket.socket, peer: Address, listener: Listener) -> None:
+        """Let a connection in, or refuse it."""
+        if not self._make_place():
+            self._metrics.refused(self._config.name, "client", "too-many-connections")
+            log.error("%s: one was refused", self.no_place())
+            client.close()
+            return
+        self._places.taken += 1
+        listener.sessions += 1
+        tune(client)
+        self._silent[client] = _Guest(listener, peer, self._loop.time())
+        self._places.silent[client] = partial(self._drop, client)
+        # Brokers are dialled when the client has said something: a TCP probe costs them nothing.
+        self._loop.add_reader(client.fileno(), self._spoke, client)
+        if self._scarce and self._looking is None:
+            self._look_for_silence()
+
+    # Places
+
+    def no_place(self) -> str:
+        """Why the next connection would be refused; "" if it would not."""
+        if self.sessions >= self._config.max_connections:
+            most = self._config.max_connections
+            return f"cluster {self._config.name} has {most} connections, the most that --max-connections allows"
+        if self._places.full and not self._places.silent:
+            return (
+                f"kproxy has {self._places.taken} connections, the most for {self._places.files} open files"
+                " (raise the limit, ulimit -n)"
+            )
+        return ""
+
+    def _make_place(self) -> bool:
+        """Whether there is a place, perhaps after the oldest connection that has said nothing has given way."""
+        if self.no_place():
+            return False
+        full = self.sessions + len(self._silent) >= self._config.max_connections
+        if full:
+            self._drop(next(iter(self._silent)))
+        if self._places.full:
+            full = self._places.make_room()
+        if full:
+            log.warning(
+                "cluster %s: no place is left; connections that have said nothing give way to new ones",
+                self._config.name,
+            )
+        return True
+
+    @property
+    def _scarce(self) -> bool:
+        taken, most = self.sessions + len(self._silent), self._config.max_connections
+        return taken * 4 > most * 3 or self._places.scarce
+
+    def _look_for_silence(self) -> None:
+        """While places are scarce, close the connections that have said nothing for too long."""
+        self._looking = None
+        for client, guest in list(self._silent.items()):
+            if not self._scarce:
+                return
+            left = guest.since + _SILENCE - self._loop.time()
+            if left > 0:
+                self._looking = self._loop.call_later(left, self._look_for_silence)
+                return
+            self._drop(client)
+
+    # First bytes
+
+    def _spoke(self, client: socket.socket) -> None:
+        try:
+            first = client.recv(ENOUGH, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            first = b""
+        guest = self._no_longer_silent(client)
+        error = self._objection(first)
+        if error is not None:
+            self._metrics.refused(self._config.name, "client", error.reason)
+            log.warning("refused a connection from %s: %s", guest.peer, error)
+            if recognise(first) is Greeting.HTTP:
+                with contextlib.suppress(OSError):
+                    client.recv(65536)  # what stays unread would turn the close into a reset
+                    client.send(_HTTP_HINT)
+        if error is not None or not first:
+            client.close()
+            self._leave(guest)
+        else:
+            self._hand_over(client, guest)
+
+    def _objection(self, first: bytes) -> WireError | None:
+        """What is wrong with a client that begins so."""
+        greeting = recognise(first)
+        if not self._expects_tls or not first:
+            return None if greeting is None else wrong_client(greeting)
+        if first[:1] == _TLS_HANDSHAKE:
+            return None
+        return plaintext_client() if greeting is None else wrong_client(greeting)
+
+    def _hand_over(self, client: socket.socket, guest: _Guest) -> None:
+        def done() -> None:
+            if guest.inside:
+                self.sessions -= 1
+                self._leave(guest)
+
+        self.sessions += 1
+        try:
+            self._carry(client, guest.listener.key, self._local_host(client), done)
+        except OSError:  # the client is gone already
+            client.close()
+            done()
+        except Exception:
+            client.close()
+            done()
+            raise
+
+    def _leave(self, guest: _Guest) -> None:
+        guest.inside = False
+        guest.listener.sessions -= 1
+        self._places.taken -= 1
+
+    def _no_longer_silent(self, client: socket.socket) -> _Guest:
+        self._loop.remove_reader(client.fileno())
+        del self._places.silent[client]
+        return self._silent.pop(client)
+
+    def _drop(self, client: socket.socket) -> None:
+        """Close a connection that has said nothing yet."""
+        guest = self._no_longer_silent(client)
+        self._metrics.refused(self._config.name, "client", "silent")
+        client.close()
+        self._leave(guest)
+
+    def close(self) -> None:
+        """Close the connections that have said nothing yet."""
+        if self._looking is not None:
+            self._looking.cancel()
+        for client in list(self._silent):
+            guest = self._no_longer_silent(client)
+            client.close()
+            self._leave(guest)

@@ -1,0 +1,192 @@
+"""Whom an upstream address leads to: which cluster, and which of its nodes.
+
+An address that accepts a connection is not yet the node. So kproxy asks on each upstream connection, before a request
+of the client goes along it: one round trip, in which both questions go. A memory of what an address has answered was
+tried, valid only while another connection to it stood. It is not enough: a connection that waits in the queue of a
+forwarder or load balancer is led to wherever that leads when its turn comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+
+from kproxy.ask import questions
+from kproxy.ask.asking import Ask
+from kproxy.ask.questions import Members, Partition, Versions
+from kproxy.cluster.known import Proof
+from kproxy.cluster.topology import NodeKey, Topology
+from kproxy.errors import UpstreamError, WireError
+from kproxy.rewrite.endpoints import Kind
+
+log = logging.getLogger(__name__)
+
+# A question on which the broker has hung up so often is not asked again: some that are no Kafka do that.
+_HUNG_UP = 2
+# That brokers answer after a login only is believed for so long, in seconds: one that is being stopped looks the same.
+_WANTS_LOGIN = 300.0
+# Partitions that a node leads are looked up again after so many seconds.
+_LEADERS_HOLD = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who has answered, as a member of which nodes. `key` is None if nothing tells which of them it is."""
+
+    members: Members
+    key: NodeKey | None
+    proof: Proof | None
+
+    @property
+    def cluster_id(self) -> str | None:
+        return self.members.cluster_id
+
+
+class WantsLogin(UpstreamError):
+    """The broker tells nothing before a login. The connection is closed."""
+
+    def __init__(self) -> None:
+        super().__init__("closed", "the broker tells who it is to authenticated clients only")
+
+
+class HungUp(UpstreamError):
+    """The broker has closed the connection on a question that it need not have answered. It may be asked without."""
+
+
+class Identities:
+    """Who answers at the addresses of one cluster."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._versions: Versions | None = None
+        self._tells_its_id = False  # a broker has named its own id when it was asked for another's
+        self._hung_up: Counter[Proof] = Counter()
+        self._leaders: dict[int, tuple[Partition, ...]] = {}
+        self._leaders_at = 0.0
+        self._answers_all = False  # a broker has answered without a login
+        self._wants_login_until = 0.0
+
+    @property
+    def wants_login(self) -> bool:
+        """Whether brokers answer after a login only, as far as is known: there is no use in asking before."""
+        return monotonic() < self._wants_login_until
+
+    async def ask(
+        self, ask: Ask, expected: NodeKey | None = None, names: Sequence[str] = (), *, logged_in: bool = False
+    ) -> Identity:
+        """Ask who is there. `expected`: the node that it should be. `names`: those in its certificate, if that was
+        verified. `logged_in`: somebody has logged in on this connection.
+
+        Raises WantsLogin, HungUp, another UpstreamError, or WireError.
+        """
+        versions = self._versions
+        if versions is None or not (logged_in or self._answers_all):
+            versions = await questions.ask_versions(ask)
+        # A broker that tells its id when it is asked for another's need not be asked for one that nobody has, which it
+        # would log as an error.
+        suppose = expected.node_id if expected is not None and self._tells_its_id else questions.NOBODY
+        try:
+            async with asyncio.TaskGroup() as both:  # in one round trip, where that can be
+                members_task = both.create_task(self._members(ask, versions, logged_in))
+                id_task = both.create_task(self._own_id(ask, versions, suppose, members_task))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        members, node_id = members_task.result(), id_task.result()
+        self._versions = versions
+        if node_id is not None:
+            self._tells_its_id = self._tells_its_id or suppose != node_id
+            return Identity(members, NodeKey(members.kind, node_id), Proof.OWN_WORD)
+        key, proof = self._inferred(members, names)
+        if key is None and members.kind is Kind.BROKER:
+            key, proof = await self._from_duties(ask, versions)
+        return Identity(members, key, proof)
+
+    async def _members(self, ask: Ask, versions: Versions, logged_in: bool) -> Members:
+        try:
+            members = await questions.ask_members(ask, versions)
+        except UpstreamError as error:
+            if error.reason == "closed" and not (logged_in or self._answers_all):
+                self._wants_login_until = monotonic() + _WANTS_LOGIN
+                raise WantsLogin from None
+            raise
+        if not logged_in:
+            self._answers_all = True
+        return members
+
+    async def _own_id(self, ask: Ask, versions: Versions, suppose: int, members: asyncio.Task[Members]) -> int | None:
+        try:
+            return await self._optional(Proof.OWN_WORD, lambda: questions.ask_own_id(ask, versions, suppose))
+        except HungUp:
+            # The broker answers in order: if it has not answered the question before, it was not this one's fault.
+            if not members.done() or members.exception() is not None:
+                self._hung_up[Proof.OWN_WORD] = 0
+            raise
+
+    def _inferred(self, members: Members, names: Sequence[str]) -> tuple[NodeKey | None, Proof | None]:
+        """Which node it is by what is known already: the names in its certificate, the number of brokers."""
+        by_name = self._by_name(members, names)
+        if by_name is not None:
+            return by_name, Proof.CERTIFICATE
+        only = {NodeKey(members.kind, endpoint.node_id) for endpoint in members.nodes}
+        if len(only) == 1 and only.issuperset(key for key in self._topology.nodes if key.kind is members.kind):
+            return only.pop(), Proof.ONLY_BROKER
+        return None, None
+
+    async def _from_duties(self, ask: Ask, versions: Versions) -> tuple[NodeKey | None, Proof | None]:
+        """Which broker it is by what only one can do."""
+        duties = (
+            (Proof.LEADER, lambda: self._leader(ask, versions)),
+            (Proof.COORDINATOR, lambda: questions.ask_coordinator(ask, versions)),
+        )
+        for proof, question in duties:
+            node_id = await self._optional(proof, question)
+            if node_id is not None:
+                return NodeKey(Kind.BROKER, node_id), proof
+        return None, None
+
+    async def _optional(self, name: Proof, question: Callable[[], Awaitable[int | None]]) -> int | None:
+        """The answer to a question that a broker need not answer. Raises HungUp."""
+        if self._hung_up[name] >= _HUNG_UP:
+            return None
+        try:
+            answer = await question()
+        except UpstreamError as error:
+            if error.reason == "closed":
+                self._hung_up[name] += 1
+                raise HungUp(error.reason, str(error)) from None
+            raise
+        except WireError:
+            return None
+        self._hung_up[name] = 0
+        return answer
+
+    def _by_name(self, members: Members, names: Sequence[str]) -> NodeKey | None:
+        """The one node whose advertised host is among the certificate's names."""
+        spelled = {name.lower().removesuffix(".") for name in names}
+        hosts = [(endpoint.advertised.host.lower().removesuffix("."), endpoint.node_id) for endpoint in members.nodes]
+        found = [node_id for host, node_id in hosts if host in spelled]
+        # A name with a wildcard is no node's, and says that the certificate is for several.
+        if len(found) != 1 or any(name.startswith("*.") for name in spelled):
+            return None
+        return NodeKey(members.kind, found[0])
+
+    async def _leader(self, ask: Ask, versions: Versions) -> int | None:
+        """The node whose partitions the broker answers for, and nobody else's."""
+        for fresh in (False, True):
+            if fresh or not self._leaders or monotonic() - self._leaders_at > _LEADERS_HOLD:
+                self._leaders, self._leaders_at = await questions.ask_leaders(ask, versions), monotonic()
+            if not self._leaders:
+                return None
+            leader_of = {partition: node for node, led in self._leaders.items() for partition in led}
+            answers = await questions.ask_led(ask, versions, leader_of)
+            led = {leader_of[partition] for partition, error in answers.items() if error == questions.NONE}
+            not_led = {leader_of[partition] for partition, error in answers.items() if error == questions.NOT_LEADER}
+            if len(led) == 1 and led.isdisjoint(not_led):  # else leaders have moved meanwhile
+                return led.pop()
+            if not led and not fresh and not not_led:
+                return None  # this user may not see them any more
+        return None

@@ -1,0 +1,84 @@
+"""Opening one upstream connection, ready for requests: connect, TLS, login."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kproxy.address import Address
+from kproxy.ask.asking import Ask, over
+from kproxy.cluster.encryption import broker_tls
+from kproxy.config import ClusterConfig
+from kproxy.dial.dialer import Dialer
+from kproxy.dial.hops import Limit
+from kproxy.dial.stream import Stream
+from kproxy.dial.tlssocket import TlsSocket
+
+if TYPE_CHECKING:
+    from kproxy.sasl.login import LoggedIn, Login
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open upstream connection. `login`: what came of kproxy's own login to the broker, if it made one. `names`: the
+    names in the broker's certificate, if each broker must have its own."""
+
+    sock: socket.socket
+    login: LoggedIn | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def ask(self) -> Ask:
+        """Asks the broker, before anybody else does."""
+        return over(Stream(self.sock))
+
+
+class Opener:
+    """Opens the connections of one cluster."""
+
+    def __init__(self, config: ClusterConfig, tasks: asyncio.TaskGroup, is_own: Callable[[Address], bool]) -> None:
+        self._dialer = Dialer(config.via, config.connect_timeout, tasks, is_own)
+        self._seconds = config.connect_timeout
+        self._tls = broker_tls(config)
+        self._own_names = config.tls_server_name is None
+        self._login = _login(config)
+
+    @property
+    def logs_in(self) -> bool:
+        """Whether kproxy logs in on the clients' behalf."""
+        return self._login is not None
+
+    async def open(self, address: Address, name: str) -> Opened:
+        """Connect; TLS; log in. `name` is the broker's own host name, which its certificate must have. Raises
+        UpstreamError."""
+        attempt = await self._login.prepare(address, name) if self._login else None
+        limit = Limit.of(self._seconds)
+        connect = partial(self._dialer.connect, address, limit)
+        sock = await (connect() if self._tls is None else self._tls.open(connect, address, name, limit))
+        names = tuple(sock.peer_names()) if self._own_names and isinstance(sock, TlsSocket) else ()
+        if self._login is None or attempt is None:
+            return Opened(sock, None, names)
+        from kproxy.sasl.login import LoggedIn  # few need it
+
+        try:
+            result = await self._login.log_in(over(Stream(sock)), attempt)
+            return Opened(sock, LoggedIn(self._login, address, name, result), names)
+        except BaseException:
+            sock.close()
+            raise
+
+    async def close(self) -> None:
+        """Close what is kept open for connections to come."""
+        await self._dialer.close()
+
+
+def _login(config: ClusterConfig) -> Login | None:
+    if config.sasl is None:
+        return None
+    from kproxy.sasl.login import Login  # few need it
+
+    return Login(config)

@@ -1,0 +1,66 @@
+"""Tasks that must not end one another."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Generator
+from contextvars import Context
+from types import TracebackType
+from typing import Any, TypeVar
+
+from kproxy.printable import one_line
+
+T = TypeVar("T")
+
+# Of the words of an error, in characters.
+_LONGEST = 1000
+
+log = logging.getLogger(__name__)
+
+
+class Supervised(asyncio.TaskGroup):
+    """A task group in which a task that fails is logged, as a defect of kproxy, and the others go on.
+
+    Who awaits the task sees its error too. What is still running at the end is cancelled. `what` is what the tasks are
+    of, in the log.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self._what = what
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        # Not the group's own way, which ends all its tasks with the first one that fails.
+        task = asyncio.get_running_loop().create_task(coro, name=name, context=context)
+        self._running.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("defect in %s, please report it: %s", self._what, said(error), exc_info=error)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # Nothing is left for the group's own way out, which would wrap `error`.
+        while self._running:
+            for task in self._running:
+                task.cancel()
+            await asyncio.wait(self._running)
+
+
+def said(error: BaseException) -> str:
+    """An error that nobody has foreseen, in some words: its kind and its text, of several the first one's."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return one_line(f"{type(error).__name__}: {error}", _LONGEST)

@@ -1,0 +1,55 @@
+"""A security protocol before a bootstrap server, `SASL_SSL://kafka:9092`, as client.properties have it.
+
+Java's clients ignore it. Here it must agree with what is configured: it changes nothing, since who leaves it out must
+get the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kproxy.config.checks import Finding, Loc
+
+if TYPE_CHECKING:
+    from kproxy.config.options import ClusterConfig, Config
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SERVERS = "bootstrap-servers"
+
+Said = dict[Loc, str]
+"""What stood before a server, by the server's place."""
+
+
+def take(cluster: int, values: dict[str, object]) -> Said:
+    """Take the protocols off the servers of a cluster, whose values nobody has judged yet."""
+    servers, said = values.get(SERVERS), Said()
+    if isinstance(servers, list):
+        for index, server in enumerate(servers):
+            if match := re.match(rf"({'|'.join(PROTOCOLS)})://", str(server), re.IGNORECASE):
+                said["clusters", cluster, SERVERS, index] = match[1].upper()
+                servers[index] = str(server)[match.end() :]
+    return said
+
+
+def contradictions(config: Config, said: Said) -> Iterator[Finding]:
+    """Where a protocol and the options differ; each protocol of a cluster once."""
+    told = set()
+    for loc, protocol in said.items():
+        assert isinstance(loc[1], int)
+        for key, text in _differences(config.clusters[loc[1]], protocol):
+            if (*loc[:2], protocol, key) not in told:
+                told.add((*loc[:2], protocol, key))
+                yield Finding((loc, (*loc[:2], key)), f"{protocol}:// {text}")
+
+
+def _differences(cluster: ClusterConfig, protocol: str) -> Iterator[tuple[str, str]]:
+    if protocol.endswith("SSL") and not cluster.tls:
+        yield "tls", "means TLS, which is off; allowed: with --tls (tls: true), or HOST:PORT alone"
+    if protocol.endswith("PLAINTEXT") and cluster.tls:
+        yield "tls", "means no TLS, but tls is on; allowed: with --no-tls (tls: false), or HOST:PORT alone"
+    # The other way round, SASL without sasl, is well: clients log in themselves then.
+    if not protocol.startswith("SASL_") and cluster.sasl is not None:
+        text = f"means that nobody logs in, but sasl is {cluster.sasl}"
+        yield "sasl", f"{text}; allowed: SASL_{protocol}://, HOST:PORT alone, or no --sasl"

@@ -1,0 +1,36 @@
+"""Ctrl-C, SIGTERM and a closed terminal, alike, for commands that have processes to end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def terminated_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM and a closed terminal raise KeyboardInterrupt as Ctrl-C does; put everything back afterwards."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = {one: signal.signal(one, interrupt) for one in _SIGNALS}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def ignore_ctrl_c() -> None:
+    """From now on: a second one must not leave anything behind."""
+    if threading.current_thread() is threading.main_thread():
+        for one in _SIGNALS:
+            signal.signal(one, signal.SIG_IGN)

@@ -1,0 +1,47 @@
+"""Ports that the system has given to connections: a port of ours among them cannot be listened on until they end.
+
+Only Linux tells, in proc(5)'s /proc/net/tcp; elsewhere, and where that is hidden, nothing is known.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from kproxy.address import Address
+
+_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+# A machine may have a million connections, and the event loop waits for this.
+_MOST_LINES = 20_000
+_LISTENS = "0A"
+
+
+def connection_at(port: int, tables: Sequence[Path] = _TABLES) -> Address | None:
+    """The other end of a connection whose local end has this port; None if a program listens on it, or nobody knows."""
+    found = None
+    for table in tables:
+        try:
+            with table.open() as lines:
+                for line in islice(lines, 1, _MOST_LINES):
+                    _, local, remote, state, *_ = line.split()
+                    if int(local.rpartition(":")[2], 16) != port:
+                        continue
+                    if state == _LISTENS:
+                        return None
+                    found = _address(remote)
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def _address(text: str) -> Address:
+    """As the table has it: words of 32 bits in hexadecimal, each in the order of the machine, and the port."""
+    host, _, port = text.partition(":")
+    order = -1 if sys.byteorder == "little" else 1
+    words = (bytes.fromhex(host[at : at + 8])[::order] for at in range(0, len(host), 8))
+    ip = ipaddress.ip_address(b"".join(words))
+    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
+    return Address(str(mapped or ip), int(port, 16))

@@ -1,0 +1,140 @@
+"""Which nodes a gateway keeps, and which port each has, whatever a broker names."""
+
+from __future__ import annotations
+
+import pytest
+
+from kproxy.cluster import gateway as room
+from kproxy.cluster.places import Places
+from kproxy.config.values import PortRange
+from kproxy.errors import WireError
+from kproxy.relay.selector import RelaySelector
+from tests.harness.peers import Peer, silent
+from tests.harness.process import free_window
+from tests.unit.cluster.doorway import API_VERSIONS, Doorway, in_loop, until
+
+AT = "nowhere.invalid:1"
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_MORE_NODES", 7)
+
+
+def window(size: int) -> PortRange:
+    first = free_window(size)
+    return PortRange(first, first + size - 1)
+
+
+def ids(door: Doorway) -> list[int]:
+    return sorted(key.node_id for key in door.gateway.topology.nodes)
+
+
+def port(door: Doorway, node: int) -> int:
+    return next(each.port for each in door.gateway.topology.nodes.values() if each.key.node_id == node)
+
+
+def test_a_broker_that_names_new_nodes_for_ever_bars_no_real_one() -> None:
+    async def scenario(selector: RelaySelector) -> None:
+        door = Doorway(selector, AT, node_ports=window(4))
+        for number in range(0, 500, 10):
+            door.learn(*((number + one, AT) for one in range(10)))
+            assert len(ids(door)) <= 10
+            assert len(door.gateway._listeners.bound) <= 11
+        door.learn((1, AT), (2, AT), (3, AT))
+        assert {1, 2, 3} <= set(ids(door))
+        assert all(door.gateway.is_bound(node) for node in door.gateway.topology.nodes.values())
+        assert port(door, 1) > 0
+        await door.close()
+
+    in_loop(scenario)
+
+
+def test_nodes_that_are_there_are_never_forgotten() -> None:
+    async def scenario(selector: RelaySelector) -> None:
+        door = Doorway(selector, AT, node_ports=window(4))
+        real = [(1, AT), (2, AT), (3, AT)]
+        door.learn(*real)
+        with pytest.raises(WireError, match="names 11 nodes: widen --node-ports"):
+            door.learn(*((number, AT) for number in range(10, 18)), complete=False)
+        assert ids(door) == [1, 2, 3]
+        door.learn(*((number, AT) for number in range(10, 17)), complete=False)
+        with pytest.raises(WireError, match="11 nodes"):
+            door.learn((99, AT), complete=False)
+        door.learn(*real)  # the others are gone
+        door.learn((99, AT), complete=False)
+        assert {1, 2, 3, 99} <= set(ids(door))
+        assert len(ids(door)) == 10
+        await door.close()
+
+    in_loop(scenario)
+
+
+def test_a_node_with_clients_is_not_forgotten() -> None:
+    async def scenario(selector: RelaySelector) -> None:
+        with Peer(silent) as broker:
+            door = Doorway(selector, broker.address, node_ports=window(4))
+            door.learn((1, broker.address), (2, broker.address))
+            client = door.connect(1)
+            client.send(API_VERSIONS)
+            await until(lambda: door.gateway.sessions, "it has its session")
+            for number in range(0, 100, 8):
+                door.learn(*((100 + number + one, AT) for one in range(8)))
+            assert 1 in ids(door)
+            assert 2 not in ids(door)
+            client.close()
+            await door.close()
+
+    in_loop(scenario)
+
+
+@pytest.mark.parametrize("retire_after", [0.0, 600.0])
+def test_the_port_of_a_retired_node_serves_another_when_the_window_is_exhausted(retire_after: float) -> None:
+    """And only then: until clients have surely asked for metadata again, one that is outside is the lesser evil."""
+
+    async def scenario(selector: RelaySelector) -> None:
+        ports = window(3)
+        door = Doorway(selector, AT, node_ports=ports, retire_after=retire_after)
+        door.learn((0, AT), (1, AT), (2, AT))
+        door.learn((0, AT), (1, AT))
+        door.gateway.retire()
+        door.learn((0, AT), (1, AT), (7, AT))
+        assert (port(door, 7) == ports.last) == (retire_after == 0)
+        assert (port(door, 7) in ports) == (retire_after == 0)
+        assert ids(door) == ([0, 1, 7] if retire_after == 0 else [0, 1, 2, 7])
+        await door.close()
+
+    in_loop(scenario)
+
+
+def test_listeners_count_as_open_files() -> None:
+    async def scenario(selector: RelaySelector) -> None:
+        places = Places(128 + 60)
+        door = Doorway(selector, AT, places, node_ports=window(40))
+        before = places.most
+        door.learn(*((number, AT) for number in range(20)))
+        assert places.listening == 21
+        assert before == 29
+        assert places.most == 19
+        door.learn(*((number, AT) for number in range(40)))
+        assert places.listening == 30, "half of them are for connections"
+        unbound = [node.key.node_id for node in door.gateway.topology.nodes.values() if not door.gateway.is_bound(node)]
+        assert unbound == list(range(29, 40))
+        door.learn(*((number, AT) for number in range(25, 40)))
+        door.learn(*((number, AT) for number in range(25, 35)), (45, AT))
+        assert all(
+            door.gateway.is_bound(node) for node in door.gateway.topology.nodes.values() if node.key.node_id == 45
+        )
+        assert places.listening <= 30
+        changes: list[int] = []
+        door.gateway.on_change = lambda: changes.append(1)
+        door.gateway.bind_missing()
+        assert all(door.gateway.is_bound(n) for n in door.gateway.topology.nodes.values() if n.absent_since is None)
+        assert places.listening <= 30
+        assert changes == [1]
+        door.gateway.bind_missing()
+        assert changes == [1]
+        await door.close()
+        assert places.listening == 0
+
+    in_loop(scenario)

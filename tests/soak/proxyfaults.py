@@ -1,0 +1,79 @@
+"""What happens to kproxy's own processes."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from random import Random
+
+from tests.soak.actor import Actor
+from tests.soak.journal import Journal
+from tests.soak.proxy import Proxy, signalled
+
+
+class ProxyFaults(Actor):
+    """`mortal` are those that may be killed. So may the `learner`, which must find out again which broker is where. One
+    that lives through all of it shows what adds up."""
+
+    name = "kproxy"
+    gaps = (4.0, 9.0)
+
+    def __init__(self, journal: Journal, proxies: Sequence[Proxy], *, learner: Proxy, mortal: Sequence[Proxy]) -> None:
+        super().__init__(journal)
+        self._proxies = proxies
+        self._learner = learner
+        self._mortal = mortal
+        self._crews = [proxy for proxy in proxies if proxy.workers]
+        self.acts = {
+            "kproxy-kill": self._kill_one,
+            "learner-kill": self._kill_learner,
+            "kproxy-pause": self._pause,
+            "worker-kill": self._kill_worker,
+            "worker-pause": self._pause_worker,
+        }
+
+    def _kill_one(self, chance: Random) -> str:
+        return self._kill(chance, chance.choice(self._mortal))
+
+    def _kill_learner(self, chance: Random) -> str:
+        return self._kill(chance, self._learner)
+
+    def _kill(self, chance: Random, proxy: Proxy) -> str:
+        seconds = chance.uniform(0, 3)
+        proxy.kill()
+        self.journal.note(self.name, f"{proxy.name} is dead")
+        try:
+            self.last(seconds)
+        finally:
+            proxy.start()
+        return f"{proxy.name} was started again"
+
+    def _pause(self, chance: Random) -> str:
+        proxy = chance.choice(self._proxies)
+        return self._stand_still(chance, proxy.kproxy.process.pid, proxy.name)
+
+    def _kill_worker(self, chance: Random) -> str:
+        proxy, pid = self._worker(chance)
+        if pid is None or not signalled(pid, signal.SIGKILL):
+            return f"{proxy.name} has no worker now"
+        return f"worker {pid} of {proxy.name} is dead"
+
+    def _pause_worker(self, chance: Random) -> str:
+        proxy, pid = self._worker(chance)
+        return self._stand_still(chance, pid, f"worker {pid} of {proxy.name}") if pid else "there is no worker now"
+
+    def _worker(self, chance: Random) -> tuple[Proxy, int | None]:
+        proxy = chance.choice(self._crews)
+        pids = proxy.worker_pids
+        return proxy, chance.choice(pids) if pids else None
+
+    def _stand_still(self, chance: Random, pid: int, name: str) -> str:
+        seconds = chance.uniform(0.3, 4)
+        self.journal.note(self.name, f"{name} stands still")
+        if not signalled(pid, signal.SIGSTOP):
+            return f"{name} was gone"
+        try:
+            self.last(seconds)
+        finally:
+            signalled(pid, signal.SIGCONT)
+        return f"{name} goes on"

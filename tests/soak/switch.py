@@ -1,0 +1,210 @@
+"""Lines that TCP connections go along, each to a node of a cluster: they can be led elsewhere, cut, held up, closed.
+
+A line listens on some ports and leads to one address. Whoever leads it elsewhere cuts its connections in the same step,
+as none survives it when a broker is replaced: no byte that was sent to the one arrives at the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Coroutine
+from typing import TypeVar
+
+from kproxy.address import Address
+from tests.soak.ports import bound
+
+_Result = TypeVar("_Result")
+_CHUNK = 65536
+_MOST = 600  # connections of one line; one more is closed at once
+_SECONDS = 30  # for a step that takes none, on a busy machine
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER that turns a close into a reset
+
+
+class Switch:
+    """The thread in which all lines are. Use it as a context manager."""
+
+    def __init__(self) -> None:
+        self._lines: list[Line] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Switch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for line in self._lines:
+            line.close()
+        self.do(_settle())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_SECONDS)
+        self._loop.close()
+
+    def line(self, home: Address) -> Line:
+        """A line to this address; it listens nowhere yet."""
+        made = Line(self, home)
+        self._lines.append(made)
+        return made
+
+    def do(self, step: Coroutine[object, object, _Result]) -> _Result:
+        """Do this in the lines' thread; what does not wait there is one step."""
+        return asyncio.run_coroutine_threadsafe(step, self._loop).result(_SECONDS)
+
+
+async def _settle() -> None:
+    """Wait for the end of everything else there is in this thread."""
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)
+    await asyncio.sleep(0)  # transports say their last word
+
+
+class Line:
+    """Its methods may be called in any thread but that of the lines, and have their effect when they return."""
+
+    def __init__(self, switch: Switch, home: Address) -> None:
+        self._switch = switch
+        self._home = home
+        self._detour: Address | None = None
+        self._ports: dict[int, asyncio.Server | None] = {}  # None: it refuses
+        self._refuses = False
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        self._open: set[asyncio.StreamWriter] = set()
+        self._cuts = 0
+
+    def listen(self, port: int) -> None:
+        """Listen on this port of `Ports` too."""
+
+        async def step() -> None:
+            self._ports[port] = None
+            await self._serve_all()
+
+        self._switch.do(step())
+
+    def leave(self, port: int) -> None:
+        """No longer listen on this port; connections that came through it stay."""
+
+        async def step() -> None:
+            _stop(self._ports.pop(port))
+
+        self._switch.do(step())
+
+    def move(self, home: Address) -> None:
+        """The node has moved: lead there, unless there is a detour."""
+
+        async def step() -> None:
+            if home != self._home:
+                self._home = home
+                if self._detour is None:
+                    self._cut(reset=True)
+
+        self._switch.do(step())
+
+    def lead(self, to: Address | None, *, reset: bool) -> None:
+        """Lead to this address instead of home (None: home again), and cut every connection."""
+
+        async def step() -> None:
+            self._detour = to
+            self._cut(reset)
+
+        self._switch.do(step())
+
+    def cut(self, *, reset: bool) -> None:
+        """End every connection, by a reset or by closing it."""
+
+        async def step() -> None:
+            self._cut(reset)
+
+        self._switch.do(step())
+
+    def refuse(self, refuses: bool) -> None:
+        """Take no connections, as where nothing listens; or take them again."""
+
+        async def step() -> None:
+            self._refuses = refuses
+            await self._serve_all()
+
+        self._switch.do(step())
+
+    def hold(self, holds: bool) -> None:
+        """Pass no byte on, in no direction; or pass on what waits."""
+
+        async def step() -> None:
+            if holds:
+                self._flowing.clear()
+            else:
+                self._flowing.set()
+
+        self._switch.do(step())
+
+    def close(self) -> None:
+        """The end of it."""
+
+        async def step() -> None:
+            for server in self._ports.values():
+                _stop(server)
+            self._ports.clear()
+            self._flowing.set()
+            self._cut(reset=True)
+
+        self._switch.do(step())
+
+    # In the lines' thread
+
+    async def _serve_all(self) -> None:
+        for port, server in self._ports.items():
+            if self._refuses:
+                _stop(server)
+                self._ports[port] = None
+            elif server is None:
+                self._ports[port] = await asyncio.start_server(self._pass_on, sock=bound(port))
+
+    def _cut(self, reset: bool) -> None:
+        self._cuts += 1
+        for writer in self._open:
+            _end(writer, reset)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= _MOST:
+            _end(writer, reset=True)
+            return
+        cuts, to = self._cuts, self._detour or self._home
+        self._open.add(writer)
+        far = None
+        try:
+            far_reader, far = await asyncio.open_connection(to.host, to.port)
+            self._open.add(far)
+            if cuts == self._cuts:  # else it leads elsewhere by now
+                await asyncio.gather(self._copy(reader, far), self._copy(far_reader, writer))
+        except OSError:  # an end on one side is one on the other
+            pass
+        finally:
+            for one in (writer, far):
+                if one is not None:
+                    _end(one, reset=True)
+                    self._open.discard(one)
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(_CHUNK):
+            await self._flowing.wait()
+            writer.write(data)
+            await writer.drain()
+        await self._flowing.wait()
+        writer.write_eof()
+
+
+def _stop(server: asyncio.Server | None) -> None:
+    if server is not None:
+        server.close()
+
+
+def _end(writer: asyncio.StreamWriter, reset: bool) -> None:
+    sock = writer.get_extra_info("socket")
+    if reset and sock.fileno() >= 0:
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    writer.transport.abort()

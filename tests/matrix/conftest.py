@@ -10,12 +10,13 @@ import pytest
 from kproxy.errors import UpstreamError
 from tests.harness.process import Kproxy
 from tests.matrix import brokers, clients
+from tests.matrix.client import Client
 from tests.matrix.report import Report, java_release
 
 IDENTITY = "kproxy itself: which address is which node"
 
 
-def row(client: clients.Client) -> str:
+def row(client: Client) -> str:
     """A client's row in the report."""
     return f"{client}{' T' if client.transactions else ''}"
 
@@ -35,8 +36,7 @@ def report() -> Iterator[Report]:
     rows = [IDENTITY, *map(row, clients.CLIENTS)]
     made = Report(rows, brokers.VERSIONS, java_release(), [v for v in brokers.VERSIONS if brokers.uses_zookeeper(v)])
     yield made
-    if made.complete:
-        made.write()
+    made.write()
 
 
 @pytest.fixture(scope="module")

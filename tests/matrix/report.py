@@ -1,7 +1,8 @@
-"""docs/compatibility.md: what a complete run of the matrix measured. No dates, no times: equal results, equal text."""
+"""docs/compatibility.md: what runs of the matrix measured. No dates, no times: equal results, equal text."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,19 +16,31 @@ FAILS = "**fails**"
 
 _HEAD = """# Compatibility
 
-Written by `make test-matrix`; do not edit. Every cell is a real cluster of three brokers with names that resolve
-nowhere, kproxy in front of it, and a real client that lists the brokers, creates a topic with three partitions,
-produces 1,000 records with `acks=all` and consumes them in a group. Those marked with T also abort one transaction,
-copy the records in others, commit their offsets with them, and read the copies with `read_committed`.
+Written by `make test-matrix`, which replaces the cells that it ran; do not edit. Every cell is a real cluster of three
+brokers with names that resolve nowhere, kproxy in front of it, and a real client that lists the brokers, creates a
+topic with three partitions, produces 1,000 records with `acks=all` and consumes them in a group. Those marked with T
+also abort one transaction, copy the records in others, commit their offsets with them, and read the copies with
+`read_committed`. Clients in Go, JavaScript and Rust also describe the topic and the group, and a second member goes on
+where the first has committed; so does that of the share group with what the first has not accepted. Streams counts
+words with a state store, Connect brings 1,000 lines from one file into another; each is ended half-way, and another
+instance goes on with what is in Kafka.
 
 - `works`: every record arrived once, and the client was told kproxy's addresses only.
 - `-`: this client and this broker do not fit together, without kproxy either; the note says why.
 - **fails**: works without kproxy, not through it. There should be none.
+- nothing: not run yet.
+"""
+
+_PYTHONS = """
+## Python
+
+kproxy itself, installed as a wheel: its version, exit code 2 and one line for a mistake, a start, a request through it
+to a real broker, and the end by SIGTERM (smoke); on the oldest and the newest all unit tests too. What there was:
 """
 
 
 class Report:
-    """Collects results, cell by cell, and writes the file when none is missing."""
+    """Collects results, cell by cell, and writes them into the file; the other cells stay as they are there."""
 
     def __init__(self, rows: Sequence[str], columns: Sequence[str], java: str, zookeeper: Sequence[str]) -> None:
         """`java`: the release that everything ran on. `zookeeper`: the columns that ran with one."""
@@ -44,9 +57,18 @@ class Report:
         if note:
             self._notes[row, column] = note
 
-    @property
-    def complete(self) -> bool:
-        return len(self._cells) == len(self._rows) * len(self._columns)
+    def remember(self, page: str) -> None:
+        """Take over from an earlier page the cells that nobody told."""
+        notes = dict(re.findall(r"^(\d+)\. (.*)$", page, re.M))
+        table = [
+            [cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")
+        ]
+        columns = [title.removeprefix("Kafka ") for title in table[0]] if table else []
+        for row, *cells in table[1:]:
+            for column, cell in zip(columns[1:], cells, strict=True):
+                said = re.fullmatch(r"(.+?)(?: \((\d+)\))?", cell)
+                if said and (row, column) not in self._cells:
+                    self.tell(row, column, said[1], notes[said[2]] if said[2] else "")
 
     def text(self) -> str:
         """The whole page."""
@@ -66,13 +88,31 @@ class Report:
     def _cell(self, row: str, column: str, notes: list[str]) -> str:
         note = self._notes.get((row, column))
         if note is None:
-            return self._cells[row, column]
+            return self._cells.get((row, column), "")
         if note not in notes:
             notes.append(note)
         return f"{self._cells[row, column]} ({notes.index(note) + 1})"
 
     def write(self) -> None:
-        PATH.write_text(self.text())
+        page = PATH.read_text() if PATH.exists() else ""
+        head, pythons = _split(page)
+        self.remember(head)
+        PATH.write_text(self.text() + pythons)
+
+
+def write_pythons(lines: Sequence[str]) -> None:
+    """What was measured of each Python; the rest of the page stays."""
+    PATH.write_text(_split(PATH.read_text())[0] + pythons(lines))
+
+
+def pythons(lines: Sequence[str]) -> str:
+    """The part of the page about Python."""
+    return _PYTHONS + "\n" + "".join(f"- {line}\n" for line in lines)
+
+
+def _split(page: str) -> tuple[str, str]:
+    head, heading, rest = page.partition(_PYTHONS.partition("Python\n")[0] + "Python\n")
+    return head, heading + rest
 
 
 def java_release() -> str:

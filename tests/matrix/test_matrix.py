@@ -7,7 +7,8 @@ import uuid
 import pytest
 
 from tests.matrix.brokers import VERSIONS, Cluster
-from tests.matrix.clients import CLIENTS, Client, NotInstalled, misfit
+from tests.matrix.client import Client, NotInstalled
+from tests.matrix.clients import CLIENTS, misfit
 from tests.matrix.conftest import IDENTITY, Pair, row
 from tests.matrix.report import FAILS, WORKS, Report
 

@@ -12,7 +12,8 @@ from kproxy.devcluster import DEFAULT_VERSION, DevCluster
 from kproxy.wire.api import APIS
 from tests.harness.process import Kproxy
 from tests.matrix.brokers import FORBIDDEN
-from tests.matrix.clients import CLIENTS, NEXT_PROTOCOL, Client
+from tests.matrix.client import Client
+from tests.matrix.clients import CLIENTS, NEXT_PROTOCOL
 from tests.matrix.cut_down import NEWEST, UNKNOWN
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(900)]

@@ -1,0 +1,54 @@
+"""Kafka's own frameworks and what only today's Java client can: Streams, Connect, share groups."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kproxy.devcluster.jars import cache_directory, fetch
+from kproxy.devcluster.tools import Programs
+from tests.matrix.client import HERE, Client, compiled
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>kproxy</groupId>
+  <artifactId>frameworks</artifactId>
+  <version>1</version>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</project>
+"""
+_DEPENDENCY = "    <dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version></dependency>"
+_ARTIFACTS = ("kafka-streams", "connect-runtime", "connect-file")
+
+
+@dataclass(frozen=True)
+class Java(Client):
+    """A program of tests/matrix/java that has Streams beside the client: `program` is DIRECTORY/CLASS."""
+
+    program: str = ""
+
+    def command(self) -> Sequence[str]:
+        programs = _programs(self.version)
+        sources = [HERE / "java/Told.java", HERE / f"java/{self.program}.java"]
+        directory, _, name = self.program.rpartition("/")
+        classes = cache_directory() / "matrix" / f"java-{directory}-{self.version}"
+        return compiled(programs, sources, classes, f"matrix.{name}")
+
+
+@dataclass(frozen=True)
+class Connect(Client):
+    """A Connect worker in distributed mode, which programs/connect.py drives."""
+
+    def command(self) -> Sequence[str]:
+        worker = _programs(self.version).command("org.apache.kafka.connect.cli.ConnectDistributed", log_level="info")
+        return [sys.executable, str(HERE / "programs/connect.py"), str(len(worker)), *worker]
+
+
+def _programs(version: str) -> Programs:
+    wanted = [("org.apache.kafka", one, version) for one in _ARTIFACTS]
+    wanted.append(("org.slf4j", "slf4j-simple", "1.7.36"))
+    pom = _POM.format(dependencies="\n".join(_DEPENDENCY.format(*one) for one in wanted))
+    return replace(Programs.of(version), jars=fetch(f"frameworks-{version}", f"Kafka {version} Streams, Connect", pom))

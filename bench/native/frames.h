@@ -197,11 +197,12 @@ static void response_body(Text *t, const Shape *s, int port) {
         break;
     case METADATA:
         if (s->version >= 9) { metadata(t, s, port); break; }
-        number(t, 4, BROKERS); /* v1, what a proxy asks at start */
+        number(t, 4, BROKERS); /* v1 and v2, what a proxy asks itself */
         for (int i = 0; i < BROKERS; i++) {
             host(name, sizeof name, i);
             number(t, 4, i), text(t, name, 0), number(t, 4, port), number(t, 2, -1);
         }
+        if (s->version >= 2) text(t, "bench-cluster-id-22chr", 0);
         number(t, 4, 0), number(t, 4, 0);
         break;
     case API_VERSIONS: {
@@ -222,7 +223,9 @@ static void response_body(Text *t, const Shape *s, int port) {
     }
     case DESCRIBE_CONFIGS: /* v1: who a broker is, told in a refusal */
         number(t, 4, 0), number(t, 4, 1), number(t, 2, 42);
-        text(t, "Unexpected broker id, expected 0 or empty string, but received 2147483647", 0);
+        char refusal[80];
+        snprintf(refusal, sizeof refusal, "Unexpected broker id, expected %d or empty string", s->partitions);
+        text(t, refusal, 0);
         number(t, 1, 4), text(t, "2147483647", 0), number(t, 4, 0);
         break;
     }

@@ -12,6 +12,7 @@ enum { HEAD = 14 + CLIENT_ID, WAITING = 256, EVENTS = 512 };
 
 typedef struct {
     int fd, listening, blocked;
+    int node;               /* which of the brokers it came to */
     size_t skip;            /* bytes of the current request that are still to come */
     const Frame *answer;    /* due when they have */
     uint32_t answer_id;
@@ -37,7 +38,7 @@ static int served(int api, int version) {
     case PRODUCE: return version >= 9 && version <= 12;
     case FETCH: return version >= 12 && version <= 17;
     case LIST_OFFSETS: return version == 7;
-    case METADATA: return version == 1 || (version >= 10 && version <= 12);
+    case METADATA: return version == 1 || version == 2 || (version >= 10 && version <= 12);
     case API_VERSIONS: return version >= 0 && version <= 4;
     case DESCRIBE_CONFIGS: return version == 1;
     }
@@ -58,6 +59,7 @@ static size_t begin(Connection *c, const uint8_t *p, size_t have) {
         s.partitions = atoi(client_id + 6);
         s.bytes = atol(client_id + 13);
     }
+    if (s.api == DESCRIBE_CONFIGS) s.partitions = c->node;
     if (!served(s.api, s.version) || size < 14) {
         fprintf(stderr, "stub broker: no answer for API key %d version %d\n", s.api, s.version);
         return SIZE_MAX;
@@ -120,8 +122,9 @@ static void serve(Connection *c, uint32_t events) {
     }
 }
 
-static void listen_on(const char *host) {
+static void listen_on(const char *host, int node) {
     Connection *c = calloc(1, sizeof *c);
+    c->node = node;
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
     int on = 1;
     inet_pton(AF_INET, host, &to.sin_addr);
@@ -138,7 +141,7 @@ static void accept_all(Connection *listener) {
         if (fd < 0) return;
         Connection *c = calloc(1, sizeof *c);
         if (!c) die("memory");
-        c->fd = fd;
+        c->fd = fd, c->node = listener->node;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         outbox_open(&c->out, WAITING);
         watch(c, EPOLL_CTL_ADD, EPOLLIN);
@@ -151,8 +154,8 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* sendfile has no MSG_NOSIGNAL */
     poller = epoll_create1(EPOLL_CLOEXEC);
     char name[32];
-    listen_on("127.0.0.1");
-    for (int i = 0; i < BROKERS; i++) host(name, sizeof name, i), listen_on(name);
+    listen_on("127.0.0.1", 0);
+    for (int i = 0; i < BROKERS; i++) host(name, sizeof name, i), listen_on(name, i);
     puts("ready");
     fflush(stdout);
     struct epoll_event events[EVENTS];

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kproxy.printable import one_line
 
@@ -54,12 +55,17 @@ class Address:
     @property
     def is_wildcard(self) -> bool:
         """Whether binding here means every interface, so that it can never be advertised."""
-        try:
-            return ipaddress.ip_address(self.host).is_unspecified
-        except ValueError:
-            return False
+        return _is_wildcard(self.host)
 
     def __str__(self) -> str:
         """For people: a host that nobody can have is escaped and cut."""
         host = one_line(self.host, _LONGEST_HOST)
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+
+@lru_cache(maxsize=64)  # asked for each connection, of the few addresses that kproxy listens on
+def _is_wildcard(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False

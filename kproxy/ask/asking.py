@@ -1,47 +1,74 @@
-"""Getting a request to a broker and its response back.
+"""Getting requests to a broker and its responses back.
 
-`over` asks on a connection on which nobody else does; `Between` asks within a session, between the client's requests.
+`Over` asks on a connection on which nobody else does; `Between` asks within a session, between the client's requests.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import deque
+from typing import Protocol
 
-from kproxy.ask.frames import read_frame
+from kproxy.ask.frames import Frames
 from kproxy.dial.stream import Stream
 from kproxy.relay.session import Session
 
 # A broker's answer to kproxy has at most so many bytes: a list of ten thousand brokers has one million.
 LONGEST = 4 * 1024 * 1024
 
-Ask = Callable[[bytes, float], Awaitable[bytes]]
-"""Sends the broker a request, a whole frame, and gives the response without its size; the broker may take so many
-seconds. Raises TimeoutError, EOFError, WireError and OSError."""
+
+class Ask(Protocol):
+    """Somebody who can be asked. One at a time uses it; several requests may be sent before the first is answered."""
+
+    def send(self, request: bytes) -> None:
+        """Have a request, a whole frame, sent by the time that its answer is waited for."""
+
+    async def answer(self, seconds: float | None = None) -> bytes:
+        """The response to the next request, without its size; the broker may take so many seconds. Raises TimeoutError,
+        EOFError, WireError and OSError."""
+
+    async def __call__(self, request: bytes, seconds: float | None = None) -> bytes:
+        """Both."""
+        self.send(request)
+        return await self.answer(seconds)
 
 
-def over(stream: Stream, limit: int = LONGEST) -> Ask:
-    """On a connection of kproxy's own. A response may have `limit` bytes. Several may ask at once: the broker answers
-    in order."""
-    turn = asyncio.Lock()  # is given to those who wait in their order
+class Over(Ask):
+    """On a connection of kproxy's own. A response may have `limit` bytes."""
 
-    async def ask(request: bytes, seconds: float) -> bytes:
+    def __init__(self, stream: Stream, limit: int = LONGEST) -> None:
+        self._stream = stream
+        self._frames = Frames(stream, limit)
+        self._unsent = b""
+
+    def send(self, request: bytes) -> None:
+        self._unsent += request
+
+    async def answer(self, seconds: float | None = None) -> bytes:
+        if seconds is None:
+            return await self._next()
         async with asyncio.timeout(seconds):
-            await stream.send(request)
-            async with turn:
-                return await read_frame(stream, limit)
+            return await self._next()
 
-    return ask
+    async def _next(self) -> bytes:
+        if self._unsent:
+            unsent, self._unsent = self._unsent, b""
+            await self._stream.send(unsent)
+        return await self._frames.next()
+
+    def finish(self) -> None:
+        """Leave the connection to somebody else. Raises WireError if more has come than was asked for."""
+        self._frames.finish()
 
 
-class Between:
+class Between(Ask):
     """Between the requests of a session's client. With `hold` it holds them from the first question on; without,
     they are held already. Whoever asks releases them."""
 
     def __init__(self, session: Session, *, hold: bool = False) -> None:
         self._session = session
         self._hold = hold
-        self._turn = asyncio.Lock()
+        self._unasked: deque[bytes] = deque()  # one is asked after the other
         self._answer: asyncio.Future[bytes] | None = None
 
     def ended(self) -> None:
@@ -49,12 +76,10 @@ class Between:
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(EOFError())
 
-    async def ask(self, request: bytes, seconds: float) -> bytes:
-        """An `Ask`. Questions of several at once are asked one after the other."""
-        async with self._turn:
-            return await self._ask(request, seconds)
+    def send(self, request: bytes) -> None:
+        self._unasked.append(request)
 
-    async def _ask(self, request: bytes, seconds: float) -> bytes:
+    async def answer(self, seconds: float | None = None) -> bytes:
         session = self._session
         if session.client.fileno() < 0:
             raise EOFError
@@ -65,11 +90,11 @@ class Between:
             await held.wait()
         answer = self._answer = asyncio.get_running_loop().create_future()
         try:
-            return await self._answered(answer, request, seconds)
+            return await self._answered(answer, self._unasked.popleft(), seconds)
         finally:
             self._answer = None
 
-    async def _answered(self, answer: asyncio.Future[bytes], request: bytes, seconds: float) -> bytes:
+    async def _answered(self, answer: asyncio.Future[bytes], request: bytes, seconds: float | None) -> bytes:
         session, conversation = self._session, self._session.conversation
         session.ask(request, answer.set_result)
         while not answer.done():

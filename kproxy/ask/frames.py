@@ -3,35 +3,56 @@
 from __future__ import annotations
 
 from kproxy.dial.stream import Stream
-from kproxy.errors import WireError
 from kproxy.relay.wrongpeer import wrong_upstream
 from kproxy.wire.greeting import ENOUGH, recognise
-from kproxy.wire.primitives import INT32
+from kproxy.wire.primitives import INT32, malformed
+
+# What is read at once. Answers are small, and several come together.
+_CHUNK = 64 * 1024
 
 
-async def read_frame(stream: Stream, limit: int) -> bytes:
-    """The next frame of at most `limit` bytes, without its size.
+class Frames:
+    """The frames that come, each of at most `limit` bytes, without their sizes."""
 
-    Raises WireError if it is not Kafka's, EOFError if the broker closes the connection, and OSError.
-    """
-    head, wanted = b"", 4
-    while len(head) < wanted:
-        head += await _some(stream, wanted - len(head))
-        greeting = recognise(head, from_upstream=True)
-        if greeting is not None:
-            raise wrong_upstream(greeting)
-        if len(head) == 4 and not 0 <= INT32.unpack(head)[0] <= limit:
-            wanted = ENOUGH  # not Kafka's; a few bytes more may tell whose
-    if wanted > 4:
-        raise WireError("malformed", "what answers there is not a Kafka broker")
-    size, data = INT32.unpack(head)[0], bytearray()
-    while len(data) < size:
-        data += await _some(stream, min(size - len(data), 256 * 1024))
-    return bytes(data)
+    def __init__(self, stream: Stream, limit: int) -> None:
+        self._stream = stream
+        self._limit = limit
+        self._data = bytearray()  # what has come, and is nobody's yet
 
+    async def next(self) -> bytes:
+        """The next one. Raises WireError if what comes is not Kafka's, EOFError if the broker closes the connection,
+        and OSError."""
+        data = self._data
+        while (frame := self._there()) is None:
+            foreign = len(data) >= 4 and not 0 <= INT32.unpack_from(data)[0] <= self._limit
+            if foreign or 0 < len(data) < 4:
+                greeting = recognise(bytes(data[:ENOUGH]), from_upstream=True)
+                if greeting is not None:
+                    raise wrong_upstream(greeting)
+                if foreign and len(data) >= ENOUGH:  # fewer may not yet tell whose it is
+                    raise malformed("what answers there is not a Kafka broker")
+            more = await self._stream.receive(_CHUNK)
+            if not more:
+                raise EOFError
+            data += more
+        return frame
 
-async def _some(stream: Stream, most: int) -> bytes:
-    data = await stream.receive(most)
-    if not data:
-        raise EOFError
-    return data
+    def _there(self) -> bytes | None:
+        """The next one, if all of it is there."""
+        data = self._data
+        if len(data) < 4:
+            return None
+        (size,) = INT32.unpack_from(data)
+        if not 0 <= size <= self._limit:
+            return None
+        end = 4 + size
+        if len(data) < end:
+            return None
+        frame = bytes(data[4:end])
+        del data[:end]
+        return frame
+
+    def finish(self) -> None:
+        """Raises WireError if something is left over."""
+        if self._data:
+            raise malformed("what answers there says more than it was asked")

@@ -1,8 +1,9 @@
 """What kproxy asks brokers, as an ordinary client: who is there, which node are you, what do you lead.
 
-All are read-only, and in versions that Kafka 0.10.1 to 4.x have. Which cluster it belongs to a broker tells everybody
-(Metadata v2, KIP-78; controllers in DescribeCluster, KIP-919). Which node it is has no field of its own in the
-protocol; these tell it all the same:
+All are read-only, and in versions that Kafka 0.10.1 to 4.x have. Who asks limits the time.
+
+Which cluster it belongs to a broker tells everybody (Metadata v2, KIP-78; controllers in DescribeCluster, KIP-919).
+Which node it is has no field of its own in the protocol; these tell it all the same:
 
  * DescribeConfigs of another broker: the refusal names the one that was asked. Needs DescribeConfigs on the cluster.
  * ListOffsets: only a partition's leader answers. Needs Describe on a topic.
@@ -16,9 +17,10 @@ import re
 import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from struct import error as StructError
 from struct import pack, unpack_from
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from kproxy.ask.asking import Ask
 from kproxy.dial import tlserrors
@@ -48,8 +50,8 @@ _OWN_ID = re.compile(rb"expected (\d{1,10})(?!\d)")
 # What is looked at of lists that may be long: kproxy needs a few of them, and must not stop for the rest.
 _PARTITIONS_LOOKED_AT, _GROUPS_LOOKED_AT = 20_000, 100
 _PARTITIONS_OF_A_LEADER = 3
-# How long a broker may take for one answer, in seconds, where the caller has no limit of its own.
-_PATIENCE = 30.0
+# An answer of at most so many bytes is read once, however often it comes: it is the first on each connection.
+_REMEMBERED = 4096
 
 T = TypeVar("T")
 
@@ -69,11 +71,55 @@ class Members:
     nodes: tuple[Endpoint, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Question(Generic[T]):
+    """A request to a broker, and how its response is read."""
+
+    key: int
+    version: int
+    body: bytes
+    read: Callable[[bytes], T]
+
+    def send(self, ask: Ask) -> None:
+        """Have it sent by the time that its answer, or one before, is waited for."""
+        ask.send(request(self.key, self.version, self.key, self.body))
+
+    async def answer(self, ask: Ask) -> T:
+        """What comes of it. Raises UpstreamError, with the reason "closed" if the broker closes the connection instead,
+        and WireError."""
+        try:
+            frame = await ask.answer()
+        except (ConnectionError, EOFError):
+            raise UpstreamError("closed", NO_ANSWER) from None
+        except TimeoutError:
+            raise UpstreamError("timeout", "no answer") from None
+        except (
+            ssl.SSLError
+        ) as error:  # a broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4)
+            raise UpstreamError(*tlserrors.of_broker(error)) from None
+        except OSError as error:
+            raise UpstreamError("other", error.strerror or str(error)) from None
+        if len(frame) < 4 or INT32.unpack_from(frame)[0] != self.key:
+            raise malformed("what answers there is not a Kafka broker")
+        try:
+            return self.read(frame[4:])
+        except (Underflow, StructError):
+            raise malformed("a broker's answer to kproxy ends too early") from None
+
+    async def put(self, ask: Ask) -> T:
+        """Both."""
+        self.send(ask)
+        return await self.answer(ask)
+
+
 async def ask_versions(ask: Ask) -> Versions:
     """What the broker serves; it tells everybody, before any login. Raises UpstreamError or WireError: no Kafka broker
     answers."""
-    body = await _put(ask, api.API_VERSIONS, 0, b"")
-    # error code, ranges[API key, lowest, highest]
+    return await Question(api.API_VERSIONS, 0, b"", _versions).put(ask)
+
+
+def _versions(body: bytes) -> Versions:
+    """ApiVersions v0: error code, ranges[API key, lowest, highest]"""
     found: dict[int, range] = {}
     for at in range(6, len(body) - 5, 6):
         key, lowest, highest = unpack_from(">hhh", body, at)
@@ -81,15 +127,17 @@ async def ask_versions(ask: Ask) -> Versions:
     return found
 
 
-async def ask_members(ask: Ask, versions: Versions) -> Members:
-    """Who is in the cluster. Raises UpstreamError, which may mean that one must log in first, or WireError."""
+def members(versions: Versions) -> Question[Members]:
+    """Who is in the cluster. If the broker closes the connection, one must perhaps log in first."""
     if api.METADATA in versions or api.DESCRIBE_CLUSTER not in versions:
         version = 2 if 2 in versions.get(api.METADATA, ()) else 1
-        body = await _put(ask, api.METADATA, version, INT32.pack(0))  # no topics
-        return _read(lambda: _metadata(body, version))
+        return Question(api.METADATA, version, INT32.pack(0), partial(_members, version))  # no topics
     # v1: include_cluster_authorized_operations, endpoint_type, tags
-    body = await _put(ask, api.DESCRIBE_CLUSTER, 1, pack(">?bB", False, _CONTROLLERS, 0))
-    return _read(lambda: _cluster(body))
+    return Question(api.DESCRIBE_CLUSTER, 1, pack(">?bB", False, _CONTROLLERS, 0), _cluster)
+
+
+def _members(version: int, body: bytes) -> Members:
+    return (_metadata_again if len(body) <= _REMEMBERED else _metadata)(body, version)
 
 
 def _metadata(body: bytes, version: int) -> Members:
@@ -100,6 +148,9 @@ def _metadata(body: bytes, version: int) -> Members:
         _, at = read_string(body, at, len(body), compact=False, nullable=True)  # the last broker's rack
         cluster_id, _ = read_string(body, at, len(body), compact=False, nullable=True)
     return Members(_text(cluster_id), Kind.BROKER, nodes)
+
+
+_metadata_again = lru_cache(maxsize=64)(_metadata)
 
 
 def _cluster(body: bytes) -> Members:
@@ -126,35 +177,33 @@ def _endpoints(body: bytes, key: int, version: int) -> tuple[tuple[Endpoint, ...
     return tuple(endpoint for endpoint, _, _ in walk.found), walk.found[-1][2]
 
 
-async def ask_own_id(ask: Ask, versions: Versions, suppose: int = NOBODY) -> int | None:
-    """The id of the broker that is asked, as it tells itself; None if it does not. A broker whose id is the one that
-    you `suppose` has nothing to refuse, and nothing to log."""
+def own_id(versions: Versions, suppose: int = NOBODY) -> Question[int | None] | None:
+    """The id of the broker that is asked, as it tells itself, None if it does not; there is no question if the broker
+    does not know it. One whose id is the one that you `suppose` has nothing to refuse, and nothing to log."""
     if 1 not in versions.get(api.DESCRIBE_CONFIGS, ()):
         return None
     # v1: resources[type, name, keys], include_synonyms; of the keys one that there is not, to keep the answer short
     resource = pack(">b", _BROKER_RESOURCE) + _string(str(suppose).encode()) + INT32.pack(1) + _string(b"kproxy")
-    body = await _put(ask, api.DESCRIBE_CONFIGS, 1, INT32.pack(1) + resource + b"\0")
+    return Question(api.DESCRIBE_CONFIGS, 1, INT32.pack(1) + resource + b"\0", partial(_own_id, suppose))
 
-    def read() -> int | None:
-        # v1: throttle time, results[error code, error message, …]
-        (count,), (error,) = INT32.unpack_from(body, 4), INT16.unpack_from(body, 8)
-        if count != 1:
-            return None
-        message, _ = read_string(body, 10, len(body), compact=False, nullable=True)
-        match = _OWN_ID.search(message or b"")
-        if match:
-            return int(match[1]) if int(match[1]) < NOBODY else None
-        return suppose if error == NONE and suppose != NOBODY else None
 
-    return _read(read)
+def _own_id(suppose: int, body: bytes) -> int | None:
+    """DescribeConfigs v1: throttle time, results[error code, error message, …]"""
+    (count,), (error,) = INT32.unpack_from(body, 4), INT16.unpack_from(body, 8)
+    if count != 1:
+        return None
+    message, _ = read_string(body, 10, len(body), compact=False, nullable=True)
+    match = _OWN_ID.search(message or b"")
+    if match:
+        return int(match[1]) if int(match[1]) < NOBODY else None
+    return suppose if error == NONE and suppose != NOBODY else None
 
 
 async def ask_leaders(ask: Ask, versions: Versions) -> dict[int, tuple[Partition, ...]]:
     """A few partitions of each node that leads any, of the topics that this user may see."""
     if 2 not in versions.get(api.METADATA, ()):
         return {}
-    body = await _put(ask, api.METADATA, 2, INT32.pack(-1))  # all topics
-    return _read(lambda: _leaders(body))
+    return await Question(api.METADATA, 2, INT32.pack(-1), _leaders).put(ask)  # all topics
 
 
 def _leaders(body: bytes) -> dict[int, tuple[Partition, ...]]:
@@ -199,9 +248,8 @@ async def ask_led(ask: Ask, versions: Versions, partitions: Iterable[Partition])
         _string(name) + INT32.pack(len(indexes)) + b"".join(pack(">iq", index, _LATEST) for index in indexes)
         for name, indexes in topics.items()
     ]
-    body = await _put(ask, api.LIST_OFFSETS, 1, INT32.pack(-1) + INT32.pack(len(asked)) + b"".join(asked))
 
-    def read() -> dict[Partition, int]:
+    def read(body: bytes) -> dict[Partition, int]:
         # v1: topics[name, partitions[index, error, timestamp, offset]]; as many as were asked for
         found: dict[Partition, int] = {}
         (count,), at = INT32.unpack_from(body), 4
@@ -215,7 +263,8 @@ async def ask_led(ask: Ask, versions: Versions, partitions: Iterable[Partition])
                 at += 22
         return found
 
-    return _read(read)
+    body = INT32.pack(-1) + INT32.pack(len(asked)) + b"".join(asked)
+    return await Question(api.LIST_OFFSETS, 1, body, read).put(ask)
 
 
 async def ask_coordinator(ask: Ask, versions: Versions) -> int | None:
@@ -223,52 +272,28 @@ async def ask_coordinator(ask: Ask, versions: Versions) -> int | None:
     user may see."""
     if 0 not in versions.get(api.LIST_GROUPS, ()) or 0 not in versions.get(api.FIND_COORDINATOR, ()):
         return None
-    listed = await _put(ask, api.LIST_GROUPS, 0, b"")
-
-    def groups() -> list[bytes]:
-        # v0: error code, groups[id, protocol type]
-        (count,), at = INT32.unpack_from(listed, 2), 6
-        names = []
-        for _ in range(min(count, _GROUPS_LOOKED_AT)):
-            name, at = read_string(listed, at, len(listed), compact=False, nullable=False)
-            _, at = read_string(listed, at, len(listed), compact=False, nullable=False)
-            names.append(name or b"")
-        return names
-
-    for group in _read(groups)[:_PARTITIONS_OF_A_LEADER]:
-        body = await _put(ask, api.FIND_COORDINATOR, 0, _string(group))
-        error, node_id = unpack_from(">hi", body) if len(body) >= 6 else (-1, -1)  # v0: error code, node id, …
+    for group in (await Question(api.LIST_GROUPS, 0, b"", _groups).put(ask))[:_PARTITIONS_OF_A_LEADER]:
+        error, node_id = await Question(api.FIND_COORDINATOR, 0, _string(group), _coordinator).put(ask)
         if error == NONE and node_id >= 0:
-            return int(node_id)
+            return node_id
     return None
 
 
-async def _put(ask: Ask, key: int, version: int, body: bytes) -> bytes:
-    """Send one request; return what follows the correlation id in its response.
-
-    Raises UpstreamError, with the reason "closed" if the broker closes the connection instead, and WireError.
-    """
-    try:
-        frame = await ask(request(key, version, key, body), _PATIENCE)
-    except (ConnectionError, EOFError):
-        raise UpstreamError("closed", NO_ANSWER) from None
-    except TimeoutError:
-        raise UpstreamError("timeout", "no answer") from None
-    except ssl.SSLError as error:  # a broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4)
-        raise UpstreamError(*tlserrors.of_broker(error)) from None
-    except OSError as error:
-        raise UpstreamError("other", error.strerror or str(error)) from None
-    if len(frame) < 4 or INT32.unpack_from(frame)[0] != key:
-        raise malformed("what answers there is not a Kafka broker")
-    return frame[4:]
+def _groups(body: bytes) -> list[bytes]:
+    """ListGroups v0: error code, groups[id, protocol type]"""
+    (count,), at = INT32.unpack_from(body, 2), 6
+    names = []
+    for _ in range(min(count, _GROUPS_LOOKED_AT)):
+        name, at = read_string(body, at, len(body), compact=False, nullable=False)
+        _, at = read_string(body, at, len(body), compact=False, nullable=False)
+        names.append(name or b"")
+    return names
 
 
-def _read(read: Callable[[], T]) -> T:
-    """What `read` makes of an answer. Raises WireError if it is none."""
-    try:
-        return read()
-    except (Underflow, StructError):
-        raise malformed("a broker's answer to kproxy ends too early") from None
+def _coordinator(body: bytes) -> tuple[int, int]:
+    """FindCoordinator v0: error code, node id, …"""
+    error, node_id = unpack_from(">hi", body)
+    return error, node_id
 
 
 def _string(text: bytes) -> bytes:

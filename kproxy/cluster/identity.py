@@ -8,16 +8,15 @@ forwarder or load balancer is led to wherever that leads when its turn comes.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
 from kproxy.ask import questions
 from kproxy.ask.asking import Ask
-from kproxy.ask.questions import Members, Partition, Versions
+from kproxy.ask.questions import Members, Partition, Question, Versions
 from kproxy.cluster.known import Proof
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.errors import UpstreamError, WireError
@@ -76,10 +75,10 @@ class Identities:
         return monotonic() < self._wants_login_until
 
     async def ask(
-        self, ask: Ask, expected: NodeKey | None = None, names: Sequence[str] = (), *, logged_in: bool = False
+        self, ask: Ask, supposed: NodeKey | None = None, names: Sequence[str] = (), *, logged_in: bool = False
     ) -> Identity:
-        """Ask who is there. `expected`: the node that it should be. `names`: those in its certificate, if that was
-        verified. `logged_in`: somebody has logged in on this connection.
+        """Ask who is there. `supposed`: the node that it should be, or was. `names`: those in its certificate, if that
+        was verified. `logged_in`: somebody has logged in on this connection.
 
         Raises WantsLogin, HungUp, another UpstreamError, or WireError.
         """
@@ -88,14 +87,18 @@ class Identities:
             versions = await questions.ask_versions(ask)
         # A broker that tells its id when it is asked for another's need not be asked for one that nobody has, which it
         # would log as an error.
-        suppose = expected.node_id if expected is not None and self._tells_its_id else questions.NOBODY
-        try:
-            async with asyncio.TaskGroup() as both:  # in one round trip, where that can be
-                members_task = both.create_task(self._members(ask, versions, logged_in))
-                id_task = both.create_task(self._own_id(ask, versions, suppose, members_task))
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
-        members, node_id = members_task.result(), id_task.result()
+        suppose = supposed.node_id if supposed is not None and self._tells_its_id else questions.NOBODY
+        # In one round trip, where that can be. The broker answers in order: if it hangs up before the first answer, it
+        # was not the second question's fault.
+        who = questions.members(versions)
+        which = questions.own_id(versions, suppose) if self._may_ask(Proof.OWN_WORD) else None
+        who.send(ask)
+        if which is not None:
+            which.send(ask)
+        members = await self._members(who, ask, logged_in)
+        node_id = None
+        if which is not None:
+            node_id = await self._optional(Proof.OWN_WORD, which.answer(ask))
         self._versions = versions
         if node_id is not None:
             self._tells_its_id = self._tells_its_id or suppose != node_id
@@ -105,9 +108,9 @@ class Identities:
             key, proof = await self._from_duties(ask, versions)
         return Identity(members, key, proof)
 
-    async def _members(self, ask: Ask, versions: Versions, logged_in: bool) -> Members:
+    async def _members(self, who: Question[Members], ask: Ask, logged_in: bool) -> Members:
         try:
-            members = await questions.ask_members(ask, versions)
+            members = await who.answer(ask)
         except UpstreamError as error:
             if error.reason == "closed" and not (logged_in or self._answers_all):
                 self._wants_login_until = monotonic() + _WANTS_LOGIN
@@ -116,15 +119,6 @@ class Identities:
         if not logged_in:
             self._answers_all = True
         return members
-
-    async def _own_id(self, ask: Ask, versions: Versions, suppose: int, members: asyncio.Task[Members]) -> int | None:
-        try:
-            return await self._optional(Proof.OWN_WORD, lambda: questions.ask_own_id(ask, versions, suppose))
-        except HungUp:
-            # The broker answers in order: if it has not answered the question before, it was not this one's fault.
-            if not members.done() or members.exception() is not None:
-                self._hung_up[Proof.OWN_WORD] = 0
-            raise
 
     def _inferred(self, members: Members, names: Sequence[str]) -> tuple[NodeKey | None, Proof | None]:
         """Which node it is by what is known already: the names in its certificate, the number of brokers."""
@@ -139,21 +133,23 @@ class Identities:
     async def _from_duties(self, ask: Ask, versions: Versions) -> tuple[NodeKey | None, Proof | None]:
         """Which broker it is by what only one can do."""
         duties = (
-            (Proof.LEADER, lambda: self._leader(ask, versions)),
-            (Proof.COORDINATOR, lambda: questions.ask_coordinator(ask, versions)),
+            (Proof.LEADER, self._leader),
+            (Proof.COORDINATOR, questions.ask_coordinator),
         )
-        for proof, question in duties:
-            node_id = await self._optional(proof, question)
+        for proof, duty in duties:
+            node_id = await self._optional(proof, duty(ask, versions)) if self._may_ask(proof) else None
             if node_id is not None:
                 return NodeKey(Kind.BROKER, node_id), proof
         return None, None
 
-    async def _optional(self, name: Proof, question: Callable[[], Awaitable[int | None]]) -> int | None:
+    def _may_ask(self, name: Proof) -> bool:
+        """Whether brokers do not hang up on this question."""
+        return self._hung_up[name] < _HUNG_UP
+
+    async def _optional(self, name: Proof, asking: Awaitable[int | None]) -> int | None:
         """The answer to a question that a broker need not answer. Raises HungUp."""
-        if self._hung_up[name] >= _HUNG_UP:
-            return None
         try:
-            answer = await question()
+            answer = await asking
         except UpstreamError as error:
             if error.reason == "closed":
                 self._hung_up[name] += 1

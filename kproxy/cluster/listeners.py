@@ -90,7 +90,9 @@ class Listeners:
 
     def is_own(self, address: Address) -> bool:
         """Whether connecting to this IP address and port would reach one of these listeners."""
-        return leads_to(address, self.addresses())
+        # Asked on each dial: hundreds of listeners are looked at closer only where one has this port.
+        own_port = any(listener.port == address.port for listener in self.bound.values())
+        return own_port and leads_to(address, self.addresses())
 
     def addresses(self) -> frozenset[Address]:
         """The IP addresses and ports that are bound."""

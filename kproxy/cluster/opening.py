@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kproxy.address import Address
-from kproxy.ask.asking import Ask, over
+from kproxy.ask.asking import Over
 from kproxy.cluster.encryption import broker_tls
 from kproxy.config import ClusterConfig
 from kproxy.dial.dialer import Dialer
@@ -24,17 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open upstream connection. `login`: what came of kproxy's own login to the broker, if it made one. `names`: the
-    names in the broker's certificate, if each broker must have its own."""
+    """An open upstream connection. `ask`: asks the broker, before anybody else does. `login`: what came of kproxy's own
+    login to the broker, if it made one. `names`: the names in the broker's certificate, if each broker must have its
+    own."""
 
     sock: socket.socket
+    ask: Over
     login: LoggedIn | None = None
     names: tuple[str, ...] = ()
-
-    @property
-    def ask(self) -> Ask:
-        """Asks the broker, before anybody else does."""
-        return over(Stream(self.sock))
 
 
 class Opener:
@@ -60,13 +57,14 @@ class Opener:
         connect = partial(self._dialer.connect, address, limit)
         sock = await (connect() if self._tls is None else self._tls.open(connect, address, name, limit))
         names = tuple(sock.peer_names()) if self._own_names and isinstance(sock, TlsSocket) else ()
+        ask = Over(Stream(sock))
         if self._login is None or attempt is None:
-            return Opened(sock, None, names)
+            return Opened(sock, ask, None, names)
         from kproxy.sasl.login import LoggedIn  # few need it
 
         try:
-            result = await self._login.log_in(over(Stream(sock)), attempt)
-            return Opened(sock, LoggedIn(self._login, address, name, result), names)
+            result = await self._login.log_in(ask, attempt)
+            return Opened(sock, ask, LoggedIn(self._login, address, name, result), names)
         except BaseException:
             sock.close()
             raise

@@ -250,10 +250,15 @@ class Reach:
 
     async def _identify_new(self, opened: Opened, address: Address, expected: NodeKey | None = None) -> Identity:
         """Ask who is at the other end of a new connection. Raises UpstreamError."""
-        logged_in = self._opener.logs_in
-        return await self._identify(
-            self._identities.ask(opened.ask, expected, opened.names, logged_in=logged_in), address
-        )
+        before = self.known.leads_to.get(address)
+        supposed = before.key if expected is None and before is not None else expected
+
+        async def ask() -> Identity:
+            identity = await self._identities.ask(opened.ask, supposed, opened.names, logged_in=self._opener.logs_in)
+            opened.ask.finish()
+            return identity
+
+        return await self._identify(ask(), address)
 
     async def _check(self, key: NodeKey | None, route: Route, names: Sequence[str], ask: Ask) -> None:
         """The same within a client's session, after its login. Raises UpstreamError."""

@@ -134,7 +134,7 @@ class Sessions:
             return
         carried.asking = Between(session)
         try:
-            await check(carried.asking.ask)
+            await check(carried.asking)
         except UpstreamError as error:
             carried.asking = None
             if session in self._open:

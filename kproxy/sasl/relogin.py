@@ -30,7 +30,7 @@ async def keep_logged_in(session: Session, logged_in: LoggedIn) -> None:
         began, lifetime = now(), result.lifetime_ms / 1000
         await asyncio.sleep(lifetime * random.uniform(_EARLIEST, _LATEST))
         attempt = await _prepare(logged_in, began + lifetime * _LAST_TRY)
-        result = await logged_in.login.log_in(Between(session, hold=True).ask, attempt, result.versions)
+        result = await logged_in.login.log_in(Between(session, hold=True), attempt, result.versions)
         session.release()
         log.debug("%s: SASL: logged in again, for %g s", logged_in.address, result.lifetime_ms / 1000)
 

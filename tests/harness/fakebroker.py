@@ -21,6 +21,7 @@ class FakeBroker:
         self.refusal = refusal
         self.cluster_id = cluster_id
         self.asked = 0  # for its nodes
+        self.adds = b""  # behind each answer
         self.deaf_to: set[int] = set()  # what ends the connection, as before a login
         self.serves = {api.API_VERSIONS: (0, 0), api.METADATA: (0, 2), api.DESCRIBE_CONFIGS: (0, 1)}
 
@@ -44,7 +45,7 @@ class FakeBroker:
         if key not in said or key in self.deaf_to:
             return False
         body = struct.pack(">i", correlation_id) + said[key]()
-        connection.sendall(struct.pack(">i", len(body)) + body)
+        connection.sendall(struct.pack(">i", len(body)) + body + self.adds)
         return True
 
     def _metadata(self) -> bytes:

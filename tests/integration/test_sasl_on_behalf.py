@@ -21,9 +21,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
-from kproxy.ask.asking import over
-from kproxy.ask.frames import read_frame
-from kproxy.ask.questions import ask_members, ask_versions
+from kproxy.ask import questions
+from kproxy.ask.asking import Over
 from kproxy.devcluster import DevCluster
 from kproxy.devcluster.properties import ListenerSpec
 from kproxy.dial.stream import Stream
@@ -499,15 +498,15 @@ def connect(cluster: DevCluster) -> socket.socket:
 
 async def log_in(cluster: DevCluster, exchange: Exchange) -> Authenticated:
     with connect(cluster) as connection:
-        result = await authenticate(over(Stream(connection)), exchange, 10)
+        result = await authenticate(Over(Stream(connection)), exchange, 10)
         assert len(await scout_nodes(connection)) == 2
         return result
 
 
 async def scout_nodes(connection: socket.socket) -> tuple[Endpoint, ...]:
     """What the broker tells those that are logged in."""
-    ask = over(Stream(connection))
-    return (await ask_members(ask, await ask_versions(ask))).nodes
+    ask = Over(Stream(connection))
+    return (await questions.members(await questions.ask_versions(ask)).put(ask)).nodes
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *KINDS])
@@ -528,16 +527,15 @@ async def test_raw_tokens_and_every_version(cluster: DevCluster, mechanism: str)
 async def test_again_on_the_same_connection(cluster: DevCluster) -> None:
     """KIP-368: between other requests, whose answers come in their turn."""
     with connect(cluster) as connection:
-        stream = Stream(connection)
-        first = await authenticate(over(stream), Exchange(Scram("SCRAM-SHA-512", USER, PASSWORD)), 10)
+        ask = Over(Stream(connection))
+        first = await authenticate(ask, Exchange(Scram("SCRAM-SHA-512", USER, PASSWORD)), 10)
         await scout_nodes(connection)
         exchange = Exchange(Scram("SCRAM-SHA-512", USER, PASSWORD), first.versions, first_id=2**31 - 9)
-        earlier = request(METADATA, 1, 5, struct.pack(">i", 0))
-        await stream.send(earlier + exchange.start())
-        assert (await read_frame(stream, 10**6))[:4] == struct.pack(">i", 5)
-        again = exchange.take(await read_frame(stream, 10**6))
+        ask.send(request(METADATA, 1, 5, struct.pack(">i", 0)))
+        ask.send(exchange.start())
+        assert (await ask.answer(10))[:4] == struct.pack(">i", 5)
+        again = exchange.take(await ask.answer(10))
         while again is not None:
-            await stream.send(again)
-            again = exchange.take(await read_frame(stream, 10**6))
+            again = exchange.take(await ask(again, 10))
         assert exchange.result == first
         await scout_nodes(connection)

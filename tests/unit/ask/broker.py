@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Callable, Mapping
 
 from kproxy.ask.asking import Ask
@@ -11,22 +12,23 @@ Answers = Mapping[int, "bytes | Exception | Callable[[bytes], bytes]"]
 """By API key: a body, what is raised instead, or what makes the body of the request's."""
 
 
-class Broker:
-    """`ask` is an `Ask`; `asked` are the API keys that it was asked for, in order."""
+class Broker(Ask):
+    """`asked` are the API keys that it was asked for, in order."""
 
     def __init__(self, answers: Answers) -> None:
         self.answers = dict(answers)
         self.asked: list[int] = []
+        self._sent: deque[bytes] = deque()
 
-    @property
-    def ask(self) -> Ask:
-        async def ask(request: bytes, seconds: float) -> bytes:
-            key, _, correlation_id, length = struct.unpack_from(">hhih", request, 4)
-            self.asked.append(key)
-            answer = self.answers[key]
-            if isinstance(answer, Exception):
-                raise answer
-            body = answer if isinstance(answer, bytes) else answer(request[14 + length :])
-            return struct.pack(">i", correlation_id) + body
+    def send(self, request: bytes) -> None:
+        self.asked.append(*struct.unpack_from(">h", request, 4))
+        self._sent.append(request)
 
-        return ask
+    async def answer(self, seconds: float | None = None) -> bytes:
+        request = self._sent.popleft()
+        key, _, correlation_id, length = struct.unpack_from(">hhih", request, 4)
+        answer = self.answers[key]
+        if isinstance(answer, Exception):
+            raise answer
+        body = answer if isinstance(answer, bytes) else answer(request[14 + length :])
+        return struct.pack(">i", correlation_id) + body

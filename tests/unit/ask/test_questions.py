@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kproxy.address import Address
 from kproxy.ask import questions
 from kproxy.ask.asking import Ask
-from kproxy.ask.questions import NOBODY, Members
+from kproxy.ask.questions import NOBODY, Members, Question
 from kproxy.errors import UpstreamError, WireError
 from kproxy.rewrite.endpoints import Endpoint, Kind
 from kproxy.wire import api
@@ -24,10 +24,17 @@ SERVED = {key: range(20) for key in api.APIS}
 BROKERS = {1: "kafka-1:9092", 2: "kafka-2:9093"}
 LED = [(b"a", 0), (b"a", 1), (b"b", 0)]
 
+
+def own_id(suppose: int = NOBODY) -> Question[int | None]:
+    question = questions.own_id(SERVED, suppose)
+    assert question is not None
+    return question
+
+
 QUESTIONS: dict[str, tuple[int, bytes, Callable[[Ask], Awaitable[object]]]] = {
     "versions": (api.API_VERSIONS, versions(), questions.ask_versions),
-    "members": (api.METADATA, metadata("c", BROKERS), lambda ask: questions.ask_members(ask, SERVED)),
-    "own id": (api.DESCRIBE_CONFIGS, refusal(7), lambda ask: questions.ask_own_id(ask, SERVED)),
+    "members": (api.METADATA, metadata("c", BROKERS), questions.members(SERVED).put),
+    "own id": (api.DESCRIBE_CONFIGS, refusal(7), own_id().put),
     "leaders": (
         api.METADATA, metadata("c", BROKERS, {"a": [1, 2], "b": [2]}), lambda ask: questions.ask_leaders(ask, SERVED),
     ),
@@ -45,15 +52,15 @@ def endpoints(*nodes: int) -> tuple[Endpoint, ...]:
 
 async def test_who_is_there() -> None:
     broker = Broker({api.API_VERSIONS: versions(), api.METADATA: metadata("the-id", BROKERS)})
-    served = await questions.ask_versions(broker.ask)
+    served = await questions.ask_versions(broker)
     assert served[api.METADATA] == range(14)
-    assert await questions.ask_members(broker.ask, served) == Members("the-id", Kind.BROKER, endpoints(1, 2))
+    assert await questions.members(served).put(broker) == Members("the-id", Kind.BROKER, endpoints(1, 2))
 
 
 async def test_a_broker_before_0_10_1_knows_of_no_cluster_id() -> None:
     nodes = metadata(None, BROKERS)[: -len(text(None) + b"\0\0\0\1" + b"\0\0\0\0")]
     broker = Broker({api.METADATA: nodes + struct.pack(">ii", 1, 0)})
-    members = await questions.ask_members(broker.ask, {api.METADATA: range(2)})
+    members = await questions.members({api.METADATA: range(2)}).put(broker)
     assert members == Members(None, Kind.BROKER, endpoints(1, 2))
 
 
@@ -74,47 +81,46 @@ async def test_a_broker_before_0_10_1_knows_of_no_cluster_id() -> None:
     ],
 )
 async def test_which_node_are_you(answer: bytes, suppose: int, node_id: int | None) -> None:
-    assert await questions.ask_own_id(Broker({api.DESCRIBE_CONFIGS: answer}).ask, SERVED, suppose) == node_id
+    assert await own_id(suppose).put(Broker({api.DESCRIBE_CONFIGS: answer})) == node_id
 
 
 async def test_a_few_partitions_of_each_leader() -> None:
     topics = {"a": [1, 2, 1, 1, 1], "b": [2], "c": [-1]}
-    found = await questions.ask_leaders(Broker({api.METADATA: metadata("c", BROKERS, topics)}).ask, SERVED)
+    found = await questions.ask_leaders(Broker({api.METADATA: metadata("c", BROKERS, topics)}), SERVED)
     assert found == {1: ((b"a", 0), (b"a", 2), (b"a", 3)), 2: ((b"a", 1), (b"b", 0))}
 
 
 async def test_a_long_list_of_partitions_is_not_read_to_its_end() -> None:
     topics = {f"topic-{number}": [1] * 100 for number in range(300)}
-    found = await questions.ask_leaders(Broker({api.METADATA: metadata("c", BROKERS, topics)}).ask, SERVED)
+    found = await questions.ask_leaders(Broker({api.METADATA: metadata("c", BROKERS, topics)}), SERVED)
     assert set(found) == {1}
 
 
 async def test_which_partitions_do_you_lead() -> None:
     broker = Broker({api.LIST_OFFSETS: offsets({("a", 0): 0, ("a", 1): 6, ("b", 0): 29})})
-    assert await questions.ask_led(broker.ask, SERVED, LED) == {(b"a", 0): 0, (b"b", 0): 29} | {(b"a", 1): 6}
+    assert await questions.ask_led(broker, SERVED, LED) == {(b"a", 0): 0, (b"b", 0): 29} | {(b"a", 1): 6}
 
 
 async def test_more_than_was_asked_for_is_not_read() -> None:
     broker = Broker({api.LIST_OFFSETS: offsets({(f"x{number}", 0): 0 for number in range(1000)})})
-    assert len(await questions.ask_led(broker.ask, SERVED, LED)) == 0
+    assert len(await questions.ask_led(broker, SERVED, LED)) == 0
 
 
 async def test_which_group_do_you_coordinate() -> None:
     broker = Broker({api.LIST_GROUPS: groups("g", "h"), api.FIND_COORDINATOR: coordinator(4)})
-    assert await questions.ask_coordinator(broker.ask, SERVED) == 4
+    assert await questions.ask_coordinator(broker, SERVED) == 4
     broker = Broker({api.LIST_GROUPS: groups("g", "h"), api.FIND_COORDINATOR: coordinator(-1, error=30)})
-    assert await questions.ask_coordinator(broker.ask, SERVED) is None
-    assert await questions.ask_coordinator(Broker({api.LIST_GROUPS: groups()}).ask, SERVED) is None
+    assert await questions.ask_coordinator(broker, SERVED) is None
+    assert await questions.ask_coordinator(Broker({api.LIST_GROUPS: groups()}), SERVED) is None
 
 
-@pytest.mark.parametrize("question", ["own id", "leaders", "led", "coordinator"])
+@pytest.mark.parametrize("question", ["leaders", "led", "coordinator"])
 async def test_what_the_broker_does_not_serve_is_not_asked(question: str) -> None:
     broker = Broker({})
     asked = {
-        "own id": lambda: questions.ask_own_id(broker.ask, {}),
-        "leaders": lambda: questions.ask_leaders(broker.ask, {}),
-        "led": lambda: questions.ask_led(broker.ask, {}, LED),
-        "coordinator": lambda: questions.ask_coordinator(broker.ask, {}),
+        "leaders": lambda: questions.ask_leaders(broker, {}),
+        "led": lambda: questions.ask_led(broker, {}, LED),
+        "coordinator": lambda: questions.ask_coordinator(broker, {}),
     }[question]
     assert not await asked()
     assert broker.asked == []
@@ -145,7 +151,7 @@ async def said_of(answer: Awaitable[object]) -> str:
 async def test_no_answer(question: str, raised: Exception, reason: str) -> None:
     key, _, asked = QUESTIONS[question]
     with pytest.raises(UpstreamError) as error:
-        await asked(Broker({key: raised}).ask)
+        await asked(Broker({key: raised}))
     assert error.value.reason == reason
 
 
@@ -153,11 +159,12 @@ async def test_no_answer(question: str, raised: Exception, reason: str) -> None:
 async def test_an_answer_to_another_question(question: str) -> None:
     _, _, asked = QUESTIONS[question]
 
-    async def ask(request: bytes, seconds: float) -> bytes:
-        return struct.pack(">i", 12345) + b"x" * 100
+    class Another(Ask):
+        async def answer(self, seconds: float | None = None) -> bytes:
+            return struct.pack(">i", 12345) + b"x" * 100
 
     with pytest.raises(WireError):
-        await asked(ask)
+        await asked(Another())
 
 
 @each
@@ -166,7 +173,7 @@ async def test_an_answer_that_ends_anywhere(question: str) -> None:
     key, whole, asked = QUESTIONS[question]
     for end in range(len(whole)):
         broker = Broker({key: whole[:end], api.FIND_COORDINATOR: b""})
-        assert await said_of(asked(broker.ask)) in ("", "malformed")
+        assert await said_of(asked(broker)) in ("", "malformed")
 
 
 @each
@@ -179,7 +186,7 @@ async def test_an_answer_of_nonsense(question: str, data: st.DataObject) -> None
     answer = data.draw(st.one_of(st.just(bytes(spoiled)), st.binary(max_size=200)))
     broker = Broker({key: answer, api.FIND_COORDINATOR: data.draw(st.binary(max_size=20))})
     with contextlib.suppress(WireError, UpstreamError):
-        await asked(broker.ask)
+        await asked(broker)
 
 
 @each
@@ -189,7 +196,7 @@ async def test_counts_that_are_not_there(question: str) -> None:
     for count in (0x7FFFFFFF, -1, -2147483648):
         for before in range(12):
             body = bytes(before) + struct.pack(">i", count)
-            said = await said_of(asked(Broker({key: body, api.FIND_COORDINATOR: b""}).ask))
+            said = await said_of(asked(Broker({key: body, api.FIND_COORDINATOR: b""})))
             assert said in ("", "malformed", "too-many-endpoints")
 
 
@@ -198,7 +205,7 @@ async def test_a_controller_names_controllers() -> None:
     node = b"\0\0\x0b\xb8" + b"\x0ac-3000.in" + struct.pack(">i", 9093) + b"\0" + b"\0"
     body = b"\0" + struct.pack(">ihb", 0, 0, 0) + b"\x02" + b"\x04abc" + struct.pack(">i", 3000) + b"\x02" + node
     broker = Broker({api.DESCRIBE_CLUSTER: body + struct.pack(">i", 0) + b"\0"})
-    members = await questions.ask_members(broker.ask, {api.DESCRIBE_CLUSTER: range(2)})
+    members = await questions.members({api.DESCRIBE_CLUSTER: range(2)}).put(broker)
     assert members.cluster_id == "abc"
     assert [(one.kind, one.node_id, str(one.advertised)) for one in members.nodes] == [
         (Kind.CONTROLLER, 3000, "c-3000.in:9093")
@@ -207,4 +214,4 @@ async def test_a_controller_names_controllers() -> None:
 
 async def test_an_empty_list_of_nodes_is_no_answer() -> None:
     with pytest.raises(WireError, match="names no node"):
-        await questions.ask_members(Broker({api.METADATA: array([]) + text("c")}).ask, SERVED)
+        await questions.members(SERVED).put(Broker({api.METADATA: array([]) + text("c")}))

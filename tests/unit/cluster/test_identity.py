@@ -69,12 +69,12 @@ def identities() -> Identities:
 )
 @pytest.mark.parametrize("node", [1, 2, 3])
 async def test_what_tells(identities: Identities, tells: tuple[str, ...], proof: Proof, node: int) -> None:
-    found = await identities.ask(Cluster(node, *tells).ask, ONE)
+    found = await identities.ask(Cluster(node, *tells), ONE)
     assert (found.cluster_id, found.key, found.proof) == ("id-1", NodeKey(Kind.BROKER, node), proof)
 
 
 async def test_nothing_tells(identities: Identities) -> None:
-    found = await identities.ask(Cluster(2).ask, ONE)
+    found = await identities.ask(Cluster(2), ONE)
     assert (found.cluster_id, found.key, found.proof) == ("id-1", None, None)
 
 
@@ -92,20 +92,20 @@ async def test_nothing_tells(identities: Identities) -> None:
 async def test_a_certificate_tells_if_it_is_one_node_s(
     identities: Identities, names: tuple[str, ...], node: int | None
 ) -> None:
-    found = await identities.ask(Cluster(2).ask, ONE, names)
+    found = await identities.ask(Cluster(2), ONE, names)
     assert found.key == (None if node is None else NodeKey(Kind.BROKER, node))
     assert found.proof is (None if node is None else Proof.CERTIFICATE)
 
 
 async def test_of_one_broker_there_is_nothing_to_ask(identities: Identities) -> None:
-    found = await identities.ask(Cluster(1, brokers={1: "kafka-1.in:9092"}).ask, ONE)
+    found = await identities.ask(Cluster(1, brokers={1: "kafka-1.in:9092"}), ONE)
     assert (found.key, found.proof) == (ONE, Proof.ONLY_BROKER)
 
 
 async def test_one_broker_that_is_left_of_several_is_not_the_only_one() -> None:
     topology = Topology(1, 100)
     topology.nodes[TWO] = Node(TWO, Address("kafka-2.in", 9092), absent_since=1.0)
-    found = await Identities(topology).ask(Cluster(2, brokers={1: "kafka-1.in:9092"}).ask, ONE)
+    found = await Identities(topology).ask(Cluster(2, brokers={1: "kafka-1.in:9092"}), ONE)
     assert found.key is None
 
 
@@ -114,7 +114,7 @@ async def test_a_broker_that_is_the_expected_one_has_nothing_to_refuse(identitie
     refused = []
     for node in (1, 1, 2, 2):
         cluster = Cluster(node, "its id")
-        assert (await identities.ask(cluster.ask, NodeKey(Kind.BROKER, node))).key == NodeKey(Kind.BROKER, node)
+        assert (await identities.ask(cluster, NodeKey(Kind.BROKER, node))).key == NodeKey(Kind.BROKER, node)
         refused.append(cluster.refused)
     assert refused == [1, 0, 0, 0]
 
@@ -123,19 +123,19 @@ async def test_who_takes_any_id_for_its_own_is_not_believed(identities: Identiti
     cluster = Cluster(1)
     cluster.answers[api.DESCRIBE_CONFIGS] = configs()
     for _ in range(2):
-        assert (await identities.ask(cluster.ask, TWO)).key is None
+        assert (await identities.ask(cluster, TWO)).key is None
 
 
 # Leaders that move
 
 
 async def test_leaders_that_have_moved_are_looked_up_again(identities: Identities) -> None:
-    assert (await identities.ask(Cluster(2, "leaders").ask)).key == TWO
+    assert (await identities.ask(Cluster(2, "leaders"))).key == TWO
     cluster = Cluster(2, "leaders")
     moved = {("a", 0): 0, ("a", 1): 0, ("a", 2): 6, ("b", 0): 6, ("b", 1): 6, ("b", 2): 6}
     answers = [offsets(moved), offsets({key: 0 if key[1] == 1 else 6 for key in moved})]
     cluster.answers[api.LIST_OFFSETS] = lambda body: answers.pop(0)
-    assert (await identities.ask(cluster.ask)).key == TWO
+    assert (await identities.ask(cluster)).key == TWO
     assert cluster.asked.count(api.METADATA) == 2
     assert answers == []
 
@@ -143,7 +143,7 @@ async def test_leaders_that_have_moved_are_looked_up_again(identities: Identitie
 async def test_leaders_that_go_on_moving_tell_nothing(identities: Identities) -> None:
     cluster = Cluster(2, "leaders")
     cluster.answers[api.LIST_OFFSETS] = offsets({("a", 0): 0, ("a", 1): 0, ("a", 2): 6})
-    assert (await identities.ask(cluster.ask)).key is None
+    assert (await identities.ask(cluster)).key is None
 
 
 # Logins
@@ -152,15 +152,15 @@ async def test_leaders_that_go_on_moving_tell_nothing(identities: Identities) ->
 async def test_a_broker_that_answers_after_a_login_only(identities: Identities) -> None:
     assert not identities.wants_login
     with pytest.raises(WantsLogin):
-        await identities.ask(Cluster(1, "its id", login=False).ask)
+        await identities.ask(Cluster(1, "its id", login=False))
     assert identities.wants_login
-    assert (await identities.ask(Cluster(1, "its id").ask, logged_in=True)).key == ONE
+    assert (await identities.ask(Cluster(1, "its id"), logged_in=True)).key == ONE
 
 
 async def test_who_has_answered_without_a_login_does_not_want_one_when_it_dies(identities: Identities) -> None:
-    await identities.ask(Cluster(1, "its id").ask)
+    await identities.ask(Cluster(1, "its id"))
     with pytest.raises(UpstreamError) as error:
-        await identities.ask(Cluster(1, "its id", login=False).ask)
+        await identities.ask(Cluster(1, "its id", login=False))
     assert not isinstance(error.value, WantsLogin)
     assert not identities.wants_login
 
@@ -175,7 +175,7 @@ async def test_a_question_on_which_the_broker_hangs_up_is_not_asked_for_ever(ide
         cluster = Cluster(1, *(() if key == api.LIST_GROUPS else ("leaders",)))
         cluster.answers[key] = EOFError()
         with contextlib.suppress(HungUp):
-            await identities.ask(cluster.ask)
+            await identities.ask(cluster)
         asked += cluster.asked.count(key)
     assert asked == 2
 
@@ -186,5 +186,5 @@ async def test_brokers_of_any_kind_are_asked_what_they_serve(
 ) -> None:
     cluster = Cluster(1, "its id", "leaders", "groups")
     cluster.answers[api.API_VERSIONS] = versions(served)
-    await identities.ask(cluster.ask)
+    await identities.ask(cluster)
     assert set(cluster.asked) <= {api.API_VERSIONS, api.METADATA}

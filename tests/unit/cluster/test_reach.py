@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 import pytest
 
 from kproxy.address import Address
-from kproxy.ask.asking import over
+from kproxy.ask.asking import Over
 from kproxy.cluster import explore
 from kproxy.cluster import reach as reach_module
 from kproxy.cluster.explore import Explorer
@@ -95,6 +95,21 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # Which route
+
+
+async def test_an_address_that_says_more_than_it_was_asked() -> None:
+    """What is left over would be taken for answers to the client's requests."""
+    async with site() as here:
+        one, one_at = here.broker(1)
+        one.nodes = at((1, one_at))
+        reach = here.cluster(one_at)
+        await here.explorer.explore()
+        one.adds = b"\0\0\0\x04more"
+        for node in (1, None):
+            with pytest.raises(UpstreamError) as error:
+                await reach.dial(None if node is None else key(node))
+            assert str(one_at) in str(error.value)
+        assert here.dials("1", "malformed") == 1
 
 
 async def test_the_advertised_address_if_the_node_is_there() -> None:
@@ -275,12 +290,12 @@ async def test_within_the_session_where_only_the_client_has_credentials() -> Non
             here.learn(named_by(one))
             await exploring
             assert upstream.check is not None
-            await upstream.check(over(Stream(upstream.sock)))
+            await upstream.check(Over(Stream(upstream.sock)))
             upstream.sock.close()
             assert [str(one.address) for one in reach.known.addresses_of(key(2))] == [str(two_at)]
             upstream = await reach.dial(key(1))
             assert upstream.check is not None
-            await upstream.check(over(Stream(upstream.sock)))
+            await upstream.check(Over(Stream(upstream.sock)))
             upstream.sock.close()
             assert reach.known.reached(key(1)).proof is Proof.OWN_WORD
 
@@ -307,11 +322,11 @@ async def test_a_bootstrap_server_of_another_cluster_is_passed_over_after_a_logi
         upstream = await reach.dial(None)
         assert upstream.check is not None
         with pytest.raises(UpstreamError, match=r"another cluster \(id other\)"):
-            await upstream.check(over(Stream(upstream.sock)))
+            await upstream.check(Over(Stream(upstream.sock)))
         upstream.sock.close()
         upstream = await reach.dial(None)  # the client comes again
         assert upstream.check is not None
-        await upstream.check(over(Stream(upstream.sock)))
+        await upstream.check(Over(Stream(upstream.sock)))
         upstream.sock.close()
 
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from kproxy.address import Address
-from kproxy.ask.asking import over
+from kproxy.ask.asking import Over
 from kproxy.config import ClusterConfig
 from kproxy.dial.stream import Stream
 from kproxy.errors import UpstreamError
@@ -57,7 +57,7 @@ async def log_in(login: Login, peer: Peer) -> int:
     host, port = peer.address.split(":")
     with socket.create_connection((host, int(port))) as sock:
         sock.setblocking(False)
-        return (await login.log_in(over(Stream(sock)), attempt)).lifetime_ms
+        return (await login.log_in(Over(Stream(sock)), attempt)).lifetime_ms
 
 
 def config(**more: object) -> ClusterConfig:

@@ -24,7 +24,7 @@ from typing import Generic, TypeVar
 
 from kproxy.ask.asking import Ask
 from kproxy.dial import tlserrors
-from kproxy.errors import UpstreamError
+from kproxy.errors import UpstreamError, WireError
 from kproxy.rewrite.endpoints import Endpoint, Kind
 from kproxy.rewrite.plan import plan_for
 from kproxy.rewrite.walk import Walk
@@ -71,6 +71,10 @@ class Members:
     nodes: tuple[Endpoint, ...]
 
 
+class Unreadable(WireError):
+    """The broker has answered, and its answer cannot be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T]):
     """A request to a broker, and how its response is read."""
@@ -86,7 +90,7 @@ class Question(Generic[T]):
 
     async def answer(self, ask: Ask) -> T:
         """What comes of it. Raises UpstreamError, with the reason "closed" if the broker closes the connection instead,
-        and WireError."""
+        Unreadable, and another WireError: what comes is not an answer to this."""
         try:
             frame = await ask.answer()
         except (ConnectionError, EOFError):
@@ -104,7 +108,9 @@ class Question(Generic[T]):
         try:
             return self.read(frame[4:])
         except (Underflow, StructError):
-            raise malformed("a broker's answer to kproxy ends too early") from None
+            raise Unreadable("malformed", "a broker's answer to kproxy ends too early") from None
+        except WireError as error:
+            raise Unreadable(error.reason, str(error)) from None
 
     async def put(self, ask: Ask) -> T:
         """Both."""

@@ -16,10 +16,10 @@ from time import monotonic
 
 from kproxy.ask import questions
 from kproxy.ask.asking import Ask
-from kproxy.ask.questions import Members, Partition, Question, Versions
+from kproxy.ask.questions import Members, Partition, Question, Unreadable, Versions
 from kproxy.cluster.known import Proof
 from kproxy.cluster.topology import NodeKey, Topology
-from kproxy.errors import UpstreamError, WireError
+from kproxy.errors import UpstreamError
 from kproxy.rewrite.endpoints import Kind
 
 log = logging.getLogger(__name__)
@@ -155,7 +155,7 @@ class Identities:
                 self._hung_up[name] += 1
                 raise HungUp(error.reason, str(error)) from None
             raise
-        except WireError:
+        except Unreadable:
             return None
         self._hung_up[name] = 0
         return answer

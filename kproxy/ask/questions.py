@@ -23,14 +23,14 @@ from struct import pack, unpack_from
 from typing import Generic, TypeVar
 
 from kproxy.ask.asking import Ask
-from kproxy.dial import tlserrors
+from kproxy.ask.request import request
 from kproxy.errors import UpstreamError, WireError
 from kproxy.rewrite.endpoints import Endpoint, Kind
 from kproxy.rewrite.plan import plan_for
 from kproxy.rewrite.walk import Walk
+from kproxy.tls import faults
 from kproxy.wire import api
 from kproxy.wire.primitives import INT16, INT32, Underflow, malformed, read_string, skip_tags, string
-from kproxy.wire.request import request
 
 # What is known of an upstream address that hangs up on the first request.
 NO_ANSWER = (
@@ -100,7 +100,7 @@ class Question(Generic[T]):
         except (
             ssl.SSLError
         ) as error:  # a broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4)
-            raise UpstreamError(*tlserrors.of_broker(error)) from None
+            raise UpstreamError(*faults.of_broker(error)) from None
         except OSError as error:
             raise UpstreamError("other", error.strerror or str(error)) from None
         if len(frame) < 4 or INT32.unpack_from(frame)[0] != self.key:

@@ -1,8 +1,13 @@
 """Commands, exit codes, and what a person reads when something goes wrong.
 
-    __init__    `main`: every error becomes one line and an exit code
-    commands    the commands
-    flags       options made from the declaration in `kproxy.config`, and their grouped help
+    __init__  `main`: every error becomes one line and an exit code
+    group     the command `kproxy` itself, and what its commands share
+    run       run, exec
+    look      wait
+    config    config check, show, schema
+    trial     demo, devcluster
+    waiting   asking another kproxy whether it is ready
+    flags     options made from the declaration in `kproxy.config`, and their grouped help
 
 Exit codes: 0 fine; 1 failed while running; 2 wrong usage or configuration; 130 ended by Ctrl-C.
 """
@@ -17,8 +22,11 @@ from typing import NoReturn
 
 import click
 
-from kproxy.cli.commands import Session, kproxy
+from kproxy.cli import config, look, run, trial
+from kproxy.cli.group import Session, kproxy
 from kproxy.errors import ConfigError, KproxyError
+
+_FAMILIES = (run, look, config, trial)  # each adds its commands when it is imported
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from kproxy.config import ClusterConfig
-from kproxy.dial.tls import ANY_NAME, BrokerTls, ClientTls, Files
+from kproxy.tls.handshakes import ANY_NAME, BrokerTls, ClientTls, Files
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from kproxy.config import ClusterConfig
 from kproxy.dial.dialer import Dialer
 from kproxy.dial.hops import Limit
 from kproxy.dial.stream import Stream
-from kproxy.dial.tlssocket import TlsSocket
+from kproxy.tls.tlssocket import TlsSocket
 
 if TYPE_CHECKING:
     from kproxy.sasl.login import LoggedIn, Login

@@ -17,9 +17,6 @@ from kproxy.cluster.encryption import client_tls
 from kproxy.cluster.reach import BOOTSTRAP, Upstream
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
-from kproxy.dial import tlserrors
-from kproxy.dial.tls import ClientTls
-from kproxy.dial.tlssocket import TlsSocket
 from kproxy.errors import UpstreamError, WireError
 from kproxy.metrics import Metrics
 from kproxy.relay.calls import Calls
@@ -28,6 +25,9 @@ from kproxy.relay.pump import Pump
 from kproxy.relay.session import Session
 from kproxy.relay.wrongpeer import bound_to_host, client_logs_in
 from kproxy.rewrite.endpoints import Endpoints
+from kproxy.tls import faults
+from kproxy.tls.handshakes import ClientTls
+from kproxy.tls.tlssocket import TlsSocket
 
 if TYPE_CHECKING:
     from kproxy.sasl.login import LoggedIn
@@ -207,7 +207,7 @@ class Sessions:
             self._report(carried.key, session.ended_by, error)
         elif isinstance(error, ssl.SSLError):
             side = session.ended_by
-            reason, text = (tlserrors.of_client if side == "client" else tlserrors.of_broker)(error)
+            reason, text = (faults.of_client if side == "client" else faults.of_broker)(error)
             self._metrics.refused(self._config.name, side, reason)
             log.warning("closed a connection to %s: %s", name, text)
         elif session.ended_by == "upstream" and session.conversation.requested and not session.conversation.answered:

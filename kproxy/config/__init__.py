@@ -2,6 +2,7 @@
 
     options     the declaration: two models, one field for each option
     sasl        the part of it that is about logging in
+    tls         the part about TLS
     declaring   what a declaration is made of
     kinds       how one kind of value is read, printed and described
     hop         proxies and SSH servers on the way

@@ -24,6 +24,21 @@ For the demo, for `kproxy devcluster` and for the tests. It needs Java 17 and, t
 
     DevCluster(brokers=[1001, 49176], advertised="b{id}.example:19092", properties={"message.max.bytes": "9"})
 
+    cluster       the whole: names, ports, brokers, tools
+    fleet         its processes: start, stop, kill, wait
+    node          one of them
+    properties    server.properties of a node, listeners
+    ports         free ports
+    ready         whether brokers answer, and what they say of themselves
+    jars          Kafka from Maven, once
+    archive       class-data archives: Java starts in half the time
+    tools         Kafka's own Java tools
+    certificates  a certificate authority and certificates for TLS listeners
+    watchdog      ends processes whose parent has died
+    interrupts    Ctrl-C while a cluster is there
+    stand         `kproxy devcluster`
+    screen        writing on a terminal, for `stand` and the demo
+
 Topics have three partitions, three replicas and min.insync.replicas=2 unless told otherwise (fewer in smaller
 clusters). Logs are in `cluster.directory / "node-1" / "kafka.log"`; `keep=True` leaves them there.
 """

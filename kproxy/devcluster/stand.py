@@ -15,10 +15,10 @@ from pathlib import Path
 from kproxy.address import Address
 from kproxy.devcluster import certificates, jars
 from kproxy.devcluster.cluster import DevCluster
-from kproxy.devcluster.demo_screen import Screen
 from kproxy.devcluster.interrupts import ignore_ctrl_c, terminated_like_ctrl_c
 from kproxy.devcluster.ports import HOST
 from kproxy.devcluster.properties import CLIENT, ListenerSpec
+from kproxy.devcluster.screen import Screen
 from kproxy.devcluster.watchdog import Watchdog
 from kproxy.errors import ConfigError
 

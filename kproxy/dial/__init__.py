@@ -8,12 +8,9 @@ resolve      names to IP addresses
 sockets      options of the proxy's TCP sockets
 socks        through a SOCKS5 proxy
 httpconnect  through an HTTP proxy
-ssh          through an SSH server; sshfiles has what the user's files say of it, sshfaults what went wrong
+ssh          through an SSH server
+sshfiles     what the user's own files say of an SSH server
+sshfaults    what went wrong with SSH, for people
 bridge       a socket for what has none, an SSH channel or TLS
 stream       kproxy's own conversation over a connection, plain or TLS
-tls          TLS to brokers and from clients: whom to trust, what to show, handshakes
-tlssocket    a TLS connection as the pump uses it
-tlserrors    what went wrong with TLS, for people
-stores       certificates and keys out of PEM, PKCS #12 and JKS files
-jks          Java's own key store format
 """

@@ -10,11 +10,11 @@ import struct
 from collections.abc import Generator
 from dataclasses import dataclass
 
+from kproxy.ask.request import request
 from kproxy.errors import UpstreamError, WireError
 from kproxy.sasl.mechanism import Mechanism, Refused
 from kproxy.wire.api import API_VERSIONS, APIS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kproxy.wire.primitives import INT16, INT32, Underflow, read_string, read_uvarint, skip_tags, string, uvarint
-from kproxy.wire.request import request
 
 # What a broker may say in one response; its own limit for tokens is half of that.
 MAX_RESPONSE = 1024 * 1024

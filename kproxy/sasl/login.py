@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from kproxy.address import Address
 from kproxy.ask.asking import Ask
 from kproxy.config import ClusterConfig
-from kproxy.dial import tlserrors
 from kproxy.errors import UpstreamError, WireError
 from kproxy.sasl import secrets
 from kproxy.sasl.aside import Aside
 from kproxy.sasl.backoff import Backoff
 from kproxy.sasl.exchange import Authenticated, Exchange, Versions
 from kproxy.sasl.mechanism import Mechanism, OAuthBearer, Plain, Refused, Scram
+from kproxy.tls import faults
 
 # How long a mechanism may take for a token, in seconds. A Kerberos library asks several KDCs, each for a while.
 _STEP_TIMEOUT = 30.0
@@ -48,7 +48,7 @@ async def authenticate(ask: Ask, exchange: Exchange, seconds: float, aside: Asid
     except WireError as error:
         raise UpstreamError("sasl", str(error)) from None
     except ssl.SSLError as error:  # a broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4)
-        raise UpstreamError(*tlserrors.of_broker(error)) from None
+        raise UpstreamError(*faults.of_broker(error)) from None
     except OSError as error:
         raise UpstreamError("sasl", error.strerror or str(error)) from None
     assert exchange.result is not None

@@ -14,7 +14,7 @@ import socket
 import sys
 from pathlib import Path
 
-from kproxy import app
+from kproxy.app.main import App, run
 from kproxy.config import load
 from kproxy.errors import KproxyError
 
@@ -24,14 +24,14 @@ DEFAULTS = {"admin": "off", "log-level": "warning"}
 _SOON, _LATER = 0.05, 1.0
 
 
-async def _until_alone(keeper: socket.socket, proxy: app.App) -> int:
+async def _until_alone(keeper: socket.socket, proxy: App) -> int:
     """What App.run does until it is over."""
     alone = asyncio.Event()
     # A keeper never writes: only its end is there to be read.
     asyncio.get_running_loop().add_reader(keeper, alone.set)
     bootstrap = str(next(iter(proxy.bootstrap.values())))
     told = ""
-    while not (alone.is_set() or proxy.stopping.is_set()):
+    while not (alone.is_set() or proxy.control.stopping.is_set()):
         problem = "; ".join(proxy.not_ready())
         said = json.dumps({"bootstrap": bootstrap, "ready": not problem, "problem": problem})
         if said != told:
@@ -54,7 +54,7 @@ def main() -> int:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         try:
             config = load({}, {}, Path("/dev/stdin"), DEFAULTS)
-            return app.run(config, lambda proxy: _until_alone(keeper, proxy))
+            return run(config, lambda proxy: _until_alone(keeper, proxy))
         except KproxyError as error:
             _tell(keeper, json.dumps({"failed": str(error)}))
             return 1

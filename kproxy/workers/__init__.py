@@ -5,7 +5,7 @@
     worker     a worker: sessions, and nothing that there must be one of
     member     one worker, as the main process has it
     pulse      whether a process answers, and the pauses before it is replaced
-    nursery    the process that forks the workers, as the main process has it
+    forker     the process that forks the workers, as the main process has it
     forking    that process
     messages   what the main process and a worker say to each other
 

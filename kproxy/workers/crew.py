@@ -18,8 +18,8 @@ from kproxy.config import Config
 from kproxy.errors import WireError
 from kproxy.metrics import Metrics, Numbers
 from kproxy.workers import messages
+from kproxy.workers.forker import Forker
 from kproxy.workers.member import QUIET, Client, Member
-from kproxy.workers.nursery import Nursery
 from kproxy.workers.pulse import TURN, Pauses, turns
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Crew:
 
     def __init__(self, config: Config, metrics: Metrics, tasks: asyncio.TaskGroup) -> None:
         self._config = config
-        self.nursery = Nursery()
+        self.forker = Forker()
         self._metrics = metrics
         self._tasks = tasks
         self._gateways: list[Gateway] = []
@@ -64,17 +64,17 @@ class Crew:
             gateway.carry = partial(self._carry, at)
             gateway.on_change = partial(self._changed, at)
         keepers = [self._keep(number) for number in range(1, self._config.workers + 1)]
-        background = [*keepers, self.nursery.keep(), self._watch(), self._count_now_and_then()]
+        background = [*keepers, self.forker.keep(), self._watch(), self._count_now_and_then()]
         self._background = [self._tasks.create_task(one) for one in background]
 
     async def _keep(self, number: int) -> None:
         """Have a worker of this number, until kproxy stops."""
         pauses = Pauses()
         while not self._stopping:
-            await self.nursery.there.wait()
+            await self.forker.there.wait()
             pauses.begin()
             try:
-                worker = self._workers[number] = Member(self.nursery)
+                worker = self._workers[number] = Member(self.forker)
             except OSError as error:
                 log.error("a worker cannot be started: %s", error.strerror)
             else:
@@ -97,7 +97,7 @@ class Crew:
         """Notice what does not answer."""
         async for in_time in turns():
             self._turn += 1
-            self.nursery.turn(in_time)
+            self.forker.turn(in_time)
             for number, worker in list(self._workers.items()):
                 if worker.pulse.turn(in_time):
                     self._notice_silence(number, worker)

@@ -1,7 +1,7 @@
-"""The nursery's own process: it forks the workers, and does nothing else.
+"""The forker's own process: it forks the workers, and does nothing else.
 
 It has no threads and no event loop, ever, so it may fork. It loads what a worker needs first, and the workers share
-that memory. It holds nothing that is missed when it ends: a worker lives on, and `Nursery` starts another of these.
+that memory. It holds nothing that is missed when it ends: a worker lives on, and `Forker` starts another of these.
 """
 
 from __future__ import annotations

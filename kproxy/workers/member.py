@@ -16,8 +16,8 @@ from itertools import count
 from kproxy.cluster.topology import NodeKey
 from kproxy.metrics import Numbers
 from kproxy.workers import messages
+from kproxy.workers.forker import Forker
 from kproxy.workers.forking import LARGEST_PACKET
-from kproxy.workers.nursery import Nursery
 from kproxy.workers.pulse import Pulse
 
 # For how many turns a worker may be silent until it is given no more clients.
@@ -45,7 +45,7 @@ class Member:
     """A worker from before its start until after its end. `clients` are those that it was given, by number; their
     sockets are closed here when it has them."""
 
-    def __init__(self, nursery: Nursery) -> None:
+    def __init__(self, forker: Forker) -> None:
         """Raises OSError: there are no more sockets."""
         self._loop = asyncio.get_running_loop()
         with contextlib.ExitStack() as undo:
@@ -57,7 +57,7 @@ class Member:
             self._its_end.setblocking(False)  # as the worker does; recv_fds takes no flags
             undo.pop_all()
         with calls:
-            nursery.fork(calls, self._its_end, self._is_process)
+            forker.fork(calls, self._its_end, self._is_process)
         self._writer: asyncio.StreamWriter | None = None
         self._unsent: deque[tuple[bytes, int, socket.socket | None]] = deque()
         self._next = count()

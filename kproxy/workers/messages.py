@@ -1,9 +1,9 @@
-"""What the main process says to a worker and to the nursery, and they to it. It stays between processes of one kproxy,
+"""What the main process says to a worker and to the forker, and they to it. It stays between processes of one kproxy,
 so pickle is safe.
 
 To a worker go packets, a few bytes each; `Take` comes with the client's socket (SCM_RIGHTS). End of file means that the
 main process is gone. To the main process go frames of any size; only `Asked` is answered, on the same socket, while the
-worker waits. With the nursery go packets both ways; `Fork` comes with the worker's two sockets.
+worker waits. With the forker go packets both ways; `Fork` comes with the worker's two sockets.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Are you there? To the nursery too. Answered by Pong."""
+    """Are you there? To the forker too. Answered by Pong."""
 
 
 # To the main process
@@ -59,7 +59,7 @@ class Ping:
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """I am. The nursery says it unasked as well, when it is ready."""
+    """I am. The forker says it unasked as well, when it is ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Refused:
     text: str
 
 
-# To the nursery, and from it
+# To the forker, and from it
 
 
 @dataclass(frozen=True, slots=True)

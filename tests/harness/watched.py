@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from kproxy.cluster.listeners import Listeners
 from kproxy.cluster.sessions import Sessions
-from kproxy.workers import nursery
+from kproxy.workers import forker
 
 
 def watch(findings: Path, forbidden: list[bytes]) -> None:
@@ -60,7 +60,7 @@ def watch(findings: Path, forbidden: list[bytes]) -> None:
     # The workers are forked by an interpreter of its own, which is to do the same.
     same = f"watched.watch(pathlib.Path({str(findings)!r}), {forbidden})"
     program = f"import pathlib; from tests.harness import watched; {same}; from kproxy"
-    nursery._PROGRAM = nursery._PROGRAM.replace("from kproxy", program, 1)
+    forker._PROGRAM = forker._PROGRAM.replace("from kproxy", program, 1)
     Listeners._accept = accept  # type: ignore[method-assign]
     Sessions.carry = carry  # type: ignore[method-assign]
     socket.socket.send = send  # type: ignore[method-assign, assignment]

@@ -237,13 +237,13 @@ def test_a_stopped_worker_gets_no_clients_and_is_replaced(proxy: Kproxy) -> None
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_without_the_process_that_starts_workers_sessions_go_on(proxy: Kproxy, how: signal.Signals) -> None:
     worker = pids(proxy)[0]
-    nursery = parent(worker)
+    forker = parent(worker)
     with RawClient(proxy.bootstrap) as client:
         assert client.works()
-        os.kill(nursery, how)
+        os.kill(forker, how)
         os.kill(next(one["pid"] for one in workers(proxy) if not one["sessions"]), signal.SIGKILL)
         wait_until(
-            lambda: f"(process {nursery}) was ended by SIGKILL: another takes its place" in proxy.log, "it is said"
+            lambda: f"(process {forker}) was ended by SIGKILL: another takes its place" in proxy.log, "it is said"
         )
         wait_until(lambda: complete(proxy), "the worker is replaced")
         assert client.works()

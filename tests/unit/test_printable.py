@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy import logs
 from kproxy.address import Address
+from kproxy.app import logs
 from kproxy.errors import UpstreamError, ViaError, WireError
 from kproxy.printable import escaped, one_line
 

@@ -31,12 +31,12 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class App(ModuleType):
-    """Stands where kproxy.app does, so that a test sees what `run` would start."""
+    """Stands where kproxy.app.main does, so that a test sees what `run` would start."""
 
     outcome: int | BaseException = 0
 
     def __init__(self) -> None:
-        super().__init__("kproxy.app")
+        super().__init__("kproxy.app.main")
         self.configs: list[Config] = []
 
     def run(self, config: Config) -> int:
@@ -49,7 +49,7 @@ class App(ModuleType):
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> App:
     double = App()
-    monkeypatch.setitem(sys.modules, "kproxy.app", double)
+    monkeypatch.setitem(sys.modules, "kproxy.app.main", double)
     return double
 
 
@@ -219,7 +219,7 @@ def test_what_only_prints_loads_little() -> None:
     program = (
         "import sys; from kproxy.cli import invoke\n"
         "code = invoke(sys.argv[1:])\n"
-        "heavy = {'asyncio', 'prometheus_client', 'rich', 'pydantic', 'yaml', 'kproxy.app'} & set(sys.modules)\n"
+        "heavy = {'asyncio', 'prometheus_client', 'rich', 'pydantic', 'yaml', 'kproxy.app.main'} & set(sys.modules)\n"
         "sys.exit(f'{code} {heavy}' if code or heavy else 0)"
     )
     for arguments in (["--version"], ["--help"], []):
@@ -272,7 +272,7 @@ def test_a_reader_that_goes_away_is_no_defect() -> None:
 
 
 def test_demo_passes_once_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    double = ModuleType("kproxy.devcluster.demo")
+    double = ModuleType("kproxy.demo.story")
     seen: list[bool] = []
 
     def run_demo(*, once: bool) -> int:
@@ -281,7 +281,7 @@ def test_demo_passes_once_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
     double.run_demo = run_demo  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "kproxy.devcluster", ModuleType("kproxy.devcluster"))
-    monkeypatch.setitem(sys.modules, "kproxy.devcluster.demo", double)
+    monkeypatch.setitem(sys.modules, "kproxy.demo.story", double)
     assert [invoke(["demo", "--once"]), invoke(["demo"])] == [3, 3]
     assert seen == [True, False]
 
@@ -312,7 +312,7 @@ def test_completion_of_files() -> None:
 def test_a_real_ctrl_c_shows_no_traceback() -> None:
     program = (
         "import os, signal, sys, types, kproxy.cli\n"
-        "app = sys.modules['kproxy.app'] = types.ModuleType('kproxy.app')\n"
+        "app = sys.modules['kproxy.app.main'] = types.ModuleType('kproxy.app.main')\n"
         f"app.run = lambda config: os.kill(os.getpid(), {int(signal.SIGINT)})\n"
         "sys.argv[1:] = ['run', '-b', 'a']\n"
         "kproxy.cli.main()\n"
@@ -324,12 +324,12 @@ def test_a_real_ctrl_c_shows_no_traceback() -> None:
 
 def test_options_of_commands_come_from_the_declaration_alone() -> None:
     """No command writes an option twice: but for -c, --help and a few of its own, all are declared."""
-    from kproxy.cli import commands
     from kproxy.cli.flags import ConfiguredOption
+    from kproxy.cli.run import run
 
-    context = click.Context(commands.run)
+    context = click.Context(run)
     # The longest name of each: click remembers the help option of whoever asked first, with -h or without.
-    own = [p.opts[-1] for p in commands.run.get_params(context) if not isinstance(p, ConfiguredOption)]
+    own = [p.opts[-1] for p in run.get_params(context) if not isinstance(p, ConfiguredOption)]
     assert own == ["--config", "--help"]
 
 

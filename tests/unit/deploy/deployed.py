@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
-from kproxy.cli.commands import kproxy
 from kproxy.cli.flags import given
+from kproxy.cli.group import kproxy
 from kproxy.config import Config, load
 
 ROOT = Path(__file__).parents[3]

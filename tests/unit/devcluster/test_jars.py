@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.devcluster import DEFAULT_VERSION, DevCluster, demo
+from kproxy.demo import story
+from kproxy.devcluster import DEFAULT_VERSION, DevCluster
 from kproxy.devcluster.archive import make_archive
 from kproxy.devcluster.jars import check, fetch_jars, find_java
 from kproxy.devcluster.tools import TOOLS, Programs
@@ -52,9 +53,9 @@ def test_no_java(path: Path) -> None:
 
 def test_all_that_the_demo_lacks_is_said_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the command for the Python that runs kproxy, which pipx or an environment may hide."""
-    monkeypatch.setattr(demo.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(story.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ConfigError) as caught:
-        demo.run_demo(once=True)
+        story.run_demo(once=True)
     assert caught.value.problems == (
         f"the demo needs the client confluent-kafka: {sys.executable} -m pip install confluent-kafka",
         "java was not found: install a Java runtime, version 17 or newer, or set JAVA_HOME",
@@ -65,7 +66,7 @@ def test_all_that_the_demo_lacks_is_said_at_once(path: Path, monkeypatch: pytest
     _script(path / "apt-get", "exit 1")
     _java(path / "java", "21.0.1")
     with pytest.raises(ConfigError) as caught:
-        demo.run_demo(once=True)
+        story.run_demo(once=True)
     assert caught.value.problems == (
         f"the demo needs the client confluent-kafka: pipx inject {path.parent.name} confluent-kafka",
         "mvn was not found: install Apache Maven (apt-get install maven),"

@@ -22,7 +22,7 @@ from kproxy.cluster.known import Explored
 from kproxy.cluster.places import Places
 from kproxy.config import ClusterConfig, Config
 from kproxy.metrics import Metrics
-from kproxy.workers import nursery, pulse
+from kproxy.workers import forker, pulse
 from kproxy.workers.crew import Crew
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Peer
@@ -77,11 +77,11 @@ class Running:
         return [worker.pid for worker in self.crew._workers.values() if worker.well]
 
     @property
-    def nursery(self) -> int:
-        return self.crew.nursery.pid if self.crew.nursery.there.is_set() else 0
+    def forker(self) -> int:
+        return self.crew.forker.pid if self.crew.forker.there.is_set() else 0
 
     async def complete(self) -> None:
-        await until(lambda: len(self.pids) == 2 and self.nursery, "two workers and a nursery")
+        await until(lambda: len(self.pids) == 2 and self.forker, "two workers and a forker")
 
     async def connect(self) -> Client:
         client = Client(*await asyncio.open_connection(self.gateway.listen.host, self.gateway.listen.port))
@@ -105,9 +105,9 @@ async def running(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Running]:
             crew.serve([gateway])
             made = Running(crew, gateway, held)
             await made.complete()
-            of_it = [*made.pids, made.nursery]
+            of_it = [*made.pids, made.forker]
             yield made
-            of_it += [*made.pids, made.nursery]
+            of_it += [*made.pids, made.forker]
             gateway.stop_accepting()
             await crew.drain(0)
             await gateway.reach.close()
@@ -117,28 +117,28 @@ async def running(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Running]:
 NAMES = {signal.SIGKILL: "killed", signal.SIGSTOP: "stopped", None: "well"}
 
 
-@pytest.mark.parametrize("to_nursery", NAMES, ids=lambda one: f"nursery {NAMES[one]}")
+@pytest.mark.parametrize("to_forker", NAMES, ids=lambda one: f"forker {NAMES[one]}")
 @pytest.mark.parametrize("to_worker", NAMES, ids=lambda one: f"worker {NAMES[one]}")
 async def test_what_is_lost_is_replaced_and_what_lives_goes_on(
     to_worker: signal.Signals | None,
-    to_nursery: signal.Signals | None,
+    to_forker: signal.Signals | None,
     running: Running,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     first, second = await running.connect(), await running.connect()
     assert await first.asks()
     assert await second.asks()  # one is with each worker
-    worker, other, its_nursery = *running.pids, running.nursery
+    worker, other, its_forker = *running.pids, running.forker
     assert (running.of(worker), running.of(other)) == (1, 1)
-    if to_nursery is not None:
-        os.kill(its_nursery, to_nursery)
+    if to_forker is not None:
+        os.kill(its_forker, to_forker)
     if to_worker is not None:
         os.kill(worker, to_worker)
         await until(lambda: worker not in running.pids, "it is noticed")
         await until(lambda: not alive(worker), "it has ended")
-    if to_nursery is not None:
-        await until(lambda: running.nursery not in (0, its_nursery), "another takes its place")
-        assert f"the process that starts workers (process {its_nursery}) was ended by SIGKILL" in caplog.text
+    if to_forker is not None:
+        await until(lambda: running.forker not in (0, its_forker), "another takes its place")
+        assert f"the process that starts workers (process {its_forker}) was ended by SIGKILL" in caplog.text
     await running.complete()
     assert other in running.pids
     assert sorted([await first.asks(), await second.asks()]) == [to_worker is None, True]
@@ -147,7 +147,7 @@ async def test_what_is_lost_is_replaced_and_what_lives_goes_on(
     assert (f"(process {worker}) has ended, and 1 connections with it: another takes its place" in caplog.text) == (
         to_worker is not None
     )
-    for which, pid in ((to_worker, worker), (to_nursery, its_nursery)):
+    for which, pid in ((to_worker, worker), (to_forker, its_forker)):
         silent = f"(process {pid}) has not answered for " in caplog.text
         assert silent == (which is signal.SIGSTOP)
 
@@ -204,7 +204,7 @@ async def test_a_client_is_closed_that_no_worker_takes(running: Running, caplog:
 async def test_a_drain_does_not_wait_for_what_is_stopped(running: Running) -> None:
     client = await running.connect()
     assert await client.asks()
-    of_it = [*running.pids, running.nursery]
+    of_it = [*running.pids, running.forker]
     for pid in of_it:
         os.kill(pid, signal.SIGSTOP)
     running.gateway.stop_accepting()
@@ -215,13 +215,13 @@ async def test_a_drain_does_not_wait_for_what_is_stopped(running: Running) -> No
     assert not await client.asks()
 
 
-async def test_out_of_files_in_the_nursery(running: Running, caplog: pytest.LogCaptureFixture) -> None:
-    worker, before = running.pids[0], resource.prlimit(running.nursery, resource.RLIMIT_NOFILE)
-    resource.prlimit(running.nursery, resource.RLIMIT_NOFILE, (4, before[1]))
+async def test_out_of_files_in_the_forker(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    worker, before = running.pids[0], resource.prlimit(running.forker, resource.RLIMIT_NOFILE)
+    resource.prlimit(running.forker, resource.RLIMIT_NOFILE, (4, before[1]))
     os.kill(worker, signal.SIGKILL)
     await until(lambda: "a worker cannot be started: too many open files" in caplog.text, "it is said")
     assert await (await running.connect()).asks()
-    resource.prlimit(running.nursery, resource.RLIMIT_NOFILE, before)
+    resource.prlimit(running.forker, resource.RLIMIT_NOFILE, before)
     await running.complete()
 
 
@@ -234,7 +234,7 @@ async def test_out_of_files_here(
     with monkeypatch.context() as patched:
         patched.setattr(socket, "socketpair", fails)
         os.kill(running.pids[0], signal.SIGKILL)
-        os.kill(running.nursery, signal.SIGKILL)
+        os.kill(running.forker, signal.SIGKILL)
         said = "the process that starts workers cannot be started: Too many open files"
         await until(lambda: said in caplog.text, "it is said")
     await running.complete()
@@ -260,9 +260,9 @@ os.fork = one
 async def test_the_system_gives_no_process(
     running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(nursery, "_PROGRAM", FAILS_ONCE + nursery._PROGRAM)
-    os.kill(running.nursery, signal.SIGKILL)
-    await until(lambda: not running.nursery, "it has ended")
+    monkeypatch.setattr(forker, "_PROGRAM", FAILS_ONCE + forker._PROGRAM)
+    os.kill(running.forker, signal.SIGKILL)
+    await until(lambda: not running.forker, "it has ended")
     os.kill(running.pids[0], signal.SIGKILL)
     await until(lambda: "a worker cannot be started: no processes" in caplog.text, "it is said")
     await running.complete()

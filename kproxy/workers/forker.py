@@ -1,8 +1,8 @@
-"""The nursery: the process that forks the workers (`kproxy.workers.forking`), as the main process has it.
+"""The forker: the process that forks the workers (`kproxy.workers.forking`), as the main process has it.
 
 The main process has threads and an event loop and must not fork. It may start a fresh interpreter at any time, so a
-nursery that was killed or is stuck is replaced as often as need be. What a worker is to know, it asks the main process
-itself; the nursery is told nothing that could grow old.
+forker that was killed or is stuck is replaced as often as need be. What a worker is to know, it asks the main process
+itself; the forker is told nothing that could grow old.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PROGRAM = (
 )
 
 
-class Nursery:
+class Forker:
     """Has one such process, whatever happens to it. `there` is set while workers can be asked for."""
 
     def __init__(self) -> None:

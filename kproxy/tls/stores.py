@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.dial import jks
-from kproxy.dial.jks import Locked
+from kproxy.tls import jks
+from kproxy.tls.jks import Locked
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes

@@ -1,6 +1,6 @@
 """What a person sees at start: the nodes of a cluster, where each is, and whether kproxy can reach it.
 
-On a terminal a table (`kproxy.table`), else one log line for each node.
+On a terminal a table (`kproxy.app.table`), else one log line for each node.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from kproxy import logs, table
+from kproxy.app import logs, table
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.known import Proof
 from kproxy.cluster.readiness import Requires, advice, not_ready, out_of_reach, present

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.dial.tlssocket import SMALLEST_BUFFER, TlsSocket
+from kproxy.tls.tlssocket import SMALLEST_BUFFER, TlsSocket
 from tests.harness.tls import Authority, connected, in_thread
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]

@@ -1,10 +1,4 @@
-"""`kproxy demo`: a real cluster that a real client cannot use, and then can. A story for a terminal.
-
-demo           the story
-demo_screen    how it is written
-demo_client    what the client does
-demo_proxy     kproxy, started as a user would
-"""
+"""The story that `kproxy demo` tells."""
 
 from __future__ import annotations
 
@@ -23,14 +17,14 @@ from rich.console import Console
 
 from kproxy.devcluster import jars
 from kproxy.devcluster.cluster import DevCluster
-from kproxy.devcluster.demo_screen import Screen
 from kproxy.devcluster.interrupts import ignore_ctrl_c, terminated_like_ctrl_c
 from kproxy.devcluster.jars import DEFAULT_VERSION
+from kproxy.devcluster.screen import Screen
 from kproxy.errors import ConfigError, KproxyError, UpstreamError
 from kproxy.packages import install
 
 if TYPE_CHECKING:
-    from kproxy.devcluster.demo_proxy import ProxyProcess
+    from kproxy.demo.proxy import ProxyProcess
 
 _RECORDS = 5000
 _SINGLES = 100
@@ -137,7 +131,7 @@ class _Story:
         )
 
     def _fail_without_kproxy(self) -> None:
-        from kproxy.devcluster import demo_client as client
+        from kproxy.demo import client
 
         screen, bootstrap = self._screen, self._cluster.bootstrap
         screen.step("A real client without kproxy")
@@ -153,7 +147,7 @@ class _Story:
         screen.bad(f"after {failure.seconds:.1f} s: {failure.outcome}")
 
     def _start_kproxy(self) -> ProxyProcess:
-        from kproxy.devcluster.demo_proxy import ProxyProcess
+        from kproxy.demo.proxy import ProxyProcess
 
         screen = self._screen
         proxy = self._proxy = ProxyProcess(self._cluster.bootstrap, self._cluster.directory)
@@ -167,7 +161,7 @@ class _Story:
         return proxy
 
     def _work_through_kproxy(self, proxy: ProxyProcess) -> None:
-        from kproxy.devcluster import demo_client as client
+        from kproxy.demo import client
 
         screen, bootstrap = self._screen, str(proxy.listen)
         screen.step(f"The same client, with bootstrap.servers={bootstrap}")
@@ -186,7 +180,7 @@ class _Story:
         self._show_metadata(bootstrap)
 
     def _show_metadata(self, bootstrap: str) -> None:
-        from kproxy.devcluster import demo_client as client
+        from kproxy.demo import client
 
         screen = self._screen
         metadata = client.metadata(bootstrap)

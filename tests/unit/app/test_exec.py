@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.exec import NOT_EXECUTABLE, NOT_FOUND, NOT_READY
+from kproxy.app.exec import NOT_EXECUTABLE, NOT_FOUND, NOT_READY
 from tests.harness.signals import not_ignored_by_children
 
 AT_ONCE = ["-b", "127.0.0.1:1", "--ready-requires", "none", "--log-level", "error"]

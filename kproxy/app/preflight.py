@@ -13,13 +13,13 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from kproxy.app.endings import Ending
 from kproxy.cluster.encryption import broker_tls, client_tls
 from kproxy.config import ClusterConfig, Config
 from kproxy.config.checks import Finding
-from kproxy.dial.tls import BadFiles
-from kproxy.endings import Ending
 from kproxy.errors import ConfigError, UpstreamError
 from kproxy.sasl import aws, kerberos, oidc, secrets
+from kproxy.tls.handshakes import BadFiles
 
 # What each of these files is read with.
 _READ_WITH = {

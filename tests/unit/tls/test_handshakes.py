@@ -32,9 +32,9 @@ from cryptography.x509 import load_pem_x509_certificate
 from kproxy.address import Address
 from kproxy.dial.hops import Limit
 from kproxy.dial.stream import Stream
-from kproxy.dial.tls import ANY_NAME, BrokerTls, ClientTls, Files
-from kproxy.dial.tlssocket import TlsSocket
 from kproxy.errors import ConfigError, UpstreamError, WireError
+from kproxy.tls.handshakes import ANY_NAME, BrokerTls, ClientTls, Files
+from kproxy.tls.tlssocket import TlsSocket
 from tests.harness.peers import Peer
 from tests.harness.tls import Authority, connected, in_thread, keytool
 
@@ -456,7 +456,7 @@ async def test_a_client_that_does_not_trust_kproxy(authority: Authority, tmp_pat
 
 
 async def test_a_client_that_stops_in_its_handshake(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.dial.tls._CLIENT_PATIENCE", 0.05)
+    monkeypatch.setattr("kproxy.tls.handshakes._CLIENT_PATIENCE", 0.05)
     cert, key = authority.files("kproxy.internal")
     theirs, ours = connected()
     with theirs:

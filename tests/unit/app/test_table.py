@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pytest
 from rich.console import Console
 
-from kproxy import table
-from kproxy.table import Row
+from kproxy.app import table
+from kproxy.app.table import Row
 
 LONG = "b-{}.mskcluster.abc123.c2.kafka.eu-central-1.amazonaws.com"
 SHORT = "kafka-{}"

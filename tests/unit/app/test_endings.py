@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from kproxy import endings
+from kproxy.app import endings
+from kproxy.app.endings import Ending
 from kproxy.config.values import ExitWith
-from kproxy.endings import Ending
 from kproxy.errors import ConfigError
 from tests.harness.process import Kproxy
 

@@ -13,8 +13,8 @@ import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 
-from kproxy import app
 from kproxy.address import Address
+from kproxy.app import main
 from kproxy.config import Config
 from kproxy.config.options import all_settings
 from kproxy.config.sources import BOOTSTRAP_VARIABLE, CONFIG_VARIABLE
@@ -45,7 +45,7 @@ def run(config: Config, words: Sequence[str], timeout: float) -> tuple[int, str]
         if unknown is not None and unknown not in names:
             raise ConfigError(f"{{bootstrap:{unknown}}}: no cluster has that name; there is {', '.join(names)}")
     command = Command(words, timeout)
-    code = app.run(config, command.run)
+    code = main.run(config, command.run)
     return code, command.problem
 
 
@@ -62,7 +62,7 @@ class Command:
         # What is ignored (nohup, a background job of a script) stays so for the command; a handler would end that.
         self._ignored = [number for number in _PASSED_ON if signal.getsignal(number) is signal.SIG_IGN]
 
-    async def run(self, proxy: app.App) -> int:
+    async def run(self, proxy: main.App) -> int:
         """What App.run does until it is over; the exit code."""
         loop = asyncio.get_running_loop()
         for number in _PASSED_ON:
@@ -95,7 +95,7 @@ class Command:
             raise
         finally:
             for number in {signal.SIGINT, signal.SIGTERM} - {*self._ignored}:
-                loop.add_signal_handler(number, proxy.stop, number)
+                loop.add_signal_handler(number, proxy.control.stop, number)
         return code if code >= 0 else BY_SIGNAL - code
 
     async def _start(self, bootstrap: Mapping[str, Address]) -> asyncio.subprocess.Process:

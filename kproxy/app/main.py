@@ -1,4 +1,4 @@
-"""The main process of kproxy: its clusters on one event loop, the admin endpoint, signals, drain."""
+"""The wiring of the main process: its clusters on one event loop, who carries their sessions, the admin endpoint."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import contextlib
 import errno
 import gc
 import logging
-import os
-import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from kproxy import __version__, logs
+from kproxy import __version__
 from kproxy.address import Address
 from kproxy.admin import AdminPages, Readiness, start_admin
+from kproxy.app import logs
+from kproxy.app.control import Control
+from kproxy.app.present import show_nodes
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.known import Reached
 from kproxy.cluster.places import Places, raise_file_limit
@@ -25,12 +26,8 @@ from kproxy.cluster.tasks import Supervised, said
 from kproxy.config import Config
 from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
-from kproxy.present import show_nodes
 from kproxy.relay.selector import RelaySelector
 from kproxy.workers.here import Here
-
-if TYPE_CHECKING:
-    from kproxy.endings import Ending
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +42,7 @@ Errand: TypeAlias = Callable[["App"], Awaitable[int]]
 
 async def until_stopped(app: App) -> int:
     """The errand of `kproxy run`."""
-    await app.stopping.wait()
+    await app.control.stopping.wait()
     return 0
 
 
@@ -83,9 +80,7 @@ class App:
         self._places = places
         self._metrics = Metrics()
         self._gateways: list[Gateway] = []
-        self.stopping = asyncio.Event()
-        self._why = ""  # it has been told to stop; "" if its errand is done
-        self._signalled = False
+        self.control = Control(config)
 
     @property
     def bootstrap(self) -> Mapping[str, Address]:
@@ -96,16 +91,11 @@ class App:
         """Serve until the errand is done, then drain."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_loop_complains)
-        endings = self._endings()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.stop, number)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored by nohup: it stays so
-            # Never at once: a terminal that is closed may send it twice, by itself and by the shell in it.
-            loop.add_signal_handler(signal.SIGHUP, self.end, signal.SIGHUP.name)
+        self.control.obey_signals()
         try:
             # What fails in a cluster or a session ends nothing else; what is in `tasks` ends kproxy.
             async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as supervised:
-                return await self._serve(tasks, supervised, errand, endings)
+                return await self._serve(tasks, supervised, errand)
         except BaseExceptionGroup as errors:
             # Not `except*`: until Python 3.11.4 what is raised there is wrapped in a group again.
             mistakes, others = errors.split(ConfigError)
@@ -113,20 +103,7 @@ class App:
                 raise
             raise _first(mistakes) from None
 
-    def _endings(self) -> list[Ending]:
-        if not self._config.exit_with:
-            return []
-        from kproxy.endings import Ending
-
-        return [Ending(one) for one in self._config.exit_with]
-
-    async def _serve(
-        self,
-        tasks: asyncio.TaskGroup,
-        supervised: contextlib.AsyncExitStack,
-        errand: Errand,
-        endings: Sequence[Ending],
-    ) -> int:
+    async def _serve(self, tasks: asyncio.TaskGroup, supervised: contextlib.AsyncExitStack, errand: Errand) -> int:
         admin = None
         background = []
         self._carriers = self._who_carries(tasks, await supervised.enter_async_context(Supervised("a session")))
@@ -136,7 +113,7 @@ class App:
                 self._gateways.append(Gateway(cluster, self._metrics, of_cluster, self._places))
             self._carriers.serve(self._gateways)
             if self._config.admin is not None:
-                quit = partial(self.end, "POST /quit") if self._config.admin_quit else None
+                quit = partial(self.control.end, "POST /quit") if self._config.admin_quit else None
                 hosts = (self._config.admin.host, *self._config.admin_host)
                 pages = AdminPages(self._carriers.metrics, self._status, self._readiness, quit, hosts)
                 admin = await start_admin(self._config.admin, pages)
@@ -151,15 +128,15 @@ class App:
                 background.append(gateway.tasks.create_task(_look_after_ports(gateway)))
             if admin is not None:
                 log.info("metrics, health and status on http://%s", admin.address)
-            background.extend(tasks.create_task(self._end_with(ending)) for ending in endings)
+            background.extend(self.control.watch(tasks))
             # What was made until now lives as long as the process: the collector need not look at it again.
             gc.freeze()
             return await errand(self)
         finally:
-            self.stopping.set()
+            self.control.stopping.set()
             for task in background:
                 task.cancel()
-            await self._drain()
+            await self.control.drain(self._gateways, self._carriers)
             if admin is not None:
                 await admin.close()
 
@@ -189,47 +166,11 @@ class App:
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    # The end
-
-    def end(self, why: str) -> None:
-        """Begin an orderly end, unless it has begun."""
-        if not self.stopping.is_set():
-            self._why = why
-            self.stopping.set()
-
-    async def _end_with(self, ending: Ending) -> None:
-        self.end(await ending.reached())
-
-    def stop(self, number: int) -> None:
-        """What SIGTERM and SIGINT do: the first time an orderly end, the second time at once."""
-        if self._signalled or (self.stopping.is_set() and not self._why):
-            log.warning("stopping at once")
-            # Not sys.exit: nothing may hold this up.
-            logging.shutdown()
-            os._exit(128 + number)
-        self._signalled = True
-        self.end(signal.Signals(number).name)
-
-    async def _drain(self) -> None:
-        """Stop accepting, let what is in flight finish, close what is left."""
-        for gateway in self._gateways:
-            gateway.stop_accepting()
-        if self._why:
-            in_flight = sum(count for _, _, count in (await self._carriers.metrics()).in_flight())
-            log.info("%s: stopping; %s in flight", self._why, _count(in_flight, "request"))
-        left = await self._carriers.drain(self._config.drain_timeout)
-        if left:
-            log.warning(
-                "closed %s still busy after %g s (--drain-timeout)", _count(left, "session"), self._config.drain_timeout
-            )
-        for gateway in self._gateways:
-            await gateway.reach.close()
-
     # What the admin endpoint shows
 
     def not_ready(self, requires: Requires | None = None) -> Sequence[str]:
         """Why clients should wait, a line each; empty when they need not. `requires` overrides --ready-requires."""
-        if self.stopping.is_set():
+        if self.control.stopping.is_set():
             return ["kproxy is stopping"]
         reasons = []
         for gateway in self._gateways:
@@ -253,7 +194,7 @@ class App:
     def _status(self) -> dict[str, object]:
         return {
             "version": __version__,
-            "draining": self.stopping.is_set(),
+            "draining": self.control.stopping.is_set(),
             **self._carriers.status(),
             "clusters": [_status_of(gateway) for gateway in self._gateways],
         }
@@ -306,10 +247,6 @@ def _status_of_reach(reached: Reached) -> dict[str, object]:
         "proof": reached.proof.value if reached.proof else None,
         "problem": reached.problem,
     }
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _first(errors: BaseExceptionGroup[ConfigError]) -> BaseException:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy import logs
+from kproxy.app import logs
 
 
 class Terminal(io.StringIO):

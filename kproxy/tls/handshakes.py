@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kproxy.address import Address
-from kproxy.dial import tlserrors
 from kproxy.dial.hops import Limit
-from kproxy.dial.jks import Locked
-from kproxy.dial.stores import load_identity, load_trust
 from kproxy.dial.stream import retried
-from kproxy.dial.tlssocket import TlsSocket
 from kproxy.errors import ConfigError, UpstreamError, WireError
+from kproxy.tls import faults
+from kproxy.tls.jks import Locked
+from kproxy.tls.stores import load_identity, load_trust
+from kproxy.tls.tlssocket import TlsSocket
 
 log = logging.getLogger(__name__)
 
@@ -156,8 +156,8 @@ class BrokerTls(_Tls):
         except TimeoutError:
             reason, text = "timeout", f"TLS: no answer to the handshake within {limit.seconds:g} s"
         except OSError as error:
-            reason, text = tlserrors.of_broker(error)
-            if tlserrors.is_wrong_name(error):
+            reason, text = faults.of_broker(error)
+            if faults.is_wrong_name(error):
                 text = _wrong_name(expected, await self._names(connect, expected, limit))
         except ValueError:
             text = f"TLS: '{expected}' can be no name in a certificate: give the right one with --tls-server-name"
@@ -206,7 +206,7 @@ class ClientTls(_Tls):
             text = f"TLS: the client did not finish the handshake within {_CLIENT_PATIENCE:g} s"
             raise WireError("client-tls-timeout", text) from None
         except OSError as error:
-            raise WireError(*tlserrors.of_client(error)) from None
+            raise WireError(*faults.of_client(error)) from None
 
 
 async def _handshake(sock: socket.socket, context: ssl.SSLContext, host: str | None) -> TlsSocket:

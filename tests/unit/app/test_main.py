@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from kproxy import app
 from kproxy.address import Address
-from kproxy.app import App
+from kproxy.app import main
+from kproxy.app.main import App
 from kproxy.cluster import explore
 from kproxy.cluster.explore import Explorer
 from kproxy.cluster.places import Places
@@ -35,8 +35,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(app, "_LONGEST_PAUSE", 0.02)
+    monkeypatch.setattr(main, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(main, "_LONGEST_PAUSE", 0.02)
     monkeypatch.setattr(explore, "_FIRST_PAUSE", 0.01)
     monkeypatch.setattr(explore, "_LONGEST_PAUSE", 0.02)
 
@@ -172,18 +172,18 @@ def test_a_defect_of_a_session_is_its_own(monkeypatch: pytest.MonkeyPatch, caplo
 
 # Mistakes
 
-KPROXY = Path(app.__file__).parent
+KPROXY = Path(main.__file__).parent.parent
 
 
 def test_a_port_that_is_taken_is_one_config_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not a group of one, which would be no user's mistake but a defect (exit code 1)."""
-    monkeypatch.setattr(app.logs, "set_up", lambda *_: None)
-    monkeypatch.setattr(app, "raise_file_limit", lambda: None)
+    monkeypatch.setattr(main.logs, "set_up", lambda *_: None)
+    monkeypatch.setattr(main, "raise_file_limit", lambda: None)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = Address(*taken.getsockname()[:2])
         cluster = ClusterConfig(bootstrap_servers=(Address("127.0.0.1", 1),), listen=listen)
         with pytest.raises(ConfigError, match="the port is taken") as caught:
-            app.run(Config(clusters=(cluster,), admin=None))
+            main.run(Config(clusters=(cluster,), admin=None))
     assert len(caught.value.problems) == 1
 
 

@@ -1,0 +1,80 @@
+"""`kproxy config`: a configuration is checked, shown, described."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from kproxy.cli.flags import ConfiguredCommand, given
+from kproxy.cli.group import kproxy
+
+
+@kproxy.group("config", invoke_without_command=True)
+@click.pass_context
+def config_group(ctx: click.Context) -> int:
+    """Check a configuration, show the effective one, print its schema.
+
+    \b
+      kproxy config check kproxy.yaml
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+    return 0
+
+
+@config_group.command()
+@click.argument("file", type=click.Path(path_type=Path))
+def check(file: Path) -> int:
+    """Check FILE as 'kproxy run -c FILE' would read it here.
+
+    \b
+      kproxy config check kproxy.yaml
+
+    Reports every mistake at once, with its line: also certificates, keys, passwords and secrets that cannot be used.
+    Opens no socket and runs no command. Exit code 0 is fine, 2 is not.
+    """
+    from kproxy.app.preflight import commands, findings
+    from kproxy.config import read
+
+    config = read({}, os.environ, file, further=findings).config
+    names = ", ".join(cluster.name for cluster in config.clusters)
+    clusters = "1 cluster" if len(config.clusters) == 1 else f"{len(config.clusters)} clusters"
+    servers = sum(len(cluster.bootstrap_servers) for cluster in config.clusters)
+    click.echo(f"ok: {clusters} ({names}), {servers} bootstrap server{'' if servers == 1 else 's'}")
+    for command in commands(config):
+        click.echo(f"not run: {command}")
+    return 0
+
+
+@config_group.command(cls=ConfiguredCommand)
+def show(**values: object) -> int:
+    """Show the effective configuration as YAML, secrets masked.
+
+    \b
+      kproxy config show -c kproxy.yaml --listen 127.0.0.1:9092
+
+    Takes the options of 'kproxy run'. Comments say where each value comes from.
+    """
+    from kproxy.config import read
+    from kproxy.config import show as show_config
+
+    file, flags = given(values)
+    loaded = read(flags, os.environ, file)
+    click.echo(show_config(loaded.config, loaded.origins), nl=False)
+    return 0
+
+
+@config_group.command()
+def schema() -> int:
+    """Print the JSON Schema of the file, for editors.
+
+    \b
+      kproxy config schema > kproxy.schema.json
+    """
+    from kproxy.config import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    return 0

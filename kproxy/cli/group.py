@@ -1,0 +1,80 @@
+"""The command `kproxy` itself, and what several of its commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from kproxy.config import Config
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(slots=True)
+class Session:
+    """What one run of the command knows; `debug` asks for the traceback of an unexpected error."""
+
+    debug: bool = False
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from kproxy import __version__
+
+        click.echo(f"kproxy {__version__}")
+        ctx.exit()
+
+
+@click.group(
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version.",
+)
+@click.pass_context
+def kproxy(ctx: click.Context) -> int:
+    """Use a Kafka cluster whose advertised broker addresses you cannot reach.
+
+    \b
+      kproxy run -b kafka.example:9092
+      kcat -b 127.0.0.1:19092 -L
+
+    The first line starts the proxy. The second is any Kafka client, pointed at it; neither the client nor the
+    brokers need another setting. 'kproxy demo' shows it on a real cluster on this machine.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+    return 0
+
+
+def timeout_option(default: str, text: str) -> Callable[[Command], Command]:
+    """`--timeout DURATION`, in seconds for the callback."""
+
+    def convert(_: click.Context, __: click.Parameter, value: str) -> float:
+        from kproxy.config.kinds import duration
+
+        try:
+            return duration(0, 86400).parse(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return click.option(
+        "--timeout", default=default, show_default=True, metavar="DURATION", callback=convert, help=text
+    )
+
+
+def show_tracebacks(ctx: click.Context, config: Config) -> None:
+    """Of unexpected errors, for those who ask for --log-level debug."""
+    session = ctx.find_object(Session)
+    if session is not None and config.log_level == "debug":
+        session.debug = True

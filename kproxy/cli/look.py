@@ -1,0 +1,35 @@
+"""`kproxy wait`: looking at a kproxy that runs."""
+
+from __future__ import annotations
+
+import click
+
+from kproxy.cli.group import kproxy, timeout_option
+
+
+@kproxy.command()
+@click.option(
+    "--admin", default="127.0.0.1:19091", metavar="HOST:PORT", envvar="KPROXY_ADMIN", show_envvar=True,
+    show_default=True,
+    help="The admin endpoint of the kproxy to wait for.",
+)  # fmt: skip
+@click.option(
+    "--ready-requires", default="all", type=click.Choice(["all", "one", "none"]), show_default=True,
+    help="How many nodes of each cluster must be reachable.",
+)  # fmt: skip
+@timeout_option("60s", "How long to wait; 0 looks once.")
+def wait(admin: str, ready_requires: str, timeout: float) -> int:
+    """Wait until a kproxy that runs, or is being started, is ready.
+
+    \b
+      kproxy run -b kafka.example:9092 &
+      kproxy wait && kcat -b 127.0.0.1:19092 -L
+
+    Exit code 0 when it is ready, 1 when it is not in time; then it says why.
+    """
+    from kproxy.cli.waiting import wait_ready
+
+    reasons = wait_ready(admin, timeout, ready_requires)
+    for reason in reasons:
+        click.echo(f"kproxy: {reason}", err=True)
+    return 1 if reasons else 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,8 +30,8 @@ class AdminPages:
     """Where the pages get what they show. All are called on the event loop and must not block."""
 
     metrics: Callable[[], Awaitable[Metrics]]
-    status: Callable[[], Mapping[str, object]]
-    """What `/status` shows as JSON; values that JSON does not know are shown as `str()`."""
+    status: Callable[[], bytes]
+    """What `/status` shows, as JSON."""
     readiness: Callable[[str | None], Readiness]
     """Whether kproxy is ready; given what --ready-requires says in its place, or None. Raises ValueError for another
     word."""
@@ -129,8 +128,7 @@ async def _readyz(pages: AdminPages, request: Request) -> Answer:
 
 
 async def _status(pages: AdminPages, request: Request) -> Answer:
-    text = json.dumps(pages.status(), indent=2, default=str, ensure_ascii=False)
-    return Answer(HTTPStatus.OK, f"{text}\n".encode(), "application/json")
+    return Answer(HTTPStatus.OK, pages.status(), "application/json")
 
 
 async def _index(pages: AdminPages, request: Request) -> Answer:

@@ -19,14 +19,16 @@ from kproxy.app import logs
 from kproxy.app.control import Control
 from kproxy.app.present import show_nodes
 from kproxy.cluster.gateway import Gateway
-from kproxy.cluster.known import Reached
 from kproxy.cluster.places import Places, raise_file_limit
-from kproxy.cluster.readiness import Requires, missing, not_ready
+from kproxy.cluster.report import report
 from kproxy.cluster.tasks import Supervised, said
 from kproxy.config import Config
 from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
 from kproxy.relay.selector import RelaySelector
+from kproxy.status import asjson
+from kproxy.status.readiness import Requires, missing, not_ready
+from kproxy.status.shown import Status, WorkerStatus
 from kproxy.workers.here import Here
 
 log = logging.getLogger(__name__)
@@ -67,7 +69,7 @@ class Carriers(Protocol):
 
     def serve(self, gateways: list[Gateway]) -> None: ...
     async def metrics(self) -> Metrics: ...
-    def status(self) -> Mapping[str, object]: ...
+    def status(self) -> tuple[WorkerStatus, ...]: ...
     async def drain(self, seconds: float) -> int: ...
 
 
@@ -155,7 +157,7 @@ class App:
             try:
                 await gateway.explorer.explore()
                 if gateway.topology.nodes:
-                    show_nodes(gateway, self._config.log_format, self._config.ready_requires)
+                    show_nodes(report(gateway), self._config.log_format, self._config.ready_requires)
                 await gateway.explorer.watch()
             except Exception as error:
                 problem = f"defect, please report it: {said(error)}"
@@ -172,32 +174,28 @@ class App:
         """Why clients should wait, a line each; empty when they need not. `requires` overrides --ready-requires."""
         if self.control.stopping.is_set():
             return ["kproxy is stopping"]
-        reasons = []
-        for gateway in self._gateways:
-            name = gateway.config.name
-            needs = requires or self._config.ready_requires
-            reasons += not_ready(name, gateway.topology, gateway.reach.known, needs)
-            if (full := gateway.door.no_place()) and full not in reasons:
-                reasons.append(full)
-            for node in gateway.topology.nodes.values():
-                if not gateway.is_bound(node) and node.absent_since is None:
-                    reasons.append(f"cluster {name}: {node.key} has no local port")
-        return reasons
+        needs = requires or self._config.ready_requires
+        reasons = [reason for gateway in self._gateways for reason in not_ready(report(gateway), needs)]
+        return list(dict.fromkeys(reasons))  # all clusters may say that there are no places
 
     def _readiness(self, requires: str | None) -> Readiness:
         if requires not in (None, "all", "one", "none"):
             raise ValueError("allowed: all, one, none")
         reasons = self.not_ready(requires)  # type: ignore[arg-type]  # mypy does not see that it was checked
-        lost = [missing(one.config.name, one.topology, one.reach.known) for one in self._gateways]
+        lost = [missing(report(gateway)) for gateway in self._gateways]
         return Readiness(reasons, [line for lines in lost for line in lines])
 
-    def _status(self) -> dict[str, object]:
-        return {
-            "version": __version__,
-            "draining": self.control.stopping.is_set(),
-            **self._carriers.status(),
-            "clusters": [_status_of(gateway) for gateway in self._gateways],
-        }
+    def _status(self) -> bytes:
+        return asjson.write(self.status())
+
+    def status(self) -> Status:
+        """All of it, as it is now."""
+        return Status(
+            version=__version__,
+            draining=self.control.stopping.is_set(),
+            workers=self._carriers.status(),
+            clusters=tuple(report(gateway) for gateway in self._gateways),
+        )
 
 
 async def _look_after_ports(gateway: Gateway) -> None:
@@ -206,47 +204,6 @@ async def _look_after_ports(gateway: Gateway) -> None:
         await asyncio.sleep(every)
         gateway.retire()
         gateway.bind_missing()
-
-
-def _status_of(gateway: Gateway) -> dict[str, object]:
-    known = gateway.reach.known
-    host = gateway.local_host()
-    return {
-        "name": gateway.config.name,
-        "bootstrap_servers": [str(server) for server in gateway.config.bootstrap_servers],
-        "via": [str(hop) for hop in gateway.config.via],
-        "listen": str(gateway.listen),
-        "cluster_id": known.cluster_id,
-        "answered": known.explored.answered,
-        "problem": known.explored.problem,
-        "sessions": gateway.sessions,
-        "nodes": [
-            {
-                "node": node.key.label,
-                "kind": node.key.kind.value,
-                "id": node.key.node_id,
-                "advertised": str(node.advertised),
-                "local": str(gateway.local_address(node, host)),
-                "bound": gateway.is_bound(node),
-                "present": node.absent_since is None,
-                **_status_of_reach(known.reached(node.key)),
-                "sessions": gateway.sessions_of(node),
-            }
-            for node in sorted(
-                gateway.topology.nodes.values(), key=lambda node: (node.key.kind.value, node.key.node_id)
-            )
-        ],
-    }
-
-
-def _status_of_reach(reached: Reached) -> dict[str, object]:
-    return {
-        "dial": str(reached.route.dial) if reached.route else None,
-        "via": reached.route.via.value if reached.route else None,
-        "checked": reached.proof is not None and reached.proof.checked,
-        "proof": reached.proof.value if reached.proof else None,
-        "problem": reached.problem,
-    }
 
 
 def _first(errors: BaseExceptionGroup[ConfigError]) -> BaseException:

@@ -9,70 +9,57 @@ import logging
 import sys
 
 from kproxy.app import logs, table
-from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.known import Proof
-from kproxy.cluster.readiness import Requires, advice, not_ready, out_of_reach, present
-from kproxy.cluster.topology import Node
-from kproxy.dial.routes import Via
+from kproxy.dial.routes import RouteKind
+from kproxy.status.readiness import Requires, advice, not_ready
+from kproxy.status.shown import ClusterStatus, NodeStatus
 
 log = logging.getLogger(__name__)
 
 
-def show_nodes(gateway: Gateway, log_format: str, requires: Requires) -> None:
+def show_nodes(cluster: ClusterStatus, log_format: str, requires: Requires) -> None:
     """Show every node of the cluster, and whether it is ready."""
-    name = gateway.config.name
-    nodes = sorted(gateway.topology.nodes.values(), key=lambda node: (node.key.kind.value, node.key.node_id))
     if log_format == "auto" and sys.stderr.isatty() and log.isEnabledFor(logging.INFO):
-        _table(gateway, nodes)
+        _table(cluster)
     else:
-        host = gateway.local_host()
-        for node in nodes:
-            level = logging.WARNING if node.key in gateway.reach.known.problems else logging.INFO
-            local = gateway.local_address(node, host)
-            log.log(level, "%s: %s -> %s: %s", node.key, node.advertised, local, _reachable(gateway, node))
-    lost = out_of_reach(gateway.topology, gateway.reach.known)
-    total = len(present(gateway.topology))
+        for node in cluster.nodes:
+            level = logging.INFO if node.problem is None else logging.WARNING
+            log.log(level, "%s: %s -> %s: %s", node.name, node.advertised, node.local, _reachable(node))
+    total, lost = len(cluster.present), len(cluster.out_of_reach)
     if lost:
-        log.warning("cluster %s: %s", name, advice(lost, total))
-    state = f"ready with {total - len(lost)} of {total} nodes (--ready-requires {requires})" if lost else "ready"
-    if not_ready(name, gateway.topology, gateway.reach.known, requires):
+        log.warning("cluster %s: %s", cluster.name, advice(cluster))
+    state = f"ready with {total - lost} of {total} nodes (--ready-requires {requires})" if lost else "ready"
+    if not_ready(cluster, requires):
         log.warning(
             "cluster %s: NOT ready: %d of %d nodes can be reached (--ready-requires %s)",
-            name, total - len(lost), total, requires,
+            cluster.name, total - lost, total, requires,
         )  # fmt: skip
-    elif gateway.config.advertise is not None and gateway.config.advertise.first_port is not None:
+    elif cluster.bootstrap is None:
         # The ports are published under other numbers, that of the bootstrap listener too; only the user knows it.
-        log.info("cluster %s: %s; clients use the port under which %s is published", name, state, gateway.listen)
-    else:
-        log.info("cluster %s: %s; bootstrap.servers=%s", name, state, gateway.bootstrap)
-
-
-def _reachable(gateway: Gateway, node: Node) -> str:
-    reached = gateway.reach.known.reached(node.key)
-    if reached.problem is not None:
-        return f"NOT reachable: {reached.problem}"
-    route, proof = reached.route, reached.proof
-    if route is None:
-        return "not tried yet"
-    if proof is Proof.UNCHECKED:
-        if route.via is Via.UNTOLD:
-            return "one of the bootstrap servers; which one is found out when a client has logged in"
-        return f"answers at {route.dial}; who it is will be checked when a client has logged in"
-    where = "reachable" if route.dial == node.advertised else f"reachable through {route.dial} ({route.via.value})"
-    return f"{where}, assumed" if proof is Proof.ASSUMED else where
-
-
-def _table(gateway: Gateway, nodes: list[Node]) -> None:
-    host = gateway.local_host()
-    rows = [
-        table.Row(
-            node.key.label,
-            str(node.advertised),
-            str(gateway.local_address(node, host)),
-            _reachable(gateway, node),
-            node.key not in gateway.reach.known.problems,
+        log.info(
+            "cluster %s: %s; clients use the port under which %s is published", cluster.name, state, cluster.listen
         )
-        for node in nodes
+    else:
+        log.info("cluster %s: %s; bootstrap.servers=%s", cluster.name, state, cluster.bootstrap)
+
+
+def _reachable(node: NodeStatus) -> str:
+    if node.problem is not None:
+        return f"NOT reachable: {node.problem}"
+    if node.dial is None:
+        return "not tried yet"
+    if node.proof == Proof.UNCHECKED.value:
+        if node.route == RouteKind.UNTOLD.value:
+            return "one of the bootstrap servers; which one is found out when a client has logged in"
+        return f"answers at {node.dial}; who it is will be checked when a client has logged in"
+    where = "reachable" if node.dial == node.advertised else f"reachable through {node.dial} ({node.route})"
+    return f"{where}, assumed" if node.proof == Proof.ASSUMED.value else where
+
+
+def _table(cluster: ClusterStatus) -> None:
+    rows = [
+        table.Row(node.node, node.advertised, node.local, _reachable(node), node.problem is None)
+        for node in cluster.nodes
     ]
     terminal = table.console(logs.coloured(sys.stderr))
-    table.show(terminal, f"cluster {gateway.config.name}", rows)
+    table.show(terminal, f"cluster {cluster.name}", rows)

@@ -7,7 +7,7 @@ identity    whom an upstream address leads to: which cluster, which node, and wh
 opening     one upstream connection: connect, TLS, login
 reach       which route leads to a node
 explore     at start and in the background: who is there, how is each node reached
-readiness   whether clients can use the cluster, and what to do about nodes out of reach (pure)
+report      its state at one moment, for those who show it
 encryption  TLS towards its brokers and its clients, as configured
 gateway     its nodes and their ports; local addresses for endpoints
 door        accept, first bytes, refusals

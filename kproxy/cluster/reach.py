@@ -23,7 +23,7 @@ from kproxy.cluster.known import BootstrapAnswered, Fact, Known, LeadsTo, NodeRe
 from kproxy.cluster.opening import Opened, Opener
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
-from kproxy.dial.routes import Route, Routes, Via
+from kproxy.dial.routes import Route, RouteKind, Routes
 from kproxy.errors import UpstreamError, ViaError, WireError
 from kproxy.metrics import Metrics
 from kproxy.sasl.mechanism import Refused
@@ -132,7 +132,7 @@ class Reach:
         for step in range(len(servers)):
             at = (self.known.bootstrap_at + step) % len(servers)
             try:
-                upstream = await self._attempt(None, Route(servers[at], Via.ADVERTISED))
+                upstream = await self._attempt(None, Route(servers[at], RouteKind.ADVERTISED))
             except UpstreamError as error:
                 errors.append(error)
                 if isinstance(error, ViaError | Refused):  # all of them are behind it, or would refuse it as well
@@ -296,7 +296,7 @@ class Reach:
         if key is None:
             return
         if identity.key is None:
-            if route.via is Via.UNTOLD:
+            if route.kind is RouteKind.UNTOLD:
                 raise UpstreamError(
                     "unknown-node",
                     f"{address} answers, and nothing tells which broker it is: give the user DescribeConfigs on the"
@@ -322,10 +322,10 @@ class Reach:
 
     def _note_reached(self, key: NodeKey, route: Route, proof: Proof) -> None:
         before = self.known.reached(key)
-        if route.via is Via.UNTOLD and proof.checked:
-            route = Route(route.dial, Via.LEARNED)
-        if before.route != route and route.via is not Via.ADVERTISED and self.searched.is_set():
-            log.info("%s is reached through %s (%s)", key, route.dial, route.via.value)
+        if route.kind is RouteKind.UNTOLD and proof.checked:
+            route = Route(route.dial, RouteKind.LEARNED)
+        if before.route != route and route.kind is not RouteKind.ADVERTISED and self.searched.is_set():
+            log.info("%s is reached through %s (%s)", key, route.dial, route.kind.value)
         if proof is Proof.UNCHECKED and before.route == route and before.proof is not None:
             proof = before.proof  # it was checked before
         self.note(NodeReached(key, Reached(route, proof)))

@@ -14,10 +14,10 @@ from typing import Protocol
 from kproxy.address import Address
 
 
-class Via(Enum):
+class RouteKind(Enum):
     """Why an address is dialled."""
 
-    MAP = "map"
+    MAPPED = "mapped"
     ADVERTISED = "advertised"
     LEARNED = "learned"
     UNTOLD = "untold"
@@ -35,7 +35,7 @@ class Route:
     """An address to dial, and why."""
 
     dial: Address
-    via: Via
+    kind: RouteKind
 
 
 class Routes:
@@ -53,12 +53,12 @@ class Routes:
         for at, one in enumerate(self._maps):
             if one.matches(advertised, label):
                 self._used.add(at)
-                return [Route(one.dial(advertised), Via.MAP)]
-        found = {advertised: Via.ADVERTISED}
-        for via, addresses in ((Via.LEARNED, learned), (Via.UNTOLD, untold)):
+                return [Route(one.dial(advertised), RouteKind.MAPPED)]
+        found = {advertised: RouteKind.ADVERTISED}
+        for kind, addresses in ((RouteKind.LEARNED, learned), (RouteKind.UNTOLD, untold)):
             for address in addresses:
-                found.setdefault(address, via)
-        return [Route(address, via) for address, via in found.items()]
+                found.setdefault(address, kind)
+        return [Route(address, kind) for address, kind in found.items()]
 
     def unused_maps(self) -> list[Map]:
         """The maps that no node has matched so far."""

@@ -8,7 +8,7 @@ import contextlib
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 from kproxy.cluster.gateway import Gateway
@@ -17,6 +17,7 @@ from kproxy.cluster.topology import Node, NodeKey
 from kproxy.config import Config
 from kproxy.errors import WireError
 from kproxy.metrics import Metrics, Numbers
+from kproxy.status.shown import WorkerStatus
 from kproxy.workers import messages
 from kproxy.workers.forker import Forker
 from kproxy.workers.member import QUIET, Client, Member
@@ -228,13 +229,11 @@ class Crew:
         total.listeners_bound = self._metrics.listeners_bound
         return total
 
-    def status(self) -> Mapping[str, object]:
-        return {
-            "workers": [
-                {"worker": number, "pid": worker.pid, "answers": worker.well, "sessions": len(worker.clients)}
-                for number, worker in sorted(self._workers.items())
-            ]
-        }
+    def status(self) -> tuple[WorkerStatus, ...]:
+        return tuple(
+            WorkerStatus(worker=number, pid=worker.pid, answers=worker.well, sessions=len(worker.clients))
+            for number, worker in sorted(self._workers.items())
+        )
 
     async def drain(self, seconds: float) -> int:
         """Close each session as soon as nothing is in flight in it, and after so many seconds all; return how many were

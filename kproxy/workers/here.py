@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.sessions import Dial, Localise, Sessions
@@ -12,6 +12,7 @@ from kproxy.config import ClusterConfig
 from kproxy.metrics import Metrics
 from kproxy.relay.pump import Pump
 from kproxy.relay.selector import RelaySelector
+from kproxy.status.shown import WorkerStatus
 
 
 class Here:
@@ -39,8 +40,8 @@ class Here:
     async def metrics(self) -> Metrics:
         return self._metrics
 
-    def status(self) -> Mapping[str, object]:
-        return {}
+    def status(self) -> tuple[WorkerStatus, ...]:
+        return ()
 
     async def drain(self, seconds: float) -> int:
         """Close each session as soon as nothing is in flight in it, and after so many seconds all; return how many were

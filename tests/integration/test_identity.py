@@ -146,7 +146,7 @@ def test_what_answers_at_an_advertised_address_is_not_yet_the_node(
     ):
         proxy = own_kproxy(",".join(reversed(addresses.values())))
         for node in guarded.node_ids:
-            assert (proxy.node(node)["dial"], proxy.node(node)["via"]) == (addresses[node], "learned")
+            assert (proxy.node(node)["dial"], proxy.node(node)["route"]) == (addresses[node], "learned")
             assert proxy.node(node)["proof"] == "the broker says so"
             assert own_id(proxy.node(node)["local"]) == node
         for node, words in (
@@ -393,7 +393,7 @@ def test_port_forwards_in_any_order_without_credentials(
     assert len(records_of(guarded, topic, 6)) == before + 6
     for node, dial in guarded.dial.items():
         shown = proxy.node(node)
-        assert (shown["dial"], shown["via"], shown["checked"]) == (str(dial), "learned", True), shown
+        assert (shown["dial"], shown["route"], shown["checked"]) == (str(dial), "learned", True), shown
     assert PASSWORD not in proxy.log
 
 

@@ -436,7 +436,7 @@ def test_start_with_one_broker(lone: DevCluster, own_kproxy: Callable[..., Kprox
     assert producer.flush(60) == 0
     assert not failed
     assert AUTHENTICATED_ONLY in proxy.log
-    assert (proxy.node(1)["via"], proxy.node(1)["dial"], proxy.node(1)["checked"]) == (
+    assert (proxy.node(1)["route"], proxy.node(1)["dial"], proxy.node(1)["checked"]) == (
         "learned",
         str(lone.dial[1]),
         True,

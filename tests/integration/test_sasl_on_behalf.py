@@ -212,7 +212,7 @@ def test_plain_with_every_kind_of_client(
 ) -> None:
     """kproxy's own questions are asked after the login: it knows the nodes at once, and which address is which."""
     proxy = with_plain(secure_kproxy)
-    assert {node["id"]: (node["dial"], node["via"]) for node in proxy.status()["nodes"]} == {
+    assert {node["id"]: (node["dial"], node["route"]) for node in proxy.status()["nodes"]} == {
         node: (str(dial), "learned") for node, dial in cluster.dial.items()
     }
     works(cluster, proxy)

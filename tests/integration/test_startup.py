@@ -183,7 +183,7 @@ def test_a_map_that_matches_nothing_is_mentioned(cluster: DevCluster, own_kproxy
 def test_a_lone_broker_is_dialled_at_the_bootstrap_address(own_kproxy: Start) -> None:
     with DevCluster(brokers=1) as lone:
         proxy = own_kproxy(lone.bootstrap)
-        assert (proxy.node(1)["via"], proxy.node(1)["dial"]) == ("learned", str(lone.dial[1]))
+        assert (proxy.node(1)["route"], proxy.node(1)["dial"]) == ("learned", str(lone.dial[1]))
         wait_until(lambda: f"reachable through {lone.dial[1]} (learned)" in proxy.log, "it is shown")
         with RawClient(proxy.node(1)["local"]) as client:
             assert client.works()

@@ -102,7 +102,7 @@ def kproxy(cluster: DevCluster, authority: Authority, tmp_path_factory: pytest.T
 def test_which_address_is_which_broker_is_learned_through_tls(cluster: DevCluster, kproxy: Kproxy) -> None:
     for node, address in cluster.dial.items():
         shown = kproxy.node(node)
-        assert (shown["via"], shown["dial"], shown["problem"]) == ("learned", str(address), None)
+        assert (shown["route"], shown["dial"], shown["problem"]) == ("learned", str(address), None)
 
 
 def test_confluent(cluster: DevCluster, kproxy: Kproxy) -> None:

@@ -51,7 +51,7 @@ def test_every_broker_through_it(names: list[str], ways: Ways, cluster: DevClust
     proxy = own_kproxy(cluster.bootstrap, *via(*map(ways.url, names)), "--log-level", "debug")
     for node in NODES:
         assert proxy.node(node)["dial"] == str(cluster.dial[node])
-        assert proxy.node(node)["via"] == "learned"
+        assert proxy.node(node)["route"] == "learned"
     topic = create_topic(proxy.bootstrap)
     sent = [b"%d" % number + b"x" * 10_000 for number in range(300)]
     produce(proxy.bootstrap, topic, sent)

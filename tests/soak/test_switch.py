@@ -136,7 +136,7 @@ def test_a_port_more_and_one_less(line: Line, port: int, ports: Ports) -> None:
 
 def test_where_nothing_listens_a_connection_is_reset(line: Line, port: int, ports: Ports) -> None:
     line.move(Address(HOST, ports.one()))
-    with connect(port) as client, pytest.raises(ConnectionResetError):
+    with pytest.raises(ConnectionResetError), connect(port) as client:  # while it connects, or later
         client.recv(100)
 
 

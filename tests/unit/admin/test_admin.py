@@ -102,7 +102,11 @@ def running(caplog: pytest.LogCaptureFixture) -> Iterator[Running]:
     async def start() -> AdminServer:
         return await start_admin(
             Address("127.0.0.1", 0),
-            AdminPages(source(metrics), lambda: status, lambda asked: readiness(asked, not_ready)),
+            AdminPages(
+                source(metrics),
+                lambda: json.dumps(status, ensure_ascii=False).encode(),
+                lambda asked: readiness(asked, not_ready),
+            ),
         )
 
     admin = asyncio.run_coroutine_threadsafe(start(), loop).result(timeout=60)
@@ -157,7 +161,7 @@ def test_ready_or_the_reasons_a_line_each(running: Running) -> None:
 
 
 def test_status_is_json(running: Running) -> None:
-    running.status.update(clusters=[{"name": "größe", "listen": Address("::1", 19092)}], n=3)
+    running.status.update(clusters=[{"name": "größe", "listen": "[::1]:19092"}], n=3)
     response, body = running.ask("/status")
     assert response.headers["Content-Type"] == "application/json"
     assert json.loads(body) == {"clusters": [{"name": "größe", "listen": "[::1]:19092"}], "n": 3}

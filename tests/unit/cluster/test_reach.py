@@ -21,7 +21,7 @@ from kproxy.cluster.reach import Reach, Upstream
 from kproxy.cluster.tasks import Supervised
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
-from kproxy.dial.routes import Via
+from kproxy.dial.routes import RouteKind
 from kproxy.dial.stream import Stream
 from kproxy.errors import UpstreamError
 from kproxy.metrics import Metrics
@@ -122,7 +122,7 @@ async def test_the_advertised_address_if_the_node_is_there() -> None:
         for node, address in ((1, one_at), (2, two_at)):
             found = reach.known.reached(key(node))
             assert found.route is not None
-            assert (found.route.dial, found.route.via, found.proof) == (address, Via.ADVERTISED, Proof.OWN_WORD)
+            assert (found.route.dial, found.route.kind, found.proof) == (address, RouteKind.ADVERTISED, Proof.OWN_WORD)
             await reaches(reach, node)
         assert reach.known.cluster_id == "c"
 
@@ -159,7 +159,7 @@ async def test_what_else_may_stand_at_the_advertised_address(
         assert upstream.check is None
         found = reach.known.reached(key(1))
         assert found.route is not None
-        assert (found.route.dial, found.route.via, found.problem) == (one_at, Via.LEARNED, None)
+        assert (found.route.dial, found.route.kind, found.problem) == (one_at, RouteKind.LEARNED, None)
         assert here.dials("1", reason) >= 1
         reach.routes = type(reach.routes)([])  # now without the bootstrap server
         reach.known.leads_to.clear()

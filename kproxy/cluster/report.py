@@ -1,0 +1,49 @@
+"""The state of one cluster, for those who show it (`kproxy.status`)."""
+
+from __future__ import annotations
+
+from kproxy.cluster.gateway import Gateway
+from kproxy.cluster.topology import Node
+from kproxy.status.shown import ClusterStatus, NodeStatus
+
+
+def report(gateway: Gateway) -> ClusterStatus:
+    """The cluster as it is now."""
+    advertise = gateway.config.advertise
+    published = advertise is not None and advertise.first_port is not None
+    known, host = gateway.reach.known, gateway.local_host()
+    nodes = sorted(gateway.topology.nodes.values(), key=lambda node: (node.key.kind.value, node.key.node_id))
+    return ClusterStatus(
+        name=gateway.config.name,
+        bootstrap_servers=tuple(str(server) for server in gateway.config.bootstrap_servers),
+        via=tuple(str(hop) for hop in gateway.config.via),
+        listen=str(gateway.listen),
+        bootstrap=None if published else str(gateway.bootstrap),
+        cluster_id=known.cluster_id,
+        answered=known.explored.answered,
+        searched=known.explored.searched,
+        problem=known.explored.problem,
+        full=gateway.door.no_place() or None,
+        sessions=gateway.sessions,
+        nodes=tuple(_node(gateway, node, host) for node in nodes),
+    )
+
+
+def _node(gateway: Gateway, node: Node, host: str) -> NodeStatus:
+    reached = gateway.reach.known.reached(node.key)
+    route, proof = reached.route, reached.proof
+    return NodeStatus(
+        node=node.key.label,
+        kind=node.key.kind.value,
+        id=node.key.node_id,
+        advertised=str(node.advertised),
+        local=str(gateway.local_address(node, host)),
+        bound=gateway.is_bound(node),
+        present=node.absent_since is None,
+        dial=None if route is None else str(route.dial),
+        route=None if route is None else route.kind.value,
+        checked=proof is not None and proof.checked,
+        proof=None if proof is None else proof.value,
+        problem=reached.problem,
+        sessions=gateway.sessions_of(node),
+    )

@@ -1,0 +1,50 @@
+"""Whether clients can use a cluster, and what to do about the nodes that cannot be reached."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kproxy.status.shown import ClusterStatus
+
+Requires = Literal["all", "one", "none"]
+"""How many nodes of each cluster must be reachable for kproxy to be ready."""
+
+
+def not_ready(cluster: ClusterStatus, requires: Requires) -> list[str]:
+    """Why clients should wait, a line each; empty when they need not."""
+    reasons = _out_of_reach(cluster, requires)
+    if cluster.full:
+        reasons.append(cluster.full)
+    reasons += [f"cluster {cluster.name}: {node.name} has no local port" for node in cluster.present if not node.bound]
+    return reasons
+
+
+def _out_of_reach(cluster: ClusterStatus, requires: Requires) -> list[str]:
+    if requires == "none":
+        return []
+    if not cluster.answered or not cluster.searched:
+        return [f"cluster {cluster.name}: {cluster.problem or 'looking for a way to each node'}"]
+    lost = cluster.out_of_reach
+    if not lost or (requires == "one" and len(lost) < len(cluster.present)):
+        return []
+    return missing(cluster)
+
+
+def missing(cluster: ClusterStatus) -> list[str]:
+    """Every node that cannot be reached, why, and what to do, a line each; empty if all can be."""
+    lost = cluster.out_of_reach
+    lines = [
+        f"cluster {cluster.name}: {node.name} ({node.advertised}) cannot be reached: {node.problem or 'not tried yet'}"
+        for node in lost
+    ]
+    return [*lines, f"cluster {cluster.name}: {advice(cluster)}"] if lost else []
+
+
+def advice(cluster: ClusterStatus) -> str:
+    """What to do about the nodes that cannot be reached, in one line."""
+    lost = cluster.out_of_reach
+    maps = " ".join(f"--map 'node:{node.node}=HOST:PORT'" for node in lost)
+    return (
+        f"{len(lost)} of {len(cluster.present)} nodes cannot be reached from here. Say where each one is: {maps}; or"
+        " list one reachable address of each broker in --bootstrap-servers and kproxy finds out which is which"
+    )

@@ -1,0 +1,95 @@
+"""The state of a kproxy process, of its clusters and of their nodes, at one moment.
+
+The fields are those of `/status`; docs/admin.md describes them. Addresses are text, as people read them: HOST:PORT.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """One node.
+
+    `node` is its label ("1", "controller-3000"), `kind` "broker" or "controller". `present`: the metadata names it.
+    `dial`, `route`, `checked` and `proof`: the address that worked last, why it was dialled ("mapped", "advertised",
+    "learned", "untold"), and what shows that the node is there. `problem`: why the last try to reach it failed.
+    """
+
+    node: str
+    kind: str
+    id: int
+    advertised: str
+    local: str
+    bound: bool
+    present: bool
+    dial: str | None
+    route: str | None
+    checked: bool
+    proof: str | None
+    problem: str | None
+    sessions: int
+
+    @property
+    def name(self) -> str:
+        """In the words of a message: "broker 1", "controller 3000"."""
+        return f"{self.kind} {self.id}"
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the last try to reach it succeeded."""
+        return self.problem is None and self.dial is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStatus:
+    """One cluster, its nodes in order: brokers, then controllers.
+
+    `bootstrap`: what clients use as their bootstrap server, None where kproxy's ports are published under other numbers
+    and only the user knows. `answered`: a bootstrap server has answered. `searched`: kproxy has looked for a route to
+    each node. `problem`: what is wrong with the bootstrap servers. `full`: why the next connection would be refused.
+    """
+
+    name: str
+    bootstrap_servers: tuple[str, ...]
+    via: tuple[str, ...]
+    listen: str
+    bootstrap: str | None
+    cluster_id: str | None
+    answered: bool
+    searched: bool
+    problem: str | None
+    full: str | None
+    sessions: int
+    nodes: tuple[NodeStatus, ...]
+
+    @property
+    def present(self) -> tuple[NodeStatus, ...]:
+        """The nodes that the last metadata named."""
+        return tuple(node for node in self.nodes if node.present)
+
+    @property
+    def out_of_reach(self) -> tuple[NodeStatus, ...]:
+        """Those of them that could not be reached at the last try, or have not been tried yet."""
+        return tuple(node for node in self.present if not node.reachable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStatus:
+    """One worker process. `answers`: it is given new connections."""
+
+    worker: int
+    pid: int
+    answers: bool
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """All of it. `workers` is empty where this process carries the sessions itself."""
+
+    version: str
+    draining: bool
+    workers: tuple[WorkerStatus, ...]
+    clusters: tuple[ClusterStatus, ...]

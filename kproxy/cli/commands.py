@@ -54,8 +54,8 @@ def kproxy(ctx: click.Context) -> int:
       kproxy run -b kafka.example:9092
       kcat -b 127.0.0.1:19092 -L
 
-    The first line starts the proxy. The second is any Kafka client, pointed at it; neither the client nor the
-    brokers need another setting. 'kproxy demo' shows it on a real cluster on this machine.
+    The first line starts the proxy. The second line is any Kafka client that uses the proxy as its bootstrap server.
+    The client and the brokers need no other setting. 'kproxy demo' shows this with a real cluster on this machine.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -94,11 +94,11 @@ def run(ctx: click.Context, /, **values: object) -> int:
       kproxy run -b kafka.example:9092
       kproxy run -c kproxy.yaml
 
-    Clients then use 127.0.0.1:19092 (--listen) as their bootstrap server. Ctrl-C ends it, after requests in
-    flight are finished.
+    Clients then use 127.0.0.1:19092 (--listen) as their bootstrap server. Ctrl-C stops kproxy after it has finished
+    the requests in flight.
 
-    Every option is also a variable (--node-ports is KPROXY_NODE_PORTS) and a key of the file (node-ports).
-    Flags win over variables, those over the file. Several clusters at once go into a file.
+    Every option is also an environment variable (--node-ports is KPROXY_NODE_PORTS) and a key of the YAML file
+    (node-ports). Flags override variables, and variables override the file. To serve several clusters, use a file.
     """
     from kproxy.config import load
 
@@ -117,21 +117,23 @@ def run(ctx: click.Context, /, **values: object) -> int:
     context_settings={"allow_interspersed_args": False},
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] COMMAND...")
-@_timeout("30s", "How long to wait for the cluster before giving up.")
+@_timeout("30s", "How long to wait for the cluster.")
 @click.pass_context
 def exec_(ctx: click.Context, /, command: tuple[str, ...], timeout: float, **values: object) -> int:
-    """Run a command whose Kafka clients go through a kproxy of their own.
+    """Run a command with a kproxy of its own.
 
     \b
       kproxy exec -b kafka.example:9092 -- kcat -b {bootstrap} -L
       kproxy exec -b kafka.example:9092 -- spark-submit job.py
 
-    Starts the proxy, waits until it is ready, runs the command, and ends with it and with its exit code. The command
-    finds the bootstrap server in KAFKA_BOOTSTRAP_SERVERS and KPROXY_BOOTSTRAP; in its arguments, {bootstrap} is
-    replaced. With several clusters these are the first one's; each has KPROXY_BOOTSTRAP_NAME and {bootstrap:NAME} too.
+    kproxy starts the proxy, waits until it is ready and runs the command. When the command ends, kproxy ends with the
+    same exit code. The command finds the bootstrap server in KAFKA_BOOTSTRAP_SERVERS and KPROXY_BOOTSTRAP. kproxy also
+    replaces {bootstrap} in its arguments. With several clusters, these stand for the first cluster; every cluster also
+    has KPROXY_BOOTSTRAP_NAME and {bootstrap:NAME}.
 
-    Takes the options of 'kproxy run'. Several can run at once: each takes free ports. Exit codes of its own: 125 not
-    ready in time, 126 the command cannot be executed, 127 not found; 128+N when signal N ended it.
+    The options are those of 'kproxy run'. Several kproxy exec can run at the same time, because each uses free ports.
+    Additional exit codes: 125 the cluster was not ready in time, 126 the command cannot be executed, 127 the command
+    was not found, 128+N signal N ended the command.
     """
     from kproxy.config import load
 
@@ -151,21 +153,21 @@ def exec_(ctx: click.Context, /, command: tuple[str, ...], timeout: float, **val
 @click.option(
     "--admin", default="127.0.0.1:19091", metavar="HOST:PORT", envvar="KPROXY_ADMIN", show_envvar=True,
     show_default=True,
-    help="The admin endpoint of the kproxy to wait for.",
+    help="Admin endpoint of the kproxy to wait for.",
 )  # fmt: skip
 @click.option(
     "--ready-requires", default="all", type=click.Choice(["all", "one", "none"]), show_default=True,
     help="How many nodes of each cluster must be reachable.",
 )  # fmt: skip
-@_timeout("60s", "How long to wait; 0 looks once.")
+@_timeout("60s", "How long to wait. With 0, kproxy checks once.")
 def wait(admin: str, ready_requires: str, timeout: float) -> int:
-    """Wait until a kproxy that runs, or is being started, is ready.
+    """Wait until a running or starting kproxy is ready.
 
     \b
       kproxy run -b kafka.example:9092 &
       kproxy wait && kcat -b 127.0.0.1:19092 -L
 
-    Exit code 0 when it is ready, 1 when it is not in time; then it says why.
+    The exit code is 0 if kproxy is ready. It is 1 if kproxy is not ready in time; the reasons are printed.
     """
     from kproxy.cli.waiting import wait_ready
 
@@ -176,14 +178,15 @@ def wait(admin: str, ready_requires: str, timeout: float) -> int:
 
 
 @kproxy.command()
-@click.option("--once", is_flag=True, help="End after the story, without waiting for Ctrl-C.")
+@click.option("--once", is_flag=True, help="Stop after the demonstration, without waiting for Ctrl-C.")
 def demo(once: bool) -> int:
-    """See it work: a real cluster on this machine, whose advertised names resolve nowhere.
+    """Show kproxy working with a real local cluster.
 
     \b
       kproxy demo
 
-    Needs Java and Maven. Shows a client failing, then the same client working through kproxy.
+    The advertised names of the cluster cannot be resolved. A client fails; then the same client works through kproxy.
+    This needs Java and Maven.
     """
     from kproxy.devcluster.demo import run_demo
 
@@ -191,24 +194,26 @@ def demo(once: bool) -> int:
 
 
 @kproxy.command()
-@click.option("--brokers", type=click.IntRange(1, 9), default=3, show_default=True, help="How many brokers.")
+@click.option("--brokers", type=click.IntRange(1, 9), default=3, show_default=True, help="Number of brokers.")
 @click.option(
     "--advertise",
     metavar="NAME",
     default="kafka-{id}.cluster.internal",
     show_default=True,
-    help="Host that each broker says it is; {id} stands for its node id. The port is always its own.",
+    help="Host that each broker advertises; {id} stands for its node id. The advertised port is its real port.",
 )
-@click.option("--localhost", is_flag=True, help="The same as --advertise localhost: clients work without kproxy too.")
+@click.option(
+    "--localhost", is_flag=True, help="The same as --advertise localhost. Clients then also work without kproxy."
+)
 def devcluster(brokers: int, advertise: str, localhost: bool) -> int:
-    """Start a real cluster on this machine, to try things with.
+    """Start a real cluster on this machine for experiments.
 
     \b
       kproxy devcluster
 
-    Its brokers say that they are at names that resolve nowhere. Each has listeners for plaintext, TLS and SASL; for
-    each of them the line to start kproxy with is printed. Needs Java and Maven. Ctrl-C ends the cluster and removes
-    its data.
+    The brokers advertise names that cannot be resolved. Each broker has listeners for plaintext, TLS and SASL. For
+    each kind of listener, the command prints the line that starts kproxy. Ctrl-C stops the cluster and removes its
+    data. This needs Java and Maven.
     """
     from rich.console import Console
 
@@ -221,7 +226,7 @@ def devcluster(brokers: int, advertise: str, localhost: bool) -> int:
 @kproxy.group("config", invoke_without_command=True)
 @click.pass_context
 def config_group(ctx: click.Context) -> int:
-    """Check a configuration, show the effective one, print its schema.
+    """Check or show a configuration, or print its schema.
 
     \b
       kproxy config check kproxy.yaml
@@ -234,13 +239,13 @@ def config_group(ctx: click.Context) -> int:
 @config_group.command()
 @click.argument("file", type=click.Path(path_type=Path))
 def check(file: Path) -> int:
-    """Check FILE as 'kproxy run -c FILE' would read it here.
+    """Check FILE as 'kproxy run -c FILE' would read it on this machine.
 
     \b
       kproxy config check kproxy.yaml
 
-    Reports every mistake at once, with its line: also certificates, keys, passwords and secrets that cannot be used.
-    Opens no socket and runs no command. Exit code 0 is fine, 2 is not.
+    The command reports all mistakes at once, with their lines. This includes unusable certificates, keys, passwords
+    and secrets. It opens no socket and runs no command. The exit code is 0 without mistakes, else 2.
     """
     from kproxy.config import read
     from kproxy.preflight import commands, findings
@@ -257,12 +262,12 @@ def check(file: Path) -> int:
 
 @config_group.command(cls=ConfiguredCommand)
 def show(**values: object) -> int:
-    """Show the effective configuration as YAML, secrets masked.
+    """Show the effective configuration as YAML, with secrets masked.
 
     \b
       kproxy config show -c kproxy.yaml --listen 127.0.0.1:9092
 
-    Takes the options of 'kproxy run'. Comments say where each value comes from.
+    The options are those of 'kproxy run'. Comments in the output say where each value comes from.
     """
     from kproxy.config import read
     from kproxy.config import show as show_config
@@ -275,7 +280,7 @@ def show(**values: object) -> int:
 
 @config_group.command()
 def schema() -> int:
-    """Print the JSON Schema of the file, for editors.
+    """Print the JSON Schema of the YAML file, for editors.
 
     \b
       kproxy config schema > kproxy.schema.json

@@ -13,4 +13,5 @@ librdkafka  one of them, as a process
 report      the result as JSON and as text
 bars        what kproxy is meant to reach, and whether it does
 tables      the tables of docs/performance.md
+picture     the picture of docs/performance.md
 """

@@ -44,7 +44,7 @@ def _machine(result: Result) -> str:
     return (
         f"Measured on {machine['cores']} cores of {machine['cpu']}, Linux {machine['kernel'].split('-')[0]}, "
         f"Python {machine['python']}, in {result['seconds'] / 60:.0f} minutes.\n"
-        f"Something else took {statistics.median(foreign or [0.0]):.1%} of a window (median).\n"
+        f"Other processes took {statistics.median(foreign or [0.0]):.1%} of the CPU time of a window (median).\n"
     )
 
 
@@ -53,7 +53,7 @@ def _bars(result: Result) -> str:
         (bar["bar"], bar["limit"], _number(bar["figure"]), "met" if bar["met"] else "**missed**", f"`{bar['where']}`")
         for bar in result.get("bars", ())
     ]
-    return _markdown(("bar", "at least or at most", "figure", "", "where it is worst"), rows)
+    return _markdown(("target", "limit", "figure", "", "worst load"), rows)
 
 
 def _loads(
@@ -147,7 +147,7 @@ def _stalled(result: Result) -> str:
     alone = {
         "rss_mib": "RSS while they stall, MiB",
         "busy": "CPU while they stall, share of a core",
-        "peak_rss_mib": "most RSS while they drain, MiB",
+        "peak_rss_mib": "peak RSS while they drain, MiB",
         "drained": "drained byte-exact",
     }
     rows = [(f"stalled_0_{name}", f"0: {title}") for name, title in beside.items()]

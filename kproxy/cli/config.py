@@ -15,7 +15,7 @@ from kproxy.cli.group import kproxy
 @kproxy.group("config", invoke_without_command=True)
 @click.pass_context
 def config_group(ctx: click.Context) -> int:
-    """Check a configuration, show the effective one, print its schema.
+    """Check or show a configuration, or print its schema.
 
     \b
       kproxy config check kproxy.yaml
@@ -28,13 +28,13 @@ def config_group(ctx: click.Context) -> int:
 @config_group.command()
 @click.argument("file", type=click.Path(path_type=Path))
 def check(file: Path) -> int:
-    """Check FILE as 'kproxy run -c FILE' would read it here.
+    """Check FILE as 'kproxy run -c FILE' would read it on this machine.
 
     \b
       kproxy config check kproxy.yaml
 
-    Reports every mistake at once, with its line: also certificates, keys, passwords and secrets that cannot be used.
-    Opens no socket and runs no command. Exit code 0 is fine, 2 is not.
+    The command reports all mistakes at once, with their lines. This includes unusable certificates, keys, passwords
+    and secrets. It opens no socket and runs no command. The exit code is 0 without mistakes, else 2.
     """
     from kproxy.app.preflight import commands, findings
     from kproxy.config import read
@@ -51,12 +51,12 @@ def check(file: Path) -> int:
 
 @config_group.command(cls=ConfiguredCommand)
 def show(**values: object) -> int:
-    """Show the effective configuration as YAML, secrets masked.
+    """Show the effective configuration as YAML, with secrets masked.
 
     \b
       kproxy config show -c kproxy.yaml --listen 127.0.0.1:9092
 
-    Takes the options of 'kproxy run'. Comments say where each value comes from.
+    The options are those of 'kproxy run'. Comments in the output say where each value comes from.
     """
     from kproxy.config import read
     from kproxy.config import show as show_config
@@ -69,7 +69,7 @@ def show(**values: object) -> int:
 
 @config_group.command()
 def schema() -> int:
-    """Print the JSON Schema of the file, for editors.
+    """Print the JSON Schema of the YAML file, for editors.
 
     \b
       kproxy config schema > kproxy.schema.json

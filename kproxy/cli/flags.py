@@ -55,7 +55,7 @@ class ConfiguredCommand(click.Command):
                 ["-c", "--config", _FILE],
                 type=click.Path(path_type=Path),
                 metavar="FILE",
-                help="Read this YAML file; also KPROXY_CONFIG.",
+                help="Read this YAML file. The variable KPROXY_CONFIG does the same.",
             )
             settings = [one for one in all_settings() if one.flag]
             options = [option for one in settings for option in _options(one, self.defaults.get(one.key))]
@@ -91,7 +91,7 @@ def _secret(error: click.UsageError) -> click.UsageError | None:
 
     for setting in all_settings():
         if setting.option.secret and error.option_name == f"--{setting.key}":
-            reason = "is no flag, since others can read a command line"
+            reason = "is not a flag, because other users can read a command line"
             places = f"{setting.env}, or {setting.key} in a file (-c FILE)"
             return click.UsageError(f"{error.option_name} {reason}; allowed: {places}", error.ctx)
     return None
@@ -110,7 +110,7 @@ def _options(setting: Setting, default_text: str | None) -> list[click.Parameter
     ]
     if option.off:
         name = setting.name + _OFF
-        help_text = f"None of it: the same as {setting.flag} off."
+        help_text = f"Disable it; the same as {setting.flag} off."
         options.append(ConfiguredOption(option.off, name, setting=setting, is_flag=True, help=help_text))
     return options
 

@@ -49,8 +49,8 @@ def kproxy(ctx: click.Context) -> int:
       kproxy run -b kafka.example:9092
       kcat -b 127.0.0.1:19092 -L
 
-    The first line starts the proxy. The second is any Kafka client, pointed at it; neither the client nor the
-    brokers need another setting. 'kproxy demo' shows it on a real cluster on this machine.
+    The first line starts the proxy. The second line is any Kafka client that uses the proxy as its bootstrap server.
+    The client and the brokers need no other setting. 'kproxy demo' shows this with a real cluster on this machine.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

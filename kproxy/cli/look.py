@@ -11,21 +11,21 @@ from kproxy.cli.group import kproxy, timeout_option
 @click.option(
     "--admin", default="127.0.0.1:19091", metavar="HOST:PORT", envvar="KPROXY_ADMIN", show_envvar=True,
     show_default=True,
-    help="The admin endpoint of the kproxy to wait for.",
+    help="Admin endpoint of the kproxy to wait for.",
 )  # fmt: skip
 @click.option(
     "--ready-requires", default="all", type=click.Choice(["all", "one", "none"]), show_default=True,
     help="How many nodes of each cluster must be reachable.",
 )  # fmt: skip
-@timeout_option("60s", "How long to wait; 0 looks once.")
+@timeout_option("60s", "How long to wait. With 0, kproxy checks once.")
 def wait(admin: str, ready_requires: str, timeout: float) -> int:
-    """Wait until a kproxy that runs, or is being started, is ready.
+    """Wait until a running or starting kproxy is ready.
 
     \b
       kproxy run -b kafka.example:9092 &
       kproxy wait && kcat -b 127.0.0.1:19092 -L
 
-    Exit code 0 when it is ready, 1 when it is not in time; then it says why.
+    The exit code is 0 if kproxy is ready. It is 1 if kproxy is not ready in time; the reasons are printed.
     """
     from kproxy.cli.waiting import wait_ready
 

@@ -19,11 +19,11 @@ def run(ctx: click.Context, /, **values: object) -> int:
       kproxy run -b kafka.example:9092
       kproxy run -c kproxy.yaml
 
-    Clients then use 127.0.0.1:19092 (--listen) as their bootstrap server. Ctrl-C ends it, after requests in
-    flight are finished.
+    Clients then use 127.0.0.1:19092 (--listen) as their bootstrap server. Ctrl-C stops kproxy after it has finished
+    the requests in flight.
 
-    Every option is also a variable (--node-ports is KPROXY_NODE_PORTS) and a key of the file (node-ports).
-    Flags win over variables, those over the file. Several clusters at once go into a file.
+    Every option is also an environment variable (--node-ports is KPROXY_NODE_PORTS) and a key of the YAML file
+    (node-ports). Flags override variables, and variables override the file. To serve several clusters, use a file.
     """
     from kproxy.config import load
 
@@ -42,21 +42,23 @@ def run(ctx: click.Context, /, **values: object) -> int:
     context_settings={"allow_interspersed_args": False},
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] COMMAND...")
-@timeout_option("30s", "How long to wait for the cluster before giving up.")
+@timeout_option("30s", "How long to wait for the cluster.")
 @click.pass_context
 def exec_(ctx: click.Context, /, command: tuple[str, ...], timeout: float, **values: object) -> int:
-    """Run a command whose Kafka clients go through a kproxy of their own.
+    """Run a command with a kproxy of its own.
 
     \b
       kproxy exec -b kafka.example:9092 -- kcat -b {bootstrap} -L
       kproxy exec -b kafka.example:9092 -- spark-submit job.py
 
-    Starts the proxy, waits until it is ready, runs the command, and ends with it and with its exit code. The command
-    finds the bootstrap server in KAFKA_BOOTSTRAP_SERVERS and KPROXY_BOOTSTRAP; in its arguments, {bootstrap} is
-    replaced. With several clusters these are the first one's; each has KPROXY_BOOTSTRAP_NAME and {bootstrap:NAME} too.
+    kproxy starts the proxy, waits until it is ready and runs the command. When the command ends, kproxy ends with the
+    same exit code. The command finds the bootstrap server in KAFKA_BOOTSTRAP_SERVERS and KPROXY_BOOTSTRAP. kproxy also
+    replaces {bootstrap} in its arguments. With several clusters, these stand for the first cluster; every cluster also
+    has KPROXY_BOOTSTRAP_NAME and {bootstrap:NAME}.
 
-    Takes the options of 'kproxy run'. Several can run at once: each takes free ports. Exit codes of its own: 125 not
-    ready in time, 126 the command cannot be executed, 127 not found; 128+N when signal N ended it.
+    The options are those of 'kproxy run'. Several kproxy exec can run at the same time, because each uses free ports.
+    Additional exit codes: 125 the cluster was not ready in time, 126 the command cannot be executed, 127 the command
+    was not found, 128+N signal N ended the command.
     """
     from kproxy.config import load
 

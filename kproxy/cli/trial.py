@@ -8,14 +8,15 @@ from kproxy.cli.group import kproxy
 
 
 @kproxy.command()
-@click.option("--once", is_flag=True, help="End after the story, without waiting for Ctrl-C.")
+@click.option("--once", is_flag=True, help="Stop after the demonstration, without waiting for Ctrl-C.")
 def demo(once: bool) -> int:
-    """See it work: a real cluster on this machine, whose advertised names resolve nowhere.
+    """Show kproxy working with a real local cluster.
 
     \b
       kproxy demo
 
-    Needs Java and Maven. Shows a client failing, then the same client working through kproxy.
+    The advertised names of the cluster cannot be resolved. A client fails; then the same client works through kproxy.
+    This needs Java and Maven.
     """
     from kproxy.demo.story import run_demo
 
@@ -23,24 +24,26 @@ def demo(once: bool) -> int:
 
 
 @kproxy.command()
-@click.option("--brokers", type=click.IntRange(1, 9), default=3, show_default=True, help="How many brokers.")
+@click.option("--brokers", type=click.IntRange(1, 9), default=3, show_default=True, help="Number of brokers.")
 @click.option(
     "--advertise",
     metavar="NAME",
     default="kafka-{id}.cluster.internal",
     show_default=True,
-    help="Host that each broker says it is; {id} stands for its node id. The port is always its own.",
+    help="Host that each broker advertises; {id} stands for its node id. The advertised port is its real port.",
 )
-@click.option("--localhost", is_flag=True, help="The same as --advertise localhost: clients work without kproxy too.")
+@click.option(
+    "--localhost", is_flag=True, help="The same as --advertise localhost. Clients then also work without kproxy."
+)
 def devcluster(brokers: int, advertise: str, localhost: bool) -> int:
-    """Start a real cluster on this machine, to try things with.
+    """Start a real cluster on this machine for experiments.
 
     \b
       kproxy devcluster
 
-    Its brokers say that they are at names that resolve nowhere. Each has listeners for plaintext, TLS and SASL; for
-    each of them the line to start kproxy with is printed. Needs Java and Maven. Ctrl-C ends the cluster and removes
-    its data.
+    The brokers advertise names that cannot be resolved. Each broker has listeners for plaintext, TLS and SASL. For
+    each kind of listener, the command prints the line that starts kproxy. Ctrl-C stops the cluster and removes its
+    data. This needs Java and Maven.
     """
     from rich.console import Console
 

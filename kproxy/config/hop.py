@@ -40,7 +40,7 @@ class Hop:
             raise ValueError(f"the value (not shown) is not a URL; allowed: {ALLOWED}") from None
         scheme = _SCHEMES.get(url.scheme)
         if scheme is None or not url.netloc:
-            raise ValueError(f"the value (not shown) is no way to go; allowed: {ALLOWED}")
+            raise ValueError(f"the value (not shown) has an unknown scheme or no host; allowed: {ALLOWED}")
         user = None if url.username is None else unquote(url.username)
         password = None if url.password is None else unquote(url.password)
         if url.path not in ("", "/") or url.query or url.fragment or not url.hostname:

@@ -124,7 +124,7 @@ def advertise() -> Kind[Advertise]:
 def port_range() -> Kind[PortRange]:
     """A window of ports."""
     schema = {"anyOf": [_string(r"^\d+(-\d+)?$"), {"type": "integer", "minimum": 1, "maximum": MAX_PORT}]}
-    allowed = "FIRST-LAST, or FIRST for the 200 ports from there"
+    allowed = "FIRST-LAST, or FIRST for the 200 ports that start there"
     return Kind("FIRST[-LAST]", allowed, (PortRange, int), PortRange.parse, str, schema, optional=True)
 
 
@@ -282,7 +282,7 @@ def server_name() -> Kind[str]:
 
     def parse(value: str) -> str:
         if value != "*" and not re.fullmatch(r"[\w:-]+(\.[\w-]+)*", value.strip(), re.ASCII):
-            raise ValueError(f"{quote(value)} can be no name in a certificate; allowed: {allowed}")
+            raise ValueError(f"{quote(value)} cannot be a name in a certificate; allowed: {allowed}")
         return value.strip()
 
     return Kind("NAME", allowed, (), parse, str, _string(r"^(\*|[\w:-]+(\.[\w-]+)*)$"), optional=True)

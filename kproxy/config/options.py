@@ -33,12 +33,12 @@ DEFAULT_KAFKA_PORT = 9092
 class ClusterConfig(TlsOptions, SaslOptions):
     """One Kafka cluster and the local ports under which clients find it."""
 
-    name: Annotated[str, kinds.name(), Option(CLUSTER, "Name of the cluster in logs and metrics; unique.")] = "default"
+    name: Annotated[str, kinds.name(), Option(CLUSTER, "Unique name of the cluster in logs and metrics.")] = "default"
     bootstrap_servers: Annotated[
         tuple[Annotated[Address, kinds.upstream_address(DEFAULT_KAFKA_PORT)], ...],
         Option(
             CLUSTER,
-            f"Brokers to ask first, tried in turn; port {DEFAULT_KAFKA_PORT} where none is given.",
+            f"Bootstrap servers of the Kafka cluster, tried in turn. The default port is {DEFAULT_KAFKA_PORT}.",
             short="-b",
         ),
     ]
@@ -47,8 +47,8 @@ class ClusterConfig(TlsOptions, SaslOptions):
         kinds.text("ID"),
         Option(
             CLUSTER,
-            "Serve only the cluster with this id, whoever answers at the bootstrap servers.",
-            unset="that of the first bootstrap server that answers",
+            "Serve only the cluster with this id; reject any other cluster that answers.",
+            unset="the id of the first bootstrap server that answers",
         ),
     ] = None
     client_config: Annotated[
@@ -56,22 +56,23 @@ class ClusterConfig(TlsOptions, SaslOptions):
         kinds.path(),
         Option(
             CLUSTER,
-            "A client.properties of Java's, or of librdkafka: its servers, SASL and TLS, where nothing else says them.",
+            "Read servers, SASL and TLS settings from this client.properties (Java or librdkafka). Flags, variables "
+            "and the YAML file override it.",
             unset="none",
         ),
     ] = None
     listen: Annotated[
         Address,
         kinds.listen_address(),
-        Option(LOCAL, "Address that clients use as their bootstrap server; port 0 takes any free one."),
+        Option(LOCAL, "Address that clients use as their bootstrap server. Port 0 selects a free port."),
     ] = Address("127.0.0.1", 19092)
     advertise: Annotated[
         Advertise | None,
         kinds.advertise(),
         Option(
             LOCAL,
-            "Host that clients are told, where it is not the one of --listen (containers, shared bridges); "
-            "FIRST_PORT stands for the first of --node-ports.",
+            "Host to advertise to clients, if they cannot use the host of --listen (containers, shared bridges). "
+            "FIRST_PORT is the port to advertise for the first of --node-ports.",
             unset="the host of listen",
         ),
     ] = None
@@ -80,7 +81,8 @@ class ClusterConfig(TlsOptions, SaslOptions):
         kinds.port_range(),
         Option(
             LOCAL,
-            "Local ports for the nodes of the cluster, one each; FIRST alone means the 200 ports from there.",
+            "Local ports for the nodes of the cluster, one port for each node. FIRST alone means the 200 ports that "
+            "start there.",
             unset=f"the {NODE_PORT_COUNT} ports after listen",
         ),
     ] = None
@@ -88,8 +90,9 @@ class ClusterConfig(TlsOptions, SaslOptions):
         tuple[Annotated[Map, kinds.route_map()], ...],
         Option(
             REACH,
-            "Dial another address than the advertised one: kafka0:29092=localhost:9092, "
-            "'*.internal=gateway:{port}', node:2=10.0.0.7:9092. The first match wins.",
+            "Connect to another address than the advertised one: kafka0:29092=localhost:9092, "
+            "'*.internal=gateway:{port}', node:2=10.0.0.7:9092. kproxy uses the first map that matches, and tries no "
+            "other address.",
             unset="none",
         ),
     ] = ()
@@ -97,28 +100,30 @@ class ClusterConfig(TlsOptions, SaslOptions):
         tuple[Annotated[Hop, kinds.via()], ...],
         Option(
             REACH,
-            "Connect through a SOCKS5 or HTTP proxy or an SSH server; names are resolved there. Several make a chain, "
-            "first the one next to this machine.",
+            "Connect through a SOCKS5 proxy, an HTTP proxy or an SSH server, which also resolves host names. Several "
+            "form a chain; name the one nearest to this machine first.",
             unset="none",
         ),
     ] = ()
     connect_timeout: Annotated[
         float,
         kinds.duration(0.001, 3600),
-        Option(REACH, "How long one upstream connection may take to open."),
+        Option(REACH, "Time limit for opening one upstream connection."),
     ] = 5.0
     retire_after: Annotated[
         float,
         kinds.duration(0, 30 * 86400),
-        Option(LIMITS, "Close the port of a node that has been absent and unused for so long."),
+        Option(LIMITS, "Close the port of a node that has been absent and unused for this long."),
     ] = 600.0
     max_connections: Annotated[
-        int, kinds.count(1, 1_000_000), Option(LIMITS, "Client connections to this cluster at once.")
+        int,
+        kinds.count(1, 1_000_000),
+        Option(LIMITS, "Maximum number of client connections to this cluster at the same time."),
     ] = 10_000
     max_request_size: Annotated[
         int,
         kinds.size(1024, 2**31 - 1),
-        Option(LIMITS, "Largest request; a larger one closes its connection."),
+        Option(LIMITS, "Maximum size of a request. kproxy closes the connection of a larger one."),
     ] = 100 * 1024 * 1024
 
     # The port of the admin endpoint, if that is on the same host: set by the Config that this belongs to.
@@ -156,14 +161,14 @@ class Config(Model):
     admin: Annotated[
         Address | None,
         kinds.listen_address_or_off(),
-        Option(PROCESS, "Address of metrics, health and status over HTTP.", off="--no-admin"),
+        Option(PROCESS, "Address of the HTTP endpoint for metrics, health and status.", off="--no-admin"),
     ] = Address("127.0.0.1", 19091)
     admin_host: Annotated[
         tuple[Annotated[str, kinds.host()], ...],
         Option(
             PROCESS,
-            "Another name by which the admin endpoint may be asked (Host header), or * for any. IP addresses, names "
-            "without a dot and the host of --admin always may.",
+            "Additional name that the admin endpoint accepts in the Host header; * accepts any name. IP addresses, "
+            "names without a dot and the host of --admin are always accepted.",
             unset="none",
         ),
     ] = ()
@@ -172,7 +177,7 @@ class Config(Model):
         kinds.boolean(),
         Option(
             PROCESS,
-            "Let POST /quit on the admin endpoint end kproxy, as SIGTERM does.",
+            "Let POST /quit on the admin endpoint stop kproxy, as SIGTERM does.",
             off="--no-admin-quit",
         ),
     ] = False
@@ -181,42 +186,42 @@ class Config(Model):
         kinds.choice("all", "one", "none"),
         Option(
             PROCESS,
-            "How many nodes of each cluster must be reachable for /readyz to say yes; with none, not even a bootstrap "
-            "server must have answered.",
+            "How many nodes of each cluster must be reachable before /readyz reports ready. With none, kproxy is ready "
+            "even if no bootstrap server has answered.",
         ),
     ] = "one"
     exit_with: Annotated[
         tuple[Annotated[ExitWith, kinds.exit_with()], ...],
         Option(
             PROCESS,
-            "End when a file is there, when a process (its id) has ended, or when a URL that has answered does not any "
-            "more; of several, the first counts.",
+            "Stop when a file appears, a process (given by its id) exits, or a URL that has answered stops answering. "
+            "If several are given, kproxy stops at the first of these events.",
             unset="none",
         ),
     ] = ()
     drain_timeout: Annotated[
         float,
         kinds.duration(0, 86400),
-        Option(PROCESS, "How long requests in flight may take to finish when kproxy is told to stop."),
+        Option(PROCESS, "How long kproxy waits for requests in flight when it stops."),
     ] = 10.0
     workers: Annotated[
         int,
         kinds.count(1, 256),
         Option(
             PROCESS,
-            "Processes that carry the connections, for more than one core can; seen from outside still one kproxy. "
-            "Linux only.",
+            "Number of processes that carry connections, for loads that need more than one core. Clients and metrics "
+            "still see one kproxy. Linux only.",
         ),
     ] = 1
     log_format: Annotated[
         Literal["auto", "text", "json"],
         kinds.choice("auto", "text", "json"),
-        Option(PROCESS, "auto is a table and colours (unless NO_COLOR is set) on a terminal, plain lines elsewhere."),
+        Option(PROCESS, "auto: a table and colours (unless NO_COLOR is set) on a terminal, plain lines elsewhere."),
     ] = "auto"
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         kinds.choice("debug", "info", "warning", "error"),
-        Option(PROCESS, "How much is logged."),
+        Option(PROCESS, "Lowest level of messages to log."),
     ] = "info"
 
     @model_validator(mode="after")

@@ -68,7 +68,7 @@ def json_schema() -> dict[str, Any]:
     cluster = {key: _property(setting) for key, setting in cluster_settings().items()}
     required = [key for key, setting in cluster_settings().items() if setting.required]
     clusters = {
-        "description": "Several clusters in one process; their keys then do not stand at the top level.",
+        "description": "Several clusters in one process. The keys of a cluster are then not allowed at the top level.",
         "type": "array",
         "minItems": 1,
         "items": {
@@ -82,7 +82,7 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "kproxy",
-        "description": "Configuration of kproxy. Flags win over KPROXY_* variables, those over this file.",
+        "description": "Configuration of kproxy. Flags override KPROXY_* variables, and variables override this file.",
         "type": "object",
         "properties": {**process, **cluster, "clusters": clusters},
         "additionalProperties": False,
@@ -125,7 +125,7 @@ def _row(setting: Setting) -> str:
     flags += [option.off] if option.off else []
     default = setting.default_text
     shown = "(required)" if setting.required else default if default == option.unset else f"`{default}`"
-    more = " Repeatable, or separated by commas." if setting.repeatable else ""
+    more = " Repeatable, or a comma-separated list." if setting.repeatable else ""
     allowed = "" if setting.is_switch else f" Allowed: {setting.kind.allowed}."
     cells = [f"`{setting.key}`", ", ".join(f"`{flag}`" for flag in flags) or "none", f"`{setting.env}`", shown]
     text = f"{option.help}{allowed}{more}"

@@ -21,67 +21,73 @@ class SaslOptions(Model):
         kinds.choice(*MECHANISMS, optional=True),
         Option(
             LOGIN,
-            "Log in to the brokers with this mechanism; clients then connect without any.",
+            "Log in to the brokers with this SASL mechanism. Clients then connect without a login.",
             unset="clients log in themselves",
         ),
     ] = None
     sasl_username: Annotated[
         str | None,
         kinds.text("NAME"),
-        Option(LOGIN, "User name; with --oauth-token-url the client id, of GSSAPI the principal.", unset="none"),
+        Option(LOGIN, "User name. With --oauth-token-url: the client id. With GSSAPI: the principal.", unset="none"),
     ] = None
     sasl_password: Annotated[
         str | None,
         kinds.text("PASSWORD"),
-        Option(LOGIN, "Password; with --oauth-token-url the client secret.", unset="none", secret=True),
+        Option(LOGIN, "Password. With --oauth-token-url: the client secret.", unset="none", secret=True),
     ] = None
     sasl_password_file: Annotated[
         Path | None,
         kinds.path(),
-        Option(LOGIN, "File with the password; read for each login.", unset="none"),
+        Option(LOGIN, "File with the password. kproxy reads it for each login.", unset="none"),
     ] = None
     sasl_password_command: Annotated[
         str | None,
         kinds.text("COMMAND"),
         Option(
             LOGIN,
-            "Command that prints the password; run once, and again when the broker has refused it. No shell.",
+            "Command that prints the password. kproxy runs it once, without a shell, and again if the broker refuses "
+            "the password.",
             unset="none",
         ),
     ] = None
     oauth_token_url: Annotated[
         str | None,
         kinds.url(),
-        Option(LOGIN, "OAUTHBEARER: token endpoint of an OIDC server, for client credentials.", unset="none"),
+        Option(LOGIN, "OAUTHBEARER: token endpoint of an OIDC server, for the client credentials grant.", unset="none"),
     ] = None
     oauth_scope: Annotated[
         str | None,
         kinds.text("SCOPE"),
-        Option(LOGIN, "OAUTHBEARER: scope to ask the token endpoint for; several with spaces.", unset="none"),
+        Option(
+            LOGIN, "OAUTHBEARER: scope to request from the token endpoint. Separate several with spaces.", unset="none"
+        ),
     ] = None
     oauth_ca: Annotated[
         Path | None,
         kinds.path(),
-        Option(LOGIN, "OAUTHBEARER: PEM file of the authority to trust for the token endpoint.", unset="the system's"),
+        Option(LOGIN, "OAUTHBEARER: PEM file of the CA to trust for the token endpoint.", unset="the system's"),
     ] = None
     oauth_extensions: Annotated[
         tuple[Annotated[str, kinds.pair()], ...],
-        Option(LOGIN, "OAUTHBEARER: SASL extensions, such as logicalCluster=lkc-1.", unset="none"),
+        Option(LOGIN, "OAUTHBEARER: SASL extensions, for example logicalCluster=lkc-1.", unset="none"),
     ] = ()
     oauth_token_file: Annotated[
         Path | None,
         kinds.path(),
-        Option(LOGIN, "OAUTHBEARER: file with the token; read for each login.", unset="none"),
+        Option(LOGIN, "OAUTHBEARER: file with the token. kproxy reads it for each login.", unset="none"),
     ] = None
     oauth_token_command: Annotated[
         str | None,
         kinds.text("COMMAND"),
         Option(
-            LOGIN, "OAUTHBEARER: command that prints a token; run again before that expires. No shell.", unset="none"
+            LOGIN,
+            "OAUTHBEARER: command that prints a token. kproxy runs it without a shell, and again before the token "
+            "expires.",
+            unset="none",
         ),
     ] = None
     kerberos_service: Annotated[
-        str, kinds.text("NAME"), Option(LOGIN, "GSSAPI: service name in the brokers' principals.")
+        str, kinds.text("NAME"), Option(LOGIN, "GSSAPI: service name in the principals of the brokers.")
     ] = "kafka"
     kerberos_keytab: Annotated[
         Path | None,
@@ -91,7 +97,7 @@ class SaslOptions(Model):
     aws_profile: Annotated[
         str | None,
         kinds.text("NAME"),
-        Option(LOGIN, "AWS_MSK_IAM: profile of ~/.aws to sign with.", unset="what the AWS SDK finds"),
+        Option(LOGIN, "AWS_MSK_IAM: profile in ~/.aws to sign with.", unset="the credentials that the AWS SDK finds"),
     ] = None
 
     def login_problems(self) -> Iterator[tuple[str, str]]:

@@ -16,14 +16,16 @@ class TlsOptions(Model):
     tls: Annotated[
         bool,
         kinds.boolean(),
-        Option(TLS, "Speak TLS to the brokers; clients connect to kproxy without.", off="--no-tls"),
+        Option(
+            TLS, "Use TLS for connections to the brokers. Clients still connect to kproxy without TLS.", off="--no-tls"
+        ),
     ] = False
     tls_ca: Annotated[
         Path | None,
         kinds.path(),
         Option(
             TLS,
-            "Certificates to trust: PEM, or a trust store as Java has it (PKCS #12, JKS).",
+            "Certificates to trust: a PEM file or a Java trust store (PKCS #12, JKS).",
             unset="the system's",
         ),
     ] = None
@@ -37,27 +39,27 @@ class TlsOptions(Model):
         kinds.path(),
         Option(
             TLS,
-            "Client certificate and its chain to show to the brokers: PEM, or a key store (PKCS #12, JKS).",
+            "Client certificate and chain to present to the brokers: a PEM file or a key store (PKCS #12, JKS).",
             unset="none",
         ),
     ] = None
     tls_key: Annotated[
         Path | None,
         kinds.path(),
-        Option(TLS, "The key of tls-cert, PEM.", unset="in the file of tls-cert"),
+        Option(TLS, "Private key of tls-cert, a PEM file.", unset="in the file of tls-cert"),
     ] = None
     tls_key_password: Annotated[
         str | None,
         kinds.text("PASSWORD"),
-        Option(TLS, "Password of the key, or of the key store.", unset="none", secret=True),
+        Option(TLS, "Password of the private key or of the key store.", unset="none", secret=True),
     ] = None
     tls_server_name: Annotated[
         str | None,
         kinds.server_name(),
         Option(
             TLS,
-            "Name that every broker's certificate must have; * takes any name, of a trusted CA.",
-            unset="the advertised host; of a bootstrap server its own",
+            "Name that every broker's certificate must contain. * accepts any name, if the CA is trusted.",
+            unset="the advertised host; for a bootstrap server, its host",
         ),
     ] = None
     tls_insecure: Annotated[
@@ -65,7 +67,7 @@ class TlsOptions(Model):
         kinds.boolean(),
         Option(
             TLS,
-            "Take any certificate of anybody: whoever is on the way can read and change everything.",
+            "Accept any certificate. Anybody on the network path can then read and change all data.",
             off="--tls-verify",
         ),
     ] = False
@@ -74,24 +76,27 @@ class TlsOptions(Model):
         kinds.path(),
         Option(
             TLS,
-            "Speak TLS to clients, with this certificate and chain: PEM, or a key store (PKCS #12, JKS).",
+            "Use TLS for connections from clients, with this certificate and chain: a PEM file or a key store "
+            "(PKCS #12, JKS).",
             unset="clients connect without TLS",
         ),
     ] = None
     client_tls_key: Annotated[
         Path | None,
         kinds.path(),
-        Option(TLS, "The key of client-tls-cert, PEM.", unset="in the file of client-tls-cert"),
+        Option(TLS, "Private key of client-tls-cert, a PEM file.", unset="in the file of client-tls-cert"),
     ] = None
     client_tls_key_password: Annotated[
         str | None,
         kinds.text("PASSWORD"),
-        Option(TLS, "Password of the key, or of the key store.", unset="none", secret=True),
+        Option(TLS, "Password of the private key or of the key store.", unset="none", secret=True),
     ] = None
     client_tls_ca: Annotated[
         Path | None,
         kinds.path(),
-        Option(TLS, "Refuse clients that show no certificate of these authorities.", unset="none is asked for"),
+        Option(
+            TLS, "Refuse clients that present no certificate of these CAs.", unset="no client certificate is required"
+        ),
     ] = None
 
     def tls_problems(self) -> Iterator[tuple[str, str]]:

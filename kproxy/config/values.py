@@ -43,7 +43,7 @@ class PortRange:
         first = int(match[1])
         last = int(match[2]) if match[2] else min(first + NODE_PORT_COUNT - 1, MAX_PORT)
         if not 1 <= first <= MAX_PORT or last > MAX_PORT:
-            raise ValueError(f"{quote(text)} leaves the ports 1 to {MAX_PORT}; {allowed}")
+            raise ValueError(f"{quote(text)} is outside the ports 1 to {MAX_PORT}; {allowed}")
         if first > last:
             raise ValueError(f"{quote(text)} ends before it begins; {allowed}")
         return cls(first, last)
@@ -159,7 +159,7 @@ class ExitWith:
         text = text.strip()
         if re.fullmatch(r"\d+", text, re.ASCII):
             if not 0 < int(text[:11]) < 2**31:
-                raise ValueError(f"{quote(text)} is no process id; allowed: a positive number, or ./NAME for a file")
+                raise ValueError(f"{quote(text)} is not a process id; allowed: a positive number, or ./NAME for a file")
             return cls("process", str(int(text)))
         if re.match(r"\w+://", text, re.ASCII):
             allowed = "allowed: http://HOST[:PORT]/PATH or https://, no user or password"

@@ -160,7 +160,7 @@ class BrokerTls(_Tls):
             if faults.is_wrong_name(error):
                 text = _wrong_name(expected, await self._names(connect, expected, limit))
         except ValueError:
-            text = f"TLS: '{expected}' can be no name in a certificate: give the right one with --tls-server-name"
+            text = f"TLS: '{expected}' cannot be a name in a certificate: give the right one with --tls-server-name"
             reason = "tls-name"
         raise UpstreamError(reason, f"{dialled}: {text}")
 

@@ -113,7 +113,7 @@ CLIENTS: tuple[Client, ...] = (
     frameworks.Java(
         *("Kafka Streams", DEFAULT_VERSION, ("processing.guarantee=exactly_once_v2",)),
         since=(2, 5),
-        lacks="the broker has not what exactly_once_v2 needs (KIP-447, Kafka 2.5)",
+        lacks="the broker does not support exactly_once_v2 (KIP-447, Kafka 2.5)",
         program="streams/Streams",
     ),
     frameworks.Connect("Kafka Connect, distributed", DEFAULT_VERSION),

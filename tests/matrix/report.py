@@ -16,26 +16,35 @@ FAILS = "**fails**"
 
 _HEAD = """# Compatibility
 
-Written by `make test-matrix`, which replaces the cells that it ran; do not edit. Every cell is a real cluster of three
-brokers with names that resolve nowhere, kproxy in front of it, and a real client that lists the brokers, creates a
-topic with three partitions, produces 1,000 records with `acks=all` and consumes them in a group. Those marked with T
-also abort one transaction, copy the records in others, commit their offsets with them, and read the copies with
-`read_committed`. Clients in Go, JavaScript and Rust also describe the topic and the group, and a second member goes on
-where the first has committed; so does that of the share group with what the first has not accepted. Streams counts
-words with a state store, Connect brings 1,000 lines from one file into another; each is ended half-way, and another
-instance goes on with what is in Kafka.
+`make test-matrix` writes this page; do not edit it. A run replaces the cells that it tested, and keeps the others.
 
-- `works`: every record arrived once, and the client was told kproxy's addresses only.
-- `-`: this client and this broker do not fit together, without kproxy either; the note says why.
-- **fails**: works without kproxy, not through it. There should be none.
-- nothing: not run yet.
+Every cell is one test. The test starts a real cluster of three brokers whose names cannot be resolved, puts kproxy in
+front of it, and runs a real client:
+
+- Every client lists the brokers, creates a topic with three partitions, produces 1,000 records with `acks=all`, and
+  consumes them in a group.
+- Clients marked with T also abort one transaction, copy the records in other transactions, commit the offsets in these
+  transactions, and read the copies with `read_committed`.
+- Clients in Go, JavaScript and Rust also describe the topic and the group. A second member continues where the first
+  member has committed.
+- In the share group, the second member continues with the records that the first member has not accepted.
+- Kafka Streams counts words with a state store, and Kafka Connect copies 1,000 lines from one file to another. The test
+  stops each of them half-way, and a second instance continues from the state in Kafka.
+
+The results:
+
+- `works`: every record arrived once, and the client only received kproxy's addresses.
+- `-`: the client and the broker are incompatible, also without kproxy. The note says why.
+- **fails**: works without kproxy, but not through it. No cell should say this.
+- empty: not tested yet.
 """
 
 _PYTHONS = """
 ## Python
 
-kproxy itself, installed as a wheel: its version, exit code 2 and one line for a mistake, a start, a request through it
-to a real broker, and the end by SIGTERM (smoke); on the oldest and the newest all unit tests too. What there was:
+The tests install kproxy as a wheel in each Python. The smoke test checks the version, one line and exit code 2 for a
+mistake, a start, a request through kproxy to a real broker, and a stop by SIGTERM. The oldest and the newest Python
+also run all unit tests. The results:
 """
 
 
@@ -81,7 +90,7 @@ class Report:
         lines += ["", *(f"{number}. {note}" for number, note in enumerate(notes, 1)), ""]
         lines.append(f"Brokers and Java clients ran on Java {self._java}. Kafka {', '.join(self._zookeeper)} ran with")
         lines.append(
-            "ZooKeeper: of its own version, or 3.5.9 where that is 3.4, which does not work on Java 14 or newer."
+            "the ZooKeeper version that they ship, but 3.5.9 instead of 3.4, which does not work on Java 14 or newer."
         )
         return _HEAD + "\n".join(lines) + "\n"
 

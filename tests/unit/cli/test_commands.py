@@ -339,6 +339,6 @@ def test_a_secret_is_no_flag() -> None:
         done = kproxy("run", "-b", "a:1", *words)
         assert done.returncode == 2
         assert done.stdout + done.stderr == (
-            "kproxy: --sasl-password is no flag, since others can read a command line; allowed: KPROXY_SASL_PASSWORD,"
-            " or sasl-password in a file (-c FILE) (see 'kproxy run --help')\n"
+            "kproxy: --sasl-password is not a flag, because other users can read a command line; allowed: "
+            "KPROXY_SASL_PASSWORD, or sasl-password in a file (-c FILE) (see 'kproxy run --help')\n"
         )

@@ -429,7 +429,7 @@ def test_any_text_in_a_file_ends_in_a_configuration_or_in_lines(
         ),
         (
             {"tls": "yes", "tls_server_name": "a b"},
-            "--tls-server-name: 'a b' can be no name in a certificate; allowed: a host name, an IP address, or *",
+            "--tls-server-name: 'a b' cannot be a name in a certificate; allowed: a host name, an IP address, or *",
         ),
     ],
 )  # fmt: skip

@@ -120,7 +120,7 @@ def test_what_is_read(kind: Kind[object], text: object, value: object) -> None:
     assert kind.read(text) == value
 
 
-NO_PROCESS_ID = "'{}' is no process id; allowed: a positive number, or ./NAME for a file"
+NO_PROCESS_ID = "'{}' is not a process id; allowed: a positive number, or ./NAME for a file"
 NO_URL = "not a URL that can be asked; allowed: http://HOST[:PORT]/PATH or https://, no user or password"
 
 
@@ -180,12 +180,12 @@ NO_URL = "not a URL that can be asked; allowed: http://HOST[:PORT]/PATH or https
         (
             kinds.port_range(),
             "0-10",
-            "'0-10' leaves the ports 1 to 65535; allowed: FIRST-LAST with 1 <= FIRST <= LAST <= 65535, or FIRST",
+            "'0-10' is outside the ports 1 to 65535; allowed: FIRST-LAST with 1 <= FIRST <= LAST <= 65535, or FIRST",
         ),
         (
             kinds.port_range(),
             PortRange(9, 70000),
-            "'9-70000' leaves the ports 1 to 65535; allowed: FIRST-LAST with 1 <= FIRST <= LAST <= 65535, or FIRST",
+            "'9-70000' is outside the ports 1 to 65535; allowed: FIRST-LAST with 1 <= FIRST <= LAST <= 65535, or FIRST",
         ),
         (kinds.listen_address(), "19092", "'19092' has no port: write HOST:PORT"),
         (kinds.listen_address(), "::1", "'::1' is ambiguous: write an IPv6 address as [IPV6]:PORT"),

@@ -15,6 +15,7 @@ from kproxy.cluster.encryption import broker_tls
 from kproxy.config import ClusterConfig
 from kproxy.dial.dialer import Dialer
 from kproxy.dial.hops import Limit
+from kproxy.dial.steps import OnStep, StepKind
 from kproxy.dial.stream import Stream
 from kproxy.tls.tlssocket import TlsSocket
 
@@ -49,11 +50,11 @@ class Opener:
         """Whether kproxy logs in on the clients' behalf."""
         return self._login is not None
 
-    async def open(self, address: Address, name: str) -> Opened:
-        """Connect; TLS; log in. `name` is the broker's own host name, which its certificate must have. Raises
-        UpstreamError."""
+    async def open(self, address: Address, name: str, on_step: OnStep | None = None) -> Opened:
+        """Connect; TLS; log in. `name` is the broker's own host name, which its certificate must have. `on_step` is
+        told each step when it is over. Raises UpstreamError."""
         attempt = await self._login.prepare(address, name) if self._login else None
-        limit = Limit.of(self._seconds)
+        limit = Limit.of(self._seconds, on_step)
         connect = partial(self._dialer.connect, address, limit)
         sock = await (connect() if self._tls is None else self._tls.open(connect, address, name, limit))
         names = tuple(sock.peer_names()) if self._own_names and isinstance(sock, TlsSocket) else ()
@@ -63,7 +64,8 @@ class Opener:
         from kproxy.sasl.login import LoggedIn  # few need it
 
         try:
-            result = await self._login.log_in(ask, attempt)
+            with limit.step(StepKind.LOGIN, address):
+                result = await self._login.log_in(ask, attempt)
             return Opened(sock, ask, LoggedIn(self._login, address, name, result), names)
         except BaseException:
             sock.close()

@@ -277,13 +277,17 @@ class Reach:
         seconds = self._config.connect_timeout
         try:
             async with asyncio.timeout(seconds):
-                return await asking
+                identity = await asking
         except TimeoutError:
             raise UpstreamError("timeout", f"{address}: connected, but no Kafka broker answers there") from None
         except (WantsLogin, HungUp):
             raise
         except (UpstreamError, WireError) as error:
             raise UpstreamError(error.reason, f"{address}: {error}") from None
+        if identity.cluster_id is None and self._config.cluster_id is not None:
+            text = "answers, but does not tell which cluster it belongs to, and --cluster-id demands one"
+            raise UpstreamError("wrong-cluster", f"{address} {text}")
+        return identity
 
     # Whether it is the right one
 

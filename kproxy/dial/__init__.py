@@ -3,6 +3,7 @@
 routes       which addresses to dial for an advertised one (pure)
 dialer       opening a cluster's connections: its hops in a row
 hops         what hops have in common
+steps        the steps in which a connection is opened, for those who show them
 direct       the first of them, this machine: connecting; operating system errors become UpstreamError
 resolve      names to IP addresses
 sockets      options of the proxy's TCP sockets

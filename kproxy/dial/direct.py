@@ -14,8 +14,9 @@ from aiohappyeyeballs import start_connection
 
 from kproxy.address import Address
 from kproxy.dial.hops import Limit
-from kproxy.dial.resolve import Resolver
+from kproxy.dial.resolve import AddrInfo, Resolver
 from kproxy.dial.sockets import tune
+from kproxy.dial.steps import StepKind
 from kproxy.errors import UpstreamError
 
 # RFC 8305 §5: how long one address may try before the next one starts beside it, in seconds.
@@ -44,6 +45,14 @@ class Direct:
 
     async def connect(self, address: Address, limit: Limit) -> socket.socket:
         """Resolve the name and connect. Raises UpstreamError."""
+        with limit.step(StepKind.RESOLVE, address.host):
+            found = await self._resolved(address, limit)
+        with limit.step(StepKind.CONNECT, address):
+            sock = await self._connected(address, found, limit)
+        tune(sock)
+        return sock
+
+    async def _resolved(self, address: Address, limit: Limit) -> list[AddrInfo]:
         try:
             async with limit.timeout():
                 found = await self._resolver.resolve(address)
@@ -53,9 +62,12 @@ class Direct:
         for info in found:
             if self._is_own(Address(str(info[4][0]), address.port)):
                 raise UpstreamError("loop", f"{address} is kproxy's own listener: dialling it would go in a circle")
+        return found
+
+    async def _connected(self, address: Address, found: list[AddrInfo], limit: Limit) -> socket.socket:
         try:
             async with limit.timeout():
-                sock = await start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER, interleave=1)
+                return await start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER, interleave=1)
         except TimeoutError:
             self._resolver.doubt(address.host)
             text = f"no answer within {limit.seconds:g} s (a firewall drops the packets, or the host is down)"
@@ -64,8 +76,6 @@ class Direct:
             self._resolver.doubt(address.host)
             reason, text = _REASONS.get(error.errno or 0, ("other", error.strerror or str(error)))
             raise UpstreamError(reason, f"{address}: {text}") from None
-        tune(sock)
-        return sock
 
     async def close(self) -> None:
         """Nothing is kept."""

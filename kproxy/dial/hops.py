@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from dataclasses import dataclass
 from typing import Protocol
 
 from kproxy.address import Address
+from kproxy.dial.steps import OnStep, StepKind, taken
 from kproxy.errors import UpstreamError, ViaError
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How long one upstream connection may take to open: `seconds`, over when the loop's clock says `at`."""
+    """What goes through all parts of opening one upstream connection: how long it may take (`seconds`, over when the
+    loop's clock says `at`), and who is told each step."""
 
     seconds: float
     at: float
+    on_step: OnStep | None = None
 
     @classmethod
-    def of(cls, seconds: float) -> Limit:
+    def of(cls, seconds: float, on_step: OnStep | None = None) -> Limit:
         """So many seconds from now."""
-        return cls(seconds, asyncio.get_running_loop().time() + seconds)
+        return cls(seconds, asyncio.get_running_loop().time() + seconds, on_step)
+
+    def step(self, kind: StepKind, target: object) -> contextlib.AbstractContextManager[None]:
+        """What happens in this block is a step towards `target`."""
+        return _UNTOLD if self.on_step is None else taken(self.on_step, kind, str(target))
 
     def timeout(self) -> asyncio.Timeout:
         """Raises TimeoutError in its block when the time is over."""
@@ -31,6 +39,9 @@ class Limit:
     def left(self) -> float:
         """Seconds, at least 0."""
         return max(0.0, self.at - asyncio.get_running_loop().time())
+
+
+_UNTOLD = contextlib.nullcontext()
 
 
 class Way(Protocol):

@@ -14,6 +14,7 @@ import h11
 from kproxy.address import Address
 from kproxy.dial.bridge import bridge
 from kproxy.dial.hops import Hop, Limit, Way, reach_hop
+from kproxy.dial.steps import StepKind
 from kproxy.errors import UpstreamError, ViaError
 
 # An answer to CONNECT is a few hundred bytes.
@@ -51,6 +52,10 @@ class HttpConnect:
     async def connect(self, address: Address, limit: Limit) -> socket.socket:
         """Ask the proxy for a connection to the address. Raises UpstreamError."""
         sock = await reach_hop(self._name, "proxy", self._before, self._address, limit)
+        with limit.step(StepKind.HOP, self._name):
+            return await self._connected(sock, address, limit)
+
+    async def _connected(self, sock: socket.socket, address: Address, limit: Limit) -> socket.socket:
         if self._tls is not None:
             sock = await self._secure(sock, self._tls, limit)
         with contextlib.ExitStack() as undo:

@@ -10,6 +10,7 @@ from python_socks.async_.asyncio import Proxy
 
 from kproxy.address import Address
 from kproxy.dial.hops import Hop, Limit, Way, reach_hop
+from kproxy.dial.steps import StepKind
 from kproxy.errors import UpstreamError, ViaError
 
 # RFC 1928 §6: what the reply says of the address; what is not here is the proxy's own fault.
@@ -34,6 +35,10 @@ class Socks5:
     async def connect(self, address: Address, limit: Limit) -> socket.socket:
         """Ask the proxy for a connection to the address. Raises UpstreamError."""
         heard = _Heard(await reach_hop(self._name, "proxy", self._before, self._address, limit))
+        with limit.step(StepKind.HOP, self._name):
+            return await self._connected(heard, address, limit)
+
+    async def _connected(self, heard: _Heard, address: Address, limit: Limit) -> socket.socket:
         before: Any = _Connected(heard)
         proxy = Proxy(
             ProxyType.SOCKS5,

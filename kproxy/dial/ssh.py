@@ -19,6 +19,7 @@ from kproxy.dial.direct import Direct
 from kproxy.dial.hops import Hop, Limit, Way, reach_hop
 from kproxy.dial.sshfaults import refused_channel, refused_login
 from kproxy.dial.sshfiles import Server, jump_hosts, read_server
+from kproxy.dial.steps import StepKind
 from kproxy.errors import UpstreamError, ViaError
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,10 @@ class Ssh:
 
     async def connect(self, address: Address, limit: Limit) -> socket.socket:
         """Open a channel to the address. Raises UpstreamError."""
+        with limit.step(StepKind.HOP, self._name):
+            return await self._channel(address, limit)
+
+    async def _channel(self, address: Address, limit: Limit) -> socket.socket:
         connection = await self._logged_in(limit)
         # A task: asyncssh does not close a channel whose opening was given up.
         opening = self._tasks.create_task(self._open_channel(connection, address))

@@ -16,9 +16,6 @@ from kproxy.sasl.mechanism import Mechanism, Refused
 from kproxy.wire.api import API_VERSIONS, APIS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kproxy.wire.primitives import INT16, INT32, Underflow, read_string, read_uvarint, skip_tags, string, uvarint
 
-# What a broker may say in one response; its own limit for tokens is half of that.
-MAX_RESPONSE = 1024 * 1024
-
 _INT64 = struct.Struct(">q")
 # Kafka's error codes.
 _UNSUPPORTED_MECHANISM, _ILLEGAL_STATE, _AUTHENTICATION_FAILED = 33, 34, 58

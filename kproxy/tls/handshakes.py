@@ -18,6 +18,7 @@ from pathlib import Path
 
 from kproxy.address import Address
 from kproxy.dial.hops import Limit
+from kproxy.dial.steps import StepKind
 from kproxy.dial.stream import retried
 from kproxy.errors import ConfigError, UpstreamError, WireError
 from kproxy.tls import faults
@@ -148,11 +149,17 @@ class BrokerTls(_Tls):
         """Connect to `dialled`, and make TLS of it. `name` is the broker's. Raises UpstreamError."""
         # A name may end in a dot, to be absolute; no certificate has one.
         expected = (name if self._server_name in (None, ANY_NAME) else str(self._server_name)).removesuffix(".")
-        context = self.current()
         sock = await connect()
+        with limit.step(StepKind.TLS, expected):
+            try:
+                return await self._secured(sock, connect, expected, limit)
+            except UpstreamError as error:
+                raise UpstreamError(error.reason, f"{dialled}: {error}") from None
+
+    async def _secured(self, sock: socket.socket, connect: Connect, expected: str, limit: Limit) -> TlsSocket:
         try:
             async with limit.timeout():
-                return await _handshake(sock, context, expected)
+                return await _handshake(sock, self.current(), expected)
         except TimeoutError:
             reason, text = "timeout", f"TLS: no answer to the handshake within {limit.seconds:g} s"
         except OSError as error:
@@ -162,7 +169,7 @@ class BrokerTls(_Tls):
         except ValueError:
             text = f"TLS: '{expected}' cannot be a name in a certificate: give the right one with --tls-server-name"
             reason = "tls-name"
-        raise UpstreamError(reason, f"{dialled}: {text}")
+        raise UpstreamError(reason, text)
 
     async def _names(self, connect: Connect, expected: str, limit: Limit) -> list[str]:
         """The names in the certificate of a broker that has the wrong one: OpenSSL keeps them to itself unless it is

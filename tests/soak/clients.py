@@ -67,6 +67,9 @@ class Sender(Worker):
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "acks": "all",
+                # With several in flight librdkafka ends for good when a broker is restarted at the wrong moment, without
+                # any proxy too (librdkafka #3584, confluent-kafka-go #830). The Java producer has five in flight.
+                "max.in.flight.requests.per.connection": 1,
                 "message.timeout.ms": 0,
                 "request.timeout.ms": 10_000,
                 "linger.ms": 5,

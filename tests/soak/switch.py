@@ -187,6 +187,8 @@ class Line:
                 if one is not None:
                     _end(one, reset=True)
                     self._open.discard(one)
+                    with contextlib.suppress(OSError):
+                        await one.wait_closed()
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(_CHUNK):

@@ -97,6 +97,17 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 # Which route
 
 
+async def test_a_broker_that_tells_no_cluster_id_is_none_where_one_is_demanded() -> None:
+    async with site() as here:
+        one, one_at = here.broker(1, None)
+        one.nodes = at((1, one_at))
+        reach = here.cluster(one_at, cluster_id="c")
+        with pytest.raises(UpstreamError, match="does not tell which cluster it belongs to"):
+            await reach.meet_bootstrap(one_at)
+        one.cluster_id = "c"
+        assert (await reach.meet_bootstrap(one_at)).cluster_id == "c"
+
+
 async def test_an_address_that_says_more_than_it_was_asked() -> None:
     """What is left over would be taken for answers to the client's requests."""
     async with site() as here:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kproxy import java
 from kproxy.errors import ConfigError
 
 DEFAULT_VERSION = "4.3.1"
@@ -66,29 +67,9 @@ Progress = Callable[[str], None]
 
 
 def find_java(version: str = DEFAULT_VERSION) -> str:
-    """The path of a `java` new enough for this version of Kafka, from `$JAVA_HOME` or the PATH.
-
-    Raises ConfigError if there is none, if it does not run, or if it is too old.
-    """
-    needed = 17 if version.split(".")[0].isdigit() and int(version.split(".")[0]) >= 4 else 11
-    java = _find("java")
-    if java is None:
-        raise ConfigError(f"java was not found: install a Java runtime, version {needed} or newer, or set JAVA_HOME")
-    try:
-        said = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ConfigError(f"{java} does not run: {error}") from None
-    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
-    if said.returncode != 0 or found is None:
-        raise ConfigError(f"{java} does not run: `{java} -version` ended with code {said.returncode}")
-    if int(found[1]) < needed:
-        raise ConfigError(
-            f"{java} is Java {found[1]}, but Kafka {version} needs Java {needed} or newer: "
-            "install one and set JAVA_HOME to it"
-        )
-    return java
+    """The path of a `java` new enough for this version of Kafka. Raises ConfigError if there is none."""
+    major = version.split(".")[0]
+    return java.find_java(17 if major.isdigit() and int(major) >= 4 else 11, f"Kafka {version}")
 
 
 def fetch_jars(version: str = DEFAULT_VERSION, progress: Progress | None = None) -> Path:
@@ -144,7 +125,7 @@ def _place(name: str, pom: str) -> Path:
 
 def _find_maven(what: str) -> str:
     """The path of Maven, which fetches `what`. Raises ConfigError."""
-    mvn = _find("mvn", home="MAVEN_HOME")
+    mvn = java.find_program("mvn", home="MAVEN_HOME")
     if mvn is None:
         manager = next((one for one in ("apt-get", "brew") if shutil.which(one)), None)
         how = f" ({manager} install maven)" if manager else ""
@@ -166,14 +147,6 @@ def fetch_spark_connector(version: str, progress: Progress | None = None) -> lis
 def class_path(jars: Path) -> str:
     """All jars of a directory, as Java's `-cp` wants them (it expands the star itself)."""
     return str(jars / "*")
-
-
-def _find(command: str, home: str = "JAVA_HOME") -> str | None:
-    """A command's path: under the home that the environment names, as Kafka's own scripts do, else the PATH."""
-    directory = os.environ.get(home)
-    if directory and (found := shutil.which(command, path=str(Path(directory, "bin")))):
-        return found
-    return shutil.which(command)
 
 
 def cache_directory() -> Path:

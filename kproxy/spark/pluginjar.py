@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kproxy.devcluster.jars import cache_directory, find_java
+from kproxy.devcluster.jars import cache_directory
 from kproxy.errors import ConfigError
+from kproxy.java import find_java
 
 CLASS = "kproxy.spark.KproxyPlugin"
 CONFIG_SETTING = "spark.kproxy.config"
@@ -69,7 +70,11 @@ def _compiled(source: str, jars: Path) -> dict[str, bytes]:
 
     py4j = next(jars.glob("py4j-*.jar"))
     port = launch_gateway(
-        jarpath=str(py4j), classpath=f"{jars}/*", javaopts=["-Xmx256m"], die_on_exit=True, java_path=find_java()
+        jarpath=str(py4j),
+        classpath=f"{jars}/*",
+        javaopts=["-Xmx256m"],
+        die_on_exit=True,
+        java_path=find_java(17, "Spark"),
     )
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
     try:

@@ -67,8 +67,8 @@ class Sender(Worker):
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "acks": "all",
-                # With several in flight librdkafka ends for good when a broker is restarted at the wrong moment, without
-                # any proxy too (librdkafka #3584, confluent-kafka-go #830). The Java producer has five in flight.
+                # With several in flight, a broker's restart can end librdkafka's producer for good, also without any
+                # proxy (librdkafka #3584, confluent-kafka-go #830). The Java producer has five in flight.
                 "max.in.flight.requests.per.connection": 1,
                 "message.timeout.ms": 0,
                 "request.timeout.ms": 10_000,

@@ -14,7 +14,7 @@ from compose_spec import PyCompose
 from kproxy.config import Config
 from kproxy.config.kinds import duration
 from tests.unit.deploy.deployed import IMAGE_FILE, ROOT, all_ports, run_config
-from tests.unit.deploy.test_dockerfile import kproxy_env
+from tests.unit.deploy.dockerfile import kproxy_env
 
 FOLDER = ROOT / "deploy" / "compose"
 COMPOSE: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())

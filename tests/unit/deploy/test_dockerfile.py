@@ -26,8 +26,8 @@ from tests.unit.deploy.deployed import (
     run_config,
     shell_lines,
 )
+from tests.unit.deploy.dockerfile import DOCKERFILE, healthcheck, image_env, kproxy_env, of, stages
 
-DOCKERFILE = ROOT / "Dockerfile"
 DOCKER_RUNS = [
     line.removeprefix("#").strip()
     for path in (ROOT / "deploy" / "README.md", DOCKERFILE)
@@ -35,39 +35,6 @@ DOCKER_RUNS = [
     if line.removeprefix("#").strip().startswith("docker run") and not line.endswith("\\")
 ]
 HADOLINT = Path(sysconfig.get_path("scripts"), "hadolint")
-
-
-def instructions(text: str) -> list[tuple[str, str]]:
-    """(INSTRUCTION, arguments), without comments, continued lines joined."""
-    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
-    joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
-    pairs = (line.strip().partition(" ") for line in joined.splitlines() if line.strip())
-    return [(word.upper(), rest.strip()) for word, _, rest in pairs]
-
-
-def stages() -> list[list[tuple[str, str]]]:
-    """The instructions of each stage, FROM first."""
-    found: list[list[tuple[str, str]]] = []
-    for word, rest in instructions(DOCKERFILE.read_text()):
-        if word == "FROM":
-            found.append([])
-        found[-1].append((word, rest))
-    return found
-
-
-def of(stage: list[tuple[str, str]], word: str) -> list[str]:
-    return [rest for name, rest in stage if name == word]
-
-
-def image_env() -> dict[str, str]:
-    return dict(re.findall(r"(\w+)=(\S+)", " ".join(of(stages()[-1], "ENV"))))
-
-
-def healthcheck() -> list[str]:
-    (check,) = of(stages()[-1], "HEALTHCHECK")
-    command = json.loads(check[check.index("[") :])
-    assert isinstance(command, list)
-    return command
 
 
 def lint(text: str) -> subprocess.CompletedProcess[str]:
@@ -218,10 +185,6 @@ def test_documented_ports_are_published_under_the_numbers_that_clients_are_told(
     assert cluster.listen.port in outside
     for port in range(window.first, window.last + 1):
         assert outside[port] == cluster.advertised_port(port)
-
-
-def kproxy_env() -> dict[str, str]:
-    return {name: value for name, value in image_env().items() if name.startswith("KPROXY_")}
 
 
 def test_the_image_s_file_is_where_the_environment_says() -> None:

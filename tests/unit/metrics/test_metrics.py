@@ -5,12 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from bisect import bisect_left
-from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import Metric, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
@@ -23,51 +22,9 @@ from kproxy.metrics import (
     Metrics,
     exposition,
 )
+from tests.unit.metrics.scraped import busy, samples, scrape, value
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.1"
-Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
-
-
-def samples(families: Iterable[Metric], prefix: str = "kproxy_") -> Samples:
-    """Every sample of the families; a series that comes twice is an error."""
-    found: Samples = {}
-    for family in families:
-        for sample in family.samples:
-            if sample.name.startswith(prefix):
-                key = sample.name, frozenset(sample.labels.items())
-                assert key not in found, f"{key} comes twice"
-                found[key] = sample.value
-    return found
-
-
-def scrape(metrics: Metrics) -> Samples:
-    pieces, _ = exposition(metrics)
-    return samples(parse_text("".join(pieces)))
-
-
-def value(metrics: Metrics, name: str, **labels: str) -> float:
-    return scrape(metrics)[name, frozenset(labels.items())]
-
-
-def busy(cluster: str = "default") -> Metrics:
-    """Something of every family."""
-    metrics = Metrics()
-    for number, name in enumerate(("bootstrap", "1", "controller-3000"), start=1):
-        node = metrics.node(cluster, name)
-        node.sessions_open, node.sessions_total = number, number * 10
-        node.bytes_from_client, node.bytes_from_upstream = number * 1000, number * 10**16
-        for api_key, api, version in ((1, "Fetch", 12), (1, "Fetch", 17), (3, "Metadata", 13)):
-            call = node.call(api_key << 16 | version, api, version)
-            call.count += number
-            for seconds in (0.0004, 0.0005, 0.51, 31.0):
-                call.add(seconds * number)
-        metrics.dialled(cluster, name, 0.02)
-        metrics.dial_failed(cluster, name, "refused")
-    metrics.refused(cluster, "client", "tls")
-    metrics.rewritten(cluster, "Metadata", 3)
-    metrics.listeners(cluster, 4)
-    metrics.in_flight = lambda: [(cluster, "1", 2), (cluster, "bootstrap", 1), (cluster, "1", 3)]
-    return metrics
 
 
 @pytest.mark.parametrize("cluster", ["default", 'a "quoted" \\n \n 100 %s {name} ,le="LABELS" é'])

@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from kproxy.metrics import MAX_CALLS, Metrics, Numbers, exposition
-from tests.unit.metrics.test_metrics import Samples, busy, samples, scrape
+from tests.unit.metrics.scraped import Samples, busy, samples, scrape
 
 
 def shown(sums: Numbers) -> Samples:

@@ -61,7 +61,7 @@ def timeout_option(default: str, text: str) -> Callable[[Command], Command]:
     """`--timeout DURATION`, in seconds for the callback."""
 
     def convert(_: click.Context, __: click.Parameter, value: str) -> float:
-        from kproxy.config.kinds import duration
+        from kproxy.config.quantities import duration
 
         try:
             return duration(0, 86400).parse(value)

@@ -5,6 +5,7 @@
     tls         the part about TLS
     declaring   what a declaration is made of
     kinds       how one kind of value is read, printed and described
+    quantities  kinds that are numbers: durations, sizes, counts
     hop         proxies and SSH servers on the way
     values      ranges of ports, what to advertise, maps
     checks      what must hold between options

@@ -6,12 +6,9 @@ printed and read back, which gives it the same checks.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -25,11 +22,6 @@ from kproxy.config.values import MAX_PORT, Advertise, ExitWith, Map, PortRange, 
 
 T = TypeVar("T")
 Schema = Mapping[str, object]
-
-_DURATION_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_SIZE_UNITS = {"gib": 1024**3, "mib": 1024**2, "kib": 1024, "gb": 10**9, "mb": 10**6, "kb": 10**3, "b": 1}
-# Fifteen digits hold every value that is allowed anywhere, and bound the work for one that is not.
-_NUMBER = r"(\d{1,15}(?:\.\d{1,24})?)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +55,7 @@ class Kind(Generic[T]):
         return core_schema.no_info_plain_validator_function(self.read)
 
 
-def _string(pattern: str | None = None, **more: object) -> dict[str, object]:
+def string(pattern: str | None = None, **more: object) -> dict[str, object]:
     return {"type": "string", **({"pattern": pattern} if pattern else {}), **more}
 
 
@@ -76,7 +68,7 @@ def name() -> Kind[str]:
             raise ValueError(f"{quote(text)} is not a name; allowed: {allowed}")
         return text
 
-    return Kind("NAME", allowed, (), parse, str, _string("^[a-z0-9-]{1,63}$"))
+    return Kind("NAME", allowed, (), parse, str, string("^[a-z0-9-]{1,63}$"))
 
 
 def upstream_address(default_port: int) -> Kind[Address]:
@@ -93,12 +85,12 @@ def upstream_address(default_port: int) -> Kind[Address]:
 
     allowed = f"HOST:PORT, or HOST for port {default_port}"
     pattern = rf"^(({'|'.join(PROTOCOLS)})://)?[^\s,/@]+$"
-    return Kind("HOST:PORT", allowed, (Address,), parse, str, _string(pattern))
+    return Kind("HOST:PORT", allowed, (Address,), parse, str, string(pattern))
 
 
 def listen_address() -> Kind[Address]:
     """An address to bind to; port 0 takes any free port."""
-    return Kind("HOST:PORT", "HOST:PORT", (Address,), Address.parse, str, _string(r"^[^\s,/@]+:\d+$"))
+    return Kind("HOST:PORT", "HOST:PORT", (Address,), Address.parse, str, string(r"^[^\s,/@]+:\d+$"))
 
 
 def listen_address_or_off() -> Kind[Address | None]:
@@ -110,20 +102,20 @@ def listen_address_or_off() -> Kind[Address | None]:
     def show(value: object) -> str:
         return "off" if value is None else str(value)
 
-    schema = {"anyOf": [_string(r"^[^\s,/@]+:\d+$"), {"enum": ["off", False]}]}
+    schema = {"anyOf": [string(r"^[^\s,/@]+:\d+$"), {"enum": ["off", False]}]}
     return Kind("HOST:PORT", "HOST:PORT, or off", (Address,), parse, show, schema, optional=True)
 
 
 def advertise() -> Kind[Advertise]:
     """What clients are told."""
     metavar = "HOST[:FIRST_PORT]"
-    schema = _string(r"^[^\s,/@]+$")
+    schema = string(r"^[^\s,/@]+$")
     return Kind(metavar, metavar, (Advertise,), Advertise.parse, str, schema, optional=True)
 
 
 def port_range() -> Kind[PortRange]:
     """A window of ports."""
-    schema = {"anyOf": [_string(r"^\d+(-\d+)?$"), {"type": "integer", "minimum": 1, "maximum": MAX_PORT}]}
+    schema = {"anyOf": [string(r"^\d+(-\d+)?$"), {"type": "integer", "minimum": 1, "maximum": MAX_PORT}]}
     allowed = "FIRST-LAST, or FIRST for the 200 ports that start there"
     return Kind("FIRST[-LAST]", allowed, (PortRange, int), PortRange.parse, str, schema, optional=True)
 
@@ -131,93 +123,13 @@ def port_range() -> Kind[PortRange]:
 def route_map() -> Kind[Map]:
     """One `ADVERTISED=DIAL`."""
     allowed = "HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"
-    return Kind("ADVERTISED=DIAL", allowed, (Map,), Map.parse, str, _string(r"^[^=\s]+\s*=\s*[^=\s]+$"))
+    return Kind("ADVERTISED=DIAL", allowed, (Map,), Map.parse, str, string(r"^[^=\s]+\s*=\s*[^=\s]+$"))
 
 
 def via() -> Kind[Hop]:
     """One proxy or SSH server."""
-    schema = _string(r"^\s*(socks5h?|https?|ssh)://\S+$")
+    schema = string(r"^\s*(socks5h?|https?|ssh)://\S+$")
     return Kind("URL", hop.ALLOWED, (Hop,), Hop.parse, lambda value: value.url, schema)
-
-
-def duration(least: float, most: float) -> Kind[float]:
-    """Seconds, from `least` to `most`."""
-    allowed = f"{show_duration(least)} to {show_duration(most)}, as seconds or with ms, s, m, h, d"
-
-    def parse(text: str) -> float:
-        match = re.fullmatch(_NUMBER + r"\s*(ms|s|m|h|d)?", text.strip(), re.ASCII)
-        if match is None:
-            raise ValueError(f"{quote(text)} is not a duration; allowed: {allowed}")
-        number, unit = float(match[1]), match[2] or "s"
-        # Division, because 0.001 is no binary fraction: 500ms is exactly 0.5.
-        seconds = number / 1000 if unit == "ms" else number * _DURATION_UNITS[unit]
-        if not least <= seconds <= most:
-            raise ValueError(f"{quote(text)} is out of range; allowed: {allowed}")
-        return seconds
-
-    schema = {
-        "anyOf": [
-            _string(r"^\d+(\.\d+)?\s*(ms|s|m|h|d)?$"),
-            {"type": "number", "minimum": least, "maximum": most},
-        ]
-    }
-    return Kind("DURATION", allowed, (int, float), parse, show_duration, schema)
-
-
-def show_duration(seconds: float) -> str:
-    """The shortest exact text: `10m`, `5s`, `500ms`."""
-    if not math.isfinite(seconds) or seconds < 0:
-        return str(seconds)
-    if seconds == 0:
-        return "0s"
-    for unit, length in _DURATION_UNITS.items():
-        if seconds % length == 0:
-            return f"{int(seconds // length)}{unit}"
-    if (seconds * 1000).is_integer() and (seconds * 1000) / 1000 == seconds:
-        return f"{int(seconds * 1000)}ms"
-    return f"{Decimal(repr(seconds)):f}s"
-
-
-def size(least: int, most: int) -> Kind[int]:
-    """Bytes, from `least` to `most`."""
-    allowed = f"{show_size(least)} to {show_size(most)}, as bytes or with KiB, MiB, GiB, kB, MB, GB"
-
-    def parse(text: str) -> int:
-        match = re.fullmatch(_NUMBER + r"\s*([kmg]i?b|b)?", text.strip(), re.ASCII | re.IGNORECASE)
-        if match is None:
-            raise ValueError(f"{quote(text)} is not a size; allowed: {allowed}")
-        count = Fraction(match[1]) * _SIZE_UNITS[(match[2] or "b").lower()]
-        if count.denominator != 1:
-            raise ValueError(f"{quote(text)} is not a whole number of bytes; allowed: {allowed}")
-        if not least <= count <= most:
-            raise ValueError(f"{quote(text)} is out of range; allowed: {allowed}")
-        return int(count)
-
-    pattern = r"^\d+(\.\d+)?\s*([kKmMgG][iI]?[bB]|[bB])?$"
-    schema = {"anyOf": [_string(pattern), {"type": "integer", "minimum": least, "maximum": most}]}
-    return Kind("SIZE", allowed, (int,), parse, show_size, schema)
-
-
-def show_size(count: int) -> str:
-    """The shortest exact text in binary units: `100MiB`, `1000B`."""
-    for unit in ("GiB", "MiB", "KiB"):
-        if count > 0 and count % _SIZE_UNITS[unit.lower()] == 0:
-            return f"{count // _SIZE_UNITS[unit.lower()]}{unit}"
-    return f"{count}B"
-
-
-def count(least: int, most: int) -> Kind[int]:
-    """A whole number from `least` to `most`."""
-    allowed = f"{least} to {most}"
-
-    def parse(text: str) -> int:
-        if not re.fullmatch(r"\d{1,12}", text.strip(), re.ASCII):
-            raise ValueError(f"{quote(text)} is not a whole number; allowed: {allowed}")
-        if not least <= int(text) <= most:
-            raise ValueError(f"{quote(text)} is out of range; allowed: {allowed}")
-        return int(text)
-
-    return Kind("NUMBER", allowed, (int,), parse, int, {"type": "integer", "minimum": least, "maximum": most})
 
 
 def boolean() -> Kind[bool]:
@@ -262,7 +174,7 @@ def text(metavar: str) -> Kind[str]:
             raise ValueError(f"is empty, or has a null character; allowed: {allowed}")
         return value
 
-    return Kind(metavar, allowed, (), parse, str, _string("^.+$"), optional=True)
+    return Kind(metavar, allowed, (), parse, str, string("^.+$"), optional=True)
 
 
 def path() -> Kind[Path]:
@@ -273,7 +185,7 @@ def path() -> Kind[Path]:
             raise ValueError(f"{quote(value)} is not a path; allowed: FILE")
         return Path(value).expanduser()
 
-    return Kind("FILE", "FILE", (Path,), parse, str, _string("^.+$"), optional=True)
+    return Kind("FILE", "FILE", (Path,), parse, str, string("^.+$"), optional=True)
 
 
 def server_name() -> Kind[str]:
@@ -285,7 +197,7 @@ def server_name() -> Kind[str]:
             raise ValueError(f"{quote(value)} cannot be a name in a certificate; allowed: {allowed}")
         return value.strip()
 
-    return Kind("NAME", allowed, (), parse, str, _string(r"^(\*|[\w:-]+(\.[\w-]+)*)$"), optional=True)
+    return Kind("NAME", allowed, (), parse, str, string(r"^(\*|[\w:-]+(\.[\w-]+)*)$"), optional=True)
 
 
 def host() -> Kind[str]:
@@ -297,7 +209,7 @@ def host() -> Kind[str]:
             raise ValueError(f"{quote(value)} is not a host name; allowed: {allowed}")
         return value.strip().lower()
 
-    return Kind("NAME", allowed, (), parse, str, _string(r"^\s*(\*|[\w-]+(\.[\w-]+)*\.?)\s*$"))
+    return Kind("NAME", allowed, (), parse, str, string(r"^\s*(\*|[\w-]+(\.[\w-]+)*\.?)\s*$"))
 
 
 def url() -> Kind[str]:
@@ -309,7 +221,7 @@ def url() -> Kind[str]:
             raise ValueError(f"not a URL, or one with a password; allowed: {allowed}")
         return value.strip()
 
-    return Kind("URL", allowed, (), parse, str, _string(r"^https?://[^\s/@]+(/\S*)?$"), optional=True)
+    return Kind("URL", allowed, (), parse, str, string(r"^https?://[^\s/@]+(/\S*)?$"), optional=True)
 
 
 def pair() -> Kind[str]:
@@ -320,10 +232,10 @@ def pair() -> Kind[str]:
             raise ValueError(f"{quote(value)} is not an extension; allowed: NAME=VALUE, NAME of letters, not auth")
         return value
 
-    return Kind("NAME=VALUE", "NAME=VALUE, NAME of letters, not auth", (), parse, str, _string("^[A-Za-z]+=.+$"))
+    return Kind("NAME=VALUE", "NAME=VALUE, NAME of letters, not auth", (), parse, str, string("^[A-Za-z]+=.+$"))
 
 
 def exit_with() -> Kind[ExitWith]:
     """A process, a URL or a path."""
     metavar = "PATH|PID|URL"
-    return Kind(metavar, "PATH, a process id, http://…, https://…", (ExitWith,), ExitWith.parse, str, _string("^.+$"))
+    return Kind(metavar, "PATH, a process id, http://…, https://…", (ExitWith,), ExitWith.parse, str, string("^.+$"))

@@ -3,7 +3,7 @@
 From these two models come the keys of the YAML file (`connect-timeout`), the environment variables
 (`KPROXY_CONNECT_TIMEOUT`), the flags (`--connect-timeout`), the JSON schema and the table in
 docs/configuration.md. To add an option, add a field: its kind says what values look like, its `Option` says
-the rest.
+the rest. The module is as long as there are options.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import BaseModel, PrivateAttr, ValidationInfo, model_validator
 from pydantic.fields import FieldInfo
 
 from kproxy.address import Address
-from kproxy.config import checks, kinds
+from kproxy.config import checks, kinds, quantities
 from kproxy.config.declaring import CLUSTER, GROUPS, LIMITS, LOCAL, PROCESS, REACH, Model, Option, kebab
 from kproxy.config.hop import Hop
 from kproxy.config.kinds import Kind
@@ -107,22 +107,22 @@ class ClusterConfig(TlsOptions, SaslOptions):
     ] = ()
     connect_timeout: Annotated[
         float,
-        kinds.duration(0.001, 3600),
+        quantities.duration(0.001, 3600),
         Option(REACH, "Time limit for opening one upstream connection."),
     ] = 5.0
     retire_after: Annotated[
         float,
-        kinds.duration(0, 30 * 86400),
+        quantities.duration(0, 30 * 86400),
         Option(LIMITS, "Close the port of a node that has been absent and unused for this long."),
     ] = 600.0
     max_connections: Annotated[
         int,
-        kinds.count(1, 1_000_000),
+        quantities.count(1, 1_000_000),
         Option(LIMITS, "Maximum number of client connections to this cluster at the same time."),
     ] = 10_000
     max_request_size: Annotated[
         int,
-        kinds.size(1024, 2**31 - 1),
+        quantities.size(1024, 2**31 - 1),
         Option(LIMITS, "Maximum size of a request. kproxy closes the connection of a larger one."),
     ] = 100 * 1024 * 1024
 
@@ -201,12 +201,12 @@ class Config(Model):
     ] = ()
     drain_timeout: Annotated[
         float,
-        kinds.duration(0, 86400),
+        quantities.duration(0, 86400),
         Option(PROCESS, "How long kproxy waits for requests in flight when it stops."),
     ] = 10.0
     workers: Annotated[
         int,
-        kinds.count(1, 256),
+        quantities.count(1, 256),
         Option(
             PROCESS,
             "Number of processes that carry connections, for loads that need more than one core. Clients and metrics "

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.address import Address
-from kproxy.config import Advertise, Map, PortRange, kinds
+from kproxy.config import Advertise, Map, PortRange, kinds, quantities
 from kproxy.config.kinds import Kind
 from kproxy.config.values import ExitWith
 
@@ -56,19 +56,19 @@ def test_a_map_reads_its_own_print(route: Map) -> None:
 
 @given(st.floats(0, 30 * 86400, allow_nan=False).filter(lambda seconds: seconds == 0 or seconds > 1e-9))
 def test_a_duration_reads_its_own_print(seconds: float) -> None:
-    kind = kinds.duration(0, 30 * 86400)
-    assert kind.read(kinds.show_duration(seconds)) == seconds
+    kind = quantities.duration(0, 30 * 86400)
+    assert kind.read(quantities.show_duration(seconds)) == seconds
     assert kind.read(seconds) == seconds
 
 
 @given(st.integers(0, 2**40))
 def test_a_size_reads_its_own_print(count: int) -> None:
-    assert kinds.size(0, 2**40).read(kinds.show_size(count)) == count
-    assert kinds.size(0, 2**40).read(count) == count
+    assert quantities.size(0, 2**40).read(quantities.show_size(count)) == count
+    assert quantities.size(0, 2**40).read(count) == count
 
 
-DURATION = kinds.duration(0.001, 3600)
-SIZE = kinds.size(1024, 2**31 - 1)
+DURATION = quantities.duration(0.001, 3600)
+SIZE = quantities.size(1024, 2**31 - 1)
 
 
 @pytest.mark.parametrize(
@@ -164,9 +164,9 @@ NO_URL = "not a URL that can be asked; allowed: http://HOST[:PORT]/PATH or https
             "2GiB",
             "'2GiB' is out of range; allowed: 1KiB to 2147483647B, as bytes or with KiB, MiB, GiB, kB, MB, GB",
         ),
-        (kinds.count(1, 9), "ten", "'ten' is not a whole number; allowed: 1 to 9"),
-        (kinds.count(1, 9), "1.5", "'1.5' is not a whole number; allowed: 1 to 9"),
-        (kinds.count(1, 9), 0, "'0' is out of range; allowed: 1 to 9"),
+        (quantities.count(1, 9), "ten", "'ten' is not a whole number; allowed: 1 to 9"),
+        (quantities.count(1, 9), "1.5", "'1.5' is not a whole number; allowed: 1 to 9"),
+        (quantities.count(1, 9), 0, "'0' is out of range; allowed: 1 to 9"),
         (
             kinds.port_range(),
             "a-b",
@@ -270,7 +270,7 @@ def test_text_gives_a_value_or_one_line(text: str) -> None:
         DURATION,
         SIZE,
         kinds.boolean(),
-        kinds.count(0, 9),
+        quantities.count(0, 9),
         kinds.choice("a"),
     ]
     for kind in every_kind:

@@ -5,6 +5,7 @@ listeners   the sockets that clients connect to: bound before they are advertise
 known       what has been found out: which cluster it is, which address leads to whom, how each node is reached (pure)
 identity    whom an upstream address leads to: which cluster, which node, and what proves it
 opening     one upstream connection: connect, TLS, login
+meeting     whoever is at the end of a route: asked and judged
 reach       which route leads to a node
 explore     at start and in the background: who is there, how is each node reached
 report      its state at one moment, for those who show it

@@ -186,7 +186,7 @@ class Explorer:
                 raise _Conflict(self._reach.known.another(server, cluster_id))
         first = True
         for server, identity in answers.items():
-            self._reach.note_identity(server, identity)
+            self._reach.meetings.note_identity(server, identity)
             log.debug("cluster %s: %s is %s", self._config.name, server, identity.key or "a node of it")
             if first:
                 first = False
@@ -215,6 +215,6 @@ class Explorer:
     async def _ask(self, server: Address, limit: asyncio.Semaphore) -> Identity | KproxyError:
         async with limit:
             try:
-                return await self._reach.meet_bootstrap(server)
+                return await self._reach.meetings.meet_bootstrap(server)
             except KproxyError as error:
                 return error

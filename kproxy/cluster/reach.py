@@ -1,54 +1,27 @@
 """Getting from this machine to the nodes of a cluster: along which route, and whether it leads to the right node.
 
-A route counts as a node's only if the node has been met at its end (`identity`). One that leads to another cluster or
+A route counts as a node's only if the node has been met at its end (`meeting`). One that leads to another cluster or
 another node is no route: the next one is tried.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import socket
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from time import monotonic, perf_counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from kproxy.address import Address
-from kproxy.ask.asking import Ask
-from kproxy.cluster.identity import HungUp, Identities, Identity, WantsLogin
-from kproxy.cluster.known import BootstrapAnswered, Fact, Known, LeadsTo, NodeReached, Proof, Reached
-from kproxy.cluster.opening import Opened, Opener
+from kproxy.cluster.known import BootstrapAnswered, Fact, Known, NodeReached, Reached
+from kproxy.cluster.meeting import Meetings, Upstream
+from kproxy.cluster.opening import Opener
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.dial.routes import Route, RouteKind, Routes
-from kproxy.errors import UpstreamError, ViaError, WireError
+from kproxy.errors import UpstreamError, ViaError
 from kproxy.metrics import Metrics
 from kproxy.sasl.mechanism import Refused
 
-if TYPE_CHECKING:
-    from kproxy.sasl.login import LoggedIn
-
 log = logging.getLogger(__name__)
-
-BOOTSTRAP = "bootstrap"
-# For how long a bootstrap server that is one node is not tried for another, in seconds.
-_BELIEVED = 5.0
-# How often one address is connected to again because a broker has hung up on a question.
-_QUESTIONS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Upstream:
-    """An open upstream connection. `login`: what came of kproxy's own login to the broker, if it made one. `check`:
-    what must be asked within the client's session, after its login and before its first request passes; None: it is
-    known whom the connection leads to."""
-
-    sock: socket.socket
-    login: LoggedIn | None = None
-    check: Callable[[Ask], Awaitable[None]] | None = None
 
 
 class Reach:
@@ -69,23 +42,14 @@ class Reach:
         claim: Callable[[str, Address], str] | None = None,
     ) -> None:
         self._config = config
-        self._topology = topology
-        self._metrics = metrics
         self._opener = Opener(config, tasks, is_own)
-        self._identities = Identities(topology)
+        self.meetings = Meetings(config, topology, metrics, self._opener, self)
         self._on_news = on_news
         self._claim = claim
-        self._assumed: set[NodeKey] = set()  # what was said of them
-        self._told_at: dict[Address, float] = {}  # when a bootstrap server last told which node it is
         self.routes = Routes(config.map)
         self.known = Known(cluster_id=config.cluster_id)
         self.settled = asyncio.Event()  # all bootstrap servers have been asked once
         self.searched = asyncio.Event()  # a route to each node has been looked for
-
-    @property
-    def checks_within_sessions(self) -> bool:
-        """Whether brokers answer after a login only, which is the client's to make."""
-        return self._identities.wants_login and not self._opener.logs_in
 
     async def close(self) -> None:
         """Close what is kept open for connections to come."""
@@ -132,7 +96,7 @@ class Reach:
         for step in range(len(servers)):
             at = (self.known.bootstrap_at + step) % len(servers)
             try:
-                upstream = await self._attempt(None, Route(servers[at], RouteKind.ADVERTISED))
+                upstream = await self.meetings.meet(None, Route(servers[at], RouteKind.ADVERTISED))
             except UpstreamError as error:
                 errors.append(error)
                 if isinstance(error, ViaError | Refused):  # all of them are behind it, or would refuse it as well
@@ -148,7 +112,7 @@ class Reach:
         errors: list[UpstreamError] = []
         for route in self.candidates(key):
             try:
-                upstream = await self._attempt(key, route)
+                upstream = await self.meetings.meet(key, route)
             except UpstreamError as error:
                 if error.reason == "limit":  # of this machine, and says nothing of the node
                     raise
@@ -167,22 +131,10 @@ class Reach:
         that led to another node."""
         known = self.known
         learned = [one.address for one in known.addresses_of(key)]
-        untold = [server for server in self._config.bootstrap_servers if self._may_be_any(server)]
-        routes = self.routes.candidates(key.label, self._advertised(key), learned, untold)
+        untold = [server for server in self._config.bootstrap_servers if self.meetings.may_be_any(server)]
+        routes = self.routes.candidates(key.label, self.meetings.advertised(key), learned, untold)
         worked = known.reached(key).route
         return sorted(routes, key=lambda route: (self._leads_elsewhere(route.dial, key), route != worked))
-
-    def _may_be_any(self, server: Address) -> bool:
-        """Whether nobody has told for a while which node a bootstrap server is: a port-forward that led elsewhere may
-        have been mended."""
-        return monotonic() - self._told_at.get(server, float("-inf")) > _BELIEVED
-
-    def _advertised(self, key: NodeKey) -> Address:
-        """Where the node says that it is. Raises UpstreamError if it was forgotten meanwhile."""
-        node = self._topology.nodes.get(key)
-        if node is None:
-            raise UpstreamError("other", f"{key} is no longer in the metadata")
-        return node.advertised
 
     def _leads_elsewhere(self, address: Address, key: NodeKey) -> bool:
         known = self.known.leads_to.get(address)
@@ -196,152 +148,11 @@ class Reach:
             return
         upstream.sock.close()
 
-    # One connection
-
-    async def _attempt(self, key: NodeKey | None, route: Route) -> Upstream:
-        """Open a connection and see whom it leads to. Raises UpstreamError."""
-        label = BOOTSTRAP if key is None else key.label
-        name = route.dial.host if key is None else self._advertised(key).host
-        with self._counted(label):
-            for _ in range(_QUESTIONS):
-                try:
-                    return await self._meet(key, route, name)
-                except (WantsLogin, HungUp) as error:
-                    hung_up = error
-            raise UpstreamError(hung_up.reason, f"{route.dial}: {hung_up}")
-
-    @contextlib.contextmanager
-    def _counted(self, label: str) -> Iterator[None]:
-        began = perf_counter()
-        try:
-            yield
-        except WantsLogin:
-            raise
-        except UpstreamError as error:
-            self._metrics.dial_failed(self._config.name, label, error.reason)
-            raise
-        self._metrics.dialled(self._config.name, label, perf_counter() - began)
-
-    async def _meet(self, key: NodeKey | None, route: Route, name: str) -> Upstream:
-        """Open a connection and ask who is there."""
-        opened = await self._opener.open(route.dial, name)
-        try:
-            if self.checks_within_sessions:
-                if key is not None:
-                    self._note_reached(key, route, Proof.UNCHECKED)
-                return Upstream(opened.sock, opened.login, partial(self._check, key, route, opened.names))
-            self._judge(key, route, await self._identify_new(opened, route.dial, key))
-        except BaseException:
-            opened.sock.close()
-            raise
-        return Upstream(opened.sock, opened.login)
-
-    async def meet_bootstrap(self, server: Address) -> Identity:
-        """Ask a bootstrap server who it is, on a connection for that alone. Raises UpstreamError (WantsLogin)."""
-        with self._counted(BOOTSTRAP):
-            for _ in range(_QUESTIONS):
-                opened = await self._opener.open(server, server.host)
-                with opened.sock:
-                    try:
-                        return await self._identify_new(opened, server)
-                    except HungUp as error:
-                        hung_up = error
-            raise UpstreamError(hung_up.reason, f"{server}: {hung_up}")
-
-    async def _identify_new(self, opened: Opened, address: Address, expected: NodeKey | None = None) -> Identity:
-        """Ask who is at the other end of a new connection. Raises UpstreamError."""
-        before = self.known.leads_to.get(address)
-        supposed = before.key if expected is None and before is not None else expected
-
-        async def ask() -> Identity:
-            identity = await self._identities.ask(opened.ask, supposed, opened.names, logged_in=self._opener.logs_in)
-            opened.ask.finish()
-            return identity
-
-        return await self._identify(ask(), address)
-
-    async def _check(self, key: NodeKey | None, route: Route, names: Sequence[str], ask: Ask) -> None:
-        """The same within a client's session, after its login. Raises UpstreamError."""
-        identity = await self._identify(self._identities.ask(ask, key, names, logged_in=True), route.dial)
-        try:
-            self._judge(key, route, identity)
-        except UpstreamError as error:
-            if key is not None:
-                self.note(NodeReached(key, Reached(problem=str(error))))
-            else:  # the client's next attempt begins with the next one
-                servers = self._config.bootstrap_servers
-                self.note(BootstrapAnswered((servers.index(route.dial) + 1) % len(servers)))
-            raise
-
-    async def _identify(self, asking: Awaitable[Identity], address: Address) -> Identity:
-        seconds = self._config.connect_timeout
-        try:
-            async with asyncio.timeout(seconds):
-                identity = await asking
-        except TimeoutError:
-            raise UpstreamError("timeout", f"{address}: connected, but no Kafka broker answers there") from None
-        except (WantsLogin, HungUp):
-            raise
-        except (UpstreamError, WireError) as error:
-            raise UpstreamError(error.reason, f"{address}: {error}") from None
-        if identity.cluster_id is None and self._config.cluster_id is not None:
-            text = "answers, but does not tell which cluster it belongs to, and --cluster-id demands one"
-            raise UpstreamError("wrong-cluster", f"{address} {text}")
-        return identity
-
-    # Whether it is the right one
-
-    def _judge(self, key: NodeKey | None, route: Route, identity: Identity) -> None:
-        """Note who answered; raise UpstreamError if it is not who was to be reached."""
-        address = route.dial
-        if identity.cluster_id is not None and self.claim(identity.cluster_id, address) != identity.cluster_id:
-            raise UpstreamError("wrong-cluster", self.known.another(address, identity.cluster_id))
-        self.note_identity(address, identity)
-        if key is None:
-            return
-        if identity.key is None:
-            if route.kind is RouteKind.UNTOLD:
-                raise UpstreamError(
-                    "unknown-node",
-                    f"{address} answers, and nothing tells which broker it is: give the user DescribeConfigs on the"
-                    f" cluster, or Describe on a topic, or say --map node:{key.label}=HOST:PORT",
-                )
-            self._say_assumed(key, route)
-        elif identity.key != key:
-            raise UpstreamError("wrong-node", f"{address} answers, but it is {identity.key} of this cluster, not {key}")
-        self._note_reached(key, route, identity.proof or Proof.ASSUMED)
-
-    def note_identity(self, address: Address, identity: Identity) -> None:
-        """An address has told which node it is, or not."""
-        if identity.key is not None and identity.proof is not None:
-            if address in self._config.bootstrap_servers:
-                self._told_at[address] = monotonic()
-            self.note(LeadsTo(address, identity.key, identity.proof))
-
     def claim(self, cluster_id: str, said_by: Address) -> str:
         """A broker says that this is its cluster; return the one that is served."""
         if self.known.cluster_id is None and self._claim is not None:
             return self._claim(cluster_id, said_by)
         return self.known.claim(cluster_id, said_by)
-
-    def _note_reached(self, key: NodeKey, route: Route, proof: Proof) -> None:
-        before = self.known.reached(key)
-        if route.kind is RouteKind.UNTOLD and proof.checked:
-            route = Route(route.dial, RouteKind.LEARNED)
-        if before.route != route and route.kind is not RouteKind.ADVERTISED and self.searched.is_set():
-            log.info("%s is reached through %s (%s)", key, route.dial, route.kind.value)
-        if proof is Proof.UNCHECKED and before.route == route and before.proof is not None:
-            proof = before.proof  # it was checked before
-        self.note(NodeReached(key, Reached(route, proof)))
-
-    def _say_assumed(self, key: NodeKey, route: Route) -> None:
-        if key not in self._assumed:
-            self._assumed.add(key)
-            log.warning(
-                "%s: kproxy assumes that %s is this broker: it is of the right cluster, and nothing tells which broker"
-                " it is. To have it checked, give the user DescribeConfigs on the cluster, or Describe on a topic",
-                key, route.dial,
-            )  # fmt: skip
 
 
 def _say_wrong(errors: Sequence[UpstreamError]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kproxy.address import Address
 from kproxy.ask.asking import Ask, Between
 from kproxy.cluster.encryption import client_tls
-from kproxy.cluster.reach import BOOTSTRAP, Upstream
+from kproxy.cluster.meeting import BOOTSTRAP, Upstream
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.errors import UpstreamError, WireError

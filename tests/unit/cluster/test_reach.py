@@ -13,11 +13,11 @@ import pytest
 
 from kproxy.address import Address
 from kproxy.ask.asking import Over
-from kproxy.cluster import explore
-from kproxy.cluster import reach as reach_module
+from kproxy.cluster import explore, meeting
 from kproxy.cluster.explore import Explorer
 from kproxy.cluster.known import Explored, Fact, Proof
-from kproxy.cluster.reach import Reach, Upstream
+from kproxy.cluster.meeting import Upstream
+from kproxy.cluster.reach import Reach
 from kproxy.cluster.tasks import Supervised
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
@@ -103,9 +103,9 @@ async def test_a_broker_that_tells_no_cluster_id_is_none_where_one_is_demanded()
         one.nodes = at((1, one_at))
         reach = here.cluster(one_at, cluster_id="c")
         with pytest.raises(UpstreamError, match="does not tell which cluster it belongs to"):
-            await reach.meet_bootstrap(one_at)
+            await reach.meetings.meet_bootstrap(one_at)
         one.cluster_id = "c"
-        assert (await reach.meet_bootstrap(one_at)).cluster_id == "c"
+        assert (await reach.meetings.meet_bootstrap(one_at)).cluster_id == "c"
 
 
 async def test_an_address_that_says_more_than_it_was_asked() -> None:
@@ -174,7 +174,7 @@ async def test_what_else_may_stand_at_the_advertised_address(
         assert here.dials("1", reason) >= 1
         reach.routes = type(reach.routes)([])  # now without the bootstrap server
         reach.known.leads_to.clear()
-        reach._config = ClusterConfig(bootstrap_servers=(two_at,), connect_timeout=0.5)
+        reach._config = reach.meetings._config = ClusterConfig(bootstrap_servers=(two_at,), connect_timeout=0.5)
         with pytest.raises(
             UpstreamError, match="broker 2 of this cluster|" + words.replace("(", r"\(").replace(")", r"\)")
         ):
@@ -295,7 +295,7 @@ async def test_within_the_session_where_only_the_client_has_credentials() -> Non
             reach = here.cluster(two_at, one_at)
             exploring = here.tasks.create_task(here.explorer.explore())
             await reach.searched.wait()
-            assert reach.checks_within_sessions
+            assert reach.meetings.within_sessions
             upstream = await reach.dial(None)
             login.clear()  # the client has logged in
             here.learn(named_by(one))
@@ -411,8 +411,8 @@ async def test_a_bootstrap_server_that_led_elsewhere_is_tried_again(monkeypatch:
             with pytest.raises(UpstreamError):  # not again and again
                 await reaches(reach, 2)
             assert two.asked == asked
-            now = reach_module.monotonic()
-            monkeypatch.setattr(reach_module, "monotonic", lambda: now + 6)
+            now = meeting.monotonic()
+            monkeypatch.setattr(meeting, "monotonic", lambda: now + 6)
             await reaches(reach, 2)
 
 

@@ -74,11 +74,11 @@ class _Taken(Response):
         super().__init__(size)
         self._on_response = on_response
 
-    def _feed(self, chunk: Buffer) -> Buffer:
+    def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
         self._hold(chunk, _LONGEST_OWN, "a response to kproxy itself")
-        if not self.left:
+        if ends:
             self._on_response(bytes(self._held[4:]))
-        return b""
+        return len(chunk), b""
 
 
 class _Uncounted:

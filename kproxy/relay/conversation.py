@@ -300,13 +300,12 @@ class Conversation:
         while at <= end:
             if self._response is not None:
                 response = self._response
-                left = response.left
-                part = chunk[at : at + left]
-                out = response.feed(part)
-                begun, at = at, at + left - response.left
+                part = chunk[at : at + response.left]
+                taken, out = response.feed(part)
                 if out is not part:
-                    pieces += (chunk[done:begun], out)
-                    done = at
+                    pieces += (chunk[done:at], out)
+                    done = at + taken
+                at += taken
                 if response.passing:
                     at += response.left
                 elif response.left:

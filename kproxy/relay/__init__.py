@@ -1,7 +1,9 @@
 """One session: a client connection and its upstream connection.
 
     calls         what to do with each API and version, and its counters
-    conversation  sans-IO: which request is in flight, and what to do with each frame
+    inflight      sans-IO: the requests that have no response yet, in their order
+    conversation  sans-IO: what may pass, and when; the client's frames
+    responses     sans-IO: the broker's frames
     wrongpeer     what to say when one side does not speak Kafka
     selector      an asyncio selector that runs the data plane inline
     pump          the data plane: moving bytes between two sockets, with back-pressure

@@ -67,6 +67,16 @@ class OwnCall(Call):
         return _Taken(size, self._on_response)
 
 
+class _Here(Call):
+    """Requests that kproxy answers itself: no broker sees them, and nobody counts them."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.api = ""
+        self.counters = _Uncounted()
+
+
 class _Taken(Response):
     """A response of which nothing goes on."""
 
@@ -110,3 +120,7 @@ class LoginCalls(Calls):
 
     def __missing__(self, code: int) -> Call | None:
         return self.all[code] if code >> 16 in LOGIN_APIS else None
+
+
+HERE: Call = _Here()
+"""The call of every request that kproxy answers itself."""

@@ -62,6 +62,11 @@ class Response(ABC):
     def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
         """`feed`; `ends` says whether the frame ends with the chunk."""
 
+    @property
+    def kept(self) -> int:
+        """How many bytes wait for others to come."""
+        return len(self._held)
+
     def _hold(self, chunk: Buffer, limit: int, what: str) -> None:
         self._held += chunk
         if len(self._held) > limit:
@@ -145,6 +150,10 @@ class StreamedResponse(_Walked):
         self._carried = b""  # the beginning of a step that is not complete: has left, is not walked over yet
         self._begun = False
         self._walked = 0  # index in what is held
+
+    @property
+    def kept(self) -> int:
+        return len(self._held) + len(self._carried)
 
     def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
         return len(chunk), self._streamed(chunk, ends)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.errors import WireError
-from kproxy.relay.conversation import MAX_IN_FLIGHT, MAX_TOKEN
+from kproxy.relay.inflight import MAX_IN_FLIGHT
+from kproxy.relay.tokens import MAX_TOKEN
 from kproxy.relay.wrongpeer import wrong_client, wrong_upstream
 from kproxy.rewrite.apiversions import unsupported_version
 from kproxy.wire import api

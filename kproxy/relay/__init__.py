@@ -6,7 +6,10 @@
     responses     sans-IO: the broker's frames
     wrongpeer     what to say when one side does not speak Kafka
     selector      an asyncio selector that runs the data plane inline
-    pump          the data plane: moving bytes between two sockets, with back-pressure
+    pump          what sessions share: the selector, and the memory that they read into
+    side          one of the two connections of a session, and what it has not taken yet
+    session       the data plane: moving bytes between the two sides, with back-pressure
+    roster        the sessions of one cluster, held and drained together
 
 `relay` is given "the local addresses for these endpoints" as a callable, so it never sees `cluster`.
 """

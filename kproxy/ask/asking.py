@@ -81,7 +81,7 @@ class Between(Ask):
 
     async def answer(self, seconds: float | None = None) -> bytes:
         session = self._session
-        if session.client.fileno() < 0:
+        if session.closed:
             raise EOFError
         if self._hold:
             self._hold = False

@@ -22,6 +22,7 @@ from kproxy.metrics import Metrics
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
 from kproxy.relay.pump import Pump
+from kproxy.relay.roster import Roster
 from kproxy.relay.session import Session
 from kproxy.relay.wrongpeer import bound_to_host, client_logs_in
 from kproxy.rewrite.endpoints import Endpoints
@@ -62,7 +63,7 @@ class Sessions:
         self._config = config
         self._dial = dial
         self._localise = localise
-        self._pump = pump
+        self._roster = Roster(pump)
         self._metrics = metrics
         self._tasks = tasks
         self._tls = client_tls(config)
@@ -111,7 +112,7 @@ class Sessions:
                 partial(self._metrics.rewritten, self._config.name),
                 self._on_handshake,
             )
-            session = Session(self._pump, client, upstream.sock, conversation, counters, self._ended)
+            session = Session(self._roster, client, upstream.sock, conversation, counters, self._ended)
         except OSError:  # the client is gone already
             upstream.sock.close()
             client.close()
@@ -218,8 +219,40 @@ class Sessions:
         self._metrics.refused(self._config.name, side, error.reason)
         log.warning("closed a connection to %s: %s", _name(key), error)
 
-    def drop_unopened(self) -> None:
-        """Close the connections that have no session yet."""
+    # All of them at once
+
+    def begin_hold(self) -> asyncio.Future[None]:
+        """Hold the requests of all clients, of those too that are still to come, until `release` is called as often as
+        this. What is returned is done once nothing is in flight in any session that is there now; a login that kproxy
+        repeats may be, later. Several may hold, and each session may be held by others as well."""
+        return self._roster.hold()
+
+    async def hold(self, seconds: float) -> None:
+        """`begin_hold`, and wait until nothing is in flight. Raises TimeoutError if that takes longer than so many
+        seconds; then, or if cancelled, this hold is undone."""
+        settled = self.begin_hold()
+        try:
+            async with asyncio.timeout(seconds):
+                await settled
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Undo one hold."""
+        self._roster.release()
+
+    def drain(self) -> asyncio.Future[None]:
+        """Close the connections that have no session yet, and each session that is there now as soon as nothing is in
+        flight in it. What is returned is done when none of those is left; those that come later go on."""
+        self._drop_unopened()
+        return self._roster.drain()
+
+    def close(self) -> int:
+        """Close all sessions now; return how many those were."""
+        return self._roster.close()
+
+    def _drop_unopened(self) -> None:
         for task in self._starting:
             task.cancel()
         for client in list(self._opening):

@@ -67,6 +67,16 @@ class OwnCall(Call):
         return _Taken(size, self._on_response)
 
 
+class _Here(Call):
+    """Requests that kproxy answers itself: no broker sees them, and nobody counts them."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.api = ""
+        self.counters = _Uncounted()
+
+
 class _Taken(Response):
     """A response of which nothing goes on."""
 
@@ -74,11 +84,11 @@ class _Taken(Response):
         super().__init__(size)
         self._on_response = on_response
 
-    def _feed(self, chunk: Buffer) -> Buffer:
+    def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
         self._hold(chunk, _LONGEST_OWN, "a response to kproxy itself")
-        if not self.left:
+        if ends:
             self._on_response(bytes(self._held[4:]))
-        return b""
+        return len(chunk), b""
 
 
 class _Uncounted:
@@ -110,3 +120,7 @@ class LoginCalls(Calls):
 
     def __missing__(self, code: int) -> Call | None:
         return self.all[code] if code >> 16 in LOGIN_APIS else None
+
+
+HERE: Call = _Here()
+"""The call of every request that kproxy answers itself."""

@@ -1,4 +1,4 @@
-"""The frames of one session: which requests are in flight, and what to do with each frame. Sans-IO.
+"""The frames of one session: which may pass, and when. Sans-IO.
 
 Requests stream to the broker as they came; of each, only the size, API key, API version and correlation id
 are read (of Produce also its acks, because acks=0 has no response). A broker answers the requests of a
@@ -9,59 +9,74 @@ Two exceptions to "a frame has a header":
  * after SaslHandshake v0, tokens go back and forth as bare size and bytes until the client sends its next
    request (KIP-43). Where that is, is not on the wire: a frame that reads as a request is one.
  * a GSSAPI client of the 0.9 age sends such a token first of all; it begins with 0x60 (RFC 2743 §3.1).
+
+The client's side is in one of these states:
+
+    between   a request, or a token, begins with the next byte
+    within    `_left_to_broker` bytes of a request that passes have not come yet; what comes passes unread
+    begun     a request has begun that cannot be judged yet: `_client_tail` is what has come of it
+    held      `holding`, and nothing is half sent: what comes waits in `_client_tail`, unread
+
+    between, begun → within      the request passes. If it has a response, it is noted in flight first
+    between, begun → between     it has come whole and passes; or kproxy answers it, and no byte of it passes
+    between → begun              there are too few bytes to judge it
+    within → between             its last byte has passed
+    between, begun → held        `hold`, or the gate (`hold_before_first_request`) is met
+    within → held                its last byte has passed, and somebody holds
+    held → between               as many `release` as `hold`: what waits is looked at as if it came now
+
+The broker's side (`responses`) is between two responses or within one, and never held. Both sides share what is in
+flight (`inflight`). What always holds:
+
+ 1. No response finds its request missing: a request is noted before its first byte passes.
+ 2. A byte of the client passes once and in order, or is a byte of a request that kproxy answers.
+ 3. kproxy's own requests (`ask`) pass whole, and only while the client's side is held.
+ 4. What kproxy answers itself goes to the client between two responses: it is in flight like the requests before it;
+    `answers` is for now, and gets something only if nothing is in flight and no response is within.
+ 5. Once held, always held until the last `release`: nobody releases what another holds.
+ 6. What is kept is bounded: `_HEAD_LIMIT` bytes of a request; of a held client what one read brought; `MAX_IN_FLIGHT`
+    requests; of a response what `rewrite.response` says.
+ 7. A WireError ends the conversation: nothing may be asked of it afterwards.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from struct import Struct
-from typing import Any
 
-from kproxy.errors import WireError
 from kproxy.relay.calls import LOGIN_APIS, Call, Calls, LoginCalls, OwnCall
+from kproxy.relay.inflight import InFlight
 from kproxy.relay.requests import Acks, check_answerable, find_mechanism
-from kproxy.relay.tokens import MAX_TOKEN, hop_over_tokens
-from kproxy.relay.wrongpeer import wrong_client, wrong_upstream
+from kproxy.relay.responses import Responses
+from kproxy.relay.tokens import hop_over_tokens
+from kproxy.relay.wrongpeer import wrong_client
 from kproxy.rewrite import apiversions
 from kproxy.rewrite.endpoints import Localise
-from kproxy.rewrite.response import Response
 from kproxy.wire.api import SASL_HANDSHAKE
 from kproxy.wire.greeting import ENOUGH, recognise
-from kproxy.wire.primitives import INT32, Buffer, malformed
+from kproxy.wire.primitives import Buffer, malformed
 
 _read_request = Struct(">iIi").unpack_from  # size, API key and version as one number, correlation id
-_read_response = Struct(">ii").unpack_from  # size, correlation id
 
 # What is held back of a request until it can be judged: before the acks of Produce stand two strings of at most
 # 32 KiB each; an ApiVersions request has two short ones.
 _HEAD_LIMIT = 128 * 1024
-# Requests of one connection that wait for their responses. A broker works on one at a time, clients send 5 to
-# some hundreds ahead; this bounds what a client can make kproxy remember.
-MAX_IN_FLIGHT = 100_000
-
-
-# Requests of one API and version that came together with correlation ids in a row: the next id that is to be answered,
-# the id beyond the last, the call, when they came. Those that kproxy answers itself have no call.
-_Run = list[Any]
 
 
 class Conversation:
     """The frames of one session.
 
     `from_client` and `from_upstream` take what one side sent and return what may go on to the other.
-    `in_flight` is how many requests have no response yet.
     `answers` is what kproxy has to say to the client itself, now; `take_answers` gives it, once. Until then
     nothing may be taken from upstream, and nothing need be from the client.
     `on_handshake` is told the mechanism of each SaslHandshake, "" if it cannot be read, and may raise WireError.
-    `requested` and `answered`: whether the client and the broker have said anything Kafka-like yet.
+    `requested`: the client has said something Kafka-like.
     `holding` is how many hold the client's requests back.
     """
 
     __slots__ = (
-        "_acks", "_calls", "_client_tail", "_left_to_broker", "_left_to_client", "_localise",
-        "_max_request", "_on_gate", "_on_handshake", "_on_rewritten", "_own_runs", "_raw", "_response",
-        "_response_call", "_runs", "_upstream_tail", "answered", "answers", "holding", "in_flight", "requested",
+        "_acks", "_calls", "_client_tail", "_in_flight", "_left_to_broker", "_max_request", "_on_gate", "_on_handshake",
+        "_responses", "answers", "from_upstream", "holding", "requested",
     )  # fmt: skip
 
     def __init__(
@@ -73,38 +88,43 @@ class Conversation:
         on_handshake: Callable[[str], None] = lambda mechanism: None,
     ) -> None:
         self._calls = calls
-        self._localise = localise
         self._max_request = max_request
-        self._on_rewritten = on_rewritten
         self._on_handshake = on_handshake
-        self.in_flight = 0  # requests without a response
-        self._runs: deque[_Run] = deque()  # the same in their order
-        self._own_runs = 0  # of them those that kproxy answers itself
+        self._in_flight = InFlight()
+        self._responses = Responses(self._in_flight, localise, on_rewritten)
+        self.from_upstream: Callable[[Buffer, float], Buffer] = self._responses.take
         self.answers = bytearray()
         self._left_to_broker = 0  # bytes of the current request that pass as they come
-        self._left_to_client = 0
-        self._client_tail = b""  # the beginning of a frame that cannot be judged yet
-        self._upstream_tail = b""
-        self._response: Response | None = None  # the response that is being rewritten,
-        self._response_call: Call | None = None  # and its call
+        self._client_tail = b""  # the beginning of a frame that cannot be judged yet; if held, all that has come
         self._acks = Acks()
-        self._raw = False  # SASL tokens without headers may come
-        self.holding = 0
         self._on_gate: Callable[[], None] | None = None
+        self.holding = 0
         self.requested = False
-        self.answered = False
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests have no response yet, kproxy's own included."""
+        return self._in_flight.count
+
+    @property
+    def answered(self) -> bool:
+        """Whether the broker has said something Kafka-like."""
+        return self._responses.begun
+
+    @property
+    def kept(self) -> int:
+        """How many bytes wait here: for others to come, for a release, or to be taken."""
+        return len(self._client_tail) + len(self.answers) + self._responses.kept
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing of what has passed is under way: no request half sent, none without its whole response."""
+        return not self._in_flight.runs and not self._left_to_broker and self._responses.quiet
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing is under way: no request half sent, none without its whole response."""
-        return not (
-            self._runs
-            or self._left_to_broker
-            or self._left_to_client
-            or self._client_tail
-            or self._upstream_tail
-            or self._response
-        )
+        """Whether nothing is under way, and nothing of the client waits here."""
+        return self.settled and not self._client_tail
 
     # From the client
 
@@ -128,7 +148,7 @@ class Conversation:
             end = len(chunk)
         if not self.requested:
             self._check_first_request(chunk)
-        calls, limit = self._calls, self._max_request
+        calls, limit, in_flight = self._calls, self._max_request, self._in_flight
         cut: list[tuple[int, int]] = []  # requests that kproxy answers itself
         stop = end - 12
         # A run, requests of one kind with ids in a row, is noted as one; `code` is its API and version, or -1 if the
@@ -136,8 +156,8 @@ class Conversation:
         call: Call | None = None
         code, first, beyond = -1, 0, 0
         while True:
-            if self._raw:
-                at, self._raw = hop_over_tokens(chunk, at, end, limit)
+            if in_flight.tokens:
+                at, in_flight.tokens = hop_over_tokens(chunk, at, end, limit)
             while at <= stop:
                 size, next_code, correlation_id = _read_request(chunk, at)
                 if next_code != code or correlation_id != beyond or not 10 <= size <= limit:
@@ -149,7 +169,8 @@ class Conversation:
             next_call, code = calls[next_code], next_code
             if next_call is not call or correlation_id != beyond:
                 if first != beyond and call is not None:
-                    self._note(call, first, beyond, now)
+                    call.counters.count += beyond - first
+                    in_flight.note(call, first, beyond, now)
                 call, first, beyond = next_call, correlation_id, correlation_id
             after = at + 4 + size
             if call is None or not 10 <= size <= limit:
@@ -168,7 +189,7 @@ class Conversation:
                 beyond += 1
             elif call.key == SASL_HANDSHAKE:
                 self._on_handshake(find_mechanism(chunk, at, min(end, after)))
-                self._raw = call.version == 0
+                in_flight.tokens = call.version == 0
                 code = -1  # tokens may stand before the next one
                 beyond += 1
             else:
@@ -184,7 +205,8 @@ class Conversation:
                     call.counters.count += 1
             at = after
         if first != beyond and call is not None:
-            self._note(call, first, beyond, now)
+            call.counters.count += beyond - first
+            in_flight.note(call, first, beyond, now)
         if at:
             self.requested = True
         if at >= end:
@@ -196,15 +218,6 @@ class Conversation:
                 raise malformed("a request's header is longer than any client's")
             chunk = chunk[:at]
         return _without(chunk, cut) if cut else chunk
-
-    def _note(self, call: Call, first: int, beyond: int, now: float) -> None:
-        """Remember requests with the correlation ids from `first` up to `beyond`."""
-        count = beyond - first
-        call.counters.count += count
-        self.in_flight += count
-        if self.in_flight > MAX_IN_FLIGHT:
-            raise _too_many()
-        self._runs.append([first, beyond, call, now])
 
     def hold(self) -> None:
         """Let no further request through: what the client sends behind the one that is under way stays here. Each
@@ -243,8 +256,9 @@ class Conversation:
 
         `on_response` is given its response, without the size.
         """
+        assert self.held, "a request of the client may be half sent"
         _, _, correlation_id = _read_request(request, 0)
-        self._note(OwnCall(on_response), correlation_id, correlation_id + 1, 0.0)
+        self._in_flight.note(OwnCall(on_response), correlation_id, correlation_id + 1, 0.0)
         return request
 
     def take_answers(self) -> bytearray:
@@ -257,127 +271,13 @@ class Conversation:
         if greeting is not None:
             raise wrong_client(greeting)
         if len(chunk) >= 5 and chunk[4] == 0x60:
-            self._raw = True
+            self._in_flight.tokens = True
 
     def _answer(self, correlation_id: int) -> None:
-        runs = self._runs
-        if not (runs or self._left_to_client or self._response is not None):
+        if self._in_flight.runs or self._responses.within:
+            self._in_flight.note_answered_here(correlation_id)
+        else:
             self.answers += apiversions.unsupported_version(correlation_id)
-            return
-        self.in_flight += 1
-        if self.in_flight > MAX_IN_FLIGHT:
-            raise _too_many()
-        if runs and runs[-1][2] is None and runs[-1][1] == correlation_id:
-            runs[-1][1] += 1
-        else:
-            runs.append([correlation_id, correlation_id + 1, None, 0.0])
-            self._own_runs += 1
-
-    # From upstream
-
-    def from_upstream(self, chunk: Buffer, now: float) -> Buffer:  # noqa: C901  # likewise
-        """Take what the broker sent; return what goes on to the client. `now` as in `from_client`.
-
-        Raises WireError if it must not be passed on.
-        """
-        end = len(chunk)
-        at = self._left_to_client
-        if at > end or (at == end and not self._own_runs):
-            self._left_to_client = at - end
-            return chunk
-        if self._upstream_tail:
-            chunk = memoryview(self._upstream_tail + chunk)
-            self._upstream_tail = b""
-            end = len(chunk)
-        if not self.answered:
-            greeting = recognise(bytes(chunk[:ENOUGH]), from_upstream=True)
-            if greeting is not None:
-                raise wrong_upstream(greeting)
-        runs = self._runs
-        pieces: list[Buffer] = []
-        done = 0  # chunk[:done] is in pieces
-        stop = end - 8
-        while at <= end:
-            if self._response is not None:
-                response = self._response
-                left = response.left
-                part = chunk[at : at + left]
-                out = response.feed(part)
-                begun, at = at, at + left - response.left
-                if out is not part:
-                    pieces += (chunk[done:begun], out)
-                    done = at
-                if response.passing:
-                    at += response.left
-                elif response.left:
-                    break
-                self._finish_response()
-                continue
-            if not runs:
-                if end - at < (4 if self._raw else 8):
-                    break
-                at = self._pass_token(chunk, at)  # the answer to a PLAIN token is of size 0
-                continue
-            run = runs[0]
-            first, beyond, call, since = run
-            if call is None:
-                pieces += (chunk[done:at], self._next_answers())
-                done = at
-                continue
-            if at > stop:
-                break  # more bytes are needed
-            edited, plain, next_id = call.edited, call.plain, first
-            while at <= stop and next_id != beyond:
-                size, correlation_id = _read_response(chunk, at)
-                if correlation_id != next_id or size < 4:
-                    raise _not_the_next(size, correlation_id, next_id)
-                next_id += 1
-                after = at + 4 + size
-                if edited and not (plain and after <= end and plain.names_no_endpoint(chunk, at, after)):
-                    self._response_call = call
-                    self._response = call.respond(size, end - at, self._localise)
-                    break
-                at = after
-            call.counters.add(now - since, next_id - first)
-            self.in_flight -= next_id - first
-            if next_id == beyond:
-                runs.popleft()
-            else:
-                run[0] = next_id
-        self.answered = self.answered or at > 0
-        if at >= end:
-            self._left_to_client = at - end
-            tail = end
-        else:
-            self._left_to_client = 0
-            tail = at
-            self._upstream_tail = bytes(chunk[at:end])
-        if pieces:
-            pieces.append(chunk[done:tail])
-            return b"".join(pieces)
-        return chunk[:tail] if tail < end else chunk
-
-    def _finish_response(self) -> None:
-        assert self._response is not None
-        assert self._response_call is not None
-        if self._response.endpoints:
-            self._on_rewritten(self._response_call.api, self._response.endpoints)
-        self._response = self._response_call = None
-
-    def _next_answers(self) -> bytes:
-        first, beyond, _, _ = self._runs.popleft()
-        self._own_runs -= 1
-        self.in_flight -= beyond - first
-        return b"".join(map(apiversions.unsupported_version, range(first, beyond)))
-
-    def _pass_token(self, chunk: Buffer, at: int) -> int:
-        """Hop over a frame that answers no request: a SASL token, or an error. Return the index after it."""
-        (size,) = INT32.unpack_from(chunk, at)
-        if self._raw and not self._runs and 0 <= size <= MAX_TOKEN:
-            return int(at + 4 + size)
-        if size < 4:
-            raise malformed(f"the broker sent a response of {size} bytes")
-        raise WireError("unsolicited-response", "the broker sent a response that no request asked for")
 
 
 def _without(chunk: Buffer, gaps: list[tuple[int, int]]) -> bytes:
@@ -387,16 +287,3 @@ def _without(chunk: Buffer, gaps: list[tuple[int, int]]) -> bytes:
         pieces.append(chunk[at:start])
         at = end
     return b"".join([*pieces, chunk[at:]])
-
-
-def _too_many() -> WireError:
-    return WireError("too-many-in-flight", f"the client has over {MAX_IN_FLIGHT} requests without a response")
-
-
-def _not_the_next(size: int, correlation_id: int, expected: int) -> WireError:
-    if size < 4:
-        return malformed(f"the broker sent a response of {size} bytes")
-    return WireError(
-        "correlation-mismatch",
-        f"the broker answered with correlation id {correlation_id} where {expected} was next",
-    )

@@ -1,14 +1,8 @@
-"""What the sessions of a process share: the chunk that they read into, and the drain."""
+"""What the sessions of a process share: the selector, and the memory that they read into."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 from kproxy.relay.selector import RelaySelector
-
-if TYPE_CHECKING:
-    from kproxy.relay.session import Session
 
 # One read takes at most this many bytes. With 1 MB frames, 1 MiB costs up to a quarter less than 256 KiB.
 CHUNK = 1024 * 1024
@@ -26,15 +20,13 @@ class Pump:
 
     def __init__(self, selector: RelaySelector) -> None:
         self.selector = selector
-        self.sessions: set[Session] = set()
         self.chunk = bytearray(CHUNK)
         self.window = memoryview(self.chunk)  # the part of it that one read may fill
         self._spare: list[bytearray] = []
-        self._kept = 0
-        self._on_quiet: Callable[[], None] | None = None
+        self._kept = 0  # chunks, and those expected to be
 
     def take_chunk(self) -> bytearray:
-        """Give the chunk to a flow that must keep what is in it."""
+        """Give the chunk to a side that must keep what is in it."""
         taken = self.chunk
         self._kept += 1
         self.chunk = self._new_chunk()
@@ -45,9 +37,12 @@ class Pump:
         self._kept -= 1
         if len(self._spare) < _SPARE_CHUNKS:
             self._spare.append(chunk)
-        if len(self.chunk) < self._size():
-            self.chunk = self._new_chunk()  # the other is no spare: what was just read may still be in it
-        self._set_window()
+        self._fit()
+
+    def expect(self, more: int) -> None:
+        """So many more sides, or fewer, may have to keep what one read brings, as if they kept a chunk already."""
+        self._kept += more
+        self._fit()
 
     def _size(self) -> int:
         return next((size for most, size in _SIZES if self._kept < most), _SIZES[-1][1])
@@ -59,21 +54,10 @@ class Pump:
                 return self._spare.pop(at)
         return bytearray(size)
 
+    def _fit(self) -> None:
+        if len(self.chunk) < self._size():
+            self.chunk = self._new_chunk()  # the other is no spare: what was just read may still be in it
+        self._set_window()
+
     def _set_window(self) -> None:
-        self.window = memoryview(self.chunk)[: COPY if self._kept >= _SIZES[-1][0] else None]
-
-    def drain(self, on_quiet: Callable[[], None]) -> None:
-        """Close each session as soon as nothing is in flight in it; call `on_quiet` when none is left."""
-        self._on_quiet = on_quiet
-        for session in list(self.sessions):
-            session.drain()
-        self._check_quiet()
-
-    def ended(self, session: Session) -> None:
-        self.sessions.discard(session)
-        self._check_quiet()
-
-    def _check_quiet(self) -> None:
-        if self._on_quiet is not None and not self.sessions:
-            self.selector.wake = True
-            self._on_quiet()
+        self.window = memoryview(self.chunk)[: COPY if self._kept >= _SIZES[-1][0] else self._size()]

@@ -1,13 +1,13 @@
-"""The data plane: moving bytes between the two sockets of each session.
+"""The data plane: moving bytes between the two sides of each session.
 
     client socket  --recv_into-->  shared chunk  --conversation-->  --send-->  upstream socket     requests
     upstream socket --recv_into-->  shared chunk  --conversation-->  --send-->  client socket       responses
 
 One read, one look at the frames in the chunk, one write; no task, future, queue or copy for each frame.
 
-Back-pressure is a short write: that flow keeps what could not be sent, stops reading its source, and goes on when
-its sink takes bytes again. What a flow keeps is at most one chunk, and for a response that is being rewritten
-what the rewrite room may hold. Memory for a session is bounded whatever the size of a frame.
+Back-pressure is a short write: the side that has not taken everything keeps the rest, and the other is not read until
+it has. What a side keeps is at most one chunk, and of a response that is being rewritten what the rewrite room may
+hold. Memory for a session is bounded whatever the size of a frame.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from typing import Protocol
 
 from kproxy.errors import WireError
 from kproxy.relay.conversation import Conversation
-from kproxy.relay.pump import COPY, Pump
+from kproxy.relay.roster import Roster
 from kproxy.relay.selector import HANGUP, READ, WRITE, Callback
+from kproxy.relay.side import Side
 from kproxy.wire.primitives import Buffer
 
 log = logging.getLogger(__name__)
@@ -37,85 +38,71 @@ class Traffic(Protocol):
     bytes_from_upstream: int
 
 
-class _Flow:
-    """One direction of a session: from `source` through `step` to `sink`."""
-
-    __slots__ = ("ended", "kept", "pending", "sink", "source", "step")
-
-    def __init__(self, source: socket.socket, sink: socket.socket, step: Callable[[Buffer, float], Buffer]) -> None:
-        self.source = source
-        self.sink = sink
-        self.step = step
-        self.pending: Buffer = b""  # what the sink has not taken
-        self.kept: bytearray | None = None  # the chunk that `pending` is a part of
-        self.ended = False  # the source has said that it sends no more
-
-
-def _ignore(mask: int) -> None: ...
-
-
 class Session:
-    """One client connection and its upstream connection, moved by a pump until one of them ends.
+    """One client connection and its upstream connection, on a roster until one of them ends.
 
     `on_end` is called once, with None for an ordinary end, or the error that ended it. `ended_by` is the side that
     closed first or made the error: "client", "upstream", or "kproxy".
     """
 
     __slots__ = (
-        "_client_mask", "_closed", "_draining", "_flows", "_on_client", "_on_end", "_on_held", "_on_upstream", "_pump",
-        "_upstream_mask", "client", "conversation", "ended_by", "traffic", "upstream",
+        "_awaited", "_draining", "_on_end", "_on_held", "_pump", "_roster", "client", "closed", "conversation",
+        "ended_by", "traffic", "upstream",
     )  # fmt: skip
 
     def __init__(
         self,
-        pump: Pump,
+        roster: Roster,
         client: socket.socket,
         upstream: socket.socket,
         conversation: Conversation,
         traffic: Traffic,
         on_end: Callable[[Session, Exception | None], None],
     ) -> None:
-        self._pump = pump
-        self.client = client
-        self.upstream = upstream
+        self._roster = roster
+        self._pump = roster.pump
+        self.client = Side("client", client, conversation.from_client, roster.pump)
+        self.upstream = Side("upstream", upstream, conversation.from_upstream, roster.pump)
         self.conversation = conversation
         self.traffic = traffic
         self._on_end = on_end
-        self._flows = (
-            _Flow(client, upstream, conversation.from_client),
-            _Flow(upstream, client, conversation.from_upstream),
-        )
         self._on_held: list[Callable[[], None]] = []  # whom to call when the last request has left whole
-        self._closed = False
         self._draining = False
+        self._awaited = False  # whether anybody wants to know when nothing is in flight
+        self.closed = False
         self.ended_by = "kproxy"
-        # What the selector was asked to watch for; None: the socket is not registered.
-        self._client_mask: int | None = READ
-        self._upstream_mask: int | None = READ
+        self.client.on_event = self._reader(self.client, self.upstream)
+        self.upstream.on_event = self._reader(self.upstream, self.client)
+        try:
+            self.client.watch(READ)
+            self.upstream.watch(READ)
+        except OSError:  # the system watches no more
+            self.client.close()
+            self.upstream.close()
+            raise
         traffic.sessions_open += 1
         traffic.sessions_total += 1
-        pump.sessions.add(self)
-        requests, responses = self._flows
-        self._on_client = self._reader(requests, responses)
-        self._on_upstream = self._reader(responses, requests)
-        pump.selector.relay(client.fileno(), READ, self._on_client)
-        pump.selector.relay(upstream.fileno(), READ, self._on_upstream)
+        roster.add(self)
 
     def drain(self) -> None:
         """Close as soon as nothing is in flight."""
-        self._draining = True
-        self._check_drained()
+        self._draining = self._awaited = True
+        self._check_settled()
 
     # Between the client's requests
 
-    def hold(self, on_held: Callable[[], None]) -> None:
+    def hold(self, on_held: Callable[[], None] | None = None) -> None:
         """Stop passing the client's requests on; `on_held` is called when the last has left whole. From then on, until
         `release`, `ask` may be called. Nothing is called once the session has ended. Requests pass again when each who
         has called this has called `release`."""
-        if self._closed:
+        if self.closed:
             return
         self.conversation.hold()
-        self._on_held.append(on_held)
+        self._awaited = True
+        if on_held is not None:
+            self._on_held.append(on_held)
+        if not self.conversation.held:  # the read that ends the request may bring more, which waits then
+            self.client.expect_rest()
         self._check_held()
 
     def hold_before_first_request(self, on_held: Callable[[], None]) -> None:
@@ -130,72 +117,83 @@ class Session:
             self._pump.selector.wake = True  # it may schedule something
             on_response(response)
 
-        self._send_now(self._flows[0], self.conversation.ask(request, answered))
+        self._send_now(self.upstream, self.conversation.ask(request, answered))
 
     def release(self) -> None:
         """Pass the client's requests on again, unless somebody else holds them."""
-        if self._closed:
+        if self.closed:
             return
         try:
             out = self.conversation.release(perf_counter())
         except WireError as error:
-            self.ended_by = "client"
-            self.close(error)
+            self._failed(error, self.client)
             return
-        self._send_now(self._flows[0], out)
-        if not self._flows[1].pending:
-            self._send_now(self._flows[1], self.conversation.take_answers())
-        if not self._closed:
+        self._awaited = self._draining or self.conversation.holding > 0
+        self._send_now(self.upstream, out)
+        if not self.client.pending:
+            self._send_now(self.client, self.conversation.take_answers())
+        if not self.closed:
             self._update()
             self._check_held()
 
-    def _send_now(self, flow: _Flow, data: Buffer) -> None:
+    @property
+    def settled(self) -> bool:
+        """Whether the session is held, and nothing that has passed is in flight in it."""
+        return self.conversation.held and self.conversation.settled and not self._pending
+
+    @property
+    def _pending(self) -> bool:
+        return len(self.client.pending) > 0 or len(self.upstream.pending) > 0
+
+    def _send_now(self, side: Side, data: Buffer) -> None:
         try:
-            self._send(flow, data)
+            self._send(side, data)
         except OSError as error:
-            self._failed(error, flow.sink)
+            self._failed(error, side)
 
     def _check_held(self) -> None:
-        if not self._on_held or not self.conversation.held:
+        """Tell those who hold that no request is under way to the broker any more."""
+        if not self.conversation.held:
             return
-        self._pump.selector.wake = True  # they may schedule something
+        self.client.expect_no_rest()
         self._update()
-        waiting = self._on_held[:]
-        self._on_held.clear()
+        waiting, self._on_held = self._on_held, []
         for on_held in waiting:
-            if not self._closed:
+            self._pump.selector.wake = True  # it may schedule something
+            if not self.closed:
                 on_held()
+
+    def _check_settled(self) -> None:
+        """Tell those who wait that nothing is in flight."""
+        if self._draining and self.conversation.quiet and not self._pending:
+            self.close()
+        elif self.settled:
+            self._roster.settled(self)
 
     def close(self, error: Exception | None = None) -> None:
         """Close both connections now."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
-        selector = self._pump.selector
-        selector.wake = True  # `on_end` may schedule something
-        for flow in self._flows:
-            if flow.source.fileno() >= 0:
-                selector.end_relay(flow.source.fileno())
-            self._release(flow)
-        self._on_client = self._on_upstream = _ignore  # they refer to the session
+        self.closed = True
+        self._pump.selector.wake = True  # `on_end` may schedule something
         self.client.close()
         self.upstream.close()
         self.traffic.sessions_open -= 1
         self._on_end(self, error)
-        self._pump.ended(self)
+        self._roster.ended(self)
 
-    def _reader(self, inbound: _Flow, outbound: _Flow) -> Callback:
-        """What the selector calls for the socket that is the source of `inbound` and the sink of `outbound`.
+    def _reader(self, side: Side, other: Side) -> Callback:
+        """What the selector calls for a side, from which bytes go to the other.
 
         What is usual is this one function: with small frames, calls and attributes are what costs.
         """
         pump, traffic, conversation = self._pump, self.traffic, self.conversation
-        recv_into, step = inbound.source.recv_into, inbound.step
-        of_client = inbound is self._flows[0]
+        recv_into, step = side.sock.recv_into, side.step
+        of_client = side is self.client
 
         def on_event(mask: int) -> None:
-            if mask != READ or inbound.pending or inbound.ended:
-                self._on_event(mask, inbound, outbound)
+            if mask != READ or other.pending or side.ended:
+                self._on_event(mask, side, other)
                 return
             try:
                 try:
@@ -203,173 +201,122 @@ class Session:
                 except (BlockingIOError, InterruptedError):
                     return
                 if not count:
-                    inbound.ended = True
-                    self._blame(inbound.source)
-                    self._end_of(inbound)
+                    side.ended = True
+                    self._blame(side)
+                    self._end_of(side, other)
                     return
                 if of_client:
                     traffic.bytes_from_client += count
                     data = step(pump.window[:count], perf_counter())
                     if data:
-                        self._send(inbound, data)
-                    if conversation.answers or self._on_held:
+                        self._send(other, data)
+                    if conversation.answers or conversation.holding:
                         self._requests_passed()
                 else:
                     traffic.bytes_from_upstream += count
                     data = step(pump.window[:count], perf_counter())
                     if data:
-                        self._send(inbound, data)
-                if self._draining:
-                    self._check_drained()
+                        self._send(other, data)
+                if self._awaited:
+                    self._check_settled()
             except Exception as error:  # noqa: BLE001  # a defect must not take the other sessions with it
-                self._failed(error, inbound.source)
+                self._failed(error, side)
 
         return on_event
 
-    def _on_event(self, mask: int, inbound: _Flow, outbound: _Flow) -> None:
-        if mask & WRITE and outbound.pending:
+    def _on_event(self, mask: int, side: Side, other: Side) -> None:
+        if mask & WRITE and side.pending:
             try:
-                self._flush(outbound)
+                self._flush(side, other)
             except Exception as error:  # noqa: BLE001  # likewise
-                self._failed(error, outbound.sink)
-        if mask & (READ | HANGUP) and not self._closed:
-            if not inbound.pending and not inbound.ended:
-                (self._on_client if inbound.source is self.client else self._on_upstream)(READ)
+                self._failed(error, side)
+        if mask & (READ | HANGUP) and not self.closed:
+            if not other.pending and not side.ended:
+                side.on_event(READ)
             elif mask & HANGUP:
-                self._hung_up(inbound)
+                self._hung_up(side, other)
 
-    def _failed(self, error: Exception, side: socket.socket) -> None:
-        """Close because of what the peer at `side` did, or the connection to it, or kproxy itself."""
+    def _failed(self, error: Exception, side: Side) -> None:
+        """Close because of what the peer at this side did, or the connection to it, or kproxy itself."""
         if isinstance(error, WireError):
-            self.ended_by = self._side(side)  # whoever may have ended its side before
+            self.ended_by = side.name  # whoever may have ended its side before
         elif isinstance(error, OSError):
             self._blame(side)
         else:
             log.error("defect in the data plane, please report it: a session was closed", exc_info=error)
         self.close(error)
 
-    def _blame(self, side: socket.socket) -> None:
+    def _blame(self, side: Side) -> None:
         """Note who ended the session; the first one counts."""
         if self.ended_by == "kproxy":
-            self.ended_by = self._side(side)
-
-    def _side(self, sock: socket.socket) -> str:
-        return "client" if sock is self.client else "upstream"
+            self.ended_by = side.name
 
     def _requests_passed(self) -> None:
         # After a look at what the client has sent, kproxy may have something to say itself. The client must take first
         # what stands before that; until then it is not read.
         if self.conversation.answers:
-            if self._flows[1].pending:
+            if self.client.pending:
                 self._update()
             else:
-                self._send(self._flows[1], self.conversation.take_answers())
+                self._send(self.client, self.conversation.take_answers())
         self._check_held()
 
-    def _send(self, flow: _Flow, data: Buffer) -> None:
-        if self._closed or not data:
+    def _send(self, side: Side, data: Buffer) -> None:
+        if self.closed or not data:
             return
-        if flow.pending:  # only kproxy's own words come behind something else
-            self._keep(flow, b"".join((flow.pending, data)))
+        if side.pending:  # only kproxy's own words come behind something else
+            side.keep(b"".join((side.pending, data)))
+            self._update()
             return
         try:
-            sent = flow.sink.send(data)
+            sent = side.sock.send(data)
         except (BlockingIOError, InterruptedError):
             sent = 0
         except OSError:
-            self._blame(flow.sink)
+            self._blame(side)
             raise
         if sent < len(data):
-            self._keep(flow, memoryview(data)[sent:])
-
-    def _keep(self, flow: _Flow, rest: Buffer) -> None:
-        if len(rest) <= COPY:
-            self._release(flow)
-            flow.pending = bytes(rest)
-        elif isinstance(rest, memoryview) and rest.obj is self._pump.chunk:
-            flow.kept = self._pump.take_chunk()
-            flow.pending = rest
-        else:
-            self._release(flow)
-            flow.pending = rest
-        self._update()
-
-    def _flush(self, flow: _Flow) -> None:
-        try:
-            sent = flow.sink.send(flow.pending)
-        except (BlockingIOError, InterruptedError):
-            return
-        if sent < len(flow.pending):
-            flow.pending = memoryview(flow.pending)[sent:]
-            return
-        self._release(flow)
-        if self.conversation.answers and flow.sink is self.client:
-            self._send(flow, self.conversation.take_answers())
-            if flow.pending:
-                return
-        if flow.ended:
-            self._end_of(flow)
-        if not self._closed:
+            side.keep(memoryview(data)[sent:])
             self._update()
-            if self._draining:
-                self._check_drained()
 
-    def _release(self, flow: _Flow) -> None:
-        flow.pending = b""
-        if flow.kept is not None:
-            self._pump.return_chunk(flow.kept)
-            flow.kept = None
+    def _flush(self, side: Side, other: Side) -> None:
+        if not side.flush():
+            return
+        if side is self.client and self.conversation.answers:
+            self._send(side, self.conversation.take_answers())
+            if side.pending:
+                return
+        if other.ended:
+            self._end_of(other, side)
+        if not self.closed:
+            self._update()
+            if self._awaited:
+                self._check_settled()
 
-    def _end_of(self, flow: _Flow) -> None:
-        """The source sends no more: tell the sink once it has everything (half-close); close when both have."""
-        if not flow.pending:
-            requests, responses = self._flows
-            if requests.ended and responses.ended and not requests.pending and not responses.pending:
+    def _end_of(self, side: Side, other: Side) -> None:
+        """A side sends no more: tell the other once it has everything (half-close); close when both have ended."""
+        if not other.pending:
+            if other.ended and not side.pending:
                 self.close()
                 return
-            flow.sink.shutdown(socket.SHUT_WR)
+            other.sock.shutdown(socket.SHUT_WR)
         self._update()
 
-    def _hung_up(self, inbound: _Flow) -> None:
+    def _hung_up(self, side: Side, other: Side) -> None:
         """The peer is gone in both directions, while what it sent cannot be passed on yet.
 
         HANGUP comes whether asked for or not: forget the socket until it may be read again.
         """
-        if inbound.ended and not inbound.pending:
+        if side.ended and not other.pending:
             self.close()  # nothing is left to come, and nobody to take anything
             return
-        self._pump.selector.end_relay(inbound.source.fileno())
-        self._set_mask(inbound, None)
+        side.unwatch()
 
     def _update(self) -> None:
-        """Ask the selector for what each socket waits for now."""
-        requests, responses = self._flows
-        self._want(requests, responses, self._client_mask, self._on_client)
-        self._want(responses, requests, self._upstream_mask, self._on_upstream)
-
-    def _want(self, inbound: _Flow, outbound: _Flow, old: int | None, callback: Callable[[int], None]) -> None:
-        mask = 0 if inbound.pending or inbound.ended or self._is_held(inbound) else READ
-        if outbound.pending:
-            mask |= WRITE
-        if mask == old or (old is None and not mask):
-            return
-        fd = inbound.source.fileno()
-        if old is None:
-            self._pump.selector.relay(fd, mask, callback)
-        else:
-            self._pump.selector.modify_relay(fd, mask)
-        self._set_mask(inbound, mask)
-
-    def _is_held(self, inbound: _Flow) -> bool:
-        return (self.conversation.held or len(self.conversation.answers) > 0) and inbound.source is self.client
-
-    def _set_mask(self, inbound: _Flow, mask: int | None) -> None:
-        if inbound.source is self.client:
-            self._client_mask = mask
-        else:
-            self._upstream_mask = mask
-
-    def _check_drained(self) -> None:
-        requests, responses = self._flows
-        if self.conversation.quiet and not requests.pending and not responses.pending:
-            self.close()
+        """Have the selector watch for what each side waits for now."""
+        client, upstream = self.client, self.upstream
+        may_ask = not self.conversation.held and not self.conversation.answers
+        reads_client = may_ask and not upstream.pending and not client.ended
+        reads_upstream = not client.pending and not upstream.ended
+        client.watch((READ if reads_client else 0) | (WRITE if client.pending else 0))
+        upstream.watch((READ if reads_upstream else 0) | (WRITE if upstream.pending else 0))

@@ -37,7 +37,7 @@ _LONGEST_STEP = 16
 class Response(ABC):
     """A frame of `size` bytes (without its size field), from its size field on.
 
-    `left` counts the bytes that have not come yet. Once `passing` is true, they may leave as they come.
+    `left` counts the bytes that it has not taken yet. Once `passing` is true, they may leave as they come.
     `endpoints` is how many were rewritten.
     """
 
@@ -48,17 +48,24 @@ class Response(ABC):
         self._size = size
         self._held = bytearray()
 
-    def feed(self, chunk: Buffer) -> Buffer:
-        """Take the next bytes of the frame, at most `left`; return what may leave, `chunk` itself if nothing changes.
+    def feed(self, chunk: Buffer) -> tuple[int, Buffer]:
+        """Take the next bytes of the frame, at most `left`; return how many, and what may leave in their place.
 
-        What it did not need is still counted in `left`, and `passing` is true then. Raises WireError if the response
-        must not be passed on.
+        That is `chunk` itself if nothing changes. What is not taken passes as it comes: `passing` is true then. Raises
+        WireError if the response must not be passed on.
         """
-        self.left -= len(chunk)
-        return self._feed(chunk)
+        taken, out = self._feed(chunk, len(chunk) == self.left)
+        self.left -= taken
+        return taken, out
 
     @abstractmethod
-    def _feed(self, chunk: Buffer) -> Buffer: ...
+    def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
+        """`feed`; `ends` says whether the frame ends with the chunk."""
+
+    @property
+    def kept(self) -> int:
+        """How many bytes wait for others to come."""
+        return len(self._held)
 
     def _hold(self, chunk: Buffer, limit: int, what: str) -> None:
         self._held += chunk
@@ -73,11 +80,9 @@ class CappedVersions(Response):
         super().__init__(size)
         self._version = version
 
-    def _feed(self, chunk: Buffer) -> Buffer:
+    def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
         self._hold(chunk, apiversions.LIMIT, "an ApiVersions response")
-        if self.left:
-            return b""
-        return apiversions.cap(self._held, self._version)
+        return len(chunk), apiversions.cap(self._held, self._version) if ends else b""
 
 
 class _Walked(Response):
@@ -105,30 +110,27 @@ class HeldResponse(_Walked):
 
     _walked = 8  # index in what is held; the size and the correlation id are not walked over
 
-    def _feed(self, chunk: Buffer) -> Buffer:
+    def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
         if not self._held and len(chunk) > 8:
             walked = self._walk.advance(chunk, 8, len(chunk))
-            if not self.left:
+            if ends:
                 self._check_complete()
             if self._walk.done:  # the usual case: all addresses came in one chunk, which is not copied for their sake
                 self.passing = True
                 head = chunk[:walked]
                 rewritten = self._rewritten(head)
-                if rewritten is head:
-                    return chunk
-                self.left += len(chunk) - walked
-                return rewritten
+                return (len(chunk), chunk) if rewritten is head else (walked, rewritten)
             self._walked = walked
         self._hold(chunk, HOLD_LIMIT, f"what stands before the last address of a {self._plan.api} response")
         if len(self._held) > self._walked:
             self._walked = self._walk.advance(self._held, self._walked, len(self._held))
-        if not self.left:
+        if ends:
             self._check_complete()
         elif not self._walk.done:
-            return b""
+            return len(chunk), b""
         self.passing = True
         held, self._held = self._held, bytearray()
-        return self._rewritten(held)
+        return len(chunk), self._rewritten(held)
 
     def _rewritten(self, frame: Buffer) -> Buffer:
         edits = [(a + 8, b + 8, new) for a, b, new in splice.edits(self._plan, self._walk, self._local())]
@@ -149,24 +151,31 @@ class StreamedResponse(_Walked):
         self._begun = False
         self._walked = 0  # index in what is held
 
-    def _feed(self, chunk: Buffer) -> Buffer:
+    @property
+    def kept(self) -> int:
+        return len(self._held) + len(self._carried)
+
+    def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
+        return len(chunk), self._streamed(chunk, ends)
+
+    def _streamed(self, chunk: Buffer, ends: bool) -> Buffer:
         walk = self._walk
         if walk.mark is not None:
-            return self._section(chunk)
+            return self._section(chunk, ends)
         header = 0 if self._begun else 8
         self._begun = True
         first = walk.offset + len(self._carried) - header  # the offset of chunk[0]
         at = walk.advance(chunk, self._catch_up(chunk, header), len(chunk))
         if walk.mark is None:
             self._carried = self._carried or bytes(chunk[at:])
-            if not self.left:
+            if ends:
                 self._check_complete()
             return chunk
-        if walk.done and not walk.found and not self.left:
+        if walk.done and not walk.found and ends:
             return chunk  # the usual case: no partition has moved, and nothing need be copied
         cut = walk.mark - first
         self._walked = at - cut
-        return b"".join((chunk[:cut], self._section(chunk[cut:])))
+        return b"".join((chunk[:cut], self._section(chunk[cut:], ends)))
 
     def _catch_up(self, chunk: Buffer, at: int) -> int:
         """Complete the step whose beginning has left already; return the index in chunk where to go on."""
@@ -181,13 +190,13 @@ class StreamedResponse(_Walked):
         self._carried = b""
         return at
 
-    def _section(self, chunk: Buffer) -> Buffer:
+    def _section(self, chunk: Buffer, ends: bool) -> Buffer:
         """Hold the endpoints' section; once it is complete, return it with local addresses."""
         self._hold(chunk, HOLD_LIMIT, f"the endpoints of a {self._plan.api} response")
         held, walk = self._held, self._walk
         if len(held) > self._walked:
             self._walked = walk.advance(held, self._walked, len(held))
-        if self.left:
+        if not ends:
             return b""
         self._check_complete()
         local = self._local()

@@ -26,7 +26,7 @@ async def keep_logged_in(session: Session, logged_in: LoggedIn) -> None:
     """
     now = asyncio.get_running_loop().time
     result = logged_in.result
-    while result.lifetime_ms and session.client.fileno() >= 0:
+    while result.lifetime_ms and not session.closed:
         began, lifetime = now(), result.lifetime_ms / 1000
         await asyncio.sleep(lifetime * random.uniform(_EARLIEST, _LATEST))
         attempt = await _prepare(logged_in, began + lifetime * _LAST_TRY)

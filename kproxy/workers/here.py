@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.sessions import Dial, Localise, Sessions
@@ -23,6 +23,7 @@ class Here:
         self._metrics = metrics
         self._tasks = tasks
         self._sessions: list[Sessions] = []
+        self._holding = 0  # who hold the sessions of every cluster
         metrics.in_flight = self._in_flight
 
     def serve(self, gateways: list[Gateway]) -> None:
@@ -35,6 +36,8 @@ class Here:
         """Make room for the sessions of one more cluster."""
         sessions = Sessions(config, dial, localise, self._pump, self._metrics, self._tasks)
         self._sessions.append(sessions)
+        for _ in range(self._holding):
+            sessions.begin_hold()
         return sessions
 
     async def metrics(self) -> Metrics:
@@ -43,23 +46,38 @@ class Here:
     def status(self) -> tuple[WorkerStatus, ...]:
         return ()
 
+    async def hold(self, seconds: float) -> None:
+        """Hold the requests of all clients of every cluster, until `release` is called as often as this; return once
+        nothing is in flight. Raises TimeoutError if that takes longer than so many seconds; then, or if cancelled,
+        this hold is undone."""
+        self._holding += 1
+        settled = [sessions.begin_hold() for sessions in self._sessions]
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*settled)
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Undo one hold."""
+        assert self._holding, "nobody holds"
+        self._holding -= 1
+        for sessions in self._sessions:
+            sessions.release()
+
     async def drain(self, seconds: float) -> int:
         """Close each session as soon as nothing is in flight in it, and after so many seconds all; return how many were
         left then."""
-        quiet = asyncio.Event()
-        self.begin_drain(quiet.set)
+        drained = self.begin_drain()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await quiet.wait()
-        left = list(self._pump.sessions)
-        for session in left:
-            session.close()
-        return len(left)
+                await drained
+        return sum(sessions.close() for sessions in self._sessions)
 
-    def begin_drain(self, on_quiet: Callable[[], None] = lambda: None) -> None:
-        for sessions in self._sessions:
-            sessions.drop_unopened()
-        self._pump.drain(on_quiet)
+    def begin_drain(self) -> asyncio.Future[list[None]]:
+        """The same without an end; what is returned is done when none of them is left."""
+        return asyncio.gather(*[sessions.drain() for sessions in self._sessions])
 
     def _in_flight(self) -> Iterator[tuple[str, str, int]]:
         for sessions in self._sessions:

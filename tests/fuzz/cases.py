@@ -13,7 +13,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from kproxy.errors import WireError
-from kproxy.relay.conversation import MAX_IN_FLIGHT
+from kproxy.relay.inflight import MAX_IN_FLIGHT
 from kproxy.rewrite.response import HOLD_LIMIT
 from kproxy.wire import definitions
 from kproxy.wire.api import API_VERSIONS, APIS, SASL_HANDSHAKE

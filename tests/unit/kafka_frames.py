@@ -18,7 +18,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kproxy.address import Address
-from kproxy.relay.calls import Call, Calls
+from kproxy.relay.calls import HERE, Call, Calls
 from kproxy.relay.conversation import Conversation
 from kproxy.rewrite import endpoints
 from kproxy.rewrite.endpoints import Endpoint, Endpoints
@@ -111,7 +111,11 @@ class Counted:
 
 def waiting(conversation: Conversation) -> list[tuple[int, Call | None]]:
     """The requests without a response, in order: correlation id and call, no call for an answer of kproxy's own."""
-    return [(one, call) for first, beyond, call, _ in conversation._runs for one in range(first, beyond)]
+    return [
+        (one, None if run.call is HERE else run.call)
+        for run in conversation._in_flight.runs
+        for one in range(run.first, run.beyond)
+    ]
 
 
 class Talk:
@@ -147,10 +151,7 @@ class Talk:
     @property
     def held(self) -> int:
         """Bytes that the conversation keeps."""
-        talk = self.conversation
-        waiting = talk._response
-        held = 0 if waiting is None else len(waiting._held) + len(getattr(waiting, "_carried", b""))
-        return held + len(talk._client_tail) + len(talk._upstream_tail) + len(talk.answers)
+        return self.conversation.kept
 
 
 def asked(key: int, version: int, localise: Callable[[Endpoints], Sequence[Address]] | None = None) -> Talk:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.errors import WireError
-from kproxy.relay.conversation import MAX_IN_FLIGHT, MAX_TOKEN
+from kproxy.relay.inflight import MAX_IN_FLIGHT
+from kproxy.relay.tokens import MAX_TOKEN
 from kproxy.relay.wrongpeer import wrong_client, wrong_upstream
 from kproxy.rewrite.apiversions import unsupported_version
 from kproxy.wire import api
@@ -447,3 +448,36 @@ def test_requested_and_answered_tell_of_whole_headers() -> None:
     assert not talk.conversation.answered
     talk.broker(answer[7:])
     assert talk.conversation.answered
+
+
+# Settled
+
+
+@pytest.mark.parametrize("step", [1, 7, 999])
+def test_held_it_settles_with_the_last_byte_of_the_last_response(step: int) -> None:
+    talk = Talk()
+    conversation = talk.conversation
+    said = request(HEARTBEAT, 1, 1), request(HEARTBEAT, 1, 2)
+    talk.client(said[0][:-1])
+    conversation.hold()
+    assert not conversation.settled
+    assert talk.client(said[0][-1:] + said[1]) == said[0][-1:]
+    assert conversation.held
+    for piece in chunks(response(HEARTBEAT, 1, b"one", 1), [step]):
+        assert not conversation.settled
+        talk.broker(piece)
+    assert conversation.settled
+    assert not conversation.quiet, "a request waits"
+    assert bytes(conversation.release(3.0)) == said[1]
+    assert not conversation.settled
+
+
+def test_nothing_is_asked_in_the_middle_of_a_request() -> None:
+    talk = Talk()
+    own = request(API_VERSIONS, 0, 9)
+    with pytest.raises(AssertionError, match="half sent"):
+        talk.conversation.ask(own, lambda _: None)
+    talk.client(request(HEARTBEAT, 1, 1)[:-1])
+    talk.conversation.hold()
+    with pytest.raises(AssertionError, match="half sent"):
+        talk.conversation.ask(own, lambda _: None)

@@ -17,9 +17,9 @@ from kproxy.relay.selector import PortablePoller
 from kproxy.rewrite.apiversions import unsupported_version
 from kproxy.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from tests.unit.kafka_frames import CHUNKINGS, Talk, chunks, frame, request, response, string
-from tests.unit.relay.test_pump import FETCH_V4, Relay, receive, relay
-from tests.unit.relay.test_pump import request as short_request
-from tests.unit.relay.test_pump import response as short_response
+from tests.unit.relay.talking import FETCH_V4, Relay, receive, relay
+from tests.unit.relay.talking import request as short_request
+from tests.unit.relay.talking import response as short_response
 
 __all__ = ["relay"]
 
@@ -211,7 +211,7 @@ def test_a_client_that_is_held_is_not_read(relay: Relay) -> None:
             sent += gate.client.send(everything[sent : sent + CHUNK])
     assert gate.held.is_set()
     assert sent < len(everything)
-    assert relay.call(lambda: len(gate.session.conversation._client_tail)) <= CHUNK
+    assert relay.call(lambda: gate.session.conversation.kept) <= CHUNK
     gate.client.settimeout(30)
     rest = threading.Thread(target=gate.client.sendall, args=(everything[sent:],))
     rest.start()
@@ -305,3 +305,18 @@ def test_each_of_two_who_hold_must_release(relay: Relay) -> None:
     relay.call(session.release)
     client.sendall(second)
     assert receive(broker, len(OWN + first + second)) == OWN + first + second
+
+
+def test_who_holds_all_is_told_as_soon_as_nothing_is_in_flight(relay: Relay) -> None:
+    """The loop has nothing else to do, and must be woken."""
+    client, broker, _ = relay.connect()
+    first = short_request(FETCH_V4, 1)
+    client.sendall(first)
+    assert receive(broker, len(first)) == first
+    settled = threading.Event()
+    relay.call(lambda: relay.roster.hold().add_done_callback(lambda _: settled.set()))
+    assert not settled.is_set()
+    broker.sendall(short_response(1, b"its answer"))
+    assert settled.wait(30)
+    assert receive(client, 18) == short_response(1, b"its answer")
+    relay.call(relay.roster.release)

@@ -14,7 +14,7 @@ from kproxy.metrics import Metrics
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
 from tests.unit.kafka_frames import CHUNKINGS, chunks
-from tests.unit.relay.test_pump import FETCH_V4, Relay, receive, relay, request, response
+from tests.unit.relay.talking import FETCH_V4, Relay, receive, relay, request, response
 
 __all__ = ["relay"]
 

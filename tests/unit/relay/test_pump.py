@@ -5,128 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import selectors
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from typing import Any
 
 import pytest
 
-from kproxy.address import Address
 from kproxy.errors import WireError
-from kproxy.metrics import Metrics
-from kproxy.relay.calls import Calls
-from kproxy.relay.conversation import Conversation
-from kproxy.relay.pump import CHUNK, Pump
-from kproxy.relay.selector import READ, PortablePoller, RelaySelector
-from kproxy.relay.session import Session
-from kproxy.rewrite.endpoints import Endpoints
-from tests.harness.tls import connected
+from kproxy.relay.pump import CHUNK
+from kproxy.relay.selector import READ
+from tests.unit.relay.talking import (
+    FETCH_V4,
+    METADATA_V1,
+    Relay,
+    metadata_body,
+    pending,
+    receive,
+    relay,
+    request,
+    response,
+)
 
-FETCH_V4 = 1 << 16 | 4
-METADATA_V1 = 3 << 16 | 1
-LOCAL = Address("127.0.0.1", 19093)
-
-
-def request(code: int, correlation_id: int, body: bytes = b"") -> bytes:
-    frame = struct.pack(">Iih", code, correlation_id, 2) + b"me" + body
-    return struct.pack(">i", len(frame)) + frame
-
-
-def response(correlation_id: int, body: bytes) -> bytes:
-    return struct.pack(">ii", 4 + len(body), correlation_id) + body
-
-
-def metadata_body(host: str) -> bytes:
-    raw = host.encode()
-    broker = struct.pack(">iih", 1, 7, len(raw)) + raw + struct.pack(">ih", 9092, -1)
-    return broker + struct.pack(">ii", 7, 0)
-
-
-class Relay:
-    """A pump on a loop of its own thread. `connect` gives the two far ends of a new session, as blocking sockets."""
-
-    def __init__(self, selector: RelaySelector) -> None:
-        self.selector = selector
-        self.metrics = Metrics()
-        self.ended: dict[Session, Future[Exception | None]] = {}
-        self.sessions: list[Session] = []
-        self.sockets: list[socket.socket] = []
-        self.loop = asyncio.SelectorEventLoop(selector)
-        self.pump = Pump(selector)
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
-
-    def call(self, function: Callable[[], Any]) -> Any:
-        """Run a function on the loop's thread."""
-        done: Future[Any] = Future()
-
-        def run() -> None:
-            try:
-                done.set_result(function())
-            except BaseException as error:  # noqa: BLE001  # whatever it is, the caller's thread is to see it
-                done.set_exception(error)
-
-        self.loop.call_soon_threadsafe(run)
-        return done.result(30)
-
-    def connect(self) -> tuple[socket.socket, socket.socket, Session]:
-        client, client_inside = connected()
-        broker, broker_inside = connected()
-        self.sockets += (client, broker)
-        counters = self.metrics.node("c", "1")
-
-        def localise(endpoints: Endpoints) -> list[Address]:
-            return [LOCAL for _ in endpoints.nodes]
-
-        def start() -> Session:
-            conversation = Conversation(Calls(counters.call), localise, 100 * 1024 * 1024)
-            return Session(self.pump, client_inside, broker_inside, conversation, counters, self._on_end)
-
-        for sock in (client_inside, broker_inside):
-            sock.setblocking(False)
-        session = self.call(start)
-        self.ended[session] = Future()
-        return client, broker, session
-
-    def _on_end(self, session: Session, error: Exception | None) -> None:
-        self.ended[session].set_result(error)
-
-    def end_of(self, session: Session) -> Exception | None:
-        return self.ended[session].result(30)
-
-    def close(self) -> None:
-        for session in list(self.pump.sessions):
-            self.call(session.close)
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(30)
-        self.loop.close()
-        for sock in self.sockets:
-            sock.close()
-
-
-def receive(sock: socket.socket, count: int) -> bytes:
-    data = bytearray()
-    while len(data) < count:
-        more = sock.recv(count - len(data))
-        assert more, f"the connection ended after {len(data)} of {count} bytes"
-        data += more
-    return bytes(data)
-
-
-@pytest.fixture(params=["fast", "portable"])
-def relay(request: pytest.FixtureRequest) -> Iterator[Relay]:
-    poller = PortablePoller(selectors.PollSelector()) if request.param == "portable" else None
-    made = Relay(RelaySelector(poller))
-    yield made
-    made.close()
+__all__ = ["relay"]
 
 
 def test_a_request_passes_and_its_response_is_rewritten(relay: Relay) -> None:
@@ -151,7 +51,7 @@ def test_a_client_that_reads_nothing_stops_the_broker_and_then_gets_every_byte(r
         while at < len(frame):
             at += broker.send(frame[at : at + 1024 * 1024])
     assert at < len(frame), "48 MB went through to a client that reads nothing"
-    held = relay.call(lambda: sum(len(flow.pending) for flow in session._flows))
+    held = relay.call(lambda: pending(session))
     assert 0 < held <= CHUNK
 
     # The others do not notice.
@@ -176,7 +76,7 @@ def test_a_broker_that_reads_nothing_stops_the_client(relay: Relay) -> None:
         while at < len(frame):
             at += client.send(frame[at : at + 1024 * 1024])
     assert at < len(frame)
-    assert relay.call(lambda: sum(len(flow.pending) for flow in session._flows)) <= CHUNK
+    assert relay.call(lambda: pending(session)) <= CHUNK
     client.settimeout(30)
     rest = threading.Thread(target=client.sendall, args=(frame[at:],))
     rest.start()
@@ -203,7 +103,7 @@ def test_many_stalled_clients_hold_one_chunk_each_at_most(relay: Relay) -> None:
             break
         relay.call(lambda: None)
     assert all(count < len(frame) for count in sent)
-    held = relay.call(lambda: sum(len(flow.pending) for s in relay.pump.sessions for flow in s._flows))
+    held = relay.call(lambda: pending(*relay.roster.sessions))
     assert held <= len(ends) * CHUNK
     for at, (client, broker, _) in enumerate(ends):
         broker.settimeout(30)
@@ -275,7 +175,7 @@ def test_a_peer_that_hangs_up_while_the_other_side_is_slow_does_not_spin(relay: 
     broker.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     broker.close()
     calls = 0
-    upstream_event = session._on_upstream
+    upstream_event = session.upstream.on_event
 
     def count() -> int:
         return calls
@@ -286,7 +186,7 @@ def test_a_peer_that_hangs_up_while_the_other_side_is_slow_does_not_spin(relay: 
         upstream_event(mask)
 
     def watch() -> None:
-        fd = session.upstream.fileno()
+        fd = session.upstream.sock.fileno()
         if fd in relay.selector._relayed:
             relay.selector._relayed[fd] = counting
 
@@ -328,11 +228,13 @@ def test_drain_closes_idle_sessions_now_and_busy_ones_after_their_responses(rela
     client, broker, busy = relay.connect()
     client.sendall(request(FETCH_V4, 1))
     receive(broker, 16)
-    quiet = threading.Event()
-    relay.call(lambda: relay.pump.drain(quiet.set))
+    quiet = [threading.Event() for _ in range(3)]
+    for one in quiet:
+        relay.call(lambda one=one: relay.roster.drain().add_done_callback(lambda _: one.set()))
     assert relay.end_of(idle) is None
     assert idle_client.recv(1) == b""
     assert not relay.ended[busy].done()
+    assert not any(one.is_set() for one in quiet)
     frame = response(1, bytes(2 * 1024 * 1024))
     sender = threading.Thread(target=broker.sendall, args=(frame,))
     sender.start()
@@ -340,7 +242,7 @@ def test_drain_closes_idle_sessions_now_and_busy_ones_after_their_responses(rela
     assert client.recv(1) == b""
     sender.join(30)
     assert relay.end_of(busy) is None
-    assert quiet.wait(30)
+    assert all(one.wait(30) for one in quiet)
 
 
 def test_an_answer_of_kproxy_itself_reaches_the_client_and_not_the_broker(relay: Relay) -> None:
@@ -369,7 +271,7 @@ def next_id(sock: socket.socket) -> int:
 
 def test_a_client_that_takes_no_answers_of_kproxy_itself_is_not_read(relay: Relay) -> None:
     client, broker, session = relay.connect()
-    narrow(client, session.client)
+    narrow(client, session.client.sock)
     count = 4 * CHUNK // 16
     everything = b"".join(request(18 << 16 | 99, number) for number in range(count))
     client.settimeout(1)
@@ -378,10 +280,9 @@ def test_a_client_that_takes_no_answers_of_kproxy_itself_is_not_read(relay: Rela
         while at < len(everything):
             at += client.send(everything[at : at + 65536])
     assert at < len(everything), "4 MB went through, and 5 MB of answers wait"
-    flow = session._flows[1]
     # What two reads brought may wait.
-    assert relay.call(lambda: len(flow.pending) + len(session.conversation.answers)) <= CHUNK
-    assert not relay.call(lambda: session._client_mask & READ)
+    assert relay.call(lambda: pending(session) + len(session.conversation.answers)) <= CHUNK
+    assert not relay.call(lambda: session.client._watched & READ)
 
     client.settimeout(30)
     rest = threading.Thread(target=client.sendall, args=(everything[at:],))
@@ -396,7 +297,7 @@ def test_a_client_that_takes_no_answers_of_kproxy_itself_is_not_read(relay: Rela
 
 def test_answers_of_kproxy_itself_and_of_the_broker_come_in_order_to_a_slow_client(relay: Relay) -> None:
     client, broker, session = relay.connect()
-    narrow(client, session.client)
+    narrow(client, session.client.sock)
     # Which are answered at once, and which wait for a response before them, is a matter of the moment.
     said, ids = [], list(range(20_000))
     for number in ids:
@@ -422,7 +323,7 @@ def test_answers_of_kproxy_itself_and_of_the_broker_come_in_order_to_a_slow_clie
 def test_the_last_answers_of_kproxy_itself_come_before_the_end(relay: Relay) -> None:
     """The broker ends while they wait behind what it has said last."""
     client, broker, session = relay.connect()
-    narrow(client, session.client)
+    narrow(client, session.client.sock)
     client.sendall(request(FETCH_V4, 1))
     receive(broker, 16)
     frame = response(1, bytes(4 * CHUNK))
@@ -497,13 +398,15 @@ def test_a_defect_in_a_send_ends_one_session_only(relay: Relay, caplog: pytest.L
     """The selector calls sessions from inside the loop, which an exception would end."""
 
     class Broken:
+        def __init__(self, real: socket.socket) -> None:
+            self.close, self.fileno = real.close, real.fileno
+
         def send(self, data: object) -> int:
             raise RuntimeError("planted")
 
     client, _, session = relay.connect()
     other, broker, _ = relay.connect()
-    requests = session._flows[0]
-    relay.call(lambda: setattr(requests, "sink", Broken()))
+    relay.call(lambda: setattr(session.upstream, "sock", Broken(session.upstream.sock)))
     client.sendall(request(FETCH_V4, 1))
     assert isinstance(relay.end_of(session), RuntimeError)
     assert "defect in the data plane" in caplog.text

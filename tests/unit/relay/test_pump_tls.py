@@ -15,8 +15,17 @@ from kproxy.relay.pump import CHUNK
 from kproxy.relay.selector import RelaySelector
 from kproxy.tls.tlssocket import TlsSocket
 from tests.harness.tls import Authority, connected, in_thread
-from tests.unit.relay import test_pump
-from tests.unit.relay.test_pump import FETCH_V4, LOCAL, METADATA_V1, Relay, metadata_body, receive, request, response
+from tests.unit.relay.talking import (
+    FETCH_V4,
+    LOCAL,
+    METADATA_V1,
+    Relay,
+    metadata_body,
+    pending,
+    receive,
+    request,
+    response,
+)
 
 MB = 1 << 20
 SIDES = ["client", "upstream", "both"]
@@ -28,7 +37,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(params=SIDES)
-def relay(request: pytest.FixtureRequest, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[Relay]:
+def relay(request: pytest.FixtureRequest, authority: Authority) -> Iterator[Relay]:
     """As the plain one, but its sessions have TLS on these sides."""
     name = "peer.internal"
     server, client = authority.server_context(name), authority.client_context()
@@ -55,8 +64,7 @@ def relay(request: pytest.FixtureRequest, authority: Authority, monkeypatch: pyt
         thread.join(30)
         return made[0], tls
 
-    monkeypatch.setattr(test_pump, "connected", pair)
-    made = Relay(RelaySelector())
+    made = Relay(RelaySelector(), pair)
     yield made
     made.close()
 
@@ -114,7 +122,7 @@ def test_a_reader_that_reads_nothing_stops_the_sender(relay: Relay) -> None:
     done = in_thread(lambda: broker.sendall(frame))
     done.join(1)
     assert done.is_alive(), "32 MB went through to a client that reads nothing"
-    held = relay.call(lambda: sum(len(flow.pending) for flow in session._flows))
+    held = relay.call(lambda: pending(session))
     assert 0 < held <= CHUNK
     assert receive(client, len(frame)) == frame
     done.join(30)
@@ -133,7 +141,7 @@ def test_many_stalled_clients_and_small_windows(relay: Relay, monkeypatch: pytes
     for sender in senders:
         sender.join(0.2)
         assert sender.is_alive()
-    held = relay.call(lambda: sum(len(flow.pending) for s in relay.pump.sessions for flow in s._flows))
+    held = relay.call(lambda: pending(*relay.roster.sessions))
     assert held <= len(ends) * CHUNK
     for client, _, _ in ends:
         assert receive(client, len(frame)) == frame
@@ -166,7 +174,7 @@ def test_drain(relay: Relay) -> None:
     client, broker, session = relay.connect()
     client.sendall(request(FETCH_V4, 1))
     receive(broker, 16)
-    relay.call(lambda: relay.pump.drain(lambda: None))
+    relay.call(lambda: relay.roster.drain())
     frame = response(1, bytes(2 * MB))
     thread = in_thread(lambda: broker.sendall(frame))
     assert receive(client, len(frame)) == frame

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from itertools import accumulate
 from typing import Any
 from unittest.mock import patch
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 from kproxy.address import Address
 from kproxy.rewrite import response as rewriting
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.rewrite.plan import plan_for
 from kproxy.wire import api, definitions
 from kproxy.wire.api import APIS
+from kproxy.wire.primitives import INT32
 from tests.unit.kafka_frames import (
     CARRIERS,
     CHUNKINGS,
@@ -233,3 +236,29 @@ def test_a_longer_encoding_of_a_number_passes_unchanged(call: tuple[int, int]) -
         with patch.object(rewriting, "HOLD_WHOLE", 0):
             assert asked(*call, identity).broker(*chunks(said, [1])) == said
             assert len(read(*call, asked(*call).broker(*chunks(said, [1])))["node_endpoints"] or []) == 1
+
+
+@pytest.mark.parametrize("step", [1, 5, 60, 1 << 20])
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_response_says_how_much_it_has_taken(step: int, moves: bool) -> None:
+    """What it takes goes one way, and what follows the last address is never taken if that is not needed."""
+    plan = plan_for(api.METADATA, 1)
+    assert plan is not None
+    brokers = struct.pack(">iih", 1, 7, 1) + b"b" + struct.pack(">ih", 9092, -1)
+    topics = struct.pack(">ii", 7, 1) + struct.pack(">hhxb", 0, 1, 0) + bytes(1000)
+    whole = struct.pack(">ii", 4 + len(brokers + topics), 5) + brokers + topics
+    at, out = 0, b""
+    found = Address("a", 1) if moves else Address("b", 9092)
+    one = rewriting.respond(plan, len(whole) - 4, len(whole), lambda endpoints: [found])
+    while not one.passing:
+        piece = whole[at : at + min(step, one.left)]
+        left = one.left
+        taken, leaves = one.feed(piece)
+        assert one.left == left - taken
+        assert taken == len(piece) or one.passing
+        at, out = at + taken, out + bytes(leaves)
+    assert one.left == len(whole) - at
+    new = b"a" + INT32.pack(1) if moves else b"b" + INT32.pack(9092)
+    assert out + whole[at:] == whole.replace(b"b" + INT32.pack(9092), new, 1)
+    if moves:
+        assert at <= 8 + len(brokers) + step, "topics are not taken"

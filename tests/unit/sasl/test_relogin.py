@@ -20,7 +20,7 @@ from kproxy.sasl.exchange import Authenticated
 from kproxy.sasl.login import LoggedIn, Login
 from kproxy.sasl.mechanism import Refused
 from kproxy.sasl.relogin import keep_logged_in
-from tests.unit.relay.test_pump import FETCH_V4, Relay, receive, relay, request, response
+from tests.unit.relay.talking import FETCH_V4, Relay, receive, relay, request, response
 from tests.unit.sasl import broker
 
 __all__ = ["relay"]

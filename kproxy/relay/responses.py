@@ -1,0 +1,161 @@
+"""The broker's side of a conversation: which request a response answers, and what of it goes on to the client. Sans-IO.
+
+The rules are in `conversation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+from kproxy.errors import WireError
+from kproxy.relay.calls import HERE, Call
+from kproxy.relay.inflight import InFlight
+from kproxy.relay.tokens import MAX_TOKEN
+from kproxy.relay.wrongpeer import wrong_upstream
+from kproxy.rewrite import apiversions
+from kproxy.rewrite.endpoints import Localise
+from kproxy.rewrite.response import Response
+from kproxy.wire.greeting import ENOUGH, recognise
+from kproxy.wire.primitives import INT32, Buffer, malformed
+
+_read_response = Struct(">ii").unpack_from  # size, correlation id
+
+
+class Responses:
+    """What the broker says in one session. `begun`: it has said something Kafka-like."""
+
+    __slots__ = ("_call", "_in_flight", "_left", "_localise", "_on_rewritten", "_response", "_tail", "begun")
+
+    def __init__(self, in_flight: InFlight, localise: Localise, on_rewritten: Callable[[str, int], None]) -> None:
+        self._in_flight = in_flight
+        self._localise = localise
+        self._on_rewritten = on_rewritten
+        self._left = 0  # bytes of the current response that pass as they come
+        self._response: Response | None = None  # the response that is being rewritten,
+        self._call: Call | None = None  # and its call
+        self._tail = b""  # the beginning of a frame whose header is not complete
+        self.begun = False
+
+    @property
+    def within(self) -> bool:
+        """Whether a response has come in part, and is noted in flight no more."""
+        return self._left > 0 or self._response is not None
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing of a response is here whose rest is to come."""
+        return not (self._left or self._response or self._tail)
+
+    @property
+    def kept(self) -> int:
+        """How many bytes wait for others to come."""
+        return len(self._tail) + (0 if self._response is None else self._response.kept)
+
+    def take(self, chunk: Buffer, now: float) -> Buffer:  # noqa: C901  # one loop, no call for a usual frame
+        """Take what the broker sent; return what goes on to the client. `now` is in seconds of any clock.
+
+        Raises WireError if it must not be passed on.
+        """
+        end = len(chunk)
+        at = self._left
+        in_flight = self._in_flight
+        if at > end or (at == end and not in_flight.answered_here):
+            self._left = at - end
+            return chunk
+        if self._tail:
+            chunk = memoryview(self._tail + chunk)
+            self._tail = b""
+            end = len(chunk)
+        if not self.begun:
+            greeting = recognise(bytes(chunk[:ENOUGH]), from_upstream=True)
+            if greeting is not None:
+                raise wrong_upstream(greeting)
+        runs = in_flight.runs
+        pieces: list[Buffer] = []
+        done = 0  # chunk[:done] is in pieces
+        stop = end - 8
+        while at <= end:
+            if self._response is not None:
+                response = self._response
+                part = chunk[at : at + response.left]
+                taken, out = response.feed(part)
+                if out is not part:
+                    pieces += (chunk[done:at], out)
+                    done = at + taken
+                at += taken
+                if response.passing:
+                    at += response.left
+                elif response.left:
+                    break
+                self._finish_response()
+                continue
+            if not runs:
+                if end - at < (4 if in_flight.tokens else 8):
+                    break
+                at = self._pass_token(chunk, at)  # the answer to a PLAIN token is of size 0
+                continue
+            run = runs[0]
+            call = run.call
+            if call is HERE:
+                pieces += (chunk[done:at], *map(apiversions.unsupported_version, in_flight.take_answered_here()))
+                done = at
+                continue
+            if at > stop:
+                break  # more bytes are needed
+            first = next_id = run.first
+            beyond, edited, plain = run.beyond, call.edited, call.plain
+            while at <= stop and next_id != beyond:
+                size, correlation_id = _read_response(chunk, at)
+                if correlation_id != next_id or size < 4:
+                    raise _not_the_next(size, correlation_id, next_id)
+                next_id += 1
+                after = at + 4 + size
+                if edited and not (plain and after <= end and plain.names_no_endpoint(chunk, at, after)):
+                    self._call = call
+                    self._response = call.respond(size, end - at, self._localise)
+                    break
+                at = after
+            call.counters.add(now - run.since, next_id - first)
+            in_flight.count -= next_id - first
+            if next_id == beyond:
+                runs.popleft()
+            else:
+                run.first = next_id
+        self.begun = self.begun or at > 0
+        if at >= end:
+            self._left = at - end
+            tail = end
+        else:
+            self._left = 0
+            tail = at
+            self._tail = bytes(chunk[at:end])
+        if pieces:
+            pieces.append(chunk[done:tail])
+            return b"".join(pieces)
+        return chunk[:tail] if tail < end else chunk
+
+    def _finish_response(self) -> None:
+        assert self._response is not None
+        assert self._call is not None
+        if self._response.endpoints:
+            self._on_rewritten(self._call.api, self._response.endpoints)
+        self._response = self._call = None
+
+    def _pass_token(self, chunk: Buffer, at: int) -> int:
+        """Hop over a frame that answers no request: a SASL token, or an error. Return the index after it."""
+        (size,) = INT32.unpack_from(chunk, at)
+        if self._in_flight.tokens and 0 <= size <= MAX_TOKEN:
+            return int(at + 4 + size)
+        if size < 4:
+            raise malformed(f"the broker sent a response of {size} bytes")
+        raise WireError("unsolicited-response", "the broker sent a response that no request asked for")
+
+
+def _not_the_next(size: int, correlation_id: int, expected: int) -> WireError:
+    if size < 4:
+        return malformed(f"the broker sent a response of {size} bytes")
+    return WireError(
+        "correlation-mismatch",
+        f"the broker answered with correlation id {correlation_id} where {expected} was next",
+    )

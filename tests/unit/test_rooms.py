@@ -38,3 +38,19 @@ def test_there_are_rooms() -> None:
 @pytest.mark.parametrize("file", sorted(ROOT.rglob("*.py")), ids=lambda file: str(file.relative_to(ROOT)))
 def test_every_module_says_what_it_owns(file: Path) -> None:
     assert ast.get_docstring(ast.parse(file.read_text()))
+
+
+TESTS = Path(__file__).parents[1]
+
+
+def test_no_test_imports_another() -> None:
+    """What tests share is in helper modules."""
+    modules = [path for path in TESTS.rglob("*.py")]
+    assert len(modules) > 100
+    wrong = [
+        f"{path.relative_to(TESTS)}: {line}"
+        for path in modules
+        for line in path.read_text().splitlines()
+        if re.match(r"\s*(from|import) tests\.[\w.]*\btest_", line)
+    ]
+    assert wrong == []

@@ -14,7 +14,8 @@ from typing import Any, Protocol, TypeAlias
 
 from kproxy import __version__
 from kproxy.address import Address
-from kproxy.admin import AdminPages, Readiness, start_admin
+from kproxy.admin.pages import AdminPages, Readiness
+from kproxy.admin.server import start_admin
 from kproxy.app import logs
 from kproxy.app.control import Control
 from kproxy.app.present import show_nodes

@@ -4,6 +4,7 @@
     routes        the table: which pages there are and who may ask for them; the function that enforces it
     pages         what each path answers (no sockets)
     hosts         by which names they may be asked for (pure)
+    bearer        the token: its file, and whether a request shows it
     connection    one HTTP/1.1 connection on asyncio streams with h11: limits, timeouts
     server        the bound address and its connections
 

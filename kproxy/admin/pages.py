@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TypeAlias
 
@@ -35,6 +35,8 @@ class AdminPages:
     """Ends kproxy in good order; None where nobody may ask for that."""
     hosts: Collection[str] = ()
     """Names by which it may be asked, see `kproxy.admin.hosts`."""
+    token: str | None = field(default=None, repr=False)
+    """What a request must show where its route needs a token; None: nobody has one."""
 
 
 @dataclass(frozen=True, slots=True)

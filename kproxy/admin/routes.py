@@ -10,10 +10,11 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from enum import Enum
 from http import HTTPStatus
 from typing import NoReturn, TypeAlias
 
-from kproxy.admin import pages
+from kproxy.admin import bearer, pages
 from kproxy.admin.hosts import is_known
 from kproxy.admin.pages import AdminPages, Page
 from kproxy.admin.requests import JSON, Refused, Reply, Request, line
@@ -26,6 +27,14 @@ milliseconds."""
 
 ReadBody: TypeAlias = Callable[[int], Awaitable[bytes]]
 """The whole body of the request, of at most so many bytes. Raises Refused."""
+
+
+class Token(Enum):
+    """When a request must show the token."""
+
+    NEVER = "never"
+    IF_SET = "if kproxy has one"
+    ALWAYS = "always"
 
 
 def _always(sources: AdminPages) -> bool:
@@ -44,6 +53,7 @@ class Route:
     path: str
     page: Page
     method: str = "GET"
+    token: Token = Token.NEVER
     refuses_browsers: bool | None = None
     any_host: bool = False
     most_body: int = 0
@@ -69,7 +79,7 @@ TABLE: tuple[Route, ...] = (
     Route("/", pages.index([route.path for route in _SHOWN])),
     *_SHOWN,
     Route(
-        "/quit", pages.quit, method="POST", enabled=lambda sources: sources.quit is not None
+        "/quit", pages.quit, method="POST", token=Token.IF_SET, enabled=lambda sources: sources.quit is not None
     ),
 )  # fmt: skip
 
@@ -85,8 +95,10 @@ async def answer(sources: AdminPages, request: Request, read_body: ReadBody) -> 
         body = await _body(route, request, read_body) if route.most_body else None
     except Refused as refused:
         return refused.reply
+    # A page needs no token: it cannot show what it is not given.
+    headers = {name: value for name, value in request.headers.items() if name != "authorization"}
     try:
-        return await route.page(sources, replace(request, body=body))
+        return await route.page(sources, replace(request, headers=headers, body=body))
     except Exception:
         logger.exception("the admin page %s failed", route.path)
         return line(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; kproxy's log has it")
@@ -111,7 +123,18 @@ def _admit(sources: AdminPages, request: Request) -> Route:
     # to each POST (Fetch, "append a request Origin header"), Sec-Fetch-Site to each request (Fetch Metadata).
     if route.not_for_browsers and ("origin" in request.headers or "sec-fetch-site" in request.headers):
         _refuse(HTTPStatus.FORBIDDEN, "a browser may not ask for this: any page could make it do so")
+    _check_token(route, sources.token, request)
     return route
+
+
+def _check_token(route: Route, token: str | None, request: Request) -> None:
+    if route.token is Token.NEVER or (route.token is Token.IF_SET and token is None):
+        return
+    if token is None:
+        _refuse(HTTPStatus.FORBIDDEN, "this needs a token, and kproxy has none; start it with --admin-token-file FILE")
+    if not bearer.is_shown(request.headers.get("authorization", ""), token):
+        text = "this needs kproxy's token (--admin-token-file): send 'Authorization: Bearer TOKEN'"
+        _refuse(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": "Bearer"})
 
 
 async def _body(route: Route, request: Request, read_body: ReadBody) -> object:

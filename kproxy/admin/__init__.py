@@ -7,6 +7,8 @@
     bearer        the token: its file, and whether a request shows it
     connection    one HTTP/1.1 connection on asyncio streams with h11: limits, timeouts
     server        the bound address and its connections
+    client        asking the admin endpoint of another kproxy
 
-A new page is one function in `pages` and one line in `routes.TABLE`, other methods than GET included.
+A new page is one function in `pages` and one line in `routes.TABLE`, other methods than GET included. This file imports
+nothing: a command that asks another kproxy would wait for what only the server needs.
 """

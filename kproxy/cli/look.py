@@ -27,9 +27,14 @@ def wait(admin: str, ready_requires: str, timeout: float) -> int:
 
     Exit code 0 when it is ready, 1 when it is not in time; then it says why.
     """
-    from kproxy.cli.waiting import wait_ready
+    from kproxy.address import Address
+    from kproxy.admin.client import AdminClient
 
-    reasons = wait_ready(admin, timeout, ready_requires)
+    try:
+        client = AdminClient(Address.parse(admin))
+    except ValueError as error:
+        raise click.UsageError(f"--admin: {error}") from None
+    reasons = client.wait_ready(timeout, ready_requires)
     for reason in reasons:
-        click.echo(f"kproxy: {reason}", err=True)
+        click.echo(f"kproxy: not ready after {timeout:g} s: {reason}", err=True)
     return 1 if reasons else 0

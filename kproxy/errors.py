@@ -3,8 +3,9 @@
     KproxyError
     ├── ConfigError     the user's: a flag, an environment variable, a file
     ├── WireError       a client's or a broker's: bytes that are not Kafka's protocol, or not safe to pass
-    └── UpstreamError   the network's: a name, an address or a broker that cannot be reached
-        └── ViaError    a hop of `--via` failed: no address behind it can be reached
+    ├── UpstreamError   the network's: a name, an address or a broker that cannot be reached
+    │   └── ViaError    a hop of `--via` failed: no address behind it can be reached
+    └── AdminError      another kproxy's: its admin endpoint cannot be reached, or refuses
 
 Anything else that escapes is a defect of kproxy.
 """
@@ -58,3 +59,11 @@ class UpstreamError(KproxyError):
 
 class ViaError(UpstreamError):
     """A hop of `--via` failed: whatever lies behind it cannot be reached either."""
+
+
+class AdminError(KproxyError):
+    """The admin endpoint of another kproxy could not be asked, or refused. `status` is HTTP's, 0 without an answer."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        self.status = status
+        super().__init__(one_line(text, _LONGEST))

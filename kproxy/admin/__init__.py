@@ -1,14 +1,14 @@
 """HTTP for operators: metrics, health, status. It shows what the app hands in and knows nothing of the proxy.
 
+    requests      a request and the reply to it (pure)
+    routes        the table: which pages there are and who may ask for them; the function that enforces it
     pages         what each path answers (no sockets)
     hosts         by which names they may be asked for (pure)
+    bearer        the token: its file, and whether a request shows it
     connection    one HTTP/1.1 connection on asyncio streams with h11: limits, timeouts
     server        the bound address and its connections
+    client        asking the admin endpoint of another kproxy
 
-A new page is one function and one line in `pages.ROUTES`, other methods than GET included.
+A new page is one function in `pages` and one line in `routes.TABLE`, other methods than GET included. This file imports
+nothing: a command that asks another kproxy would wait for what only the server needs.
 """
-
-from kproxy.admin.pages import AdminPages, Readiness
-from kproxy.admin.server import AdminServer, start_admin
-
-__all__ = ["AdminPages", "AdminServer", "Readiness", "start_admin"]

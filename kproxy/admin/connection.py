@@ -11,7 +11,9 @@ from http import HTTPStatus
 
 import h11
 
-from kproxy.admin.pages import AdminPages, Answer, Request, answer, line
+from kproxy.admin.pages import AdminPages
+from kproxy.admin.requests import Refused, Reply, Request, line
+from kproxy.admin.routes import answer, too_large
 
 logger = logging.getLogger(__name__)
 
@@ -19,10 +21,16 @@ MAX_HEAD = 16 * 1024
 """Bytes of a request's head; browsers send some 2 KiB."""
 HEAD_SECONDS = 5.0
 """From a connection to its first whole request."""
+BODY_SECONDS = 10.0
+"""From a request's head to the end of its body."""
 IDLE_SECONDS = 75.0
 """From an answer to the next whole request: a scraper that comes every minute keeps its connection."""
 WRITE_SECONDS = 30.0
 """Until the peer has taken an answer."""
+EVENTS_AT_A_TIME = 32
+"""Chunks of a body that are read before others may run: a peer may make them of one byte each."""
+CHUNKING = 8
+"""How many times its size a body may take in chunks: six times if each has one byte."""
 LINGER_SECONDS = 1.0
 """How long bytes that nobody wants are read before closing: closing at once would reset the connection, and
 the peer might lose the answer that says what was wrong."""
@@ -42,7 +50,7 @@ class Connection:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.idle = True
-        """No request is under way: closing loses nothing."""
+        """No request is under way, or not the whole of one: closing loses nothing."""
         self.since = self._loop.time()
         """When it became idle, or busy."""
         self._reader = reader
@@ -103,7 +111,7 @@ class Connection:
                 return False
             self._turn(idle=False)
             method = request.method.decode()
-            reply = await self._reply(request, method)
+            reply = await self._reply(request)
         await self._send(reply, with_body=method != "HEAD")
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
@@ -116,35 +124,73 @@ class Connection:
         self.since = self._loop.time()
 
     async def _request(self) -> h11.Request | None:
-        """The next request's head, and its end where it has no body; None when the peer has closed."""
+        """The next request's head; None when the peer has closed."""
         while (event := self._http.next_event()) is h11.NEED_DATA:
             self._http.receive_data(await self._reader.read(MAX_HEAD))
-        if not isinstance(event, h11.Request):
-            return None
-        self._http.next_event()  # EndOfMessage, unless a body follows
-        return event
+        return event if isinstance(event, h11.Request) else None
 
     @staticmethod
-    def _not_understood(error: h11.RemoteProtocolError) -> Answer:
+    def _not_understood(error: h11.RemoteProtocolError) -> Reply:
         # h11's own text may quote the peer's bytes.
         status = HTTPStatus(error.error_status_hint)
         if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
             return line(status, f"the request's head is over {MAX_HEAD} bytes")
         return line(status, NOT_HTTP)
 
-    async def _reply(self, request: h11.Request, method: str) -> Answer:
-        if not request.http_version.startswith(b"1."):  # h11 leaves the version to us; HTTP/2's preface has one
-            return line(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, NOT_HTTP, Connection="close")
-        if self._http.their_state is h11.SEND_BODY:
-            return line(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request has no body here")
+    async def _reply(self, head: h11.Request) -> Reply:
+        if not head.http_version.startswith(b"1."):  # h11 leaves the version to us; HTTP/2's preface has one
+            return line(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, NOT_HTTP, {"Connection": "close"})
         headers: dict[str, str] = {}
-        for name, value in request.headers:
+        for name, value in head.headers:
             known, text = headers.get(name.decode()), value.decode("latin-1")
             headers[name.decode()] = f"{known}, {text}" if known else text
-        path, _, query = request.target.decode("latin-1").partition("?")
-        return await answer(self._pages, method, Request(path, query, headers))
+        if "transfer-encoding" in headers and ("content-length" in headers or head.http_version < b"1.1"):
+            # Somebody on the way may see another end of it (RFC 9112 §6.1, request smuggling).
+            return line(HTTPStatus.BAD_REQUEST, "nobody can tell where the body ends", {"Connection": "close"})
+        try:
+            request = Request.of(head.method.decode(), head.target.decode("latin-1"), headers)
+        except ValueError:
+            return line(HTTPStatus.BAD_REQUEST, "the query of this request has too many fields")
+        if not request.has_body:
+            self._http.next_event()  # EndOfMessage: another request may follow
+        return await answer(self._pages, request, self._body)
 
-    async def _send(self, reply: Answer, *, with_body: bool) -> None:
+    async def _body(self, most: int) -> bytes:
+        """The body of the request under way. Raises Refused if it is larger, too slow, or not HTTP."""
+        self._turn(idle=True)  # it is the peer's turn, and nothing has been done yet
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                if self._http.they_are_waiting_for_100_continue:
+                    self._writer.write(self._http.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
+                    await self._writer.drain()
+                return await self._read_body(most)
+        except h11.RemoteProtocolError:
+            text = "the body ends too soon, or is not as HTTP/1.1 has it"
+            raise Refused(line(HTTPStatus.BAD_REQUEST, text)) from None
+        except TimeoutError:
+            text = f"no whole body within {BODY_SECONDS:g} s"
+            raise Refused(line(HTTPStatus.REQUEST_TIMEOUT, text)) from None
+        finally:
+            self._turn(idle=False)
+
+    async def _read_body(self, most: int) -> bytes:
+        body, events, received = bytearray(), 0, 0
+        while self._http.their_state is h11.SEND_BODY:
+            event = self._http.next_event()
+            if isinstance(event, h11.Data):
+                body += event.data
+            elif event is h11.NEED_DATA:
+                data = await self._reader.read(MAX_HEAD)
+                received += len(data)
+                self._http.receive_data(data)
+            if len(body) > most or received > most * CHUNKING + MAX_HEAD:
+                raise Refused(too_large(most))
+            events += 1
+            if events % EVENTS_AT_A_TIME == 0:
+                await asyncio.sleep(0)
+        return bytes(body)
+
+    async def _send(self, reply: Reply, *, with_body: bool) -> None:
         headers = {
             "Date": formatdate(usegmt=True),
             "Content-Type": reply.content_type,

@@ -14,7 +14,9 @@ from typing import Any, Protocol, TypeAlias
 
 from kproxy import __version__
 from kproxy.address import Address
-from kproxy.admin import AdminPages, Readiness, start_admin
+from kproxy.admin import bearer
+from kproxy.admin.pages import AdminPages, Readiness
+from kproxy.admin.server import start_admin
 from kproxy.app import logs
 from kproxy.app.control import Control
 from kproxy.app.present import show_nodes
@@ -77,12 +79,14 @@ class App:
     """The wiring of one process."""
 
     def __init__(self, config: Config, selector: RelaySelector, places: Places) -> None:
+        """Raises ConfigError if what `--exit-with` names cannot be watched, or --admin-token-file cannot be used."""
         self._config = config
         self._selector = selector
         self._places = places
         self._metrics = Metrics()
         self._gateways: list[Gateway] = []
         self.control = Control(config)
+        self._token = _token(config)
 
     @property
     def bootstrap(self) -> Mapping[str, Address]:
@@ -117,7 +121,7 @@ class App:
             if self._config.admin is not None:
                 quit = partial(self.control.end, "POST /quit") if self._config.admin_quit else None
                 hosts = (self._config.admin.host, *self._config.admin_host)
-                pages = AdminPages(self._carriers.metrics, self._status, self._readiness, quit, hosts)
+                pages = AdminPages(self._carriers.metrics, self._status, self._readiness, quit, hosts, self._token)
                 admin = await start_admin(self._config.admin, pages)
             log.info("kproxy %s", __version__)
             for gateway in self._gateways:
@@ -204,6 +208,16 @@ async def _look_after_ports(gateway: Gateway) -> None:
         await asyncio.sleep(every)
         gateway.retire()
         gateway.bind_missing()
+
+
+def _token(config: Config) -> str | None:
+    """What clients of the admin endpoint must show. Read before the event loop turns: the file may be a pipe."""
+    if config.admin is None or config.admin_token_file is None:
+        return config.admin_token
+    try:
+        return bearer.read_file(config.admin_token_file)
+    except ConfigError as error:
+        raise ConfigError(f"--admin-token-file: {error}") from None
 
 
 def _first(errors: BaseExceptionGroup[ConfigError]) -> BaseException:

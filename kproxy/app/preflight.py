@@ -13,6 +13,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from kproxy.admin import bearer
 from kproxy.app.endings import Ending
 from kproxy.cluster.encryption import broker_tls, client_tls
 from kproxy.config import ClusterConfig, Config
@@ -35,6 +36,11 @@ def findings(config: Config) -> Iterator[Finding]:
     for index, cluster in enumerate(config.clusters):
         for keys, text in chain(_certificates(cluster), _login(cluster)):
             yield Finding(tuple(("clusters", index, key) for key in keys), text)
+    if config.admin is not None and config.admin_token_file is not None:
+        try:
+            bearer.read_file(config.admin_token_file)
+        except ConfigError as error:
+            yield Finding((("admin-token-file",),), str(error))
     if config.workers > 1 and sys.platform != "linux":
         yield Finding((("workers",),), "needs Linux; leave it out, and kproxy runs in one process")
     for index, awaited in enumerate(config.exit_with):

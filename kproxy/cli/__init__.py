@@ -6,7 +6,6 @@
     look      wait
     config    config check, show, schema
     trial     demo, devcluster
-    waiting   asking another kproxy whether it is ready
     flags     options made from the declaration in `kproxy.config`, and their grouped help
 
 Exit codes: 0 fine; 1 failed while running; 2 wrong usage or configuration; 130 ended by Ctrl-C.

@@ -27,9 +27,14 @@ def wait(admin: str, ready_requires: str, timeout: float) -> int:
 
     The exit code is 0 if kproxy is ready. It is 1 if kproxy is not ready in time; the reasons are printed.
     """
-    from kproxy.cli.waiting import wait_ready
+    from kproxy.address import Address
+    from kproxy.admin.client import AdminClient
 
-    reasons = wait_ready(admin, timeout, ready_requires)
+    try:
+        client = AdminClient(Address.parse(admin))
+    except ValueError as error:
+        raise click.UsageError(f"--admin: {error}") from None
+    reasons = client.wait_ready(timeout, ready_requires)
     for reason in reasons:
-        click.echo(f"kproxy: {reason}", err=True)
+        click.echo(f"kproxy: not ready after {timeout:g} s: {reason}", err=True)
     return 1 if reasons else 0

@@ -87,6 +87,9 @@ def between_clusters(config: Config) -> Iterator[Finding]:
     if config.admin_quit and config.admin is None:
         text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-quit"
         yield Finding((("admin-quit",), ("admin",)), text)
+    if config.admin_token is not None and config.admin_token_file is not None:
+        text = "cannot stand beside admin-token; allowed: one of them"
+        yield Finding((("admin-token-file",), ("admin-token",)), text)
     seen: dict[str, int] = {}
     for index, cluster in enumerate(config.clusters):
         if cluster.name in seen:

@@ -18,7 +18,16 @@ from kproxy.address import Address
 from kproxy.config import hop
 from kproxy.config.hop import Hop
 from kproxy.config.protocols import PROTOCOLS
-from kproxy.config.values import MAX_PORT, Advertise, ExitWith, Map, PortRange, quote
+from kproxy.config.values import (
+    ADMIN_TOKEN,
+    MAX_PORT,
+    Advertise,
+    ExitWith,
+    Map,
+    PortRange,
+    admin_token,
+    quote,
+)
 
 T = TypeVar("T")
 Schema = Mapping[str, object]
@@ -175,6 +184,11 @@ def text(metavar: str) -> Kind[str]:
         return value
 
     return Kind(metavar, allowed, (), parse, str, string("^.+$"), optional=True)
+
+
+def token() -> Kind[str]:
+    """The token of the admin endpoint."""
+    return Kind("TOKEN", ADMIN_TOKEN, (), admin_token, str, string("^[!-~]{16,4096}$"), optional=True)
 
 
 def path() -> Kind[Path]:

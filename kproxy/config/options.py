@@ -181,6 +181,21 @@ class Config(Model):
             off="--no-admin-quit",
         ),
     ] = False
+    admin_token: Annotated[
+        str | None,
+        kinds.token(),
+        Option(
+            PROCESS,
+            "Token that a client must show to change something on the admin endpoint, POST /quit included.",
+            unset="none",
+            secret=True,
+        ),
+    ] = None
+    admin_token_file: Annotated[
+        Path | None,
+        kinds.path(),
+        Option(PROCESS, "File that has this token and nothing else; kproxy reads it once, at start.", unset="none"),
+    ] = None
     ready_requires: Annotated[
         Literal["all", "one", "none"],
         kinds.choice("all", "one", "none"),

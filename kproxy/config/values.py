@@ -17,6 +17,7 @@ from kproxy.printable import escaped
 MAX_PORT = 65535
 # Enough for every cluster whose node ids count from 0 or 1, and a window that people remember.
 NODE_PORT_COUNT = 200
+ADMIN_TOKEN = "16 to 4096 characters of ASCII without spaces"
 _NO_PORT = -1  # never the port of parsed text
 
 
@@ -138,6 +139,13 @@ class Map:
     def __str__(self) -> str:
         left = f"node:{self.node}" if self.node is not None else _host_port(self.pattern, self.port)
         return f"{left}={_host_port(self.dial_host, self.dial_port)}"
+
+
+def admin_token(text: str) -> str:
+    """What clients of the admin endpoint must show; ValueError does not repeat it. It stands in a header (RFC 6750)."""
+    if not re.fullmatch(r"[!-~]{16,4096}", text):
+        raise ValueError(f"has no token; allowed: {ADMIN_TOKEN}, and nothing else")
+    return text
 
 
 def _host_port(host: str, port: int | None) -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from kproxy.address import Address
-from kproxy.admin import AdminPages, start_admin
+from kproxy.admin.pages import AdminPages
+from kproxy.admin.server import start_admin
 from kproxy.config.values import PortRange
 from kproxy.ephemeral import connection_at
 from kproxy.errors import ConfigError

@@ -9,10 +9,9 @@ import json
 import logging
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,108 +20,23 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from kproxy.address import Address
-from kproxy.admin import AdminPages, AdminServer, Readiness, connection, pages, server, start_admin
+from kproxy.admin import connection, pages, routes, server
 from kproxy.admin.hosts import is_known
+from kproxy.admin.pages import AdminPages
+from kproxy.admin.requests import Reply, Request, line
+from kproxy.admin.routes import Route
+from kproxy.admin.server import start_admin
 from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
+from tests.unit.admin.endpoint import PATHS, Running, no_body, read_all, source
 
-T = TypeVar("T")
 TLS_HELLO = bytes.fromhex("16030100a5010000a10303") + bytes(160)
 KAFKA_API_VERSIONS = bytes.fromhex("0000001a00120003000000010006636c69656e74000763 6c69656e740231 00")
 
 
-@dataclass
-class Running:
-    """An admin endpoint on a thread and an event loop of its own, as in a process of its own."""
-
-    loop: asyncio.AbstractEventLoop
-    admin: AdminServer
-    metrics: Metrics
-    status: dict[str, object] = field(default_factory=dict)
-    not_ready: list[str] = field(default_factory=list)
-    loop_errors: list[dict[str, Any]] = field(default_factory=list)
-    quits: list[str] = field(default_factory=list)
-
-    def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout=60)
-
-    def connect(self) -> socket.socket:
-        return socket.create_connection((self.admin.address.host, self.admin.address.port), timeout=60)
-
-    def client(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(self.admin.address.host, self.admin.address.port, timeout=60)
-
-    def ask(
-        self, path: str, method: str = "GET", body: bytes | None = None, **headers: str
-    ) -> tuple[http.client.HTTPResponse, bytes]:
-        client = self.client()
-        try:
-            client.request(method, path, body, {name.replace("_", "-"): text for name, text in headers.items()})
-            response = client.getresponse()
-            return response, response.read()
-        finally:
-            client.close()
-
-    def send_raw(self, data: bytes) -> bytes:
-        """What comes back until kproxy closes."""
-        with self.connect() as peer:
-            peer.sendall(data)
-            return read_all(peer)
-
-
-def source(metrics: Metrics) -> Callable[[], Coroutine[Any, Any, Metrics]]:
-    async def get() -> Metrics:
-        return metrics
-
-    return get
-
-
-def read_all(peer: socket.socket) -> bytes:
-    received = b""
-    while chunk := peer.recv(65536):
-        received += chunk
-    return received
-
-
-def readiness(requires: str | None, not_ready: list[str]) -> Readiness:
-    if requires not in (None, "all"):
-        raise ValueError("allowed: all")
-    return Readiness(["node 2 is missing"] if requires == "all" else not_ready, ["node 2 is missing"])
-
-
-@pytest.fixture
-def running(caplog: pytest.LogCaptureFixture) -> Iterator[Running]:
-    caplog.set_level(logging.DEBUG, "kproxy")
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    metrics, status, not_ready, loop_errors = Metrics(), dict[str, object](), list[str](), list[dict[str, Any]]()
-    loop.set_exception_handler(lambda _, context: loop_errors.append(context))
-
-    async def start() -> AdminServer:
-        return await start_admin(
-            Address("127.0.0.1", 0),
-            AdminPages(
-                source(metrics),
-                lambda: json.dumps(status, ensure_ascii=False).encode(),
-                lambda asked: readiness(asked, not_ready),
-            ),
-        )
-
-    admin = asyncio.run_coroutine_threadsafe(start(), loop).result(timeout=60)
-    here = Running(loop, admin, metrics, status, not_ready, loop_errors)
-    yield here
-    here.do(admin.close())
-    here.do(loop.shutdown_default_executor())
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
-    assert loop_errors == []
-
-
 def test_every_page_answers_get_and_head_with_the_same_headers(running: Running) -> None:
     running.status["version"] = "1"
-    for path in pages.ROUTES:
+    for path in PATHS:
         if path == "/metrics":
             continue  # its length changes from one scrape to the next
         got, body = running.ask(path)
@@ -148,6 +62,8 @@ def test_whoever_asks_says_what_ready_requires(running: Running) -> None:
     for query in ("requires=two", "requires=%00", "requires=one&requires=x", "requires=" + "x" * 1000):
         response, body = running.ask(f"/readyz?{query}")
         assert (response.status, body) == (400, b"requires: allowed: all\n")
+    response, body = running.ask("/readyz?" + "a=b&" * 1000)
+    assert (response.status, body) == (400, b"the query of this request has too many fields\n")
     assert running.ask("/readyz?other=1")[0].status == 200
 
 
@@ -206,7 +122,7 @@ async def test_a_large_scrape_lets_others_run_in_between() -> None:
     sources = AdminPages(source(large()), dict, tuple)
     async with asyncio.TaskGroup() as group:
         counting = group.create_task(count_turns())
-        reply = await pages.answer(sources, "GET", pages.Request("/metrics", "", {}))
+        reply = await routes.answer(sources, Request("GET", "/metrics"), no_body)
         counting.cancel()
     assert reply.status == 200
     assert turns >= 50 * 30 // pages.PIECES_AT_A_TIME
@@ -235,7 +151,7 @@ def test_quit_is_no_page_unless_enabled(running: Running) -> None:
 
 
 def test_quit_is_asked_for_by_post_alone(running: Running) -> None:
-    enable_quit(running)
+    running.enable_quit()
 
     for method in ("GET", "HEAD", "PUT", "OPTIONS"):
         response, _ = running.ask("/quit", method)
@@ -251,7 +167,7 @@ def test_quit_is_asked_for_by_post_alone(running: Running) -> None:
     "headers", [{"Origin": "http://hostile.example"}, {"Origin": "null"}, {"Sec_Fetch_Site": "none"}]
 )
 def test_quit_is_not_for_browsers(running: Running, headers: dict[str, str]) -> None:
-    enable_quit(running)
+    running.enable_quit()
 
     response, _ = running.ask("/quit", "POST", **headers)
 
@@ -280,8 +196,8 @@ def test_by_which_names_it_may_be_asked(host: str, known: bool) -> None:
 def test_a_page_that_rebinds_its_name_reads_nothing(running: Running) -> None:
     running.status["secret"] = "kafka-1.prod.internal"
     running.not_ready[:] = ["kafka-1.prod.internal cannot be reached"]
-    enable_quit(running)
-    for path, method in (*((path, "GET") for path in pages.ROUTES), ("/quit", "POST"), ("/nothing", "GET")):
+    running.enable_quit()
+    for path, method in (*((path, "GET") for path in PATHS), ("/quit", "POST"), ("/nothing", "GET")):
         response, body = running.ask(path, method, Host="evil.example:19091")
         assert response.status == {"/livez": 200, "/readyz": 503}.get(path, 421)
         assert b"kafka-1" not in body
@@ -289,7 +205,7 @@ def test_a_page_that_rebinds_its_name_reads_nothing(running: Running) -> None:
     assert running.quits == []
     assert b"--admin-host" in running.ask("/status", Host="evil.example")[1]
     assert b"kafka-1" in running.ask("/status", Host="127.0.0.1:1")[1]
-    running.admin.pages = replace(running.admin.pages, hosts=("evil.example",))
+    running.set(hosts=("evil.example",))
     assert b"kafka-1" in running.ask("/readyz", Host="evil.example")[1]
     assert b"kafka-1" in running.ask("/status", Host="evil.example")[1]
 
@@ -300,10 +216,6 @@ def test_without_a_host_it_may_be_asked(running: Running) -> None:
     assert running.send_raw(b"GET /status HTTP/1.0\r\nHost: evil.example\r\n\r\n").startswith(b"HTTP/1.1 421 ")
     two = b"GET /status HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n"
     assert running.send_raw(two).startswith(b"HTTP/1.1 4")
-
-
-def enable_quit(running: Running) -> None:
-    running.admin.pages = replace(running.admin.pages, quit=lambda: running.quits.append("asked"))
 
 
 def test_one_connection_serves_many_requests(running: Running) -> None:
@@ -352,7 +264,7 @@ def test_http_1_0_is_answered_and_closed(running: Running) -> None:
             b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n", 413, id="expect"
         ),
         pytest.param(
-            b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n\r\n", 400, id="bad chunk"
+            b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n\r\n", 413, id="bad chunk"
         ),
         pytest.param(
             b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", 501, id="unknown transfer encoding"
@@ -527,12 +439,12 @@ def slow_page(monkeypatch: pytest.MonkeyPatch, running: Running) -> tuple[thread
     """A page `/slow`: the event says that it was asked, the callable lets it answer."""
     asked, go = threading.Event(), asyncio.Event()
 
-    async def slow(sources: AdminPages, headers: object) -> pages.Answer:
+    async def slow(sources: AdminPages, request: Request) -> Reply:
         asked.set()
         await go.wait()
-        return pages.line(HTTPStatus.OK, "done")
+        return line(HTTPStatus.OK, "done")
 
-    monkeypatch.setattr(pages, "ROUTES", {**pages.ROUTES, "/slow": {"GET": slow}})
+    monkeypatch.setattr(routes, "TABLE", (*routes.TABLE, Route("/slow", slow)))
     return asked, lambda: running.loop.call_soon_threadsafe(go.set) and None
 
 

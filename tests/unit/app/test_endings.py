@@ -183,6 +183,20 @@ def test_quit(start: Start) -> None:
     ended(proxy, "POST /quit")
 
 
+def test_quit_needs_the_token_if_there_is_one(start: Start, tmp_path: Path) -> None:
+    token = "a-token-of-this-test"
+    (tmp_path / "token").write_text(f"{token}\n")
+    proxy = start("--admin-quit", "--admin-token-file", str(tmp_path / "token"), "--log-level", "debug")
+
+    assert [post(proxy), post(proxy, Authorization="Bearer 0123456789abcdef")] == [401, 401]
+    assert post(proxy, Authorization=f"Bearer {token}", Origin="http://hostile.example") == 403
+    assert json.loads(proxy.get("/status")[1])["draining"] is False
+    assert post(proxy, Authorization=f"Bearer {token}") == 202
+
+    ended(proxy, "POST /quit")
+    assert token not in proxy.log
+
+
 def test_there_is_no_quit_unless_it_is_enabled(start: Start) -> None:
     proxy = start()
 

@@ -105,14 +105,26 @@ def test_other_mistakes_are_told_beside_them_and_nothing_twice(capsys: pytest.Ca
          ["k.yaml:3: oauth-token-file: gone cannot be read: No such file or directory"]),
         (LOGIN.replace("PLAIN", "OAUTHBEARER") + "sasl-password: x\noauth-token-url: https://a/\noauth-ca: gone\n",
          ["k.yaml:6: oauth-ca: gone cannot be used: No such file or directory"]),
+        (HEAD + "admin-token-file: gone\n",
+         ["k.yaml:2: admin-token-file: gone cannot be read: No such file or directory"]),
+        (HEAD + "admin-token-file: binary\n",
+         ["k.yaml:2: admin-token-file: binary has something that is not ASCII text"]),
+        *((HEAD + f"admin-token-file: {name}\n",
+           [f"k.yaml:2: admin-token-file: {name} has no token; allowed: 16 to 4096 characters of ASCII without spaces,"
+            " and nothing else"]) for name in ("empty", "short", "two")),
+        (HEAD + "admin-token-file: good\n", []),
+        (HEAD + "admin: off\nadmin-token-file: gone\n", []),
         (HEAD + "exit-with: [gone, 2147483647]\n",
          ["k.yaml:2: exit-with[1]: there is no process 2147483647; allowed: one that runs "
           "(in a pod, shareProcessNamespace shows those of other containers), a URL or a path"]),
     ],
 )  # fmt: skip
-def test_what_a_login_needs(text: str, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_on_this_machine(text: str, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     Path("empty").write_bytes(b"\n")
     Path("binary").write_bytes(b"\xff\xfe")
+    Path("short").write_text("0123456789abcde\n")
+    Path("two").write_text("0123456789abcdef\n0123456789abcdef\n")
+    Path("good").write_text("0123456789abcdef\r\n")
     assert check(text, capsys) == lines
 
 

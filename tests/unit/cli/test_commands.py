@@ -77,7 +77,8 @@ def test_every_option_is_a_flag(app: App) -> None:
         "name": "x", "bootstrap-servers": "a:1", "cluster-id": "c", "listen": "127.0.0.1:1000", "advertise": "p:2000",
         "node-ports": "3000-3001", "map": "a=b", "via": "ssh://c", "connect-timeout": "1s", "retire-after": "2s",
         "max-connections": "3", "max-request-size": "4KiB", "admin": "127.0.0.1:5000", "drain-timeout": "6s",
-        "workers": "2", "admin-host": "kproxy.example", "admin-quit": None, "exit-with": "ended",
+        "workers": "2", "admin-host": "kproxy.example", "admin-quit": None, "admin-token-file": "t",
+        "exit-with": "ended",
         "log-format": "json", "log-level": "warning", "ready-requires": "none",
         "tls": None, "tls-ca": "ca.pem", "tls-cert": "me.pem", "tls-key": "me.key", "tls-server-name": "kafka",
         "client-tls-cert": "kproxy.pem", "client-tls-key": "kproxy.key", "client-tls-ca": "clients.pem",
@@ -335,10 +336,11 @@ def test_options_of_commands_come_from_the_declaration_alone() -> None:
 
 def test_a_secret_is_no_flag() -> None:
     """And the error does not repeat it."""
-    for words in (["--sasl-password=hunter2"], ["--sasl-password", "hunter2"]):
-        done = kproxy("run", "-b", "a:1", *words)
-        assert done.returncode == 2
-        assert done.stdout + done.stderr == (
-            "kproxy: --sasl-password is not a flag, because other users can read a command line; allowed: "
-            "KPROXY_SASL_PASSWORD, or sasl-password in a file (-c FILE) (see 'kproxy run --help')\n"
-        )
+    for key, variable in (("sasl-password", "KPROXY_SASL_PASSWORD"), ("admin-token", "KPROXY_ADMIN_TOKEN")):
+        for words in ([f"--{key}=hunter2"], [f"--{key}", "hunter2"]):
+            done = kproxy("run", "-b", "a:1", *words)
+            assert done.returncode == 2
+            assert done.stdout + done.stderr == (
+                f"kproxy: --{key} is not a flag, because other users can read a command line; allowed: {variable},"
+                f" or {key} in a file (-c FILE) (see 'kproxy run --help')\n"
+            )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.address import Address
-from kproxy.config import Config, Map, load, read
+from kproxy.config import Config, Map, load, read, show
 from kproxy.config.options import cluster_settings
 from kproxy.errors import ConfigError
 
@@ -134,6 +134,19 @@ def test_variables_that_are_no_options() -> None:
             {"bootstrap_servers": "a", "admin": "off", "admin_quit": True},
             {},
             ["--admin-quit: needs the admin endpoint, which is off; allowed: an address in admin, or no admin-quit"],
+        ),
+        (
+            {"bootstrap_servers": "a", "admin_token_file": "f"},
+            {"KPROXY_ADMIN_TOKEN": "0123456789abcdef"},
+            ["--admin-token-file: cannot stand beside admin-token; allowed: one of them"],
+        ),
+        (
+            {"bootstrap_servers": "a"},
+            {"KPROXY_ADMIN_TOKEN": "hunter2"},
+            [
+                "KPROXY_ADMIN_TOKEN: the value (not shown) is wrong; "
+                "allowed: 16 to 4096 characters of ASCII without spaces"
+            ],
         ),
         ({"bootstrap_servers": ","}, {}, ["--bootstrap-servers: is empty; allowed: HOST:PORT, or several"]),
         (
@@ -506,6 +519,15 @@ def test_a_password_is_no_flag_and_never_shown(file: Path) -> None:
     assert load(flags, {}, file).clusters[0].sasl_password == "hunter2"
     with pytest.raises(TypeError):
         load({**flags, "sasl_password": "hunter2"}, {}, None)
+
+
+def test_the_token_of_the_admin_endpoint_is_never_shown(file: Path) -> None:
+    token = "0123456789abcdef"
+    config = load({"bootstrap_servers": "a"}, {"KPROXY_ADMIN_TOKEN": token}, None)
+    assert config.admin_token == token
+    assert token not in repr(config) + show(config)
+    file.write_text(f"bootstrap-servers: a\nadmin-token: {token}\n")
+    assert load({}, {}, file).admin_token == token
 
 
 # SASL_SSL:// before a server

@@ -30,7 +30,7 @@ def test_the_defaults_are_those_that_the_documentation_promises() -> None:
     assert config.clusters[0].max_request_size == 104_857_600
     assert config.admin == Address("127.0.0.1", 19091)
     assert config.ready_requires == "one"
-    assert (config.admin_quit, config.exit_with) == (False, ())
+    assert (config.admin_quit, config.admin_token, config.exit_with) == (False, None, ())
     assert config.drain_timeout == 10.0
     assert (config.log_format, config.log_level) == ("auto", "info")
 

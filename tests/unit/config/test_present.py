@@ -24,7 +24,8 @@ EVERYTHING: dict[str, object] = {
     "map": ("kafka0:29092=localhost:9092", "*.x=y:{port}", "node:2=[::1]:7"), "max_connections": "3",
     "via": ("ssh://me@bastion", "http://proxy:3128"),
     "max_request_size": "1000001", "admin": "off", "ready_requires": "all", "drain_timeout": "1.5",
-    "workers": 3, "admin_host": ("kproxy.example", "*"), "exit_with": ("ended", "http://localhost:4040"),
+    "workers": 3, "admin_host": ("kproxy.example", "*"), "admin_token_file": "/run/secrets/admin",
+    "exit_with": ("ended", "http://localhost:4040"),
     "log_format": "json", "log_level": "debug", "tls": "yes", "tls_ca": "ca.p12", "tls_cert": "me.pem",
     "tls_key": "me.key", "tls_server_name": "*", "tls_insecure": "no", "client_tls_cert": "kproxy.pem",
     "client_tls_key": "kproxy.key", "client_tls_ca": "clients.pem",
@@ -52,6 +53,8 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "admin: off  # k.yaml:1\n"
         "# admin-host: none\n"
         "admin-quit: false  # default\n"
+        "# admin-token: none\n"
+        "# admin-token-file: none\n"
         "ready-requires: one  # default\n"
         "# exit-with: none\n"
         "drain-timeout: 10s  # default\n"
@@ -237,7 +240,9 @@ def test_the_commented_parts_of_the_example_are_valid(tmp_path: Path) -> None:
     text = (ROOT / "config" / "kproxy.yaml").read_text()
     file = tmp_path / "k.yaml"
     text = text.replace("#tls: false", "#tls: true")
-    other_ways = r"^#(client-config|sasl-password|oauth|kerberos|aws)[a-z-]*: .*"  # each of them excludes others
+    other_ways = (
+        r"^#(client-config|admin-token|sasl-password|oauth|kerberos|aws)[a-z-]*: .*"  # each of them excludes others
+    )
     text = re.sub(other_ways, "", text.replace("#sasl-password-file", "sasl-password-file"), flags=re.MULTILINE)
     file.write_text(re.sub(r"^#(?=[a-z-]+:|  - )", "", text, flags=re.MULTILINE))
     config = load({}, {}, file)

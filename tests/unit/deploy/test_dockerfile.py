@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from kproxy.address import Address
-from kproxy.admin import AdminPages, Readiness, start_admin
-from kproxy.admin.pages import ROUTES
+from kproxy.admin.pages import AdminPages, Readiness
+from kproxy.admin.routes import TABLE
+from kproxy.admin.server import start_admin
 from kproxy.metrics import Metrics
 from tests.unit.deploy.deployed import (
     CONTAINER_FILE,
@@ -137,7 +138,7 @@ def test_the_health_check_asks_the_admin_endpoint_of_the_image() -> None:
     assert asked is not None
     assert config.admin is not None
     assert int(asked[1]) == config.admin.port
-    assert asked[2] in ROUTES
+    assert asked[2] in {route.path for route in TABLE}
     assert healthcheck()[0] == "python"  # the image has no curl
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kproxy.address import Address
-from kproxy.admin.pages import ROUTES
+from kproxy.admin.routes import TABLE
 from kproxy.config import Config
 from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, UNPRIVILEGED, all_ports, config_of_text
 
@@ -81,7 +81,7 @@ def test_probes_ask_pages_that_exist_on_the_port_of_the_configuration(name: str)
     assert admin is not None
     assert admin.is_wildcard  # the kubelet comes from outside the pod
     for get in probes.values():
-        assert get["path"] in ROUTES
+        assert get["path"] in {route.path for route in TABLE}
         assert port_number(name, get["port"]) == admin.port
     ready = {"sidecar": "startupProbe", "standalone": "readinessProbe"}[name]
     assert {key: get["path"] for key, get in probes.items()} == {"livenessProbe": "/livez", ready: "/readyz"}

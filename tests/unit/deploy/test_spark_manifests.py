@@ -13,7 +13,7 @@ import yaml
 from kubeflow_spark_api.models import SparkV1beta2SparkApplication
 
 from kproxy.address import Address
-from kproxy.admin.pages import ROUTES
+from kproxy.admin.routes import TABLE
 from kproxy.config import Config
 from tests.harness.kustomize import MISSING, PROGRAM, only, render
 from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, UNPRIVILEGED, all_ports, config_of_text
@@ -178,7 +178,7 @@ def test_probes_ask_pages_that_exist_on_the_port_of_the_configuration(name: str)
     assert admin is not None
     assert admin.is_wildcard
     assert probes
-    assert all(get["path"] in ROUTES and ports[get["port"]] == admin.port for get in probes)
+    assert all(get["path"] in {route.path for route in TABLE} and ports[get["port"]] == admin.port for get in probes)
 
 
 @pytest.mark.parametrize("folder", [FOLDER / "base", FOLDER / "example"], ids=lambda path: path.name)

@@ -1,0 +1,172 @@
+"""A client of the admin endpoint of another kproxy: for commands that look at one, or change what it does.
+
+It imports little, so that such a command starts fast. Whoever answers may be anybody: what is read is bounded in size
+and time, and shown escaped.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from threading import Timer
+from urllib.parse import urlencode
+
+from kproxy.address import Address
+from kproxy.errors import AdminError
+from kproxy.printable import one_line
+
+SECONDS = 5.0
+"""For one answer."""
+MOST = 32 * 1024 * 1024
+"""Bytes of one answer: /status of the largest cluster has a few MiB."""
+_MOST_TEXT = 64 * 1024
+_ASK_AGAIN = 0.1
+_LONGEST_LINE = 1000
+# What --admin of `kproxy run` may be, and where this machine asks it then.
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    content_type: str
+    body: bytes
+
+    @property
+    def lines(self) -> list[str]:
+        text = self.body[:_MOST_TEXT].decode(errors="replace")
+        return [one_line(line, _LONGEST_LINE) for line in text.splitlines()]
+
+
+class AdminClient:
+    """The kproxy whose admin endpoint is at `address`. Each question has a connection of its own."""
+
+    def __init__(self, address: Address, token: str | None = None, seconds: float = SECONDS) -> None:
+        """Raises ValueError if the token cannot be one; what it says does not have it."""
+        if token is not None and not re.fullmatch("[!-~]+", token):
+            raise ValueError("the token is empty, or has characters that no token has")
+        self._address = address
+        self._token = token
+        self._seconds = seconds
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> object:
+        """The JSON value of a page. Raises AdminError."""
+        target = f"{path}?{urlencode(query)}" if query else path
+        return self._json(self._ask("GET", target, None, self._seconds))
+
+    def post(self, path: str, value: object) -> object:
+        """Send a JSON value; the JSON value of the answer. Raises AdminError."""
+        return self._json(self._ask("POST", path, json.dumps(value).encode(), self._seconds))
+
+    def wait_ready(self, seconds: float, requires: str) -> Sequence[str]:
+        """Ask until it is ready, for so long at most; why it is not, in lines, empty if it is. `requires`: all, one or
+        none of each cluster's nodes."""
+        until = time.monotonic() + seconds
+        while reasons := self._not_ready(requires, min(self._seconds, max(_ASK_AGAIN, until - time.monotonic()))):
+            if time.monotonic() >= until:
+                break
+            time.sleep(min(_ASK_AGAIN, max(0.0, until - time.monotonic())))
+        return reasons
+
+    def _not_ready(self, requires: str, seconds: float) -> Sequence[str]:
+        try:
+            answer = self._ask("GET", f"/readyz?{urlencode({'requires': requires})}", None, seconds)
+        except AdminError as error:
+            return [str(error)]
+        if answer.status == 503:
+            return answer.lines or ["not ready"]
+        if answer.status != 200:
+            return [str(self._stranger(f"HTTP {answer.status}"))]
+        return [] if answer.lines[:1] == ["ok"] else [str(self._stranger("it does not say ok"))]
+
+    def _ask(self, method: str, target: str, body: bytes | None, seconds: float) -> _Answer:
+        host = _WILDCARDS.get(self._address.host, self._address.host)
+        headers = {"Accept": "application/json, text/plain", "Connection": "close"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        connection = http.client.HTTPConnection(host, self._address.port, timeout=seconds)
+        limit = _Limit(seconds)
+        try:
+            connection.connect()
+            with limit.of(connection.sock):
+                connection.request(method, target, body, headers)
+                with connection.getresponse() as response:
+                    received = response.read(MOST + 1)
+                    if limit.passed or (len(received) <= MOST and response.length):
+                        raise http.client.IncompleteRead(b"")
+        except (OSError, http.client.HTTPException) as error:
+            why = f"no whole answer within {seconds:g} s" if limit.passed else _why(error)
+            raise AdminError(f"no kproxy answers at {self._address} (--admin): {why}") from None
+        finally:
+            connection.close()
+        if len(received) > MOST:
+            raise self._stranger(f"its answer is over {MOST} bytes")
+        return _Answer(response.status, response.headers.get_content_type(), received)
+
+    def _json(self, answer: _Answer) -> object:
+        if not 200 <= answer.status < 300:
+            raise AdminError(self._refusal(answer), answer.status)
+        try:
+            if answer.content_type != "application/json":
+                raise ValueError
+            value: object = json.loads(answer.body.decode())
+        except (ValueError, RecursionError):
+            raise self._stranger("its answer is not JSON") from None
+        return value
+
+    def _refusal(self, answer: _Answer) -> str:
+        """What to do about an answer that is none; what kproxy itself says comes last."""
+        said = answer.lines[0] if answer.lines else f"HTTP {answer.status}"
+        here = f"kproxy at {self._address} (--admin)"
+        if answer.status == 401 and self._token is None:
+            return f"{here} wants its token; give the one that it has: --admin-token-file FILE, or KPROXY_ADMIN_TOKEN"
+        if answer.status == 401:
+            return f"{here} has another token than the one of --admin-token-file or KPROXY_ADMIN_TOKEN; give that"
+        if answer.status == 421:
+            way_out = f"give its IP address, or start it with --admin-host {self._address.host}"
+            return f"{here} does not know that name; {way_out}"
+        if answer.status == 404:
+            return f"{here} has no such page: is it an older one, or another server? It says: {said}"
+        return f"{here} refuses: {said}"
+
+    def _stranger(self, what: str) -> AdminError:
+        return AdminError(f"what answers at {self._address} (--admin) is no kproxy: {what}")
+
+
+class _Limit:
+    """A time limit for all that is done with a socket. Its own timeout is for each read, and whoever sends byte by byte
+    has any number of those."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self.passed = False
+
+    @contextmanager
+    def of(self, sock: socket.socket) -> Iterator[None]:
+        def hang_up() -> None:
+            self.passed = True
+            with suppress(OSError):  # it has just been closed
+                sock.shutdown(socket.SHUT_RDWR)
+
+        watch = Timer(max(0.0, self._until - time.monotonic()), hang_up)
+        watch.daemon = True
+        watch.start()
+        try:
+            yield
+        finally:
+            watch.cancel()
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, http.client.HTTPException) and not isinstance(error, OSError):
+        # Whose own words may repeat what was sent.
+        return "what answers there does not speak HTTP, or hangs up too soon"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

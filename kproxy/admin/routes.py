@@ -1,0 +1,170 @@
+"""The table of pages, and the one function that enforces what it says: who may ask, how, with how large a body.
+
+A page that needs no more is one function in `pages` and one line here. What a line does not say is refused: other
+methods, foreign hosts, bodies, and of browsers all but GET.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from http import HTTPStatus
+from typing import NoReturn, TypeAlias
+
+from kproxy.admin import bearer, pages
+from kproxy.admin.hosts import is_known
+from kproxy.admin.pages import AdminPages, Page
+from kproxy.admin.requests import JSON, Refused, Reply, Request, line
+
+logger = logging.getLogger(__name__)
+
+MOST_BODY = 64 * 1024
+"""No route may take a larger body: it is parsed in one go on the thread of the data plane, which takes a few
+milliseconds."""
+
+ReadBody: TypeAlias = Callable[[int], Awaitable[bytes]]
+"""The whole body of the request, of at most so many bytes. Raises Refused."""
+
+
+class Token(Enum):
+    """When a request must show the token."""
+
+    NEVER = "never"
+    IF_SET = "if kproxy has one"
+    ALWAYS = "always"
+
+
+def _always(sources: AdminPages) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One page and one method (GET: HEAD too).
+
+    `refuses_browsers` None: unless the method is GET. `any_host`: answered whatever the Host is, for probes, which
+    choose it. `most_body`: bytes that the JSON of a request may have; 0: it has none. `enabled`: whether there is this
+    route.
+    """
+
+    path: str
+    page: Page
+    method: str = "GET"
+    token: Token = Token.NEVER
+    refuses_browsers: bool | None = None
+    any_host: bool = False
+    most_body: int = 0
+    enabled: Callable[[AdminPages], bool] = _always
+
+    def __post_init__(self) -> None:
+        if self.most_body > MOST_BODY:
+            raise ValueError(f"{self.path} takes more than {MOST_BODY} bytes")
+
+    @property
+    def not_for_browsers(self) -> bool:
+        return self.method != "GET" if self.refuses_browsers is None else self.refuses_browsers
+
+
+_SHOWN = (
+    Route("/metrics", pages.metrics),
+    Route("/livez", pages.livez, any_host=True),
+    # Whether kproxy is ready is no secret, only why it is not: the page keeps that from hosts that are not known.
+    Route("/readyz", pages.readyz, any_host=True),
+    Route("/status", pages.status),
+)
+TABLE: tuple[Route, ...] = (
+    Route("/", pages.index([route.path for route in _SHOWN])),
+    *_SHOWN,
+    Route(
+        "/quit", pages.quit, method="POST", token=Token.IF_SET, enabled=lambda sources: sources.quit is not None
+    ),
+)  # fmt: skip
+
+
+async def answer(sources: AdminPages, request: Request, read_body: ReadBody) -> Reply:
+    """The reply to a request. A fault in a page is logged and answered by 500.
+
+    `read_body` is called where the route takes a body and all else is as it should be, at most once. If it is not
+    called, the rest of the request is unread.
+    """
+    try:
+        route = _admit(sources, request)
+        body = await _body(route, request, read_body) if route.most_body else None
+    except Refused as refused:
+        return refused.reply
+    # A page needs no token: it cannot show what it is not given.
+    headers = {name: value for name, value in request.headers.items() if name != "authorization"}
+    try:
+        return await route.page(sources, replace(request, headers=headers, body=body))
+    except Exception:
+        logger.exception("the admin page %s failed", route.path)
+        return line(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; kproxy's log has it")
+
+
+def _admit(sources: AdminPages, request: Request) -> Route:
+    """The route of a request that may be answered as far as its head tells. Raises Refused."""
+    there = {route.method: route for route in TABLE if route.path == request.path and route.enabled(sources)}
+    # Before anything is told about the path: a page that rebinds its name must not learn what there is.
+    if not (there and all(route.any_host for route in there.values())) and not is_known(request.host, sources.hosts):
+        _refuse(HTTPStatus.MISDIRECTED_REQUEST, "the Host of this request is unknown here; --admin-host allows it")
+    route = there.get("GET" if request.method == "HEAD" else request.method)
+    if request.has_body and (route is None or not route.most_body):
+        _refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request has no body here")
+    if not there:
+        paths = " ".join(route.path for route in TABLE if route.method == "GET" and route.enabled(sources))
+        _refuse(HTTPStatus.NOT_FOUND, f"no such page; there are {paths}")
+    if route is None:
+        allowed = ", ".join([*there, "HEAD"] if "GET" in there else there)
+        _refuse(HTTPStatus.METHOD_NOT_ALLOWED, f"this page allows {allowed}", {"Allow": allowed})
+    # A page of any site can make a browser send a request, and cannot keep the browser from adding one of these: Origin
+    # to each POST (Fetch, "append a request Origin header"), Sec-Fetch-Site to each request (Fetch Metadata).
+    if route.not_for_browsers and ("origin" in request.headers or "sec-fetch-site" in request.headers):
+        _refuse(HTTPStatus.FORBIDDEN, "a browser may not ask for this: any page could make it do so")
+    _check_token(route, sources.token, request)
+    return route
+
+
+def _check_token(route: Route, token: str | None, request: Request) -> None:
+    if route.token is Token.NEVER or (route.token is Token.IF_SET and token is None):
+        return
+    if token is None:
+        _refuse(HTTPStatus.FORBIDDEN, "this needs a token, and kproxy has none; start it with --admin-token-file FILE")
+    if not bearer.is_shown(request.headers.get("authorization", ""), token):
+        text = "this needs kproxy's token (--admin-token-file): send 'Authorization: Bearer TOKEN'"
+        _refuse(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": "Bearer"})
+
+
+async def _body(route: Route, request: Request, read_body: ReadBody) -> object:
+    """The JSON value of a request. Raises Refused."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != JSON or request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        text = f"the body must be JSON: send it with 'Content-Type: {JSON}', not packed"
+        _refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text)
+    if request.content_length > route.most_body:
+        raise Refused(too_large(route.most_body))
+    return _parsed(await read_body(route.most_body))
+
+
+def too_large(most: int) -> Reply:
+    return line(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is over {most} bytes; send less")
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        value: object = json.loads(body.decode(), parse_constant=_no_json)
+        if b"\\u" in body:  # an escape of half a character (\ud800) makes text that nobody can write
+            json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):  # whose own words may quote it
+        _refuse(HTTPStatus.BAD_REQUEST, "the body is not JSON in UTF-8" if body else "the body is empty; send JSON")
+    return value
+
+
+def _no_json(word: str) -> NoReturn:
+    raise ValueError("NaN and Infinity are Python's own (RFC 8259 §6)")
+
+
+def _refuse(status: HTTPStatus, text: str, headers: dict[str, str] | None = None) -> NoReturn:
+    raise Refused(line(status, text, headers))

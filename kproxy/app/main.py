@@ -7,6 +7,7 @@ import contextlib
 import errno
 import gc
 import logging
+import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -24,6 +25,7 @@ from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.places import Places, raise_file_limit
 from kproxy.cluster.report import report
 from kproxy.cluster.tasks import Supervised, said
+from kproxy.cluster.topology import NodeKey
 from kproxy.config import Config
 from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
@@ -70,6 +72,10 @@ class Carriers(Protocol):
     """Who carries the sessions: `Here`, or `Crew`."""
 
     def serve(self, gateways: list[Gateway]) -> None: ...
+    def carry(
+        self, name: str, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]
+    ) -> None: ...
+    def changed(self, name: str) -> None: ...
     async def metrics(self) -> Metrics: ...
     def status(self) -> tuple[WorkerStatus, ...]: ...
     async def drain(self, seconds: float) -> int: ...
@@ -116,7 +122,9 @@ class App:
         try:
             for cluster in self._config.clusters:
                 of_cluster = await supervised.enter_async_context(Supervised(f"cluster {cluster.name}"))
-                self._gateways.append(Gateway(cluster, self._metrics, of_cluster, self._places))
+                carry = partial(self._carriers.carry, cluster.name)
+                changed = partial(self._carriers.changed, cluster.name)
+                self._gateways.append(Gateway(cluster, self._metrics, of_cluster, self._places, carry, changed))
             self._carriers.serve(self._gateways)
             if self._config.admin is not None:
                 quit = partial(self.control.end, "POST /quit") if self._config.admin_quit else None

@@ -31,21 +31,28 @@ _MORE_NODES = 1000
 
 
 class Gateway:
-    """The local side of one cluster. `on_change` is called when there is something new about its nodes."""
+    """The local side of one cluster. `carry` takes over clients that have spoken; `on_change` is called when there is
+    something new about its nodes."""
 
-    carry: Carry  # set before the loop turns, by who carries the sessions
-
-    def __init__(self, config: ClusterConfig, metrics: Metrics, tasks: asyncio.TaskGroup, places: Places) -> None:
+    def __init__(
+        self,
+        config: ClusterConfig,
+        metrics: Metrics,
+        tasks: asyncio.TaskGroup,
+        places: Places,
+        carry: Carry,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self.config = config
         self._metrics = metrics
         self._places = places
         self._counted = 0  # sockets that listen, as `places` knows
         self.tasks = tasks
-        self.on_change: Callable[[], None] = lambda: None
+        self._on_change = on_change
         self._warned_wildcard = False
         # Handshakes are for the sessions, in other processes perhaps; but a bad file is to end kproxy at its start.
         self.door = Door(
-            config, metrics, places, self.local_host, lambda *client: self.carry(*client),
+            config, metrics, places, self.local_host, carry,
             expects_tls=client_tls(config) is not None,
         )  # fmt: skip
         self._listeners = Listeners(config.listen, self.door.accepted)
@@ -62,7 +69,7 @@ class Gateway:
 
     def _news(self, fact: Fact) -> None:
         self.explorer.stir()
-        self.on_change()
+        self._on_change()
 
     # Local addresses
 
@@ -111,7 +118,7 @@ class Gateway:
         for node in learned.back:
             log.info("%s (%s) is back", node.key, node.advertised)
         if learned != Learned():
-            self.on_change()
+            self._on_change()
 
     def localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
         """The local addresses of what a broker named; each is bound. Raises WireError."""
@@ -218,7 +225,7 @@ class Gateway:
         for node in missing:
             self._bind(node)
         if any(self.is_bound(node) for node in missing):
-            self.on_change()
+            self._on_change()
 
     def retire(self) -> None:
         """Close the listeners of nodes that have been absent and unused for long enough. They keep their ports."""

@@ -9,7 +9,6 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.tasks import said
@@ -48,22 +47,19 @@ class Crew:
         self.forker = Forker()
         self._metrics = metrics
         self._tasks = tasks
-        self._gateways: list[Gateway] = []
+        self._gateways: dict[str, Gateway] = {}
         self._workers: dict[int, Member] = {}
         self._held: deque[tuple[int, Client]] = deque()  # clients that no worker can take now, and since which turn
         self._turn = 0
         self._background: list[asyncio.Task[None]] = []
         self._ended = Numbers()  # of workers that are no more
-        self._news: set[int] = set()  # clusters of which the workers are to hear
+        self._news: set[str] = set()  # clusters of which the workers are to hear
         self._stopping = False
         self._check: Callable[[], None] = lambda: None  # what a drain waits for
 
     def serve(self, gateways: list[Gateway]) -> None:
         """Carry the sessions of these clusters from now on."""
-        self._gateways = gateways
-        for at, gateway in enumerate(gateways):
-            gateway.carry = partial(self._carry, at)
-            gateway.on_change = partial(self._changed, at)
+        self._gateways = {gateway.config.name: gateway for gateway in gateways}
         keepers = [self._keep(number) for number in range(1, self._config.workers + 1)]
         background = [*keepers, self.forker.keep(), self._watch(), self._count_now_and_then()]
         self._background = [self._tasks.create_task(one) for one in background]
@@ -124,8 +120,8 @@ class Crew:
 
     def _is_well(self, worker: Member) -> None:
         """It has just started, or answers again."""
-        for at in range(len(self._gateways)):
-            worker.send(messages.Changed(at))
+        for name in self._gateways:
+            worker.send(messages.Changed(name))
         if self._stopping:
             worker.send(messages.Drain())
         held = [client for _, client in self._held]
@@ -149,8 +145,8 @@ class Crew:
                 self._check()
             case messages.Asked(number, question):
                 worker.answer(number, self._answer(question))
-            case messages.Noted(at, fact):
-                self._gateways[at].reach.note(fact)
+            case messages.Noted(name, fact):
+                self._gateways[name].reach.note(fact)
             case messages.Logged(logger, level, text):
                 logging.getLogger(logger).log(level, "%s", text)
             case messages.Started(pid):
@@ -164,40 +160,42 @@ class Crew:
         match question:
             case messages.Configuration():
                 return self._config
-            case messages.Look(at):
-                return _view(self._gateways[at])
-            case messages.Claim(at, cluster_id, said_by):
-                agreed = self._gateways[at].reach.claim(cluster_id, said_by)
-                self._changed(at)
+            case messages.Look(name):
+                return _view(self._gateways[name])
+            case messages.Claim(name, cluster_id, said_by):
+                agreed = self._gateways[name].reach.claim(cluster_id, said_by)
+                self.changed(name)
                 return agreed
-            case messages.Localise(at, host, endpoints):
-                gateway = self._gateways[at]
+            case messages.Localise(name, host, endpoints):
+                gateway = self._gateways[name]
                 try:
                     return messages.Localised(tuple(gateway.localise(host, endpoints)), _view(gateway))
                 except WireError as error:
-                    return messages.Refused(error.reason, str(error))
+                    return messages.NotLocalised(error.reason, str(error))
                 except Exception as error:  # it ends one session, as it would in this process
                     log.exception("defect in cluster %s, please report it", gateway.config.name)
-                    return messages.Refused("defect", f"defect of kproxy: {said(error)}")
+                    return messages.NotLocalised("defect", f"defect of kproxy: {said(error)}")
         raise AssertionError(f"nobody asks this: {question}")
 
-    def _changed(self, at: int) -> None:
+    def changed(self, name: str) -> None:
+        """There is something new about this cluster's nodes."""
         # Of what is found out of a hundred nodes at once, a worker hears once: each time it takes all of it.
-        if at not in self._news:
-            self._news.add(at)
-            asyncio.get_running_loop().call_later(_NEWS_AFTER, self._tell_news, at)
+        if name not in self._news:
+            self._news.add(name)
+            asyncio.get_running_loop().call_later(_NEWS_AFTER, self._tell_news, name)
 
-    def _tell_news(self, at: int) -> None:
-        self._news.discard(at)
-        self._tell_all(messages.Changed(at))
+    def _tell_news(self, name: str) -> None:
+        self._news.discard(name)
+        self._tell_all(messages.Changed(name))
 
     def _tell_all(self, message: object) -> None:
         for worker in self._workers.values():
             if worker.well:
                 worker.send(message)
 
-    def _carry(self, at: int, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
-        self._give([Client(client, at, key, host, done)])
+    def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
+        """Carry a client of this cluster; see `Sessions.carry`."""
+        self._give([Client(client, name, key, host, done)])
 
     def _give(self, clients: list[Client]) -> None:
         """Each to the worker with the fewest."""

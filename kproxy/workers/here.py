@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.sessions import Dial, Localise, Sessions
+from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.metrics import Metrics
 from kproxy.relay.pump import Pump
@@ -22,23 +24,26 @@ class Here:
         self._pump = Pump(selector)
         self._metrics = metrics
         self._tasks = tasks
-        self._sessions: list[Sessions] = []
+        self._sessions: dict[str, Sessions] = {}
         self._holding = 0  # who hold the sessions of every cluster
         metrics.in_flight = self._in_flight
 
     def serve(self, gateways: list[Gateway]) -> None:
         """Carry the sessions of these clusters from now on."""
         for gateway in gateways:
-            gateway.carry = self.sessions(gateway.config, gateway.reach.dial, gateway.localise).carry
-            gateway.on_change = self._wake
+            self.sessions(gateway.config, gateway.reach.dial, gateway.localise)
 
     def sessions(self, config: ClusterConfig, dial: Dial, localise: Localise) -> Sessions:
         """Make room for the sessions of one more cluster."""
         sessions = Sessions(config, dial, localise, self._pump, self._metrics, self._tasks)
-        self._sessions.append(sessions)
+        self._sessions[config.name] = sessions
         for _ in range(self._holding):
             sessions.begin_hold()
         return sessions
+
+    def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
+        """Carry a client of this cluster; see `Sessions.carry`."""
+        self._sessions[name].carry(client, key, host, done)
 
     async def metrics(self) -> Metrics:
         return self._metrics
@@ -51,7 +56,7 @@ class Here:
         nothing is in flight. Raises TimeoutError if that takes longer than so many seconds; then, or if cancelled,
         this hold is undone."""
         self._holding += 1
-        settled = [sessions.begin_hold() for sessions in self._sessions]
+        settled = [sessions.begin_hold() for sessions in self._sessions.values()]
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*settled)
@@ -63,7 +68,7 @@ class Here:
         """Undo one hold."""
         assert self._holding, "nobody holds"
         self._holding -= 1
-        for sessions in self._sessions:
+        for sessions in self._sessions.values():
             sessions.release()
 
     async def drain(self, seconds: float) -> int:
@@ -73,15 +78,16 @@ class Here:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await drained
-        return sum(sessions.close() for sessions in self._sessions)
+        return sum(sessions.close() for sessions in self._sessions.values())
 
     def begin_drain(self) -> asyncio.Future[list[None]]:
         """The same without an end; what is returned is done when none of them is left."""
-        return asyncio.gather(*[sessions.drain() for sessions in self._sessions])
+        return asyncio.gather(*[sessions.drain() for sessions in self._sessions.values()])
 
     def _in_flight(self) -> Iterator[tuple[str, str, int]]:
-        for sessions in self._sessions:
+        for sessions in self._sessions.values():
             yield from sessions.in_flight()
 
-    def _wake(self) -> None:
+    def changed(self, name: str) -> None:
+        """There is something new about this cluster's nodes."""
         self._pump.selector.wake = True  # the data plane learned of nodes, and a task may wait for them

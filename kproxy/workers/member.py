@@ -26,11 +26,11 @@ QUIET = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Client:
-    """A client that has spoken: its socket, the cluster's place in the configuration, the node (None: a bootstrap
+    """A client that has spoken: its socket, the cluster's name, the node (None: a bootstrap
     server), the host by which it found kproxy, and what to call when its connection is closed."""
 
     socket: socket.socket
-    cluster: int
+    cluster: str
     key: NodeKey | None
     host: str
     done: Callable[[], None]

@@ -19,7 +19,7 @@ from kproxy.rewrite.endpoints import Endpoints
 
 SIZE = Struct("!I")
 
-# To a worker. A cluster is its place in the configuration.
+# To a worker. A cluster is called by its name.
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Take:
     """Carry this client, under this number."""
 
     number: int
-    cluster: int
+    cluster: str
     key: NodeKey | None
     host: str
 
@@ -36,7 +36,7 @@ class Take:
 class Changed:
     """There is something new about the cluster: look."""
 
-    cluster: int
+    cluster: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +86,14 @@ class Configuration:
 class Look:
     """What is known of the cluster? Answered by a View."""
 
-    cluster: int
+    cluster: str
 
 
 @dataclass(frozen=True, slots=True)
 class Localise:
-    """What are the local addresses of these? Answered by Localised, or Refused."""
+    """What are the local addresses of these? Answered by Localised, or NotLocalised."""
 
-    cluster: int
+    cluster: str
     host: str
     endpoints: Endpoints
 
@@ -103,7 +103,7 @@ class Claim:
     """A broker of the cluster, at this address, says that it is of the cluster with this id. Answered by the id of the
     one that is served."""
 
-    cluster: int
+    cluster: str
     cluster_id: str
     said_by: Address
 
@@ -119,7 +119,7 @@ class Ended:
 class Noted:
     """The worker has found something out about reaching the cluster."""
 
-    cluster: int
+    cluster: str
     fact: Fact
 
 
@@ -154,7 +154,7 @@ class Localised:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class NotLocalised:
     """A WireError."""
 
     reason: str

@@ -18,7 +18,6 @@ from typing import Any
 from kproxy.address import Address
 from kproxy.cluster.listeners import leads_to
 from kproxy.cluster.reach import Reach
-from kproxy.cluster.sessions import Sessions
 from kproxy.cluster.tasks import Supervised
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig, Config
@@ -104,16 +103,14 @@ class _ToMain(logging.Handler):
 class Cluster:
     """A cluster as a worker knows it."""
 
-    def __init__(
-        self, at: int, config: ClusterConfig, main: MainProcess, metrics: Metrics, tasks: asyncio.TaskGroup
-    ) -> None:
-        self._at = at
+    def __init__(self, config: ClusterConfig, main: MainProcess, metrics: Metrics, tasks: asyncio.TaskGroup) -> None:
+        self._name = config.name
         self._main = main
         self._topology = Topology(0, 0)  # the main process gives out the ports
         self._bound: frozenset[Address] = frozenset()
         self._reach = Reach(
             config, self._topology, metrics, tasks, lambda address: leads_to(address, self._bound),
-            lambda fact: main.tell(messages.Noted(at, fact)), self._claim,
+            lambda fact: main.tell(messages.Noted(config.name, fact)), self._claim,
         )  # fmt: skip
         self.dial = self._reach.dial
         self.look()
@@ -121,7 +118,7 @@ class Cluster:
     def look(self) -> None:
         """Take over what the main process knows."""
         try:
-            self._adopt(self._main.ask(messages.Look(self._at)))
+            self._adopt(self._main.ask(messages.Look(self._name)))
         except TimeoutError:
             log.error("the main process has not answered within %g s", _PATIENCE)
 
@@ -136,10 +133,10 @@ class Cluster:
             nodes = self._topology.nodes
             return [Address(host, nodes[NodeKey(e.kind, e.node_id)].port) for e in endpoints.nodes]
         try:
-            answer = self._main.ask(messages.Localise(self._at, host, endpoints))
+            answer = self._main.ask(messages.Localise(self._name, host, endpoints))
         except TimeoutError:
             raise WireError("not-localised", f"no local addresses for new nodes within {_PATIENCE:g} s") from None
-        if isinstance(answer, messages.Refused):
+        if isinstance(answer, messages.NotLocalised):
             raise WireError(answer.reason, answer.text)
         self._adopt(answer.view)
         return tuple(answer.addresses)
@@ -148,7 +145,7 @@ class Cluster:
         try:
             self.look()  # another worker may have settled it
             known = self._reach.known.cluster_id
-            return known or str(self._main.ask(messages.Claim(self._at, cluster_id, said_by)))
+            return known or str(self._main.ask(messages.Claim(self._name, cluster_id, said_by)))
         except TimeoutError:
             return ""  # which is no cluster's: whoever is there is not taken for the right one
 
@@ -163,17 +160,15 @@ class Worker:
         self._config = config
         self._selector = selector
         self._metrics = Metrics()
-        self._clusters: list[Cluster] = []
-        self._sessions: list[Sessions] = []
+        self._clusters: dict[str, Cluster] = {}
 
     async def run(self) -> None:
         """Until the main process is gone: then the whole process ends at once."""
         async with Supervised("a session") as tasks:
             self._here = Here(self._selector, self._metrics, tasks)
-            for at, config in enumerate(self._config.clusters):
-                cluster = Cluster(at, config, self._main, self._metrics, tasks)
-                self._clusters.append(cluster)
-                self._sessions.append(self._here.sessions(config, cluster.dial, cluster.localise))
+            for config in self._config.clusters:
+                cluster = self._clusters[config.name] = Cluster(config, self._main, self._metrics, tasks)
+                self._here.sessions(config, cluster.dial, cluster.localise)
             asyncio.get_running_loop().add_reader(self._packets.fileno(), self._receive)
             gc.freeze()
             self._main.tell(messages.Started(os.getpid()))
@@ -190,8 +185,8 @@ class Worker:
             match pickle.loads(data):
                 case messages.Take() as take:
                     self._take(take, fds)
-                case messages.Changed(at):
-                    self._clusters[at].look()
+                case messages.Changed(name):
+                    self._clusters[name].look()
                 case messages.Count():
                     self._main.tell(self._metrics.numbers())
                 case messages.Ping():
@@ -207,4 +202,4 @@ class Worker:
             return
         client = socket.socket(fileno=fds[0])
         client.setblocking(False)
-        self._sessions[take.cluster].carry(client, take.key, take.host, lambda: self._main.tell(ended))
+        self._here.carry(take.cluster, client, take.key, take.host, lambda: self._main.tell(ended))

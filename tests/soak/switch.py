@@ -69,7 +69,8 @@ class Line:
         self._switch = switch
         self._home = home
         self._detour: Address | None = None
-        self._ports: dict[int, asyncio.Server | None] = {}  # None: it refuses
+        self._ports: dict[int, socket.socket | None] = {}  # None: it refuses
+        self._taken: set[asyncio.Task[None]] = set()
         self._refuses = False
         self._flowing = asyncio.Event()
         self._flowing.set()
@@ -89,7 +90,7 @@ class Line:
         """No longer listen on this port; connections that came through it stay."""
 
         async def step() -> None:
-            _stop(self._ports.pop(port))
+            self._stop(self._ports.pop(port))
 
         self._switch.do(step())
 
@@ -145,8 +146,8 @@ class Line:
         """The end of it."""
 
         async def step() -> None:
-            for server in self._ports.values():
-                _stop(server)
+            for listening in self._ports.values():
+                self._stop(listening)
             self._ports.clear()
             self._flowing.set()
             self._cut(reset=True)
@@ -156,12 +157,40 @@ class Line:
     # In the lines' thread
 
     async def _serve_all(self) -> None:
-        for port, server in self._ports.items():
+        for port, listening in self._ports.items():
             if self._refuses:
-                _stop(server)
+                self._stop(listening)
                 self._ports[port] = None
-            elif server is None:
-                self._ports[port] = await asyncio.start_server(self._pass_on, sock=bound(port))
+            elif listening is None:
+                self._ports[port] = self._listen(port)
+
+    # Not asyncio's server: until Python 3.12 it forgets a connection that it accepts while it is being closed.
+
+    def _listen(self, port: int) -> socket.socket:
+        listening = bound(port)
+        listening.setblocking(False)
+        listening.listen(100)
+        asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+        return listening
+
+    def _stop(self, listening: socket.socket | None) -> None:
+        if listening is not None:
+            asyncio.get_running_loop().remove_reader(listening)
+            listening.close()
+
+    def _accept(self, listening: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = listening.accept()
+            task = asyncio.get_running_loop().create_task(self._take(connection))
+            self._taken.add(task)
+            task.add_done_callback(self._taken.discard)
+
+    async def _take(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection)
+        await self._pass_on(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     def _cut(self, reset: bool) -> None:
         self._cuts += 1
@@ -197,11 +226,6 @@ class Line:
             await writer.drain()
         await self._flowing.wait()
         writer.write_eof()
-
-
-def _stop(server: asyncio.Server | None) -> None:
-    if server is not None:
-        server.close()
 
 
 def _end(writer: asyncio.StreamWriter, reset: bool) -> None:

@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from kproxy.address import Address
@@ -33,9 +34,10 @@ class Doorway:
         self.metrics = Metrics()
         self.places = places or Places()
         self.tasks = Supervised("cluster default")
-        self.gateway = Gateway(config, self.metrics, self.tasks, self.places)
-        self.gateway.reach.note(Explored(settled=True, answered=True, searched=True, problem=None))
         self._here = Here(selector, self.metrics, self.tasks)
+        carry, changed = partial(self._here.carry, config.name), partial(self._here.changed, config.name)
+        self.gateway = Gateway(config, self.metrics, self.tasks, self.places, carry, changed)
+        self.gateway.reach.note(Explored(settled=True, answered=True, searched=True, problem=None))
         self._here.serve([self.gateway])
 
     def learn(self, *nodes: tuple[int, str], complete: bool = True) -> None:

@@ -297,7 +297,7 @@ def test_a_carrier_that_fails_costs_no_place(caplog: pytest.LogCaptureFixture) -
             def fail(*_: object) -> None:
                 raise ZeroDivisionError
 
-            door.gateway.carry = fail
+            door.gateway.door._carry = fail
             client = door.connect()
             client.send(API_VERSIONS)
             await until(lambda: is_closed(client), "kproxy closes the connection")

@@ -127,7 +127,7 @@ def test_listeners_count_as_open_files() -> None:
         )
         assert places.listening <= 30
         changes: list[int] = []
-        door.gateway.on_change = lambda: changes.append(1)
+        door.gateway._on_change = lambda: changes.append(1)
         door.gateway.bind_missing()
         assert all(door.gateway.is_bound(n) for n in door.gateway.topology.nodes.values() if n.absent_since is None)
         assert places.listening <= 30

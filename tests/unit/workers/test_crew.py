@@ -12,6 +12,7 @@ import socket
 import struct
 import sys
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -99,9 +100,10 @@ async def running(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Running]:
         cluster = ClusterConfig(bootstrap_servers=(Address.parse(peer.address),), listen=Address("127.0.0.1", 0))
         async with asyncio.TaskGroup() as tasks:
             metrics = Metrics()
-            gateway = Gateway(cluster, metrics, tasks, Places())
-            gateway.reach.note(Explored(settled=True, answered=True, searched=True, problem=None))
             crew = Crew(Config(clusters=(cluster,), workers=2), metrics, tasks)
+            carry, changed = partial(crew.carry, cluster.name), partial(crew.changed, cluster.name)
+            gateway = Gateway(cluster, metrics, tasks, Places(), carry, changed)
+            gateway.reach.note(Explored(settled=True, answered=True, searched=True, problem=None))
             crew.serve([gateway])
             made = Running(crew, gateway, held)
             await made.complete()

@@ -57,8 +57,8 @@ def main(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Main, Cluster]]:
         main = Main(one)
         main.answer(1, view(THERE, 19093))
         config = ClusterConfig(bootstrap_servers=(Address("b", 1),))
-        cluster = Cluster(0, config, MainProcess(other), Metrics(), asyncio.TaskGroup())
-        assert main.heard() == messages.Asked(1, messages.Look(0))
+        cluster = Cluster(config, MainProcess(other), Metrics(), asyncio.TaskGroup())
+        assert main.heard() == messages.Asked(1, messages.Look("default"))
         yield main, cluster
 
 
@@ -72,7 +72,7 @@ def test_what_is_new_is_asked(main: tuple[Main, Cluster]) -> None:
     local = Address("proxy", 19094)
     its_end.answer(2, messages.Localised((local,), view(MOVED, 19094)))
     assert cluster.localise("proxy", named(MOVED)) == (local,)
-    assert its_end.heard() == messages.Asked(2, messages.Localise(0, "proxy", named(MOVED)))
+    assert its_end.heard() == messages.Asked(2, messages.Localise("default", "proxy", named(MOVED)))
     assert cluster.localise("proxy", named(MOVED)) == [local]  # and known from now on
 
 
@@ -94,7 +94,7 @@ def test_half_an_answer_is_kept_until_the_rest_is_there(main: tuple[Main, Cluste
     with pytest.raises(WireError):
         cluster.localise("proxy", named(MOVED))
     its_end.socket.sendall(whole[10:])
-    its_end.answer(3, messages.Refused("too-many-nodes", "the cluster names 9 nodes"))
+    its_end.answer(3, messages.NotLocalised("too-many-nodes", "the cluster names 9 nodes"))
     with pytest.raises(WireError, match="9 nodes") as refused:
         cluster.localise("proxy", named(MOVED))
     assert refused.value.reason == "too-many-nodes"

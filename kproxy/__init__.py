@@ -1,25 +1,34 @@
 """kproxy: a local Kafka proxy that makes unreachable advertised broker addresses just work.
 
-Rooms, top to bottom; imports point down only (`make check` enforces it):
+Rooms, from top to bottom. A room may import from rooms below it only; `make check` enforces this:
 
     cli          commands, exit codes, what a person reads
-    spark        beside Spark: a proxy on the driver's host and on each executor's
-    app          wiring: one process, its clusters, signals, drain
-    devcluster   a real local Kafka cluster whose advertised names resolve nowhere (demo and tests)
+    spark        kproxy beside Spark: a proxy on the driver's host and on each executor's
+    app          the main process: its clusters, signals, drain
+    demo         the story that `kproxy demo` tells
     workers      which process carries the sessions
-    cluster      which node has which local port; the listeners
-    admin        HTTP: metrics, health, status
-    relay        one session: matching requests and responses, moving the bytes
-    rewrite      the addresses inside responses: finding and replacing them
+    devcluster   a real local Kafka cluster whose advertised names resolve nowhere (demo and tests)
+    cluster      one cluster: its nodes, their local ports, its sessions
+    admin        HTTP for operators: metrics, health, status
+    sasl         logs in to brokers for the client
+    ask          kproxy's own questions to brokers
+    relay        one session: matches requests and responses, moves the bytes
+    rewrite      finds and replaces the addresses inside responses
+    tls          TLS to brokers and from clients
     wire         the Kafka protocol, sans-IO: API keys, versions, message definitions
-    dial         reaching an upstream address
-    metrics      every metric name and label
-    config       every option, declared once
+    metrics      each metric name and label
+    config       each option, declared once
+    dial         connects to an upstream address
+    status       the state of a kproxy as one value
+    ephemeral    which local ports the system has given to connections
+    java         finds Java on this machine
     address      a host and a port
-    errors       whose fault it is
-    packages     those that only some need
+    errors       the exception classes: whose fault an error is
+    process      tells processes apart
+    packages     kproxy's own name among packages, for advice to install something
+    printable    escapes text from elsewhere
 
-The words of this code base are in docs/architecture.md.
+docs/architecture.md describes the rooms, and defines the words of this code base.
 """
 
 

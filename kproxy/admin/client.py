@@ -168,5 +168,5 @@ class _Limit:
 def _why(error: Exception) -> str:
     if isinstance(error, http.client.HTTPException) and not isinstance(error, OSError):
         # Whose own words may repeat what was sent.
-        return "what answers there does not speak HTTP, or hangs up too soon"
+        return "the server at this address does not speak HTTP, or hung up too soon"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,7 +1,7 @@
-"""kproxy as a Kafka client: the few questions that it asks brokers itself.
+"""kproxy as a Kafka client: the few questions that kproxy itself asks brokers.
 
-asking      how a request gets to a broker and its response back: on a connection of its own, or within a session
-frames      reading the responses of such a connection
+asking      sends a request and gets the response: on a connection of its own, or within a session
+frames      reads the responses of such a connection
 request     a request as a frame
-questions   what is asked: who is there, which node are you, which partitions do you lead (no I/O of its own)
+questions   which nodes exist, which node answers, which partitions it leads (no I/O of its own)
 """

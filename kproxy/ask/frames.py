@@ -30,7 +30,7 @@ class Frames:
                 if greeting is not None:
                     raise wrong_upstream(greeting)
                 if foreign and len(data) >= ENOUGH:  # fewer may not yet tell whose it is
-                    raise malformed("what answers there is not a Kafka broker")
+                    raise malformed("the server at this address is not a Kafka broker")
             more = await self._stream.receive(_CHUNK)
             if not more:
                 raise EOFError
@@ -55,4 +55,4 @@ class Frames:
     def finish(self) -> None:
         """Raises WireError if something is left over."""
         if self._data:
-            raise malformed("what answers there says more than it was asked")
+            raise malformed("the server at this address sent more than kproxy asked for")

@@ -104,7 +104,7 @@ class Question(Generic[T]):
         except OSError as error:
             raise UpstreamError("other", error.strerror or str(error)) from None
         if len(frame) < 4 or INT32.unpack_from(frame)[0] != self.key:
-            raise malformed("what answers there is not a Kafka broker")
+            raise malformed("the server at this address is not a Kafka broker")
         try:
             return self.read(frame[4:])
         except (Underflow, StructError):

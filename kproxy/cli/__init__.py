@@ -1,12 +1,12 @@
 """Commands, exit codes, and what a person reads when something goes wrong.
 
-    __init__  `main`: every error becomes one line and an exit code
-    group     the command `kproxy` itself, and what its commands share
+    __init__  `main`: converts each error to one line and an exit code
+    group     the command `kproxy` itself, and code that its commands share
     run       run, exec
     look      wait
     config    config check, show, schema
     trial     demo, devcluster
-    flags     options made from the declaration in `kproxy.config`, and their grouped help
+    flags     makes flags from the declaration in `kproxy.config`, and their grouped help
 
 Exit codes: 0 fine; 1 failed while running; 2 wrong usage or configuration; 130 ended by Ctrl-C.
 """

@@ -117,7 +117,7 @@ class Door:
             full = self._places.make_room()
         if full:
             log.warning(
-                "cluster %s: no place is left; connections that have said nothing give way to new ones",
+                "cluster %s: the limit of connections is reached; kproxy closes silent ones for new ones",
                 self._config.name,
             )
         return True

@@ -74,8 +74,8 @@ class Explorer:
                 pause = min(pause * 2, _LONGEST_PAUSE)
             if not self._topology.nodes:
                 log.info(
-                    "cluster %s: the brokers tell their nodes to authenticated clients only; kproxy learns them, and"
-                    " checks whom it has reached, when a client has logged in",
+                    "cluster %s: the brokers list their nodes for authenticated clients only; kproxy learns the nodes,"
+                    " and checks which broker it has reached, when a client has logged in",
                     self._config.name,
                 )
                 self._note(searched=True)

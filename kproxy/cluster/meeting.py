@@ -198,8 +198,8 @@ class Meetings:
             if route.kind is RouteKind.UNTOLD:
                 raise UpstreamError(
                     "unknown-node",
-                    f"{address} answers, and nothing tells which broker it is: give the user DescribeConfigs on the"
-                    f" cluster, or Describe on a topic, or say --map node:{key.label}=HOST:PORT",
+                    f"{address} answers, but kproxy cannot tell which broker it is: give the user DescribeConfigs on"
+                    f" the cluster, or Describe on a topic, or set --map node:{key.label}=HOST:PORT",
                 )
             self._say_assumed(key, route)
         elif identity.key != key:
@@ -227,7 +227,8 @@ class Meetings:
         if key not in self._assumed:
             self._assumed.add(key)
             log.warning(
-                "%s: kproxy assumes that %s is this broker: it is of the right cluster, and nothing tells which broker"
-                " it is. To have it checked, give the user DescribeConfigs on the cluster, or Describe on a topic",
+                "%s: kproxy assumes that %s is this broker: the cluster is the right one, but kproxy cannot tell which"
+                " broker it is. To let kproxy check, give the user DescribeConfigs on the cluster, or Describe on a"
+                " topic",
                 key, route.dial,
             )  # fmt: skip

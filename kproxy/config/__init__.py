@@ -1,23 +1,23 @@
-"""Every option, declared once in `options`: file, environment and flags become one frozen `Config`.
+"""Each option, declared once in `options`. File, environment and flags become one frozen `Config`.
 
-    options     the declaration: two models, one field for each option
-    sasl        the part of it that is about logging in
-    tls         the part about TLS
-    declaring   what a declaration is made of
-    kinds       how one kind of value is read, printed and described
+    options     the declaration: two models with one field for each option
+    sasl        the options for logging in
+    tls         the options for TLS
+    declaring   the parts of a declaration
+    kinds       how kproxy reads, prints and describes each kind of value
     quantities  kinds that are numbers: durations, sizes, counts
-    hop         proxies and SSH servers on the way
+    hop         `--via`: proxies and SSH servers
     values      ranges of ports, what to advertise, maps
-    checks      what must hold between options
+    checks      rules between options
     protocols   SASL_SSL:// before a bootstrap server
-    sources     flags and environment; where a value came from
+    sources     flags and environment; the origin of each value
     yamlfile    the file, with its line numbers
     clientfile  a client.properties
     jaas        its sasl.jaas.config
-    loading     merging the three, and every mistake at once
-    present     config show, JSON schema, the table of the docs
+    loading     merges file, environment and flags, and reports all mistakes at once
+    present     `config show`, the JSON schema, the table in the documents
 
-Owns no I/O but reading the file that it is given.
+The only I/O of this room is reading the files that it is given.
 """
 
 from kproxy.config.hop import Hop

@@ -51,5 +51,5 @@ def _differences(cluster: ClusterConfig, protocol: str) -> Iterator[tuple[str, s
         yield "tls", "means no TLS, but tls is on; allowed: with --no-tls (tls: false), or HOST:PORT alone"
     # The other way round, SASL without sasl, is well: clients log in themselves then.
     if not protocol.startswith("SASL_") and cluster.sasl is not None:
-        text = f"means that nobody logs in, but sasl is {cluster.sasl}"
+        text = f"means no login, but sasl is {cluster.sasl}"
         yield "sasl", f"{text}; allowed: SASL_{protocol}://, HOST:PORT alone, or no --sasl"

@@ -1,6 +1,6 @@
-"""`kproxy demo`: a real cluster that a real client cannot use, and then can. A story for a terminal.
+"""`kproxy demo`: a story for a terminal. A real client cannot use a real cluster; with kproxy, it can.
 
 story    the story
 client   what the client does
-proxy    kproxy, started as a user would
+proxy    starts kproxy as a user would
 """

@@ -24,18 +24,18 @@ For the demo, for `kproxy devcluster` and for the tests. It needs Java 17 and, t
 
     DevCluster(brokers=[1001, 49176], advertised="b{id}.example:19092", properties={"message.max.bytes": "9"})
 
-    cluster       the whole: names, ports, brokers, tools
+    cluster       the whole cluster: names, ports, brokers, tools
     fleet         its processes: start, stop, kill, wait
     node          one of them
     properties    server.properties of a node, listeners
     ports         free ports
-    ready         whether brokers answer, and what they say of themselves
-    jars          Kafka from Maven, once
-    archive       class-data archives: Java starts in half the time
+    ready         whether brokers answer, and which brokers they know
+    jars          downloads Kafka from Maven, once
+    archive       class-data archives, with which Java starts in half the time
     tools         Kafka's own Java tools
     certificates  a certificate authority and certificates for TLS listeners
     watchdog      ends processes whose parent has died
-    interrupts    Ctrl-C while a cluster is there
+    interrupts    Ctrl-C while a cluster runs
     stand         `kproxy devcluster`
     screen        writing on a terminal, for `stand` and the demo
 

@@ -96,10 +96,12 @@ class HttpConnect:
         except OSError as error:
             raise ViaError("proxy", f"{self._name}: {error.strerror or error}") from None
         except _SocksError:
-            text = "what answers there is a SOCKS5 proxy: use --via socks5://HOST:PORT"
+            text = "the server at this address is a SOCKS5 proxy: use --via socks5://HOST:PORT"
             raise ViaError("proxy", f"{self._name}: {text}") from None
         except h11.RemoteProtocolError as error:
-            raise ViaError("proxy", f"{self._name}: what answers there is not an HTTP proxy ({error})") from None
+            raise ViaError(
+                "proxy", f"{self._name}: the server at this address is not an HTTP proxy ({error})"
+            ) from None
         except (h11.LocalProtocolError, UnicodeError):
             raise UpstreamError("resolve", f"{address}: '{address.host}' cannot be a host name") from None
 

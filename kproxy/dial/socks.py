@@ -64,7 +64,7 @@ class Socks5:
             raise UpstreamError("timeout", f"{address}: {text}") from None
         except ProxyError as error:
             if heard.first.startswith(b"H"):  # HTTP/1.1 400 Bad Request
-                text = "what answers there is an HTTP proxy or a web server: use --via http://HOST:PORT"
+                text = "the server at this address is an HTTP proxy or a web server: use --via http://HOST:PORT"
                 raise ViaError("proxy", f"{self._name}: {text}") from None
             raise self._explain(address, error) from None
         except UnicodeError:
@@ -86,7 +86,7 @@ class Socks5:
                 "the proxy refuses this user and password" if self._hop.user else "the proxy wants a user and password"
             )
             return ViaError("proxy-auth", f"{self._name}: {text}: --via socks5://USER:PASSWORD@HOST:PORT")
-        return ViaError("proxy", f"{self._name}: what answers there is not a SOCKS5 proxy ({error})")
+        return ViaError("proxy", f"{self._name}: the server at this address is not a SOCKS5 proxy ({error})")
 
     async def close(self) -> None:
         """Nothing is kept."""

@@ -35,7 +35,7 @@ def refused_login(name: str, server: Server | None, error: Exception, offered: s
     if isinstance(
         error, ConnectionError | asyncssh.ConnectionLost | asyncssh.ProtocolError | asyncssh.ProtocolNotSupported
     ):
-        return ViaError("ssh", f"{name}: what answers there is not an SSH server, or it hangs up ({said})")
+        return ViaError("ssh", f"{name}: the server at this address is not an SSH server, or it hung up ({said})")
     return ViaError("ssh", f"{name}: SSH failed: {said}")
 
 

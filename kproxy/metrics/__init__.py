@@ -1,15 +1,15 @@
-"""Every metric name and label of kproxy, in one object that is passed in; nothing here is global.
+"""Each metric name and label of kproxy, in one object that callers pass in. Nothing here is global.
 
     counters     the plain numbers that the data plane adds to
     record       `Metrics`: the counters of one process, by cluster and node
-    numbers      `Numbers`: what goes from one process to another, and sums
-    declared     the one table of metrics: name, kind, labels, help, where the numbers are
-    exposition   that table as a prometheus-client collector, and as text
+    numbers      `Numbers`: what one process sends to another, and the sums
+    declared     the only table of metrics: name, kind, labels, help, where the numbers are
+    exposition   the table as a prometheus-client collector, and as text
 
 Label values never come from a client. `cluster` is configured, `node` is a node id that a broker
 announced ("1", "controller-3000") or "bootstrap", `api` and `version` come from the table of API keys,
-and `reason` is a fixed word in kproxy's source. What is left to chance is bounded: see `MAX_CALLS` and
-`MAX_REASONS`.
+and `reason` is a fixed word in kproxy's source. The number of other values is bounded: see `MAX_CALLS`
+and `MAX_REASONS`.
 
 docs/metrics.md describes the metrics for users; a test keeps it equal to the table.
 """

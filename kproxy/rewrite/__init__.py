@@ -1,13 +1,13 @@
-"""The broker addresses inside responses: which have them, finding them, replacing them. Sans-IO.
+"""Finding and replacing the broker addresses inside responses. Sans-IO.
 
-    endpoints    the one table of address-bearing responses, and what an endpoint is
-    plan         a message definition and a version, compiled to the steps of a walk
-    walk         taking those steps over bytes that arrive in any chunks
-    splice       replacing what the walk found, at a new length or at the same
+    endpoints    the only table of responses with addresses, and the definition of an endpoint
+    plan         compiles a message definition and a version to the steps of a walk
+    walk         takes these steps over bytes that arrive in any chunks
+    splice       replaces what the walk found, at a new length or at the same
     response     one response on its way through: hold, walk, splice, stream
-    plain        responses of the usual shape, which name no endpoint: told without a walk
-    apiversions  ApiVersions responses: capping to what kproxy can rewrite
+    plain        recognises responses of the usual shape, which name no endpoint, without a walk
+    apiversions  ApiVersions responses: caps them to what kproxy can rewrite
     features     the tagged fields of an ApiVersions response
 
-Nothing outside this room edits a frame.
+No other room edits a frame.
 """

@@ -1,13 +1,13 @@
 """Logging in to a broker on the client's behalf.
 
-mechanism   one login's tokens, as pure steps: PLAIN, OAUTHBEARER, SCRAM (pure)
-kerberos    GSSAPI's steps, which ask the KDC
-aws         AWS_MSK_IAM's one step, which may ask AWS for credentials
-exchange    the requests and responses that carry the tokens, for a new connection or within a session (pure)
-secrets     a password or a token from a file or a command
-oidc        a token from an OIDC server
-aside       calls that may block for long, beside the event loop
-backoff     when to try again what has failed
-login       one cluster's logins: what to log in with, and not again and again with what was refused
-relogin     a session's next logins, between the client's requests
+mechanism   the tokens of one login, as pure steps: PLAIN, OAUTHBEARER, SCRAM (pure)
+kerberos    the steps of GSSAPI, which ask the KDC
+aws         the one step of AWS_MSK_IAM, which may ask AWS for credentials
+exchange    the requests and responses that carry the tokens, on a new connection or within a session (pure)
+secrets     reads a password or a token from a file or a command
+oidc        gets a token from an OIDC server
+aside       runs calls that may block for long beside the event loop
+backoff     when kproxy tries again what has failed
+login       the logins of one cluster: the credentials, and a pause before refused ones are tried again
+relogin     the next logins of a session, between the client's requests
 """

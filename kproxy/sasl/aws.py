@@ -23,7 +23,7 @@ _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")
 def library() -> None:
     """Raises UpstreamError if there is no botocore."""
     if find_spec("botocore") is None:
-        raise UpstreamError("sasl", f"AWS_MSK_IAM needs a package that is not there: {install('botocore')}")
+        raise UpstreamError("sasl", f"AWS_MSK_IAM needs a package that is not installed: {install('botocore')}")
 
 
 class MskIam:

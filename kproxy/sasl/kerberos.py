@@ -18,7 +18,7 @@ def library() -> Any:
     try:
         import gssapi
     except ImportError:
-        raise UpstreamError("sasl", f"GSSAPI needs a package that is not there: {install('gssapi')}") from None
+        raise UpstreamError("sasl", f"GSSAPI needs a package that is not installed: {install('gssapi')}") from None
     return gssapi
 
 

@@ -59,9 +59,7 @@ async def _step_of(exchange: Exchange, aside: Aside, step: Callable[..., bytes |
     try:
         return await aside.call(_STEP_TIMEOUT, step, *args)
     except TimeoutError:
-        text = (
-            f"{exchange.mechanism} had no token within {_STEP_TIMEOUT:g} s: whom it asks does not answer (a KDC, AWS)"
-        )
+        text = f"{exchange.mechanism} had no token within {_STEP_TIMEOUT:g} s: the KDC, or AWS, does not answer"
         raise UpstreamError("sasl", text) from None
 
 

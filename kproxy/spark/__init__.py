@@ -1,16 +1,17 @@
-"""Beside Spark: driver and executors reach Kafka through a kproxy on each of their hosts.
+"""kproxy beside Spark: the driver and the executors reach Kafka through a kproxy on each of their hosts.
 
     bootstrap = kproxy.spark.attach(spark, "kafka.example:9092")
 
-    attaching      `attach`: the driver's host and every executor's
-    pluginjar      `plugin`: a session made with it covers executors that join later before their first task
-    configuration  what is given to them
-    host           joining and leaving a host's proxy
-    keeper         the process that keeps it for as long as somebody has a lease
-    proxy          the kproxy that it runs
-    executor       from a Python task to its executor
+    attaching      `attach`: starts or joins kproxy on the driver's host and on each executor's
+    pluginjar      `plugin`: with it, executors that join later have kproxy before their first task
+    configuration  checks what a user gives to `attach`, and makes of it what each host is told
+    host           joins and leaves the proxy of a host
+    keeper         the process that keeps the proxy for as long as somebody has a lease
+    proxy          the kproxy that the keeper runs
+    executor       finds the executor of a Python task
 
-kproxy does not depend on pyspark, and imports it for `plugin` only; `host`, `keeper`, `executor` need nothing at all.
+kproxy does not depend on pyspark, and imports it only for `plugin`. `host`, `keeper` and `executor` need no other
+package at all.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What is known of a running kproxy, as one value that whoever shows it reads: the start table, `/status`, `/readyz`.
+"""The state of a running kproxy, as one value. The start table, `/status` and `/readyz` read it.
 
-    shown      that value: frozen dataclasses, made afresh each time that somebody looks
-    readiness  whether clients can use a cluster, and what to do about nodes that cannot be reached
-    asjson     the value as JSON and back
+    shown      that value: frozen dataclasses, built anew each time that somebody asks
+    readiness  whether clients can use a cluster, and what to do about nodes that kproxy cannot reach
+    asjson     converts the value to JSON and back
 
-Pure. What it says of addresses and errors is text already, escaped and cut.
+Pure. Addresses and errors in it are text that is already escaped and cut.
 """

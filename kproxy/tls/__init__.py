@@ -1,8 +1,8 @@
-"""TLS towards brokers and towards clients, over sockets that are connected already.
+"""TLS to brokers and from clients, over sockets that are already connected.
 
-handshakes   whom to trust, what to show, the handshake itself
+handshakes   which CAs to trust, which certificate to show, and the handshake itself
 tlssocket    a TLS connection as the pump uses it
-faults       what went wrong with TLS, for people
-stores       certificates and keys out of PEM, PKCS #12 and JKS files
+faults       explains TLS errors to people
+stores       reads certificates and keys from PEM, PKCS #12 and JKS files
 jks          Java's own key store format
 """

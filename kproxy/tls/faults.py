@@ -48,15 +48,15 @@ def of_broker(error: OSError) -> tuple[str, str]:
     if reason in _CERTIFICATE_MISSING:
         return "tls-client-certificate", "TLS: the broker requires a client certificate: give one with --tls-cert"
     if reason in _CERTIFICATE_REFUSED:
-        text = f"TLS: the broker says that it was shown {_CERTIFICATE_REFUSED[reason]}: check --tls-cert"
+        text = f"TLS: the broker says that kproxy showed {_CERTIFICATE_REFUSED[reason]}: check --tls-cert"
         return "tls-client-certificate", text
     if reason in _VERSION:
-        return "tls-version", "TLS: the broker speaks no version that kproxy does (1.2 and 1.3): ssl.enabled.protocols"
+        return "tls-version", "TLS: the broker supports neither TLS 1.2 nor TLS 1.3: check ssl.enabled.protocols"
     if reason in _PLAINTEXT:
-        text = "TLS: what answers there does not speak TLS: leave out --tls, or use the port of an SSL listener"
+        text = "TLS: the server at this address does not speak TLS: leave out --tls, or use the port of an SSL listener"
         return "tls-plaintext", text
     if reason == "TLSV1_UNRECOGNIZED_NAME":
-        return "tls-name", "TLS: the other side knows no server of that name: check --tls-server-name"
+        return "tls-name", "TLS: the server does not know the name that kproxy sent: check --tls-server-name"
     if reason == "SSLV3_ALERT_HANDSHAKE_FAILURE":
         text = "TLS: the broker refused the handshake: no cipher suite in common, or it requires a client certificate"
         return "tls", f"{text} (--tls-cert)"
@@ -70,11 +70,11 @@ def _verification(error: ssl.SSLCertVerificationError) -> tuple[str, str]:
     if code == _NOT_YET_VALID:
         return "tls-expired", "TLS: the broker's certificate is not valid yet: check the clocks"
     if code in _UNTRUSTED:
-        text = "TLS: the broker's certificate is of a CA that is not trusted here: give the CA's with --tls-ca"
+        text = "TLS: the broker's certificate is from a CA that kproxy does not trust: set the CA with --tls-ca"
         return "tls-untrusted", text
     if code in _WRONG_NAME:
         return "tls-name", "TLS: the broker's certificate has another name"
-    return "tls-untrusted", f"TLS: the broker's certificate does not hold: {error.verify_message}"
+    return "tls-untrusted", f"TLS: the broker's certificate is not valid: {error.verify_message}"
 
 
 def of_client(error: OSError) -> tuple[str, str]:
@@ -84,7 +84,7 @@ def of_client(error: OSError) -> tuple[str, str]:
         return "client-tls-closed", f"{text} --client-tls-cert, or not find its own name for kproxy in it"
     reason = error.reason or ""
     if isinstance(error, ssl.SSLCertVerificationError):
-        text = f"TLS: the client's certificate does not hold: {error.verify_message} (--client-tls-ca)"
+        text = f"TLS: the client's certificate is not valid: {error.verify_message} (--client-tls-ca)"
         return "client-tls-certificate", text
     if reason in _CERTIFICATE_MISSING:
         text = "TLS: the client showed no certificate, which --client-tls-ca requires: set ssl.keystore in the client"
@@ -93,7 +93,7 @@ def of_client(error: OSError) -> tuple[str, str]:
         text = f"TLS: the client says that kproxy showed {_CERTIFICATE_REFUSED[reason]}: check --client-tls-cert and"
         return "client-tls-refused", f"{text} the client's trust store"
     if reason in _VERSION:
-        return "client-tls-version", "TLS: the client speaks no version that kproxy does (1.2 and 1.3)"
+        return "client-tls-version", "TLS: the client supports neither TLS 1.2 nor TLS 1.3"
     return "client-tls", f"TLS: {_plain(error)}"
 
 

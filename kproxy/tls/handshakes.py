@@ -109,7 +109,7 @@ class _Tls(ABC):
                 self._context = self._make()
                 log.info("%s: certificate files have changed; new connections use them", self._owner)
             except ConfigError as error:
-                log.error("%s: %s; new connections use what was there before", self._owner, error)
+                log.error("%s: %s; new connections use the previous files", self._owner, error)
         return self._context
 
     def _look(self) -> list[tuple[int, int, int] | None]:

@@ -1,9 +1,9 @@
 """The Kafka protocol as bytes, sans-IO.
 
-    api          API keys, names, the newest version kproxy knows of each, header versions
-    primitives   bounds-checked reading and writing of the protocol's base types
-    definitions  message definitions: kafka-python's, and the project's own for what it lacks
-    greeting     whose protocol the first bytes of a connection are, when they are not Kafka's
+    api          API keys, names, the newest version of each that kproxy knows, header versions
+    primitives   reads and writes the base types of the protocol, with bounds checks
+    definitions  message definitions: kafka-python's, and the project's own for those that kafka-python lacks
+    greeting     recognises another protocol by the first bytes of a connection
 
 A *frame* is an int32 size and that many bytes: a header (API key, API version, correlation id, …)
 and a body. https://kafka.apache.org/protocol

@@ -338,16 +338,16 @@ def test_where_nothing_tells_the_message_says_which_right_would(
 ) -> None:
     proxy = logging_in(NOBODY, ready=False)
     words = (
-        "answers, and nothing tells which broker it is: give the user DescribeConfigs on the cluster, or Describe on a"
+        "answers, but kproxy cannot tell which broker it is: give the user DescribeConfigs on the cluster, or Describe"
     )
     wait_until(lambda: words in proxy.get("/readyz")[1], "/readyz says so")
-    assert "or say --map node:" in proxy.log
+    assert "or set --map node:" in proxy.log
     proxy.stop()
     maps = [word for node, dial in guarded.dial.items() for word in ("--map", f"node:{node}={dial}")]
     proxy = logging_in(NOBODY, *maps)
     assert {node["proof"] for node in proxy.status()["nodes"]} == {"assumed"}
     assert "kproxy assumes that" in proxy.log
-    assert "To have it checked, give the user DescribeConfigs on the cluster" in proxy.log
+    assert "To let kproxy check, give the user DescribeConfigs on the cluster" in proxy.log
 
 
 def test_a_map_that_leads_to_another_broker_is_found_out(

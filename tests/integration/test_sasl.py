@@ -397,8 +397,8 @@ def test_a_wrong_raw_token(cluster: DevCluster, kproxy: Kproxy) -> None:
 
 
 AUTHENTICATED_ONLY = (
-    "the brokers tell their nodes to authenticated clients only; kproxy learns them, and checks whom it has reached,"
-    " when a client has logged in"
+    "the brokers list their nodes for authenticated clients only; kproxy learns the nodes, and checks which broker it"
+    " has reached, when a client has logged in"
 )
 
 

@@ -190,7 +190,7 @@ def refuses(proxy: Kproxy, reason: str) -> None:
     ("listener", "reason", "words"),
     [
         ("EXPIRED", "tls-expired", "TLS: the broker's certificate, or one above it, has expired: renew it"),
-        ("STRANGER", "tls-untrusted", "TLS: the broker's certificate is of a CA that is not trusted here: give the"),
+        ("STRANGER", "tls-untrusted", "TLS: the broker's certificate is from a CA that kproxy does not trust: set the"),
         (
             "INTERNAL",
             "tls-closed",
@@ -395,7 +395,7 @@ def test_certificates_change_under_load(
         # A broken file changes nothing; the one after it does.
         replace(mine, b"broken")
         assert not new_client_works()
-        assert f"--tls-cert {mine}: " in complaint(proxy, "new connections use what was there before")
+        assert f"--tls-cert {mine}: " in complaint(proxy, "new connections use the previous files")
         replace(mine, authority.one_file("client-8").read_bytes())
         assert new_client_works()
         produce(records[1500:])

@@ -168,14 +168,14 @@ async def test_a_socks5_url_of_an_http_proxy_that_answers_at_once(login: str, wa
     with Peer(answers) as peer:
         error = await failure(ways.target.address, f"socks5://{login}{peer.address}")
     assert (error.reason, type(error)) == ("proxy", ViaError)
-    assert "what answers there is an HTTP proxy or a web server: use --via http://HOST:PORT" in str(error)
+    assert "the server at this address is an HTTP proxy or a web server: use --via http://HOST:PORT" in str(error)
 
 
 @pytest.mark.parametrize("name", ["socks", "socks-login"])
 async def test_an_http_url_of_a_socks5_proxy(name: str, ways: Ways) -> None:
     error = await failure(ways.target.address, f"http://127.0.0.1:{ways.servers[name].port}")
     assert (error.reason, type(error)) == ("proxy", ViaError)
-    assert "what answers there is a SOCKS5 proxy: use --via socks5://HOST:PORT" in str(error)
+    assert "the server at this address is a SOCKS5 proxy: use --via socks5://HOST:PORT" in str(error)
 
 
 async def test_an_http_url_of_something_that_hangs_up(ways: Ways) -> None:

@@ -79,7 +79,7 @@ async def test_a_server_that_refuses_is_not_asked_all_the_time(ways: Ways) -> No
                 await made.connect(Address("a", 1))
         assert peer.accepted == 1
     assert {str(error) for error in errors} == {str(again.value)}
-    assert "is not an SSH server, or it hangs up" in str(again.value)
+    assert "is not an SSH server, or it hung up" in str(again.value)
 
 
 async def test_a_channel_that_nobody_waits_for_any_more_is_closed(ways: Ways) -> None:

@@ -106,7 +106,7 @@ def test_a_refusal_with_an_endless_number_names_nobody() -> None:
 
         async def scenario(running: App) -> None:
             await until(lambda: "broker 2" in "".join(running.not_ready()), "kproxy has looked for a way")
-            assert "nothing tells which broker it is" in "".join(running.not_ready())
+            assert "kproxy cannot tell which broker it is" in "".join(running.not_ready())
 
         serve(Config(clusters=(one(peer, "only"),), admin=None), scenario)
 

@@ -132,9 +132,9 @@ def test_packages_that_are_not_there(capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setitem(sys.modules, "gssapi", None)
     monkeypatch.setattr("kproxy.sasl.aws.find_spec", lambda _: None)
     (line,) = check(HEAD + "sasl: GSSAPI\n", capsys)
-    assert line.startswith("k.yaml:2: sasl: GSSAPI needs a package that is not there: ")
+    assert line.startswith("k.yaml:2: sasl: GSSAPI needs a package that is not installed: ")
     (line,) = check(HEAD + "sasl: AWS_MSK_IAM\n", capsys)
-    assert line.startswith("k.yaml:2: sasl: AWS_MSK_IAM needs a package that is not there: ")
+    assert line.startswith("k.yaml:2: sasl: AWS_MSK_IAM needs a package that is not installed: ")
 
 
 def test_commands_are_not_run_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,7 +62,7 @@ async def test_more_than_was_asked_for_is_nobodys(ends: tuple[Over, socket.socke
     ask, broker = ends
     broker.sendall(frame(FIRST) + rest)
     await ask(b"request", 10)
-    with pytest.raises(WireError, match="more than it was asked"):
+    with pytest.raises(WireError, match="more than kproxy asked for"):
         ask.finish()
 
 

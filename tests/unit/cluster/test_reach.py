@@ -205,7 +205,7 @@ async def test_where_nothing_tells_an_advertised_address_is_assumed_and_a_bootst
             reach = here.cluster(one_at)
             await here.explorer.explore()
             assert reach.known.reached(key(1)).proof is Proof.ASSUMED
-            with pytest.raises(UpstreamError, match="nothing tells which broker it is: give the user DescribeConfigs"):
+            with pytest.raises(UpstreamError, match="cannot tell which broker it is: give the user DescribeConfigs"):
                 await reaches(reach, 2)
     assert len([r for r in caplog.records if "kproxy assumes that" in r.getMessage()]) == 1
 

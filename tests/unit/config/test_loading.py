@@ -561,7 +561,7 @@ def test_a_protocol_before_a_server_that_agrees_is_taken_off(server: str, more: 
          "k.yaml:2: bootstrap-servers[0]: PLAINTEXT:// means no TLS, but tls is on; "
          "allowed: with --no-tls (tls: false), or HOST:PORT alone"),
         ("tls: true\nsasl: GSSAPI\nbootstrap-servers: ssl://a\n",
-         "k.yaml:3: bootstrap-servers[0]: SSL:// means that nobody logs in, but sasl is GSSAPI; "
+         "k.yaml:3: bootstrap-servers[0]: SSL:// means no login, but sasl is GSSAPI; "
          "allowed: SASL_SSL://, HOST:PORT alone, or no --sasl"),
         ("bootstrap-servers: http://me:secret@a:9092\n",
          "k.yaml:1: bootstrap-servers[0]: 'http://' does not lead to a Kafka broker; allowed: HOST:PORT, or HOST for "

@@ -393,7 +393,7 @@ async def test_files_that_change_are_read_again(
         assert await ask(tls, peer) == b"hello"
         assert await ask(tls, peer) == b"hello"
         assert caplog.text.count("has no certificate") == 1
-        assert "new connections use what was there before" in caplog.text
+        assert "new connections use the previous files" in caplog.text
         (tmp_path / "v2" / "ca.crt").unlink()
         assert await ask(tls, peer) == b"hello"
         swap("v1")

@@ -11,6 +11,7 @@ from kproxy.address import Address
 MASK = "***"
 _SCHEMES = {"socks5": "socks5", "socks5h": "socks5", "http": "http", "https": "https", "ssh": "ssh"}
 _PLACEHOLDER = "[USER:PASSWORD@]"
+PATTERN = rf"^\s*({'|'.join(_SCHEMES)})://\S+$"
 ALLOWED = f"socks5://{_PLACEHOLDER}HOST:PORT, http://… or https://… likewise, ssh://[USER@]HOST[:PORT]"
 
 

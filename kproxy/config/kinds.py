@@ -137,8 +137,7 @@ def route_map() -> Kind[Map]:
 
 def via() -> Kind[Hop]:
     """One proxy or SSH server."""
-    schema = string(r"^\s*(socks5h?|https?|ssh)://\S+$")
-    return Kind("URL", hop.ALLOWED, (Hop,), Hop.parse, lambda value: value.url, schema)
+    return Kind("URL", hop.ALLOWED, (Hop,), Hop.parse, lambda value: value.url, string(hop.PATTERN))
 
 
 def boolean() -> Kind[bool]:

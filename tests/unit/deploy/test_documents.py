@@ -19,7 +19,7 @@ from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, kproxy_commands, sh
 
 DOCUMENTS = sorted(
     path
-    for pattern in ("*.md", "deploy/README.md", "deploy/compose/*.md", "deploy/spark/*.md", "docs/*.md")
+    for pattern in ("*.md", "deploy/**/*.md", "docs/*.md")
     for path in ROOT.glob(pattern)
 )
 FILES = {name: ROOT / "config" / "kproxy.yaml" for name in ("kproxy.yaml", CONTAINER_FILE)} | {

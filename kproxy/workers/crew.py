@@ -9,6 +9,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
+from itertools import count
 
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.tasks import said
@@ -55,7 +56,9 @@ class Crew:
         self._ended = Numbers()  # of workers that are no more
         self._news: set[str] = set()  # clusters of which the workers are to hear
         self._stopping = False
-        self._check: Callable[[], None] = lambda: None  # what a drain waits for
+        self._numbers = count(1)
+        self._holds: dict[int, str] = {}  # the clusters that are held, by the number of the hold
+        self._waits: dict[asyncio.Event, Callable[[], bool]] = {}  # what somebody waits for
 
     def serve(self, gateways: list[Gateway]) -> None:
         """Carry the sessions of these clusters from now on."""
@@ -122,6 +125,7 @@ class Crew:
         """It has just started, or answers again."""
         for name in self._gateways:
             worker.send(messages.Changed(name))
+        worker.send(messages.Holds(dict(self._holds)))
         if self._stopping:
             worker.send(messages.Drain())
         held = [client for _, client in self._held]
@@ -142,6 +146,9 @@ class Crew:
                 pass
             case messages.Ended(number):
                 worker.let_go(number)
+                self._check()
+            case messages.Settled(number):
+                worker.settled.add(number)
                 self._check()
             case messages.Asked(number, question):
                 worker.answer(number, self._answer(question))
@@ -255,19 +262,55 @@ class Crew:
             await asyncio.wait(self._background)
         return left
 
-    async def _until(self, holds: Callable[[], bool], seconds: float) -> None:
-        """Wait for that, and at most so long."""
+    async def hold(self, cluster: str, seconds: float) -> None:
+        """Hold the requests of this cluster's clients, in all workers; see `Sessions.hold`."""
+        number = next(self._numbers)
+        self._holds[number] = cluster
+        self._tell_holds()
+
+        def settled() -> bool:
+            # One that has not begun has no sessions, and hears of the hold before it is given any.
+            return all(number in worker.settled for worker in self._workers.values() if worker.started)
+
+        try:
+            if not await self._until(settled, seconds):
+                raise TimeoutError
+        except BaseException:
+            self._end_hold(number)
+            raise
+
+    def release(self, cluster: str) -> None:
+        """Undo one hold."""
+        self._end_hold(next(number for number, held in self._holds.items() if held == cluster))
+
+    def _end_hold(self, number: int) -> None:
+        del self._holds[number]
+        for worker in self._workers.values():
+            worker.settled.discard(number)
+        self._tell_holds()
+
+    def _tell_holds(self) -> None:
+        self._tell_all(messages.Holds(dict(self._holds)))
+
+    async def _until(self, holds: Callable[[], bool], seconds: float) -> bool:
+        """Wait for that, and at most so long; whether it came."""
         done = asyncio.Event()
-
-        def check() -> None:
-            if holds():
-                done.set()
-
-        self._check = check
-        check()
-        with contextlib.suppress(TimeoutError):
+        self._waits[done] = holds
+        try:
+            self._check()
             async with asyncio.timeout(seconds):
                 await done.wait()
+        except TimeoutError:
+            return False
+        finally:
+            del self._waits[done]
+        return True
+
+    def _check(self) -> None:
+        """Somebody may have what he waits for."""
+        for done, holds in self._waits.items():
+            if holds():
+                done.set()
 
 
 def _view(gateway: Gateway) -> messages.View:

@@ -25,7 +25,6 @@ class Here:
         self._metrics = metrics
         self._tasks = tasks
         self._sessions: dict[str, Sessions] = {}
-        self._holding = 0  # who hold the sessions of every cluster
         metrics.in_flight = self._in_flight
 
     def serve(self, gateways: list[Gateway]) -> None:
@@ -37,8 +36,6 @@ class Here:
         """Make room for the sessions of one more cluster."""
         sessions = Sessions(config, dial, localise, self._pump, self._metrics, self._tasks)
         self._sessions[config.name] = sessions
-        for _ in range(self._holding):
-            sessions.begin_hold()
         return sessions
 
     def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
@@ -51,25 +48,17 @@ class Here:
     def status(self) -> tuple[WorkerStatus, ...]:
         return ()
 
-    async def hold(self, seconds: float) -> None:
-        """Hold the requests of all clients of every cluster, until `release` is called as often as this; return once
-        nothing is in flight. Raises TimeoutError if that takes longer than so many seconds; then, or if cancelled,
-        this hold is undone."""
-        self._holding += 1
-        settled = [sessions.begin_hold() for sessions in self._sessions.values()]
-        try:
-            async with asyncio.timeout(seconds):
-                await asyncio.gather(*settled)
-        except BaseException:
-            self.release()
-            raise
+    async def hold(self, cluster: str, seconds: float) -> None:
+        """Hold the requests of this cluster's clients; see `Sessions.hold`."""
+        await self._sessions[cluster].hold(seconds)
 
-    def release(self) -> None:
+    def begin_hold(self, cluster: str) -> asyncio.Future[None]:
+        """The same without waiting; what is returned is done when nothing is in flight."""
+        return self._sessions[cluster].begin_hold()
+
+    def release(self, cluster: str) -> None:
         """Undo one hold."""
-        assert self._holding, "nobody holds"
-        self._holding -= 1
-        for sessions in self._sessions.values():
-            sessions.release()
+        self._sessions[cluster].release()
 
     async def drain(self, seconds: float) -> int:
         """Close each session as soon as nothing is in flight in it, and after so many seconds all; return how many were

@@ -65,6 +65,7 @@ class Member:
         self.pid = 0
         self.started = False
         self.pulse = Pulse(lambda: self.send(messages.Ping()))
+        self.settled: set[int] = set()  # the holds since which nothing is in flight in its sessions
         self.numbers = Numbers()
         self.counted = asyncio.Event()
 

@@ -50,6 +50,14 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
+class Holds:
+    """All holds that there are now, by number, each with the cluster whose clients' requests it holds. Begin those that
+    are new, and undo those that are no more. It says all, because a worker that was silent may have missed some."""
+
+    clusters: dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Ping:
     """Are you there? To the forker too. Answered by Pong."""
 
@@ -113,6 +121,13 @@ class Ended:
     """The client with this number is gone."""
 
     number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Since the hold with this number, nothing is in flight any more in the sessions of its cluster."""
+
+    hold: int
 
 
 @dataclass(frozen=True, slots=True)

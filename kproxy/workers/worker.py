@@ -13,6 +13,7 @@ import os
 import pickle
 import socket
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from kproxy.address import Address
@@ -161,6 +162,7 @@ class Worker:
         self._selector = selector
         self._metrics = Metrics()
         self._clusters: dict[str, Cluster] = {}
+        self._holds: dict[int, str] = {}
 
     async def run(self) -> None:
         """Until the main process is gone: then the whole process ends at once."""
@@ -193,6 +195,19 @@ class Worker:
                     self._main.tell(messages.Pong())
                 case messages.Drain():
                     self._here.begin_drain()
+                case messages.Holds(clusters):
+                    self._hold(clusters)
+
+    def _hold(self, clusters: dict[int, str]) -> None:
+        for number in clusters.keys() - self._holds.keys():
+            self._here.begin_hold(clusters[number]).add_done_callback(partial(self._settled, number))
+        for number in self._holds.keys() - clusters.keys():
+            self._here.release(self._holds[number])
+        self._holds = clusters
+
+    def _settled(self, number: int, over: asyncio.Future[None]) -> None:
+        if not over.cancelled():
+            self._main.tell(messages.Settled(number))
 
     def _take(self, take: messages.Take, fds: list[int]) -> None:
         ended = messages.Ended(take.number)

@@ -11,6 +11,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from kproxy.cluster.known import Explored
 from kproxy.cluster.places import Places
 from kproxy.config import ClusterConfig, Config
 from kproxy.metrics import Metrics
+from kproxy.wire import api
 from kproxy.workers import forker, pulse
 from kproxy.workers.crew import Crew
 from tests.harness.fakebroker import FakeBroker
@@ -50,6 +52,23 @@ def alive(pid: int) -> bool:
         return False
 
 
+class SlowBroker(FakeBroker):
+    """Answers ListOffsets with nothing, as soon as it may."""
+
+    def __init__(self) -> None:
+        super().__init__([(1, "127.0.0.1", 1)])
+        self.may = threading.Event()
+        self.heard = threading.Event()
+
+    def answer(self, connection: socket.socket, request: bytes) -> bool:
+        if request[:2] == struct.pack(">h", api.LIST_OFFSETS):
+            self.heard.set()
+            assert self.may.wait(60)
+            connection.sendall(struct.pack(">i", 8) + request[4:8] + b"none")
+            return True
+        return super().answer(connection, request)
+
+
 class Client:
     """One connection. `asks` says whether it was answered; False if it was closed; neither of both fails the test."""
 
@@ -69,8 +88,8 @@ class Client:
 class Running:
     """A crew of two, a gateway before it, a broker behind it."""
 
-    def __init__(self, crew: Crew, gateway: Gateway, held: contextlib.ExitStack) -> None:
-        self.crew, self.gateway, self._held = crew, gateway, held
+    def __init__(self, crew: Crew, gateway: Gateway, broker: SlowBroker, held: contextlib.ExitStack) -> None:
+        self.crew, self.gateway, self.broker, self._held = crew, gateway, broker, held
 
     @property
     def pids(self) -> list[int]:
@@ -96,7 +115,8 @@ class Running:
 @pytest.fixture
 async def running(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Running]:
     monkeypatch.setattr(pulse, "TURN", 0.2)
-    with Peer(FakeBroker([(1, "127.0.0.1", 1)])) as peer, contextlib.ExitStack() as held:
+    broker = SlowBroker()
+    with Peer(broker) as peer, contextlib.ExitStack() as held:
         cluster = ClusterConfig(bootstrap_servers=(Address.parse(peer.address),), listen=Address("127.0.0.1", 0))
         async with asyncio.TaskGroup() as tasks:
             metrics = Metrics()
@@ -105,7 +125,8 @@ async def running(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Running]:
             gateway = Gateway(cluster, metrics, tasks, Places(), carry, changed)
             gateway.reach.note(Explored(settled=True, answered=True, searched=True, problem=None))
             crew.serve([gateway])
-            made = Running(crew, gateway, held)
+            held.callback(broker.may.set)
+            made = Running(crew, gateway, broker, held)
             await made.complete()
             of_it = [*made.pids, made.forker]
             yield made
@@ -268,3 +289,68 @@ async def test_the_system_gives_no_process(
     os.kill(running.pids[0], signal.SIGKILL)
     await until(lambda: "a worker cannot be started: no processes" in caplog.text, "it is said")
     await running.complete()
+
+
+# Holding the clients' requests
+
+SLOW = struct.pack(">ihhihs", 11, 2, 1, 9, 1, b"t")  # ListOffsets v1
+CLUSTER = "default"
+
+
+async def answer_of(client: Client) -> bytes:
+    async with asyncio.timeout(60):
+        (size,) = struct.unpack(">i", await client._reader.readexactly(4))
+        return await client._reader.readexactly(size)
+
+
+async def test_a_hold_is_there_when_nothing_is_in_flight_in_any_worker(running: Running) -> None:
+    first, second = await running.connect(), await running.connect()
+    assert await first.asks()
+    assert await second.asks()
+    assert sorted(map(running.of, running.pids)) == [1, 1]
+    first.writer.write(SLOW)
+    await asyncio.to_thread(running.broker.heard.wait)
+    async with asyncio.TaskGroup() as tasks:
+        holding = tasks.create_task(running.crew.hold(CLUSTER, 60))
+        await running.crew.metrics()  # the workers have answered what they were asked after it
+        assert not holding.done()
+        running.broker.may.set()
+    assert await answer_of(first) == struct.pack(">i", 9) + b"none"
+    await running.crew.hold(CLUSTER, 60)  # somebody else, too
+    third = await running.connect()
+    asking = [asyncio.ensure_future(client.asks()) for client in (first, second, third)]  # noqa: TID251
+    running.crew.release(CLUSTER)
+    await running.crew.metrics()
+    assert not any(one.done() for one in asking)
+    running.crew.release(CLUSTER)
+    assert await asyncio.gather(*asking) == [True] * 3
+
+
+async def test_a_hold_that_takes_too_long_is_undone(running: Running) -> None:
+    first, second = await running.connect(), await running.connect()
+    assert await first.asks()
+    first.writer.write(SLOW)
+    await asyncio.to_thread(running.broker.heard.wait)
+    with pytest.raises(TimeoutError):
+        await running.crew.hold(CLUSTER, 0.1)
+    assert await second.asks()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+async def test_a_worker_that_replaces_another_holds_too(running: Running, how: signal.Signals) -> None:
+    first, second = await running.connect(), await running.connect()
+    assert await first.asks()
+    assert await second.asks()
+    await running.crew.hold(CLUSTER, 60)
+    lost = running.pids[0]
+    os.kill(lost, how)
+    await until(lambda: len(running.pids) == 2 and lost not in running.pids, "another takes its place")
+    await running.crew.hold(CLUSTER, 60)
+    clients = [await running.connect() for _ in range(4)]
+    asking = [asyncio.ensure_future(client.asks()) for client in clients]  # noqa: TID251
+    await until(lambda: running.gateway.sessions >= 4, "the workers have them")
+    await running.crew.metrics()
+    assert not any(one.done() for one in asking)
+    for _ in range(2):
+        running.crew.release(CLUSTER)
+    assert await asyncio.gather(*asking) == [True] * 4

@@ -24,8 +24,9 @@ from kproxy.rewrite.endpoints import Kind
 
 log = logging.getLogger(__name__)
 
-# A question on which the broker has hung up so often is not asked again: some that are no Kafka do that.
-_HUNG_UP = 2
+# A question that no broker has ever answered, and on which one has hung up so often, is left out for so many seconds:
+# some that are no Kafka do that. A connection that breaks at that moment looks the same.
+_HUNG_UP, _LEFT_OUT = 2, 300.0
 # That brokers answer after a login only is believed for so long, in seconds: one that is being stopped looks the same.
 _WANTS_LOGIN = 300.0
 # Partitions that a node leads are looked up again after so many seconds.
@@ -63,7 +64,9 @@ class Identities:
         self._topology = topology
         self._versions: Versions | None = None
         self._tells_its_id = False  # a broker has named its own id when it was asked for another's
-        self._hung_up: Counter[Proof] = Counter()
+        self._hung_up: Counter[Proof] = Counter()  # how often, in a row
+        self._answered: set[Proof] = set()  # questions that a broker has answered
+        self._left_out_until: dict[Proof, float] = {}
         self._leaders: dict[int, tuple[Partition, ...]] = {}
         self._leaders_at = 0.0
         self._answers_all = False  # a broker has answered without a login
@@ -143,8 +146,8 @@ class Identities:
         return None, None
 
     def _may_ask(self, name: Proof) -> bool:
-        """Whether brokers do not hang up on this question."""
-        return self._hung_up[name] < _HUNG_UP
+        """Whether brokers do not hang up on this question, as far as is known."""
+        return monotonic() >= self._left_out_until.get(name, 0.0)
 
     async def _optional(self, name: Proof, asking: Awaitable[int | None]) -> int | None:
         """The answer to a question that a broker need not answer. Raises HungUp."""
@@ -152,13 +155,22 @@ class Identities:
             answer = await asking
         except UpstreamError as error:
             if error.reason == "closed":
-                self._hung_up[name] += 1
+                self._note_hung_up(name)
                 raise HungUp(error.reason, str(error)) from None
             raise
         except Unreadable:
+            self._answered.add(name)
             return None
-        self._hung_up[name] = 0
+        self._answered.add(name)
         return answer
+
+    def _note_hung_up(self, name: Proof) -> None:
+        if name in self._answered:
+            return
+        self._hung_up[name] += 1
+        if self._hung_up[name] >= _HUNG_UP:
+            self._hung_up[name] = 0
+            self._left_out_until[name] = monotonic() + _LEFT_OUT
 
     def _by_name(self, members: Members, names: Sequence[str]) -> NodeKey | None:
         """The one node whose advertised host is among the certificate's names."""

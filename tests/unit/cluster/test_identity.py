@@ -7,6 +7,7 @@ import contextlib
 import pytest
 
 from kproxy.address import Address
+from kproxy.cluster import identity
 from kproxy.cluster.identity import HungUp, Identities, WantsLogin
 from kproxy.cluster.known import Proof
 from kproxy.cluster.topology import Node, NodeKey, Topology
@@ -178,6 +179,40 @@ async def test_a_question_on_which_the_broker_hangs_up_is_not_asked_for_ever(ide
             await identities.ask(cluster)
         asked += cluster.asked.count(key)
     assert asked == 2
+
+
+async def test_it_is_asked_again_later(identities: Identities, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the connection broke at that moment twice may have been chance."""
+    broken = Cluster(1)
+    broken.answers[api.DESCRIBE_CONFIGS] = EOFError()
+    for _ in range(2):
+        with pytest.raises(HungUp):
+            await identities.ask(broken)
+    assert (await identities.ask(Cluster(1, "its id"))).key is None
+    now = identity.monotonic()
+    monkeypatch.setattr(identity, "monotonic", lambda: now + 301)
+    assert (await identities.ask(Cluster(1, "its id"))).proof is Proof.OWN_WORD
+
+
+@pytest.mark.parametrize(
+    ("key", "tells", "proof"),
+    [
+        (api.DESCRIBE_CONFIGS, "its id", Proof.OWN_WORD),
+        (api.LIST_OFFSETS, "leaders", Proof.LEADER),
+        (api.LIST_GROUPS, "groups", Proof.COORDINATOR),
+    ],
+)
+async def test_a_question_that_was_answered_once_is_always_asked(
+    identities: Identities, key: int, tells: str, proof: Proof
+) -> None:
+    """Connections break at that moment too. Else kproxy would never again know whom it reaches."""
+    assert (await identities.ask(Cluster(1, tells))).proof is proof
+    broken = Cluster(1, tells)
+    broken.answers[key] = EOFError()
+    for _ in range(5):
+        with pytest.raises(HungUp):
+            await identities.ask(broken)
+    assert (await identities.ask(Cluster(1, tells))).proof is proof
 
 
 @pytest.mark.parametrize("served", [{}, {api.METADATA: (0, 1)}, {key: (9, 9) for key in ALL}])

@@ -57,7 +57,7 @@ class Crew:
         self._news: set[str] = set()  # clusters of which the workers are to hear
         self._stopping = False
         self._numbers = count(1)
-        self._holds: dict[int, str] = {}  # the clusters that are held, by the number of the hold
+        self._holds: dict[int, str | None] = {}  # the clusters (None: all) that are held, by the number of the hold
         self._waits: dict[asyncio.Event, Callable[[], bool]] = {}  # what somebody waits for
 
     def serve(self, gateways: list[Gateway]) -> None:
@@ -262,8 +262,8 @@ class Crew:
             await asyncio.wait(self._background)
         return left
 
-    async def hold(self, cluster: str, seconds: float) -> None:
-        """Hold the requests of this cluster's clients, in all workers; see `Sessions.hold`."""
+    async def hold(self, seconds: float, cluster: str | None = None) -> None:
+        """Hold the requests of this cluster's clients, or of all, in all workers; see `Here.hold`."""
         number = next(self._numbers)
         self._holds[number] = cluster
         self._tell_holds()
@@ -279,7 +279,7 @@ class Crew:
             self._end_hold(number)
             raise
 
-    def release(self, cluster: str) -> None:
+    def release(self, cluster: str | None = None) -> None:
         """Undo one hold."""
         self._end_hold(next(number for number, held in self._holds.items() if held == cluster))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from kproxy.cluster.gateway import Gateway
@@ -25,6 +26,7 @@ class Here:
         self._metrics = metrics
         self._tasks = tasks
         self._sessions: dict[str, Sessions] = {}
+        self._holds: Counter[str | None] = Counter()  # of a cluster, or None: of all, those to come as well
         metrics.in_flight = self._in_flight
 
     def serve(self, gateways: list[Gateway]) -> None:
@@ -36,6 +38,8 @@ class Here:
         """Make room for the sessions of one more cluster."""
         sessions = Sessions(config, dial, localise, self._pump, self._metrics, self._tasks)
         self._sessions[config.name] = sessions
+        for _ in range(self._holds[None]):
+            sessions.begin_hold()
         return sessions
 
     def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
@@ -48,17 +52,32 @@ class Here:
     def status(self) -> tuple[WorkerStatus, ...]:
         return ()
 
-    async def hold(self, cluster: str, seconds: float) -> None:
-        """Hold the requests of this cluster's clients; see `Sessions.hold`."""
-        await self._sessions[cluster].hold(seconds)
+    async def hold(self, seconds: float, cluster: str | None = None) -> None:
+        """Hold the requests of this cluster's clients, or of all, until `release` is called as often as this; return
+        once nothing is in flight. Raises TimeoutError if that takes longer than so many seconds; then, or if cancelled,
+        this hold is undone."""
+        settled = self.begin_hold(cluster)
+        try:
+            async with asyncio.timeout(seconds):
+                await settled
+        except BaseException:
+            self.release(cluster)
+            raise
 
-    def begin_hold(self, cluster: str) -> asyncio.Future[None]:
+    def begin_hold(self, cluster: str | None) -> asyncio.Future[list[None]]:
         """The same without waiting; what is returned is done when nothing is in flight."""
-        return self._sessions[cluster].begin_hold()
+        self._holds[cluster] += 1
+        return asyncio.gather(*[sessions.begin_hold() for sessions in self._of(cluster)])
 
-    def release(self, cluster: str) -> None:
+    def release(self, cluster: str | None = None) -> None:
         """Undo one hold."""
-        self._sessions[cluster].release()
+        assert self._holds[cluster], "nobody holds"
+        self._holds[cluster] -= 1
+        for sessions in self._of(cluster):
+            sessions.release()
+
+    def _of(self, cluster: str | None) -> list[Sessions]:
+        return list(self._sessions.values()) if cluster is None else [self._sessions[cluster]]
 
     async def drain(self, seconds: float) -> int:
         """Close each session as soon as nothing is in flight in it, and after so many seconds all; return how many were

@@ -51,10 +51,11 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """All holds that there are now, by number, each with the cluster whose clients' requests it holds. Begin those that
-    are new, and undo those that are no more. It says all, because a worker that was silent may have missed some."""
+    """All holds that there are now, by number, each with the cluster whose clients' requests it holds, or None for all.
+    Begin those that are new, and undo those that are no more. It says all, because a worker that was silent may have
+    missed some."""
 
-    clusters: dict[int, str]
+    clusters: dict[int, str | None]
 
 
 @dataclass(frozen=True, slots=True)

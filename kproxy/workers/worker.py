@@ -162,7 +162,7 @@ class Worker:
         self._selector = selector
         self._metrics = Metrics()
         self._clusters: dict[str, Cluster] = {}
-        self._holds: dict[int, str] = {}
+        self._holds: dict[int, str | None] = {}
 
     async def run(self) -> None:
         """Until the main process is gone: then the whole process ends at once."""
@@ -198,14 +198,14 @@ class Worker:
                 case messages.Holds(clusters):
                     self._hold(clusters)
 
-    def _hold(self, clusters: dict[int, str]) -> None:
+    def _hold(self, clusters: dict[int, str | None]) -> None:
         for number in clusters.keys() - self._holds.keys():
             self._here.begin_hold(clusters[number]).add_done_callback(partial(self._settled, number))
         for number in self._holds.keys() - clusters.keys():
             self._here.release(self._holds[number])
         self._holds = clusters
 
-    def _settled(self, number: int, over: asyncio.Future[None]) -> None:
+    def _settled(self, number: int, over: asyncio.Future[list[None]]) -> None:
         if not over.cancelled():
             self._main.tell(messages.Settled(number))
 

@@ -311,18 +311,18 @@ async def test_a_hold_is_there_when_nothing_is_in_flight_in_any_worker(running: 
     first.writer.write(SLOW)
     await asyncio.to_thread(running.broker.heard.wait)
     async with asyncio.TaskGroup() as tasks:
-        holding = tasks.create_task(running.crew.hold(CLUSTER, 60))
+        holding = tasks.create_task(running.crew.hold(60, CLUSTER))
         await running.crew.metrics()  # the workers have answered what they were asked after it
         assert not holding.done()
         running.broker.may.set()
     assert await answer_of(first) == struct.pack(">i", 9) + b"none"
-    await running.crew.hold(CLUSTER, 60)  # somebody else, too
+    await running.crew.hold(60)  # somebody else, all clusters
     third = await running.connect()
     asking = [asyncio.ensure_future(client.asks()) for client in (first, second, third)]  # noqa: TID251
     running.crew.release(CLUSTER)
     await running.crew.metrics()
     assert not any(one.done() for one in asking)
-    running.crew.release(CLUSTER)
+    running.crew.release()
     assert await asyncio.gather(*asking) == [True] * 3
 
 
@@ -332,7 +332,7 @@ async def test_a_hold_that_takes_too_long_is_undone(running: Running) -> None:
     first.writer.write(SLOW)
     await asyncio.to_thread(running.broker.heard.wait)
     with pytest.raises(TimeoutError):
-        await running.crew.hold(CLUSTER, 0.1)
+        await running.crew.hold(0.1, CLUSTER)
     assert await second.asks()
 
 
@@ -341,11 +341,11 @@ async def test_a_worker_that_replaces_another_holds_too(running: Running, how: s
     first, second = await running.connect(), await running.connect()
     assert await first.asks()
     assert await second.asks()
-    await running.crew.hold(CLUSTER, 60)
+    await running.crew.hold(60, CLUSTER)
     lost = running.pids[0]
     os.kill(lost, how)
     await until(lambda: len(running.pids) == 2 and lost not in running.pids, "another takes its place")
-    await running.crew.hold(CLUSTER, 60)
+    await running.crew.hold(60, CLUSTER)
     clients = [await running.connect() for _ in range(4)]
     asking = [asyncio.ensure_future(client.asks()) for client in clients]  # noqa: TID251
     await until(lambda: running.gateway.sessions >= 4, "the workers have them")

@@ -217,7 +217,12 @@ def _own_topics(brokers: int) -> dict[str, str]:
 
 # A killed broker counts as alive until its session ends, and cannot come back before. Long enough for a
 # busy machine with two cores, shorter than Kafka's 9 s.
-_SESSION = {"broker.session.timeout.ms": "4000", "broker.heartbeat.interval.ms": "500"}
+_SESSION = {
+    "broker.session.timeout.ms": "4000",
+    "broker.heartbeat.interval.ms": "500",
+    # A broker that has not registered within 60 s ends; a busy machine may take longer.
+    "initial.broker.registration.timeout.ms": "240000",
+}
 
 _CONTROLLER_DECIDES = (
     "num.partitions",

@@ -318,7 +318,7 @@ async def test_a_hold_is_there_when_nothing_is_in_flight_in_any_worker(running: 
     assert await answer_of(first) == struct.pack(">i", 9) + b"none"
     await running.crew.hold(60)  # somebody else, all clusters
     third = await running.connect()
-    asking = [asyncio.ensure_future(client.asks()) for client in (first, second, third)]  # noqa: TID251
+    asking = [asyncio.get_running_loop().create_task(client.asks()) for client in (first, second, third)]
     running.crew.release(CLUSTER)
     await running.crew.metrics()
     assert not any(one.done() for one in asking)
@@ -347,7 +347,7 @@ async def test_a_worker_that_replaces_another_holds_too(running: Running, how: s
     await until(lambda: len(running.pids) == 2 and lost not in running.pids, "another takes its place")
     await running.crew.hold(60, CLUSTER)
     clients = [await running.connect() for _ in range(4)]
-    asking = [asyncio.ensure_future(client.asks()) for client in clients]  # noqa: TID251
+    asking = [asyncio.get_running_loop().create_task(client.asks()) for client in clients]
     await until(lambda: running.gateway.sessions >= 4, "the workers have them")
     await running.crew.metrics()
     assert not any(one.done() for one in asking)

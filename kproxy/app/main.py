@@ -32,7 +32,7 @@ from kproxy.metrics import Metrics
 from kproxy.relay.selector import RelaySelector
 from kproxy.status import asjson
 from kproxy.status.readiness import Requires, missing, not_ready
-from kproxy.status.shown import Status, WorkerStatus
+from kproxy.status.shown import ClusterStatus, Status, WorkerStatus
 from kproxy.workers.here import Here
 
 log = logging.getLogger(__name__)
@@ -188,16 +188,21 @@ class App:
         """Why clients should wait, a line each; empty when they need not. `requires` overrides --ready-requires."""
         if self.control.stopping.is_set():
             return ["kproxy is stopping"]
+        return self._reasons([report(gateway) for gateway in self._gateways], requires)
+
+    def _reasons(self, clusters: Sequence[ClusterStatus], requires: Requires | None) -> Sequence[str]:
         needs = requires or self._config.ready_requires
-        reasons = [reason for gateway in self._gateways for reason in not_ready(report(gateway), needs)]
+        reasons = [reason for cluster in clusters for reason in not_ready(cluster, needs)]
         return list(dict.fromkeys(reasons))  # all clusters may say that there are no places
 
     def _readiness(self, requires: str | None) -> Readiness:
         if requires not in (None, "all", "one", "none"):
             raise ValueError("allowed: all, one, none")
-        reasons = self.not_ready(requires)  # type: ignore[arg-type]  # mypy does not see that it was checked
-        lost = [missing(report(gateway)) for gateway in self._gateways]
-        return Readiness(reasons, [line for lines in lost for line in lines])
+        if self.control.stopping.is_set():
+            return Readiness(self.not_ready())
+        clusters = [report(gateway) for gateway in self._gateways]
+        reasons = self._reasons(clusters, requires)  # type: ignore[arg-type]  # mypy does not see that it was checked
+        return Readiness(reasons, [line for cluster in clusters for line in missing(cluster)])
 
     def _status(self) -> bytes:
         return asjson.write(self.status())

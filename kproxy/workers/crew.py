@@ -58,6 +58,7 @@ class Crew:
         self._stopping = False
         self._numbers = count(1)
         self._holds: dict[int, str | None] = {}  # the clusters (None: all) that are held, by the number of the hold
+        self._there: set[int] = set()  # those of them that nothing is in flight under, and that nobody has released
         self._waits: dict[asyncio.Event, Callable[[], bool]] = {}  # what somebody waits for
 
     def serve(self, gateways: list[Gateway]) -> None:
@@ -148,8 +149,9 @@ class Crew:
                 worker.let_go(number)
                 self._check()
             case messages.Settled(number):
-                worker.settled.add(number)
-                self._check()
+                if number in self._holds:  # else that hold was undone meanwhile
+                    worker.settled.add(number)
+                    self._check()
             case messages.Asked(number, question):
                 worker.answer(number, self._answer(question))
             case messages.Noted(name, fact):
@@ -278,10 +280,13 @@ class Crew:
         except BaseException:
             self._end_hold(number)
             raise
+        self._there.add(number)
 
     def release(self, cluster: str | None = None) -> None:
         """Undo one hold."""
-        self._end_hold(next(number for number, held in self._holds.items() if held == cluster))
+        number = next(number for number in self._there if self._holds[number] == cluster)
+        self._there.remove(number)
+        self._end_hold(number)
 
     def _end_hold(self, number: int) -> None:
         del self._holds[number]

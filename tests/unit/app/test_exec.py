@@ -323,8 +323,8 @@ def test_ctrl_z_and_fg() -> None:
         terminal.read_to("started\r\n")
         terminal.type("\x1a")
         terminal.read_to("Stopped")
-        terminal.read_to("bash-")  # its prompt: until then it may throw away what is typed
-        terminal.type("fg\n")
+        terminal.read_to("bash-")  # its prompt: until about then it throws away what is typed, so empty lines go first
+        terminal.type("\n\nfg\n")
         terminal.read_to("kproxy exec")  # the shell says what it brings back
         terminal.type("this\n")
         terminal.read_to("read this")

@@ -103,12 +103,12 @@ class AdminClient:
                     if limit.passed or (len(received) <= MOST and response.length):
                         raise http.client.IncompleteRead(b"")
         except (OSError, http.client.HTTPException) as error:
-            why = f"no whole answer within {seconds:g} s" if limit.passed else _why(error)
+            why = f"no complete answer within {seconds:g} s" if limit.passed else _why(error)
             raise AdminError(f"no kproxy answers at {self._address} (--admin): {why}") from None
         finally:
             connection.close()
         if len(received) > MOST:
-            raise self._stranger(f"its answer is over {MOST} bytes")
+            raise self._stranger(f"its answer is larger than {MOST} bytes")
         return _Answer(response.status, response.headers.get_content_type(), received)
 
     def _json(self, answer: _Answer) -> object:
@@ -127,18 +127,20 @@ class AdminClient:
         said = answer.lines[0] if answer.lines else f"HTTP {answer.status}"
         here = f"kproxy at {self._address} (--admin)"
         if answer.status == 401 and self._token is None:
-            return f"{here} wants its token; give the one that it has: --admin-token-file FILE, or KPROXY_ADMIN_TOKEN"
+            return f"{here} requires a token: give it with --admin-token-file FILE or KPROXY_ADMIN_TOKEN"
         if answer.status == 401:
-            return f"{here} has another token than the one of --admin-token-file or KPROXY_ADMIN_TOKEN; give that"
+            return (
+                f"{here} refuses this token (--admin-token-file, KPROXY_ADMIN_TOKEN): give the one it was started with"
+            )
         if answer.status == 421:
             way_out = f"give its IP address, or start it with --admin-host {self._address.host}"
-            return f"{here} does not know that name; {way_out}"
+            return f"{here} does not accept that host name: {way_out}"
         if answer.status == 404:
-            return f"{here} has no such page: is it an older one, or another server? It says: {said}"
+            return f"{here} has no such page; it may be an older kproxy or another server. It says: {said}"
         return f"{here} refuses: {said}"
 
     def _stranger(self, what: str) -> AdminError:
-        return AdminError(f"what answers at {self._address} (--admin) is no kproxy: {what}")
+        return AdminError(f"the server at {self._address} (--admin) is not kproxy: {what}")
 
 
 class _Limit:
@@ -168,5 +170,5 @@ class _Limit:
 def _why(error: Exception) -> str:
     if isinstance(error, http.client.HTTPException) and not isinstance(error, OSError):
         # Whose own words may repeat what was sent.
-        return "the server at this address does not speak HTTP, or hung up too soon"
+        return "it does not speak HTTP, or closed the connection early"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -105,7 +105,7 @@ class Connection:
         except TimeoutError:
             if not self._http.trailing_data[0]:
                 return False
-            reply = line(HTTPStatus.REQUEST_TIMEOUT, f"no whole request within {seconds:g} s")
+            reply = line(HTTPStatus.REQUEST_TIMEOUT, f"no complete request within {seconds:g} s")
         else:
             if request is None:
                 return False
@@ -134,7 +134,7 @@ class Connection:
         # h11's own text may quote the peer's bytes.
         status = HTTPStatus(error.error_status_hint)
         if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
-            return line(status, f"the request's head is over {MAX_HEAD} bytes")
+            return line(status, f"the head of the request is larger than {MAX_HEAD} bytes")
         return line(status, NOT_HTTP)
 
     async def _reply(self, head: h11.Request) -> Reply:
@@ -150,7 +150,7 @@ class Connection:
         try:
             request = Request.of(head.method.decode(), head.target.decode("latin-1"), headers)
         except ValueError:
-            return line(HTTPStatus.BAD_REQUEST, "the query of this request has too many fields")
+            return line(HTTPStatus.BAD_REQUEST, "the query of the request has too many fields")
         if not request.has_body:
             self._http.next_event()  # EndOfMessage: another request may follow
         return await answer(self._pages, request, self._body)
@@ -165,10 +165,10 @@ class Connection:
                     await self._writer.drain()
                 return await self._read_body(most)
         except h11.RemoteProtocolError:
-            text = "the body ends too soon, or is not as HTTP/1.1 has it"
+            text = "the body ends early or is not valid HTTP/1.1"
             raise Refused(line(HTTPStatus.BAD_REQUEST, text)) from None
         except TimeoutError:
-            text = f"no whole body within {BODY_SECONDS:g} s"
+            text = f"no complete body within {BODY_SECONDS:g} s"
             raise Refused(line(HTTPStatus.REQUEST_TIMEOUT, text)) from None
         finally:
             self._turn(idle=False)

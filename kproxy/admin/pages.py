@@ -77,7 +77,7 @@ async def readyz(sources: AdminPages, request: Request) -> Reply:
         return line(HTTPStatus.BAD_REQUEST, f"requires: {error}")
     reasons, missing = state.reasons, state.missing
     if not is_known(request.host, sources.hosts):  # they have names of brokers
-        reasons = ["not ready; the reasons are for hosts that --admin-host allows"] if reasons else []
+        reasons = ["not ready; kproxy tells the reasons only to a Host that --admin-host allows"] if reasons else []
         missing = []
     if reasons:
         return line(HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(reasons))

@@ -61,7 +61,7 @@ class Route:
 
     def __post_init__(self) -> None:
         if self.most_body > MOST_BODY:
-            raise ValueError(f"{self.path} takes more than {MOST_BODY} bytes")
+            raise ValueError(f"{self.path} allows a body larger than {MOST_BODY} bytes")
 
     @property
     def not_for_browsers(self) -> bool:
@@ -101,7 +101,7 @@ async def answer(sources: AdminPages, request: Request, read_body: ReadBody) -> 
         return await route.page(sources, replace(request, headers=headers, body=body))
     except Exception:
         logger.exception("the admin page %s failed", route.path)
-        return line(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; kproxy's log has it")
+        return line(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; see the log of kproxy")
 
 
 def _admit(sources: AdminPages, request: Request) -> Route:
@@ -109,20 +109,22 @@ def _admit(sources: AdminPages, request: Request) -> Route:
     there = {route.method: route for route in TABLE if route.path == request.path and route.enabled(sources)}
     # Before anything is told about the path: a page that rebinds its name must not learn what there is.
     if not (there and all(route.any_host for route in there.values())) and not is_known(request.host, sources.hosts):
-        _refuse(HTTPStatus.MISDIRECTED_REQUEST, "the Host of this request is unknown here; --admin-host allows it")
+        _refuse(
+            HTTPStatus.MISDIRECTED_REQUEST, "kproxy does not accept the Host of this request; --admin-host allows it"
+        )
     route = there.get("GET" if request.method == "HEAD" else request.method)
     if request.has_body and (route is None or not route.most_body):
-        _refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request has no body here")
+        _refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request for this page must not have a body")
     if not there:
         paths = " ".join(route.path for route in TABLE if route.method == "GET" and route.enabled(sources))
-        _refuse(HTTPStatus.NOT_FOUND, f"no such page; there are {paths}")
+        _refuse(HTTPStatus.NOT_FOUND, f"no such page; the pages are {paths}")
     if route is None:
         allowed = ", ".join([*there, "HEAD"] if "GET" in there else there)
         _refuse(HTTPStatus.METHOD_NOT_ALLOWED, f"this page allows {allowed}", {"Allow": allowed})
     # A page of any site can make a browser send a request, and cannot keep the browser from adding one of these: Origin
     # to each POST (Fetch, "append a request Origin header"), Sec-Fetch-Site to each request (Fetch Metadata).
     if route.not_for_browsers and ("origin" in request.headers or "sec-fetch-site" in request.headers):
-        _refuse(HTTPStatus.FORBIDDEN, "a browser may not ask for this: any page could make it do so")
+        _refuse(HTTPStatus.FORBIDDEN, "kproxy refuses this request from a browser, because any web page could send it")
     _check_token(route, sources.token, request)
     return route
 
@@ -131,9 +133,12 @@ def _check_token(route: Route, token: str | None, request: Request) -> None:
     if route.token is Token.NEVER or (route.token is Token.IF_SET and token is None):
         return
     if token is None:
-        _refuse(HTTPStatus.FORBIDDEN, "this needs a token, and kproxy has none; start it with --admin-token-file FILE")
+        _refuse(
+            HTTPStatus.FORBIDDEN,
+            "this request needs a token, and kproxy has none: start it with --admin-token-file FILE",
+        )
     if not bearer.is_shown(request.headers.get("authorization", ""), token):
-        text = "this needs kproxy's token (--admin-token-file): send 'Authorization: Bearer TOKEN'"
+        text = "this request needs the token of kproxy (--admin-token-file): send 'Authorization: Bearer TOKEN'"
         _refuse(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": "Bearer"})
 
 
@@ -149,7 +154,7 @@ async def _body(route: Route, request: Request, read_body: ReadBody) -> object:
 
 
 def too_large(most: int) -> Reply:
-    return line(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is over {most} bytes; send less")
+    return line(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {most} bytes; send less")
 
 
 def _parsed(body: bytes) -> object:

@@ -33,7 +33,7 @@ async def start_admin(address: Address, pages: AdminPages) -> AdminServer:
             problem = f"{address} cannot be bound: {os.strerror(error.errno)}"
         else:  # the name was not found
             problem = f"{address} cannot be bound: {error.strerror or error}"
-        way_out = "choose another address with --admin HOST:PORT, or do without with --no-admin"
+        way_out = "choose another address with --admin HOST:PORT, or switch it off with --no-admin"
         raise ConfigError(f"admin: {problem}; {way_out}") from None
     admin.listen(listening)
     return admin

@@ -63,15 +63,15 @@ async def _stopped_answering(url: str) -> str:
         except (OSError, h11.RemoteProtocolError) as error:
             failures += 1
             if answered and failures == _FAILURES:
-                return f"it no longer answers: {_said(error)}"
+                return f"the URL no longer answers: {_said(error)}"
         await asyncio.sleep(_ASK_AGAIN)
 
 
 def _said(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return f"silence for {_SILENCE:g} s"
+        return f"no answer for {_SILENCE:g} s"
     if isinstance(error, h11.RemoteProtocolError):  # its own text may quote what came
-        return "what answers is not HTTP"
+        return "the answer is not HTTP"
     return str(error)
 
 

@@ -39,11 +39,11 @@ def run(config: Config, words: Sequence[str], timeout: float) -> tuple[int, str]
     or another end than the command's.
     """
     if config.exit_with or config.admin_quit:
-        raise ConfigError("kproxy exec ends when its command does; leave out exit-with and admin-quit")
+        raise ConfigError("kproxy exec stops when its command exits: remove exit-with and admin-quit")
     names = [cluster.name for cluster in config.clusters]
     for unknown in (match[1] for word in words for match in _PLACEHOLDER.finditer(word)):
         if unknown is not None and unknown not in names:
-            raise ConfigError(f"{{bootstrap:{unknown}}}: no cluster has that name; there is {', '.join(names)}")
+            raise ConfigError(f"{{bootstrap:{unknown}}}: no cluster has that name; the clusters are {', '.join(names)}")
     command = Command(words, timeout)
     code = main.run(config, command.run)
     return code, command.problem

@@ -36,9 +36,7 @@ def show_nodes(cluster: ClusterStatus, log_format: str, requires: Requires) -> N
         )  # fmt: skip
     elif cluster.bootstrap is None:
         # The ports are published under other numbers, that of the bootstrap listener too; only the user knows it.
-        log.info(
-            "cluster %s: %s; clients use the port under which %s is published", cluster.name, state, cluster.listen
-        )
+        log.info("cluster %s: %s; clients use the port that publishes %s", cluster.name, state, cluster.listen)
     else:
         log.info("cluster %s: %s; bootstrap.servers=%s", cluster.name, state, cluster.bootstrap)
 
@@ -50,8 +48,8 @@ def _reachable(node: NodeStatus) -> str:
         return "not tried yet"
     if node.proof == Proof.UNCHECKED.value:
         if node.route == RouteKind.UNTOLD.value:
-            return "one of the bootstrap servers; which one is found out when a client has logged in"
-        return f"answers at {node.dial}; who it is will be checked when a client has logged in"
+            return "one of the bootstrap servers; kproxy finds out which one after a client has logged in"
+        return f"{node.dial} answers; kproxy checks which node it is after a client has logged in"
     where = "reachable" if node.dial == node.advertised else f"reachable through {node.dial} ({node.route})"
     return f"{where}, assumed" if node.proof == Proof.ASSUMED.value else where
 

@@ -35,7 +35,7 @@ from kproxy.wire.primitives import INT16, INT32, Underflow, malformed, read_stri
 # What is known of an upstream address that hangs up on the first request.
 NO_ANSWER = (
     "closed the connection without answering: its listener may expect TLS (SSL, SASL_SSL): use --tls; or a client"
-    " certificate: --tls-cert; or it is no Kafka broker"
+    " certificate: --tls-cert; or the server is not a Kafka broker"
 )
 # A node id that no cluster uses.
 NOBODY = 2**31 - 1
@@ -108,7 +108,7 @@ class Question(Generic[T]):
         try:
             return self.read(frame[4:])
         except (Underflow, StructError):
-            raise Unreadable("malformed", "a broker's answer to kproxy ends too early") from None
+            raise Unreadable("malformed", "a response to kproxy ends early") from None
         except WireError as error:
             raise Unreadable(error.reason, str(error)) from None
 
@@ -179,7 +179,7 @@ def _endpoints(body: bytes, key: int, version: int) -> tuple[tuple[Endpoint, ...
     if not walk.done:
         raise Underflow
     if not walk.found:
-        raise malformed(f"the broker's {plan.api} response names no node")
+        raise malformed(f"the {plan.api} response of the broker names no node")
     return tuple(endpoint for endpoint, _, _ in walk.found), walk.found[-1][2]
 
 

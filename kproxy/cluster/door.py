@@ -98,11 +98,11 @@ class Door:
         """Why the next connection would be refused; "" if it would not."""
         if self.sessions >= self._config.max_connections:
             most = self._config.max_connections
-            return f"cluster {self._config.name} has {most} connections, the most that --max-connections allows"
+            return f"cluster {self._config.name} has {most} connections, the limit of --max-connections"
         if self._places.full and not self._places.silent:
             return (
-                f"kproxy has {self._places.taken} connections, the most for {self._places.files} open files"
-                " (raise the limit, ulimit -n)"
+                f"kproxy has {self._places.taken} connections, the limit with {self._places.files} open files:"
+                " raise that limit (ulimit -n)"
             )
         return ""
 
@@ -117,7 +117,7 @@ class Door:
             full = self._places.make_room()
         if full:
             log.warning(
-                "cluster %s: the limit of connections is reached; kproxy closes silent ones for new ones",
+                "cluster %s: the limit of connections is reached; kproxy closes silent connections to make room",
                 self._config.name,
             )
         return True

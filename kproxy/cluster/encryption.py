@@ -35,11 +35,12 @@ def warn_of_tls(config: ClusterConfig) -> None:
     """Say at start what is not checked."""
     if config.tls_insecure:
         log.warning(
-            "cluster %s: --tls-insecure: NO certificate is checked."
-            " Whoever is on the way can read and change everything",
+            "cluster %s: --tls-insecure: kproxy checks NO certificate."
+            " Anybody on the network path can read and change all data",
             config.name,
         )
     elif config.tls_server_name == ANY_NAME:
         log.warning(
-            "cluster %s: --tls-server-name *: any certificate of a trusted CA will do for any broker", config.name
+            "cluster %s: --tls-server-name *: kproxy accepts any certificate of a trusted CA from any broker",
+            config.name,
         )

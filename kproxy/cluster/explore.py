@@ -156,11 +156,11 @@ class Explorer:
             return False
         for server, answer in found.items():
             if isinstance(answer, KproxyError) and not isinstance(answer, WantsLogin):
-                log.info("cluster %s: bootstrap server %s is passed over: %s", self._config.name, server, answer)
+                log.info("cluster %s: kproxy skips bootstrap server %s: %s", self._config.name, server, answer)
         known = self._reach.known
         if known.said_by is not None:
             log.info(
-                "cluster %s: its id is %s, as %s told it (--cluster-id makes kproxy serve no other)",
+                "cluster %s: its id is %s, according to %s (with --cluster-id, kproxy serves no other cluster)",
                 self._config.name, known.cluster_id, known.said_by,
             )  # fmt: skip
         self._note(settled=True, answered=True, problem=None, conflict=None)
@@ -175,7 +175,9 @@ class Explorer:
                 clusters.setdefault(identity.cluster_id, server)
         if len(clusters) > 1:
             named = ", ".join(f"{server} (cluster id {cluster_id})" for cluster_id, server in clusters.items())
-            raise _Conflict(f"the bootstrap servers are of different clusters: {named}; list those of one cluster only")
+            raise _Conflict(
+                f"the bootstrap servers belong to different clusters: {named}; list those of one cluster only"
+            )
         if not answers:
             if any(isinstance(one, WantsLogin) for one in found.values()):
                 return

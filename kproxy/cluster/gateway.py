@@ -84,8 +84,8 @@ class Gateway:
         if client is not None and not self._warned_wildcard:
             self._warned_wildcard = True
             log.warning(
-                "--listen %s is every interface, which cannot be advertised: clients are told the address that they"
-                " connected to (%s). Set --advertise HOST if they must use another",
+                "--listen %s means every interface and cannot be advertised: kproxy tells each client the address that"
+                " the client connected to (%s). If clients must use another, set --advertise HOST",
                 self.listen,
                 host,
             )
@@ -134,8 +134,8 @@ class Gateway:
             return
         if not self._may_listen():
             log.error(
-                "%s has no local port: kproxy listens on %d, half of what %d open files allow;"
-                " raise the limit (ulimit -n)",
+                "%s has no local port: kproxy already listens on %d ports, the limit with %d open files:"
+                " raise that limit (ulimit -n)",
                 node.key, self._places.listening, self._places.files,
             )  # fmt: skip
             return
@@ -151,11 +151,11 @@ class Gateway:
                 return
             break
         else:
-            log.error("%s has no local port: none is free", node.key)
+            log.error("%s has no local port: no port is free", node.key)
             return
         if port == 0:
             log.warning(
-                "%s has the local port %d outside --node-ports %d-%d, where none is free: widen it",
+                "%s has the local port %d outside --node-ports %d-%d, where no port is free: widen the range",
                 node.key, listener.port, self.topology.first, self.topology.last,
             )  # fmt: skip
         elif refused is not None:
@@ -193,7 +193,8 @@ class Gateway:
         gone = [key for key in self.topology.dispensable(endpoints) if not self._in_use(key)]
         if len(gone) < excess:
             raise WireError(
-                "too-many-nodes", f"the cluster names {most + excess - len(gone)} nodes: widen --node-ports"
+                "too-many-nodes",
+                f"the cluster has {most + excess - len(gone)} nodes, more than the range of ports: widen --node-ports",
             )
         for key in gone[: max(0, excess)]:
             self._forget(key)
@@ -212,7 +213,7 @@ class Gateway:
         return listener is not None and listener.sessions > 0
 
     def _forget(self, key: NodeKey) -> None:
-        log.debug("%s, which is absent, is forgotten: others need the room", key)
+        log.debug("kproxy forgets %s, which is absent, to make room for other nodes", key)
         if key in self._listeners.bound:
             self._listeners.close(key)
             self._count_listeners()
@@ -274,7 +275,7 @@ def _why_not(port: int, error: OSError) -> str:
         return "it is taken by another process"
     return (
         f"it is the local end of a connection to {peer}; keep --listen and --node-ports below the ports that the system"
-        " gives to connections (net.ipv4.ip_local_port_range)"
+        " assigns to connections (net.ipv4.ip_local_port_range)"
     )
 
 

@@ -50,7 +50,7 @@ class WantsLogin(UpstreamError):
     """The broker tells nothing before a login. The connection is closed."""
 
     def __init__(self) -> None:
-        super().__init__("closed", "the broker tells who it is to authenticated clients only")
+        super().__init__("closed", "the broker tells only authenticated clients which node it is")
 
 
 class HungUp(UpstreamError):

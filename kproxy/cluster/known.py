@@ -130,10 +130,10 @@ class Known:
         if self.said_by is None:
             why = "as --cluster-id says"
         else:
-            why = f"as {self.said_by} told it. If the cluster was made anew, restart kproxy"
+            why = f"according to {self.said_by}. If the cluster was created again, restart kproxy"
         return (
-            f"{address} answers, but it is another cluster (id {cluster_id}): kproxy serves the one with the id"
-            f" {self.cluster_id}, {why}"
+            f"{address} answers, but it is another cluster (id {cluster_id}): kproxy serves the cluster with the"
+            f" id {self.cluster_id}, {why}"
         )
 
     def reached(self, key: NodeKey) -> Reached:

@@ -117,7 +117,7 @@ class Listeners:
         """No file descriptor is left. The waiting connection would wake the loop for ever: take it with the one kept
         in reserve, and close it, so that its client knows."""
         log.error(
-            "too many open files: a connection was refused; raise the limit (ulimit -n) or --max-connections is"
+            "too many open files: kproxy refused a connection; raise the limit (ulimit -n) or --max-connections is"
             " too high for it"
         )
         if self._reserve is not None:

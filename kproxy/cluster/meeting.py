@@ -180,7 +180,7 @@ class Meetings:
         except (UpstreamError, WireError) as error:
             raise UpstreamError(error.reason, f"{address}: {error}") from None
         if identity.cluster_id is None and self._config.cluster_id is not None:
-            text = "answers, but does not tell which cluster it belongs to, and --cluster-id demands one"
+            text = "answers, but does not say which cluster it belongs to, and --cluster-id requires one"
             raise UpstreamError("wrong-cluster", f"{address} {text}")
         return identity
 

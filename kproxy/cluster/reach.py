@@ -159,7 +159,7 @@ def _say_wrong(errors: Sequence[UpstreamError]) -> None:
     """Addresses that lead elsewhere are named, although another one works."""
     for error in errors:
         if error.reason in ("wrong-cluster", "wrong-node"):
-            log.warning("%s; the next address was taken", error)
+            log.warning("%s; kproxy used the next address", error)
 
 
 def _all_of(errors: list[UpstreamError]) -> UpstreamError:

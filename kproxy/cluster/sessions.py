@@ -202,7 +202,9 @@ class Sessions:
                 return  # its last answer, which has come, says why
             relogin.cancel()
             if interrupted and error is None:
-                error = UpstreamError("sasl", "SASL: the broker closed the connection while kproxy logged in again")
+                error = UpstreamError(
+                    "sasl", "SASL: the broker closed the connection while kproxy was logging in again"
+                )
         name = _name(carried.key)
         if isinstance(error, WireError | UpstreamError):
             self._report(carried.key, session.ended_by, error)

@@ -63,7 +63,7 @@ def in_cluster(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
     elif cluster.advertise is not None and cluster.advertise.first_port is not None:
         first, count = cluster.advertise.first_port, len(cluster.effective_node_ports())
         if first + count - 1 > MAX_PORT:
-            text = f"FIRST_PORT {first} and {count} node ports lead beyond port {MAX_PORT}"
+            text = f"FIRST_PORT {first} and {count} node ports go beyond port {MAX_PORT}"
             yield Finding((advertise, node_ports), f"{text}; allowed: a lower FIRST_PORT")
     if not cluster.bootstrap_servers:
         yield Finding(((*at, "bootstrap-servers"),), "is empty; allowed: HOST:PORT, or several")
@@ -88,7 +88,7 @@ def between_clusters(config: Config) -> Iterator[Finding]:
         text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-quit"
         yield Finding((("admin-quit",), ("admin",)), text)
     if config.admin_token is not None and config.admin_token_file is not None:
-        text = "cannot stand beside admin-token; allowed: one of them"
+        text = "cannot be combined with admin-token; allowed: one of them"
         yield Finding((("admin-token-file",), ("admin-token",)), text)
     seen: dict[str, int] = {}
     for index, cluster in enumerate(config.clusters):

@@ -74,9 +74,9 @@ _JAAS = {
 }
 # What changes a login in a way that kproxy does not know.
 _NOT_THERE = {
-    "tokenauth": "delegation tokens are not known to kproxy",
+    "tokenauth": "kproxy does not support delegation tokens",
     "awsRoleArn": "give a role as a profile of ~/.aws (role_arn, source_profile) with awsProfileName",
-    "unsecuredLoginStringClaim_sub": "kproxy makes no unsecured tokens; give one with oauth-token-file",
+    "unsecuredLoginStringClaim_sub": "kproxy does not create unsecured tokens; give a token with oauth-token-file",
 }
 
 
@@ -117,7 +117,7 @@ class _File:
         with self.path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise ValueError(f"is larger than {MAX_BYTES // 1024} KiB, so hardly a client.properties")
+            raise ValueError(f"is larger than {MAX_BYTES // 1024} KiB; allowed: a client.properties")
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -139,7 +139,9 @@ class _File:
         options: dict[str, _Found] = {}
         if "config.providers" in self._properties:
             line = self._properties["config.providers"].line
-            self._problem(line, "config.providers", "kproxy asks no providers; put the values in their places")
+            self._problem(
+                line, "config.providers", "kproxy does not support config providers; write the values themselves"
+            )
         self._take(options, _SERVERS, self._properties)
         protocol = self._protocol()
         if protocol.endswith("SSL"):
@@ -160,18 +162,20 @@ class _File:
             options["tls-insecure"] = _Found("true", checks.name, checks.line)
         for name in _INLINE:
             if name in self._properties:
-                text = "kproxy reads PEM from files; allowed: a file of it, in ssl.truststore.location"
+                text = "kproxy reads PEM only from files; allowed: a PEM file in ssl.truststore.location"
                 self._problem(self._properties[name].line, name, f"{text} or ssl.keystore.location")
 
     def _protocol(self) -> str:
         found = self._properties.get("security.protocol")
         protocol = "PLAINTEXT" if found is None else found.value.upper()
         if found is not None and protocol not in PROTOCOLS:
-            self._problem(found.line, found.name, f"is none of {', '.join(PROTOCOLS)}")
+            self._problem(found.line, found.name, f"is unknown; allowed: {', '.join(PROTOCOLS)}")
         elif not protocol.startswith("SASL_"):
             for name in ("sasl.mechanism", "sasl.mechanisms", "sasl.jaas.config"):
                 if name in self._properties:
-                    text = f"is given, but with security.protocol {protocol} no client logs in; allowed: SASL_SSL"
+                    text = (
+                        f"is given, but with security.protocol {protocol} a client does not log in; allowed: SASL_SSL"
+                    )
                     self._problem(self._properties[name].line, name, f"{text}, SASL_PLAINTEXT")
         return protocol
 
@@ -223,4 +227,4 @@ class _File:
                 continue
             before = options.setdefault(key, found)
             if before.value != found.value:
-                self._problem(found.line, found.name, f"says something else than {before.name} on line {before.line}")
+                self._problem(found.line, found.name, f"contradicts {before.name} on line {before.line}")

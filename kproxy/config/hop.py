@@ -46,12 +46,12 @@ class Hop:
         password = None if url.password is None else unquote(url.password)
         if url.path not in ("", "/") or url.query or url.fragment or not url.hostname:
             raise ValueError(
-                "the value (not shown) has more than a host and a port, or none; in passwords, write / ? # @ , and %"
-                f" as %2F %3F %23 %40 %2C %25; allowed: {ALLOWED}"
+                "the value (not shown) must have a host and a port, and nothing after them; in passwords, write"
+                f" / ? # @ , and % as %2F %3F %23 %40 %2C %25; allowed: {ALLOWED}"
             )
         if scheme == "ssh" and password is not None:
             raise ValueError(
-                "a password in ssh:// is not used: keys and the agent are; allowed: ssh://[USER@]HOST[:PORT]"
+                "kproxy does not use a password in ssh://, only keys and the agent; allowed: ssh://[USER@]HOST[:PORT]"
             )
         if scheme != "ssh" and not port:
             raise ValueError(f"the port is missing; allowed: {ALLOWED}")

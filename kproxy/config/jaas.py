@@ -30,7 +30,7 @@ def parse(text: str) -> Entry:
     """Raises ValueError, which says what is wrong and repeats nothing."""
     tokens = _tokens(text)
     if len(tokens) < 3 or tokens[1][1].lower() not in _FLAGS or tokens[-1] != ("sign", ";"):
-        raise ValueError('is no JAAS entry; allowed: MODULE required KEY="VALUE" …;')
+        raise ValueError('is not a JAAS entry; allowed: MODULE required KEY="VALUE" …;')
     options, rest = {}, tokens[2:-1]
     while rest:
         if len(rest) < 3 or rest[0][0] == "sign" or rest[1] != ("sign", "=") or rest[2][0] == "sign":
@@ -45,7 +45,9 @@ def _tokens(text: str) -> list[tuple[str, str]]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise ValueError("has a quote that does not end, or a sign that means nothing in JAAS; quote the values")
+            raise ValueError(
+                "has an unclosed quote, or a character that JAAS does not allow outside quotes; quote the values"
+            )
         kind = match.lastgroup
         if kind in ("double", "single"):
             found.append(("text", _ESCAPE.sub(_unescape, match[kind])))

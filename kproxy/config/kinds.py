@@ -89,7 +89,7 @@ def upstream_address(default_port: int) -> Kind[Address]:
             raise ValueError(f"{quote(scheme + colon)} does not lead to a Kafka broker; allowed: {allowed}")
         address = Address.parse(text, default_port)
         if address.port == 0:
-            raise ValueError(f"{quote(text)} has port 0, which nobody can connect to; allowed: 1 to {MAX_PORT}")
+            raise ValueError(f"{quote(text)} has port 0, to which no client can connect; allowed: 1 to {MAX_PORT}")
         return address
 
     allowed = f"HOST:PORT, or HOST for port {default_port}"

@@ -87,7 +87,7 @@ def _merge(layers: list[Layer]) -> Layer:
         merged.problems += layer.problems
         if several:
             for key in layer.clusters[0] if layer.clusters else ():
-                text = "cannot say which cluster it means, as the file has several"
+                text = "does not say which cluster it means, and the file has several"
                 place = merged.origins["clusters", 0].place
                 origin = layer.origins["clusters", 0, key]
                 merged.problems.append(Problem(origin, "", f"{text}; allowed: put {key} under its cluster in {place}"))

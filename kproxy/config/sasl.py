@@ -112,7 +112,7 @@ class SaslOptions(Model):
         for sources in (_PASSWORD, _TOKEN):
             several = [key for key in sources if key in given]
             if len(several) > 1:
-                yield several[1], f"cannot stand beside {several[0]}; allowed: one of {', '.join(sources)}"
+                yield several[1], f"cannot be combined with {several[0]}; allowed: one of {', '.join(sources)}"
         if self.sasl == "OAUTHBEARER" and not given.intersection(_TOKEN):
             yield "sasl", f"OAUTHBEARER needs a token; allowed: one of {', '.join(_TOKEN)}"
         if self.sasl in _WITH_PASSWORD or "oauth-token-url" in given:

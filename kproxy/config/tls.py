@@ -106,7 +106,7 @@ class TlsOptions(Model):
             if key in given and needed not in given:
                 yield key, f"is given, but {needed} is not; allowed: together with {needed}"
         if {"tls-insecure", "tls-ca"} <= given:
-            yield "tls-insecure", "cannot stand beside tls-ca, which it would ignore; allowed: one of them"
+            yield "tls-insecure", "cannot be combined with tls-ca, which it would ignore; allowed: one of them"
 
 
 _NEEDS = {

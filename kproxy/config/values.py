@@ -75,7 +75,7 @@ class Advertise:
         """Read `HOST[:FIRST_PORT]`; a wildcard is refused, since no client can connect to one."""
         address = Address.parse(text, default_port=_NO_PORT)
         if address.is_wildcard or address.host == "*":
-            raise ValueError(f"{quote(text)} is every interface, not a host; allowed: one that clients can reach")
+            raise ValueError(f"{quote(text)} means every interface; allowed: a host that clients can reach")
         if address.port == 0:
             raise ValueError(f"{quote(text)} has port 0; allowed: HOST or HOST:FIRST_PORT with 1 to {MAX_PORT}")
         return cls(address.host, None if address.port == _NO_PORT else address.port)
@@ -173,7 +173,7 @@ class ExitWith:
             allowed = "allowed: http://HOST[:PORT]/PATH or https://, no user or password"
             match = re.fullmatch(r"https?://([^\s/?#@]+)(/[!-~]*)?", text)
             if match is None:
-                raise ValueError(f"not a URL that can be asked; {allowed}")  # it may have a password
+                raise ValueError(f"not a URL that kproxy can request; {allowed}")  # it may have a password
             Address.parse(match[1], default_port=80)
             return cls("url", text)
         if not text or "\0" in text:

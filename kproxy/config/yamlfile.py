@@ -62,7 +62,7 @@ class _Reading:
             with path.open("rb") as file:
                 data = file.read(MAX_BYTES + 1)
             if len(data) > MAX_BYTES:
-                self.problem(None, "", f"is larger than {MAX_BYTES // 1024} KiB, so hardly a configuration")
+                self.problem(None, "", f"is larger than {MAX_BYTES // 1024} KiB; allowed: a configuration of kproxy")
                 return None
             text = data.decode("utf-8-sig")
             return yaml.compose(text, Loader=yaml.SafeLoader)
@@ -104,7 +104,7 @@ class _Reading:
             self.layer.nested = True
             if single is not None:
                 beside = f"{single.value} (line {single.start_mark.line + 1})"
-                text = f"cannot stand beside {beside}, a key of one cluster"
+                text = f"cannot be combined with {beside}, a key of one cluster"
                 self.problem(key, _CLUSTERS, f"{text}; allowed: move it into an entry of clusters")
                 found = {word: pair for word, pair in found.items() if word not in clusters}
             self.clusters(key, value)

@@ -88,7 +88,7 @@ def create_topic(bootstrap: str, replicas: int) -> None:
     try:
         _create(client, int(_TIMEOUT_S), replicas)
     except KafkaException as error:
-        raise _wrapped("the topic could not be created", error) from None
+        raise _wrapped("the client could not create the topic", error) from None
 
 
 def metadata(bootstrap: str) -> ClusterMetadata:
@@ -97,7 +97,7 @@ def metadata(bootstrap: str) -> ClusterMetadata:
     try:
         return client.list_topics(topic=TOPIC, timeout=_TIMEOUT_S)
     except KafkaException as error:
-        raise _wrapped("metadata could not be had", error) from None
+        raise _wrapped("the client could not get metadata", error) from None
 
 
 def produce(bootstrap: str, single: int, records: int) -> Produced:
@@ -148,7 +148,7 @@ def consume(bootstrap: str, records: int) -> Consumed:
         consumer.subscribe([TOPIC])
         while len(ended) < PARTITIONS:
             if time.monotonic() - heard > _TIMEOUT_S:
-                raise UpstreamError("timeout", f"the group got {len(seen)} of {records} records, then no more")
+                raise UpstreamError("timeout", f"the group received {len(seen)} of {records} records, then no more")
             for message in consumer.consume(1000, timeout=0.05):
                 heard = time.monotonic()
                 error = message.error()
@@ -172,7 +172,7 @@ def consume(bootstrap: str, records: int) -> Consumed:
 def _check_exactly_once(seen: list[str], records: int) -> None:
     missing, repeated = records - len(set(seen)), len(seen) - len(set(seen))
     if missing or repeated or set(seen) != {str(number) for number in range(records)}:
-        raise UpstreamError("other", f"of {records} records {missing} are missing and {repeated} came twice")
+        raise UpstreamError("other", f"of {records} records, {missing} are missing and {repeated} arrived twice")
 
 
 def _create(client: AdminClient, seconds: int, replicas: int = 1) -> None:

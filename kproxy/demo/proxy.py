@@ -112,7 +112,7 @@ class ProxyProcess:
 
     def _last_words(self) -> str:
         lines = self.log.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "it printed nothing"
 
 
 def _addresses() -> tuple[Address, Address]:

@@ -126,7 +126,7 @@ class _Story:
         rows = [(str(node), str(name), _resolves(name.host), str(dial[node])) for node, name in advertised.items()]
         screen.table(("broker", "tells clients to use", "found by DNS", "listens on"), rows)
         screen.say(
-            "So it is behind Docker, Kubernetes, a VPN or an SSH tunnel: you reach a first address, but then "
+            "Docker, Kubernetes, a VPN or an SSH tunnel cause the same: you reach a first address, but then "
             "Kafka sends its clients to names that only the brokers' own network knows."
         )
 
@@ -176,7 +176,7 @@ class _Story:
         with screen.waiting("consuming as a group"):
             consumed = client.consume(bootstrap, _SINGLES + _RECORDS)
         screen.good(f"joined a group in {consumed.joining:.1f} s, then read {consumed.rate:,.0f} per second")
-        screen.good(f"all {consumed.records:,} records came, each exactly once")
+        screen.good(f"all {consumed.records:,} records arrived, each exactly once")
         self._show_metadata(bootstrap)
 
     def _show_metadata(self, bootstrap: str) -> None:
@@ -206,11 +206,11 @@ class _Story:
             done = self._cluster.tool("kafka-consumer-groups", *args)
         lines = [line for line in done.stdout.splitlines() if line.strip()]
         if done.returncode != 0 or not any(line.startswith("demo") for line in lines):
-            said = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()
+            said = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()
             raise UpstreamError("other", f"kafka-consumer-groups ended with code {done.returncode}: {said[0]}")
         # Its last columns are about members, and the group has none now; without them it fits on a screen.
         screen.output(_aligned([line.split()[:6] for line in lines]))
-        screen.good("so clients that have nothing in common work alike")
+        screen.good("so two unrelated clients work in the same way")
 
 
 def _resolves(host: str) -> str:

@@ -68,7 +68,7 @@ def _run_broker(programs: Programs, archive: Path, directory: Path) -> None:
             while node.running and not _is_ready(internal.bound) and time.monotonic() < until:
                 time.sleep(_POLL_S)
             if node.could_not_bind:
-                raise OSError("somebody took a port of the broker's")  # the next start tries again
+                raise OSError("another process took a port of the broker")  # the next start tries again
             node.terminate()
             node.wait(_TIMEOUT_S, watchdog)
         finally:

@@ -85,7 +85,7 @@ class DevCluster:
         ready in `timeout` seconds); nothing is left running then.
         """
         if self._running is not None:
-            raise RuntimeError("the cluster is started already")
+            raise RuntimeError("the cluster is already started")
         programs = Programs.of(self._version, self._progress)
         make_archive(programs, self._progress)
         atexit.register(self.stop)

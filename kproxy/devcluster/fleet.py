@@ -44,7 +44,7 @@ class Ended:
 
     def __str__(self) -> str:
         how = f"signal {-self.code}" if self.code < 0 else f"code {self.code}"
-        return f"{self.node} ended with {how}: {self.said or 'it said nothing'}"
+        return f"{self.node} ended with {how}: {self.said or 'it printed nothing'}"
 
 
 class Fleet:
@@ -85,7 +85,7 @@ class Fleet:
         path = self._configure_controller()
         formatted = self.programs.run("kafka-storage", "format", "-t", plan.cluster_id, "-c", str(path))
         if formatted.returncode != 0:
-            said = (formatted.stderr.strip() or formatted.stdout.strip() or "it said nothing").splitlines()
+            said = (formatted.stderr.strip() or formatted.stdout.strip() or "it printed nothing").splitlines()
             raise UpstreamError("other", f"Kafka's storage tool failed: {said[0]}")
         self.start(node)
 
@@ -132,7 +132,7 @@ class Fleet:
         """SIGKILL, and wait until it is gone."""
         node.kill()
         if not node.wait(30, self._watchdog):
-            raise UpstreamError("other", f"Kafka node {node.id} (process {node.pid}) does not die")
+            raise UpstreamError("other", f"Kafka node {node.id} (process {node.pid}) does not end")
 
     def revive(self, node: Node, attempts: dict[int, int]) -> None:
         """A node ended while it should run: if somebody took one of its ports, start it on others.

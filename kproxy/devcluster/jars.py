@@ -221,4 +221,4 @@ def _reason(output: str) -> str:
     plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
     errors = [line.removeprefix("[ERROR]").strip() for line in plain.splitlines() if "[ERROR]" in line]
     lines = errors or [line.strip() for line in plain.splitlines() if line.strip()]
-    return (lines or ["it said nothing"])[0].split(" -> ")[0]
+    return (lines or ["it printed nothing"])[0].split(" -> ")[0]

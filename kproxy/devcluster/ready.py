@@ -34,7 +34,7 @@ def known_brokers(address: Address) -> dict[int, Address]:
     try:
         return _brokers(response)
     except (struct.error, UnicodeDecodeError) as error:
-        raise OSError(f"{address} answered with something else than Metadata: {error}") from None
+        raise OSError(f"{address} did not answer with Metadata: {error}") from None
 
 
 def _brokers(response: bytes) -> dict[int, Address]:

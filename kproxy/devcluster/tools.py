@@ -66,7 +66,7 @@ class Programs:
     def command(self, main: str, *args: str, heap: str = "256m", log_level: str = "warn") -> list[str]:
         """The command line that runs a tool (a key of TOOLS) or any other class with a `main`."""
         if main not in TOOLS and "." not in main:
-            raise ConfigError(f"'{main}' is no tool of Kafka's: give a class name or one of {', '.join(TOOLS)}")
+            raise ConfigError(f"'{main}' is not one of Kafka's tools: give a class name or one of {', '.join(TOOLS)}")
         return [
             self.java,
             f"-Xmx{heap}",

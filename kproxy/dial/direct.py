@@ -57,11 +57,11 @@ class Direct:
             async with limit.timeout():
                 found = await self._resolver.resolve(address)
         except TimeoutError:
-            text = f"the name '{address.host}' is not resolved within {limit.seconds:g} s (the DNS server is silent)"
+            text = f"the name '{address.host}' was not resolved within {limit.seconds:g} s (no answer from DNS)"
             raise UpstreamError("resolve", f"{address}: {text}") from None
         for info in found:
             if self._is_own(Address(str(info[4][0]), address.port)):
-                raise UpstreamError("loop", f"{address} is kproxy's own listener: dialling it would go in a circle")
+                raise UpstreamError("loop", f"{address} is kproxy's own listener: to connect there would be a loop")
         return found
 
     async def _connected(self, address: Address, found: list[AddrInfo], limit: Limit) -> socket.socket:

@@ -21,9 +21,9 @@ from kproxy.errors import UpstreamError, ViaError
 _LIMIT = 64 * 1024
 # What a status says of the address; what is not here is said as it is.
 _STATUS = {
-    502: ("unreachable", "the proxy cannot reach it"),
-    503: ("unreachable", "the proxy cannot reach it"),
-    504: ("timeout", "the proxy got no answer from there"),
+    502: ("unreachable", "the proxy cannot reach that address"),
+    503: ("unreachable", "the proxy cannot reach that address"),
+    504: ("timeout", "the proxy got no answer from that address"),
 }
 
 
@@ -76,12 +76,12 @@ class HttpConnect:
                     lambda end: loop.create_connection(lambda: end, sock=sock, ssl=tls, server_hostname=host)
                 )
         except TimeoutError:
-            error = f"TLS with the proxy was not ready within {limit.seconds:g} s; perhaps it is an http:// proxy"
+            error = f"no TLS handshake with the proxy within {limit.seconds:g} s; it may be an http:// proxy"
         except ssl.SSLCertVerificationError as problem:
             trust = "SSL_CERT_FILE can name another CA file"
             error = f"the proxy's certificate is not trusted: {problem.verify_message}; {trust}"
         except OSError as problem:
-            error = f"TLS with the proxy failed ({problem.strerror or problem}); perhaps it is an http:// proxy"
+            error = f"TLS with the proxy failed ({problem.strerror or problem}); it may be an http:// proxy"
         sock.close()
         raise ViaError("proxy", f"{self._name}: {error}")
 
@@ -130,7 +130,9 @@ class HttpConnect:
         answer = f"{status} {phrase}".strip()
         if status in (401, 407):  # some say the former
             text = (
-                "the proxy refuses this user and password" if self._headers else "the proxy wants a user and password"
+                "the proxy refuses this user and password"
+                if self._headers
+                else "the proxy requires a user and password"
             )
             return ViaError("proxy-auth", f"{self._name}: {text} ({answer}): --via http://USER:PASSWORD@HOST:PORT")
         if status in (403, 405):

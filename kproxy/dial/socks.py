@@ -16,9 +16,9 @@ from kproxy.errors import UpstreamError, ViaError
 # RFC 1928 §6: what the reply says of the address; what is not here is the proxy's own fault.
 _REPLIES = {
     3: ("unreachable", "the proxy has no route to that network"),
-    4: ("unreachable", "the proxy cannot reach that host, or not resolve its name"),
+    4: ("unreachable", "the proxy cannot reach that host, or cannot resolve its name"),
     5: ("refused", "connection refused: nothing listens on that port"),
-    6: ("timeout", "the proxy got no answer from there"),
+    6: ("timeout", "the proxy got no answer from that address"),
 }
 
 
@@ -56,8 +56,8 @@ class Socks5:
         except TimeoutError:
             if not heard.first:
                 text = (
-                    f"no answer to the SOCKS5 greeting within {limit.seconds:g} s; if it is an HTTP proxy, which waits"
-                    " for more, use --via http://HOST:PORT"
+                    f"no answer to the SOCKS5 greeting within {limit.seconds:g} s; if the server is an HTTP"
+                    " proxy, use --via http://HOST:PORT"
                 )
                 raise ViaError("proxy", f"{self._name}: {text}") from None
             text = f"no answer within {limit.seconds:g} s through {self._name}"
@@ -83,7 +83,9 @@ class Socks5:
             return UpstreamError("proxy", f"{address}: {self._name} could not connect: {error}")
         if "uthentication" in str(error):
             text = (
-                "the proxy refuses this user and password" if self._hop.user else "the proxy wants a user and password"
+                "the proxy refuses this user and password"
+                if self._hop.user
+                else "the proxy requires a user and password"
             )
             return ViaError("proxy-auth", f"{self._name}: {text}: --via socks5://USER:PASSWORD@HOST:PORT")
         return ViaError("proxy", f"{self._name}: the server at this address is not a SOCKS5 proxy ({error})")

@@ -127,7 +127,7 @@ class Ssh:
         if server.proxy_command is None:
             for jump in jump_hosts(server.proxy_jump):
                 if self._depth >= _DEEPEST:
-                    raise ViaError("ssh", f"{self._name}: ProxyJump in ~/.ssh/config leads in a circle")
+                    raise ViaError("ssh", f"{self._name}: ProxyJump in ~/.ssh/config is a loop")
                 name = f"{self._name.partition(', ')[0]}, ProxyJump {jump}"
                 before = Ssh(jump, before, self._tasks, name, self._depth + 1)
                 self._jumps.append(before)
@@ -135,7 +135,7 @@ class Ssh:
             sock = await reach_hop(self._name, "ssh", before, Address(server.host, server.port), limit)
         elif not isinstance(before, Direct):
             text = "ProxyCommand in ~/.ssh/config cannot go through another --via"
-            raise ViaError("ssh", f"{self._name}: {text}; give this one first, or take ProxyJump")
+            raise ViaError("ssh", f"{self._name}: {text}; put this one first, or use ProxyJump")
         try:
             connection, _ = await asyncssh.create_connection(
                 lambda: client,

@@ -25,9 +25,9 @@ def refused_login(name: str, server: Server | None, error: Exception, offered: s
     if server is None:
         return ViaError("ssh", f"{name}: ~/.ssh/config or /etc/ssh/ssh_config: {said}")
     if isinstance(error, TimeoutError):
-        return ViaError("ssh", f"{name}: the SSH server does not finish the login")
+        return ViaError("ssh", f"{name}: the SSH server did not finish the login")
     if isinstance(error, asyncssh.PermissionDenied):
-        text = f"the server refuses {server.user}: none of the keys of the agent and of ~/.ssh is allowed"
+        text = f"the server refuses {server.user}: it accepts no key of the agent or of ~/.ssh"
         return ViaError("ssh-auth", f"{name}: {text}; a key with a passphrase must be in the agent (ssh-add)")
     no_key_in_common = isinstance(error, asyncssh.KeyExchangeFailed) and "host key" in said
     if isinstance(error, asyncssh.HostKeyNotVerifiable) or no_key_in_common:
@@ -46,10 +46,13 @@ def _host_key(name: str, server: Server, offered: str | None, said: str) -> ViaE
     if not server.is_known:
         text = f"the host key of {server.known_as}{key} is unknown"
         return ViaError(
-            "ssh-host-key", f"{name}: {text}: connect once with ssh and compare it, or add it to known_hosts"
+            "ssh-host-key", f"{name}: {text}: connect once with ssh and compare the key, or add it to known_hosts"
         )
     text = f"the host key of {server.known_as}{key} is not the one in known_hosts"
-    return ViaError("ssh-host-key", f"{name}: {text}: somebody may be in between; if it was changed: ssh-keygen -R")
+    return ViaError(
+        "ssh-host-key",
+        f"{name}: {text}: somebody may intercept the connection; if the server has a new key: ssh-keygen -R",
+    )
 
 
 def refused_channel(name: str, address: Address, error: Exception) -> UpstreamError:
@@ -58,7 +61,7 @@ def refused_channel(name: str, address: Address, error: Exception) -> UpstreamEr
     if not isinstance(error, asyncssh.ChannelOpenError):
         return ViaError("ssh", f"{name}: {said}")
     if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
-        text = f"{name} forbids forwarding there (AllowTcpForwarding, PermitOpen or permitopen on the server)"
+        text = f"{name} forbids forwarding to that address (AllowTcpForwarding, PermitOpen or permitopen on the server)"
         return UpstreamError("ssh-forbidden", f"{address}: {text}")
     reason = next((reason for words, reason in _WORDS if words in said.lower()), "other")
-    return UpstreamError(reason, f"{address}: {name} cannot connect there: {said}")
+    return UpstreamError(reason, f"{address}: {name} cannot connect to it: {said}")

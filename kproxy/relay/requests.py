@@ -31,14 +31,14 @@ def check_answerable(size: int, code: int, max_request: int) -> None:
     if api is None:
         raise WireError(
             "unknown-api",
-            f"the client sent a request with API key {key}, which kproxy does not pass on"
+            f"the client sent a request with API key {key}, which kproxy does not forward"
             " (it is for brokers only, or newer than this kproxy)",
         )
     if key != API_VERSIONS:
         raise WireError(
             "unknown-version",
-            f"the client sent {api.name} version {version}; this kproxy knows {api.oldest} to {api.newest},"
-            " and clients that ask for ApiVersions keep to that",
+            f"the client sent {api.name} version {version}; this kproxy supports versions {api.oldest} to"
+            f" {api.newest}, which it tells clients in ApiVersions",
         )
     if size > _MAX_API_VERSIONS:
         raise malformed(f"the client sent an ApiVersions request of {size} bytes")

@@ -149,7 +149,7 @@ class Responses:
             return int(at + 4 + size)
         if size < 4:
             raise malformed(f"the broker sent a response of {size} bytes")
-        raise WireError("unsolicited-response", "the broker sent a response that no request asked for")
+        raise WireError("unsolicited-response", "the broker sent a response without a request")
 
 
 def _not_the_next(size: int, correlation_id: int, expected: int) -> WireError:
@@ -157,5 +157,5 @@ def _not_the_next(size: int, correlation_id: int, expected: int) -> WireError:
         return malformed(f"the broker sent a response of {size} bytes")
     return WireError(
         "correlation-mismatch",
-        f"the broker answered with correlation id {correlation_id} where {expected} was next",
+        f"the broker answered with correlation id {correlation_id} instead of {expected}",
     )

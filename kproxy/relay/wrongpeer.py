@@ -18,13 +18,15 @@ _CLIENT_SPOKE = {
 }
 
 _UPSTREAM_SPOKE = {
-    Greeting.TLS: "TLS, unasked; it is no Kafka broker: check the address and port of --bootstrap-servers",
-    Greeting.TLS_ALERT: "a TLS alert: its listener is SSL or SASL_SSL: use --tls",
-    Greeting.HTTP: "HTTP: it is a web server or an HTTP proxy, not a Kafka broker:"
+    Greeting.TLS: "TLS without being asked; the server is not a Kafka broker:"
     " check the address and port of --bootstrap-servers",
-    Greeting.SSH: "SSH: it is an SSH server, not a Kafka broker: check the address and port of --bootstrap-servers",
-    Greeting.SOCKS: "SOCKS: it is a SOCKS proxy, not a Kafka broker: check the address of --bootstrap-servers",
-    Greeting.PROXY: "the PROXY protocol, which no broker does: check the address of --bootstrap-servers",
+    Greeting.TLS_ALERT: "a TLS alert: its listener is SSL or SASL_SSL: use --tls",
+    Greeting.HTTP: "HTTP: the server is a web server or an HTTP proxy, not a Kafka broker:"
+    " check the address and port of --bootstrap-servers",
+    Greeting.SSH: "SSH: the server is an SSH server, not a Kafka broker:"
+    " check the address and port of --bootstrap-servers",
+    Greeting.SOCKS: "SOCKS: the server is a SOCKS proxy, not a Kafka broker: check the address of --bootstrap-servers",
+    Greeting.PROXY: "the PROXY protocol, which no broker speaks: check the address of --bootstrap-servers",
 }
 
 
@@ -51,7 +53,7 @@ def client_logs_in() -> WireError:
     """The error for a client that logs in on a connection where kproxy has done so (--sasl)."""
     return WireError(
         "client-logs-in",
-        "the client logs in, but kproxy does so itself (--sasl): remove the credentials from the client"
+        "the client sent a login, but kproxy itself logs in (--sasl): remove the credentials from the client"
         " (security.protocol=PLAINTEXT)",
     )
 
@@ -61,7 +63,7 @@ def bound_to_host(mechanism: str) -> str:
     if mechanism not in ("GSSAPI", "AWS_MSK_IAM"):
         return ""
     return (
-        f"a client logs in with {mechanism}, which names the host that the client has dialled: a broker refuses that"
-        f" for a local address. Let kproxy log in instead: --sasl {mechanism}, and in the client"
+        f"a client logs in with {mechanism}, which includes the host that the client connects to; a broker"
+        f" refuses a local address. Let kproxy log in instead: --sasl {mechanism}, and in the client"
         " security.protocol=PLAINTEXT"
     )

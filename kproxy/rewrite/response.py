@@ -138,7 +138,9 @@ class HeldResponse(_Walked):
             return frame
         size = self._size + sum(len(new) - (b - a) for a, b, new in edits)
         if size > MAX_FRAME:
-            raise WireError("response-too-large", f"a {self._plan.api} response with local addresses takes over 2 GiB")
+            raise WireError(
+                "response-too-large", f"a {self._plan.api} response with local addresses is larger than 2 GiB"
+            )
         return b"".join([INT32.pack(size), *splice.apply(frame, edits, 4, len(frame))])
 
 

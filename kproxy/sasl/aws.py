@@ -75,7 +75,7 @@ def _signed(host: str, profile: str | None) -> dict[str, str]:
         )
     if region is None:
         raise UpstreamError(
-            "sasl", f"the AWS region is in neither {host} nor the AWS configuration: set AWS_DEFAULT_REGION"
+            "sasl", f"neither {host} nor the AWS configuration names the AWS region: set AWS_DEFAULT_REGION"
         )
     request = AWSRequest("GET", f"https://{host}/", params={"Action": "kafka-cluster:Connect"})
     SigV4QueryAuth(credentials.get_frozen_credentials(), "kafka-cluster", region, _EXPIRES).add_auth(request)

@@ -65,18 +65,18 @@ class Exchange:
             self.result = end.value
             return None
         except (Underflow, WireError, struct.error):
-            raise UpstreamError("sasl", f"the broker's answer to {self.step} is not one") from None
+            raise UpstreamError("sasl", f"the broker's answer to {self.step} is invalid") from None
 
     def closed(self) -> UpstreamError:
         """What it means that the broker closes the connection instead of answering."""
         if self.step == _TOKEN:  # SaslHandshake v0 has no words for a refusal
-            return Refused(f"the broker closed the connection on the credentials; {self._mechanism.advice}")
+            return Refused(f"the broker closed the connection after the credentials; {self._mechanism.advice}")
         hint = (
-            ": its listener may expect TLS (SSL, SASL_SSL): use --tls; or it is no Kafka broker"
+            ": its listener may expect TLS (SSL, SASL_SSL): use --tls; or the server is not a Kafka broker"
             if self.step == _FIRST
             else ""
         )
-        return UpstreamError("sasl", f"the broker closed the connection on {self.step}{hint}")
+        return UpstreamError("sasl", f"the broker closed the connection after {self.step}{hint}")
 
     def _run(self) -> _Talk:
         versions, mechanism = self._versions, self._mechanism
@@ -86,7 +86,7 @@ class Exchange:
             versions = _served((yield from self._ask(API_VERSIONS, 0, b"")))
         self._versions = versions
         if SASL_HANDSHAKE not in versions:
-            raise UpstreamError("sasl", "the broker knows no SaslHandshake: it is older than Kafka 0.10")
+            raise UpstreamError("sasl", "the broker does not support SaslHandshake: it is older than Kafka 0.10")
         framed = SASL_AUTHENTICATE in versions and versions[SASL_HANDSHAKE] >= 1
         self.step = "SaslHandshake"
         name = string(mechanism.name.encode(), compact=False)
@@ -121,7 +121,7 @@ class Exchange:
         correlation_id, self._next_id = self._next_id, self._next_id + 1
         response = yield request(key, version, correlation_id, body)
         if INT32.unpack_from(response)[0] != correlation_id:
-            raise UpstreamError("sasl", f"what answers {self.step} is not a Kafka broker")
+            raise UpstreamError("sasl", f"the server that answers {self.step} is not a Kafka broker")
         flexible = key != API_VERSIONS and version >= APIS[key].flexible
         return response[skip_tags(response, 4, len(response)) if flexible else 4 :]
 
@@ -133,10 +133,12 @@ class Exchange:
                 name, at = read_string(body, at, len(body), compact=False, nullable=False)
                 names.append(re.sub(r"[^A-Z0-9_-]", "?", (name or b"").decode("latin-1"))[:20])
             raise UpstreamError(
-                "sasl", f"the broker has {self._mechanism.name} not enabled; set sasl to one of {', '.join(names)}"
+                "sasl", f"the broker has not enabled {self._mechanism.name}: set sasl to one of {', '.join(names)}"
             )
         if error == _ILLEGAL_STATE:
-            raise UpstreamError("sasl", "the broker's listener takes no login: remove sasl, or use a SASL listener")
+            raise UpstreamError(
+                "sasl", "the broker's listener does not support SASL: remove sasl, or use a SASL listener"
+            )
         if error:
             raise UpstreamError("sasl", f"the broker answers SaslHandshake with error {error}")
 

@@ -46,8 +46,8 @@ def attach(spark: Any, given: Given, timeout: float) -> str:
         if before is not None:
             if before[0] != told:
                 raise ConfigError(
-                    "this application is attached with another configuration; several clusters go into one, "
-                    "as a list under clusters"
+                    "this application is attached with another configuration; put several clusters into one"
+                    " configuration, as a list under clusters"
                 )
             return before[1]
         bootstrap = _Application(context, told, timeout).attach()
@@ -103,7 +103,7 @@ class _Application:
             if time.monotonic() > until:
                 left = ", ".join(sorted(missing - self._covered))
                 raise UpstreamError(
-                    "timeout", f"executor {left} ran no task in {self._timeout:g} s, so it has no kproxy"
+                    "timeout", f"executor {left} ran no task within {self._timeout:g} s, so it has no kproxy"
                 )
 
     def _watch(self, answer: Answer) -> None:

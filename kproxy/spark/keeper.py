@@ -88,7 +88,7 @@ class Keeper:
             if request["text"] != self._shipped.text:
                 why = (
                     f"kproxy with another configuration listens on {self._shipped.listen} for another application; "
-                    "give this one another listen, or wait until that one has ended"
+                    "give this application another listen, or wait until the other application has ended"
                 )
                 return Answer(os.getpid(), failed=why)
             if not self._answered.failed:

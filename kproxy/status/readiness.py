@@ -23,7 +23,7 @@ def _out_of_reach(cluster: ClusterStatus, requires: Requires) -> list[str]:
     if requires == "none":
         return []
     if not cluster.answered or not cluster.searched:
-        return [f"cluster {cluster.name}: {cluster.problem or 'looking for a way to each node'}"]
+        return [f"cluster {cluster.name}: {cluster.problem or 'looking for an address of each node that works'}"]
     lost = cluster.out_of_reach
     if not lost or (requires == "one" and len(lost) < len(cluster.present)):
         return []
@@ -45,6 +45,6 @@ def advice(cluster: ClusterStatus) -> str:
     lost = cluster.out_of_reach
     maps = " ".join(f"--map 'node:{node.node}=HOST:PORT'" for node in lost)
     return (
-        f"{len(lost)} of {len(cluster.present)} nodes cannot be reached from here. Say where each one is: {maps}; or"
-        " list one reachable address of each broker in --bootstrap-servers and kproxy finds out which is which"
+        f"{len(lost)} of {len(cluster.present)} nodes cannot be reached from here. Say where each of them is: {maps}."
+        " Or list one reachable address of each broker in --bootstrap-servers; kproxy finds out which is which"
     )

@@ -97,7 +97,7 @@ class _Tls(ABC):
             return ""
         key = f"{self._prefix}-{option}"
         if key == "client-tls-ca-password":
-            return "; this file can have none: give the certificates as PEM"
+            return "; kproxy cannot read a password for this file: give the certificates as PEM"
         return f"; set it with KPROXY_{key.upper().replace('-', '_')}, or {key} in a file (-c FILE)"
 
     def current(self) -> ssl.SSLContext:
@@ -167,7 +167,7 @@ class BrokerTls(_Tls):
             if faults.is_wrong_name(error):
                 text = _wrong_name(expected, await self._names(connect, expected, limit))
         except ValueError:
-            text = f"TLS: '{expected}' cannot be a name in a certificate: give the right one with --tls-server-name"
+            text = f"TLS: '{expected}' cannot be a name in a certificate: set the right name with --tls-server-name"
             reason = "tls-name"
         raise UpstreamError(reason, text)
 
@@ -188,7 +188,7 @@ def _wrong_name(expected: str, names: list[str]) -> str:
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return (
         f"TLS: the broker's certificate is for {shown or 'another name'}, not for {expected}:"
-        " say which name is right with --tls-server-name"
+        " set the right name with --tls-server-name"
     )
 
 

@@ -57,7 +57,7 @@ def load_identity(context: ssl.SSLContext, certificate: Path, key: Path | None, 
         _load_pem(context, certificate, key or certificate, password)
         return
     if key is not None:
-        raise ValueError("is not PEM, so the key must be in it as well: leave out the file of the key")
+        raise ValueError("is not PEM, so it must contain the key as well: remove the file of the key")
     if data.startswith(jks.MAGIC):
         private, chain = _of_jks(data, password)
     elif _is_pkcs12(data):
@@ -144,7 +144,7 @@ def _of_jks(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | None, 
         raise Locked("the password is not given")
     store = jks.read(data, password)
     if len(store.keys) > 1:
-        raise ValueError(f"has {len(store.keys)} keys, and nothing says which one: export one of them")
+        raise ValueError(f"has {len(store.keys)} keys, and kproxy cannot know which to use: export one of them")
     if not store.keys:
         return None, []
     hidden, chain = store.keys[0]

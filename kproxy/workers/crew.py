@@ -89,7 +89,7 @@ class Crew:
                     self._give(back)
                 if not self._stopping and worker.pid:  # else it has never been there, which is said
                     log.error(
-                        "worker %d (process %d) has ended, and %d connections with it: another takes its place",
+                        "worker %d (process %d) has ended, with its %d connections: kproxy starts another",
                         number, worker.pid, lost,
                     )  # fmt: skip
             await pauses.wait()
@@ -103,7 +103,7 @@ class Crew:
                 if worker.pulse.turn(in_time):
                     self._notice_silence(number, worker)
             while self._held and self._turn - self._held[0][0] >= _HELD:
-                log.error("no worker was there for a connection within %g s: it was closed", _HELD * TURN)
+                log.error("no worker was available for a connection within %g s: kproxy closed it", _HELD * TURN)
                 self._held.popleft()[1].close()
 
     def _notice_silence(self, number: int, worker: Member) -> None:
@@ -117,7 +117,7 @@ class Crew:
             worker.send(messages.Ping())
         elif silent == _STUCK:
             log.error(
-                "worker %d (process %d) has not answered for %g s: it is killed, with its %d connections",
+                "worker %d (process %d) has not answered for %g s: kproxy kills it, with its %d connections",
                 number, worker.pid, silent * TURN, len(worker.clients),
             )  # fmt: skip
             worker.kill()
@@ -184,7 +184,7 @@ class Crew:
                 except Exception as error:  # it ends one session, as it would in this process
                     log.exception("defect in cluster %s, please report it", gateway.config.name)
                     return messages.NotLocalised("defect", f"defect of kproxy: {said(error)}")
-        raise AssertionError(f"nobody asks this: {question}")
+        raise AssertionError(f"unknown question: {question}")
 
     def changed(self, name: str) -> None:
         """There is something new about this cluster's nodes."""

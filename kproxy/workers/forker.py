@@ -56,7 +56,7 @@ class Forker:
                     await self._running.close()
                     self._running = None
                 log.error(
-                    "the process that starts workers (process %d) was ended by %s: another takes its place", pid, how
+                    "the process that starts workers (process %d) was ended by %s: kproxy starts another", pid, how
                 )
             await pauses.wait()
 
@@ -122,7 +122,7 @@ class _Running:
         patience = _ANSWERS_WITHIN if self._there.is_set() else _STARTS_WITHIN
         if self._pulse.turn(in_time) and self._pulse.silent == patience:
             log.error(
-                "the process that starts workers (process %d) has not answered for %g s: it is killed",
+                "the process that starts workers (process %d) has not answered for %g s: kproxy kills it",
                 self.pid, patience * TURN,
             )  # fmt: skip
             self._there.clear()

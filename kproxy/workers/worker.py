@@ -212,7 +212,7 @@ class Worker:
     def _take(self, take: messages.Take, fds: list[int]) -> None:
         ended = messages.Ended(take.number)
         if not fds:
-            log.error("too many open files: a connection was refused; raise the limit (ulimit -n)")
+            log.error("too many open files: kproxy refused a connection; raise the limit (ulimit -n)")
             self._main.tell(ended)
             return
         client = socket.socket(fileno=fds[0])

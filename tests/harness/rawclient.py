@@ -65,7 +65,7 @@ class RawClient:
         return self.send(FETCH, 4, body + struct.pack(">iiqi", 1, partition, offset, 1 << 20))
 
     def wait_closed(self) -> bool:
-        """Wait until the other side closes, and say whether it said nothing before that."""
+        """Wait until the other side closes, and say whether it printed nothing before that."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:

@@ -152,7 +152,7 @@ def test_what_answers_at_an_advertised_address_is_not_yet_the_node(
         for node, words in (
             (
                 another,
-                f"answers, but it is another cluster (id {cluster.cluster_id}): kproxy serves the one with the id",
+                f"answers, but it is another cluster (id {cluster.cluster_id}): kproxy serves the cluster with the id",
             ),
             (wrong, f"answers, but it is broker {another} of this cluster, not broker {wrong}"),
         ):
@@ -180,7 +180,7 @@ def test_a_node_behind_a_wrong_address_is_out_of_reach(
             " spoke HTTP",
             f"cluster default: broker {wrong} (127.0.0.1:{wrong}) cannot be reached: 127.0.0.1:{wrong} answers, but it"
             f" is another cluster (id {cluster.cluster_id})",
-            f"Say where each one is: --map 'node:{web}=HOST:PORT' --map 'node:{wrong}=HOST:PORT'",
+            f"Say where each of them is: --map 'node:{web}=HOST:PORT' --map 'node:{wrong}=HOST:PORT'",
         ]
         code, said = proxy.get("/readyz")
         assert (code, said.splitlines()[0]) == (200, "ok")
@@ -288,8 +288,8 @@ def test_bootstrap_servers_of_different_clusters(
     one, other = lies(guarded)[guarded.node_ids[0]], str(cluster.dial[2])
     proxy = own_kproxy(f"{one},{other}", ready=False)
     words = (
-        f"the bootstrap servers are of different clusters: {one} (cluster id {guarded.cluster_id}), {other} (cluster id"
-        f" {cluster.cluster_id}); list those of one cluster only"
+        f"the bootstrap servers belong to different clusters: {one} (cluster id {guarded.cluster_id}), {other} "
+        f"(cluster id {cluster.cluster_id}); list those of one cluster only"
     )
     wait_until(lambda: words in proxy.get("/readyz")[1], "/readyz says so")
     assert proxy.get("/readyz")[0] == 503

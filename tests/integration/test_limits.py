@@ -37,7 +37,7 @@ def test_one_connection_too_many_is_refused(cluster: DevCluster, own_kproxy: Sta
         wait_until(lambda: proxy.status()["sessions"] == 2, "a place is free")
         with RawClient(proxy.bootstrap) as next_one:
             assert next_one.works()
-    assert "has 3 connections, the most that --max-connections allows" in proxy.log
+    assert "has 3 connections, the limit of --max-connections" in proxy.log
 
 
 @pytest.mark.parametrize(("more", "most"), [([], 18), (["--workers", "2"], 36)], ids=["one process", "workers"])
@@ -55,7 +55,7 @@ def test_no_more_connections_than_open_files_allow(
                 assert one_too_many.wait_closed()
         assert all(client.works() for client in clients)
     assert proxy.metric("kproxy_refused_total", side="client", reason="too-many-connections") == 2
-    assert f"kproxy has {most} connections, the most for 168 open files (raise the limit" in proxy.log
+    assert f"kproxy has {most} connections, the limit with 168 open files: raise that limit" in proxy.log
     assert PROBLEM not in proxy.log
 
 
@@ -68,7 +68,7 @@ def test_without_file_descriptors_it_survives_and_says_what_to_do(cluster: DevCl
         assert settled.works()
         with contextlib.ExitStack() as held:
             clients = [held.enter_context(RawClient(nodes[0])) for _ in range(flood)]
-            wait_until(lambda: f"{PROBLEM}: a connection was refused" in proxy.log, "kproxy says that it is full")
+            wait_until(lambda: f"{PROBLEM}: kproxy refused a connection" in proxy.log, "kproxy says that it is full")
             assert settled.works()
             held.enter_context(RawClient(proxy.admin))
             wait_until(lambda: f"{PROBLEM}: the admin endpoint" in proxy.log, "kproxy says that admin is out, too")

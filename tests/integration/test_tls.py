@@ -211,7 +211,7 @@ def test_no_tls_with_this_listener(
 def test_a_wrong_name(cluster: DevCluster, authority: Authority, own_kproxy: Start) -> None:
     port = cluster.dial[1].port
     proxy = own_kproxy(f"localhost:{port}", "--tls", "--tls-ca", str(authority.pem), ready=False)
-    words = f"TLS: the broker's certificate is for {BROKERS}, 127.0.0.1, not for localhost: say which name is right"
+    words = f"TLS: the broker's certificate is for {BROKERS}, 127.0.0.1, not for localhost: set the right name"
     complaint(proxy, words)
     refuses(proxy, "tls-name")
 
@@ -225,7 +225,7 @@ def test_a_name_for_all_brokers(cluster: DevCluster, authority: Authority, own_k
 
 def test_insecure_says_so(cluster: DevCluster, own_kproxy: Start) -> None:
     proxy = own_kproxy(bootstrap(cluster, "EXPIRED"), "--tls", "--tls-insecure")
-    assert "WARNING" in complaint(proxy, "--tls-insecure: NO certificate is checked")
+    assert "WARNING" in complaint(proxy, "--tls-insecure: kproxy checks NO certificate")
     with RawClient(proxy.bootstrap) as client:
         assert client.works()
 

@@ -97,7 +97,7 @@ def test_an_ssh_server_goes_away_and_comes_back(
     ("url", "reason", "words"),
     [
         (f"socks5://me:{PASSWORD_IN_URL}x@127.0.0.1:{{}}", "proxy-auth", "the proxy refuses this user and password"),
-        ("socks5://127.0.0.1:{}", "proxy-auth", "the proxy wants a user and password"),
+        ("socks5://127.0.0.1:{}", "proxy-auth", "the proxy requires a user and password"),
     ],
 )
 def test_a_hop_that_fails_is_named_at_start_and_to_clients(

@@ -49,7 +49,7 @@ async def test_names_are_resolved_at_the_far_end(name: str, ways: Ways, monkeypa
 @pytest.mark.parametrize(
     ("name", "reason", "words"),
     [
-        ("sshd", "refused", "cannot connect there: Connection refused"),
+        ("sshd", "refused", "cannot connect to it: Connection refused"),
         ("socks", "refused", "connection refused: nothing listens on that port (through --via"),
         ("http", "proxy", "the proxy could not connect (--via"),
     ],
@@ -94,7 +94,7 @@ async def test_a_hostile_name_is_an_error_of_its_own(name: str, ways: Ways) -> N
 @pytest.mark.parametrize("name", ["socks-login", "http-login"])
 @pytest.mark.parametrize(
     ("login", "words"),
-    [("me:wrong@", "the proxy refuses this user and password"), (None, "the proxy wants a user and password")],
+    [("me:wrong@", "the proxy refuses this user and password"), (None, "the proxy requires a user and password")],
 )
 async def test_a_wrong_password_and_none(name: str, login: str | None, words: str, ways: Ways) -> None:
     url = ways.url(name, login or "")

@@ -150,7 +150,7 @@ async def test_a_key_that_is_not_allowed(ways: Ways, tmp_path: Path) -> None:
     ways.home.config.write_text(f"Host 127.0.0.1\n IdentityFile {stranger}\n")
     error = await failure(ways.target.address, ways.url("sshd", "root@"))
     assert (error.reason, type(error)) == ("ssh-auth", ViaError)
-    assert "the server refuses root: none of the keys of the agent and of ~/.ssh is allowed" in str(error)
+    assert "the server refuses root: it accepts no key of the agent or of ~/.ssh" in str(error)
 
 
 @contextmanager
@@ -206,7 +206,9 @@ async def test_a_server_that_forbids_forwarding(ways: Ways, tmp_path: Path) -> N
     with running(sshd):
         error = await failure(ways.target.address, f"ssh://127.0.0.1:{sshd.port}")
     assert (error.reason, type(error)) == ("ssh-forbidden", UpstreamError)
-    assert "forbids forwarding there (AllowTcpForwarding, PermitOpen or permitopen on the server)" in str(error)
+    assert "forbids forwarding to that address (AllowTcpForwarding, PermitOpen or permitopen on the server)" in str(
+        error
+    )
 
 
 Config = Callable[[Ways], tuple[str, str]]

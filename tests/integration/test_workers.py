@@ -231,7 +231,7 @@ def test_a_stopped_worker_gets_no_clients_and_is_replaced(proxy: Kproxy) -> None
         wait_until(lambda: complete(proxy), "another takes its place")
         assert all(client.works() for client in clients)
     assert f"(process {victim}) has not answered for 3 s: new connections go to others" in proxy.log
-    assert f"(process {victim}) has not answered for 15 s: it is killed, with its 0 connections" in proxy.log
+    assert f"(process {victim}) has not answered for 15 s: kproxy kills it, with its 0 connections" in proxy.log
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
@@ -242,9 +242,7 @@ def test_without_the_process_that_starts_workers_sessions_go_on(proxy: Kproxy, h
         assert client.works()
         os.kill(forker, how)
         os.kill(next(one["pid"] for one in workers(proxy) if not one["sessions"]), signal.SIGKILL)
-        wait_until(
-            lambda: f"(process {forker}) was ended by SIGKILL: another takes its place" in proxy.log, "it is said"
-        )
+        wait_until(lambda: f"(process {forker}) was ended by SIGKILL: kproxy starts another" in proxy.log, "it is said")
         wait_until(lambda: complete(proxy), "the worker is replaced")
         assert client.works()
     assert proxy.process.poll() is None

@@ -71,7 +71,7 @@ def test_a_node_whose_port_is_a_connection_s_says_so(caplog: pytest.LogCaptureFi
             one, two, three = ports.values()
             assert said == [
                 f"broker 1 has the local port {one.port} instead of {first + 1}: it is the local end of a connection to"
-                f" {peer}; keep --listen and --node-ports below the ports that the system gives to connections"
+                f" {peer}; keep --listen and --node-ports below the ports that the system assigns to connections"
                 " (net.ipv4.ip_local_port_range)",
                 f"broker 2 has the local port {two.port} instead of {first + 2}: it is taken by another process",
             ]

@@ -117,25 +117,25 @@ HOSTILE = {
     "endless number": (sized(b"9" * MOST).replace(b"/echo", b"/large").replace(b"999", b"9" * 3), 200, b"999"),
     "nothing": (HEAD + b"\r\n", 400, b"empty"),
     "nothing in chunks": (chunks(b"", 1), 400, b"empty"),
-    "shorter than it says": (sized(SAID).replace(b"Length: ", b"Length: 9"), 400, b"too soon"),
+    "shorter than it says": (sized(SAID).replace(b"Length: ", b"Length: 9"), 400, b"ends early"),
     "longer than it says": (sized(b"1") + b"2" * 50 + b"\r\n\r\n", 200, b"1\n"),
-    "chunks cut off": (chunks(SAID, 5)[:-5], 400, b"too soon"),
-    "a chunk of words": (HEAD + CHUNKED + b"zz\r\n", 400, b"not as HTTP/1.1"),
-    "a chunk without end of line": (HEAD + CHUNKED + b"1\r\n11\r\n", 400, b"not as HTTP/1.1"),
-    "an endless size of a chunk": (HEAD + CHUNKED + b"0" * 40_000, 400, b"not as HTTP/1.1"),
-    "endless trailers": (chunks(SAID, 5)[:-2] + b"A: b\r\n" * 20_000, 400, b"not as HTTP/1.1"),
-    "one byte too many in chunks": (chunks(b'"%b"' % (b"x" * (MOST - 1)), 99), 413, b"over 1000 bytes"),
+    "chunks cut off": (chunks(SAID, 5)[:-5], 400, b"ends early"),
+    "a chunk of words": (HEAD + CHUNKED + b"zz\r\n", 400, b"not valid HTTP/1.1"),
+    "a chunk without end of line": (HEAD + CHUNKED + b"1\r\n11\r\n", 400, b"not valid HTTP/1.1"),
+    "an endless size of a chunk": (HEAD + CHUNKED + b"0" * 40_000, 400, b"not valid HTTP/1.1"),
+    "endless trailers": (chunks(SAID, 5)[:-2] + b"A: b\r\n" * 20_000, 400, b"not valid HTTP/1.1"),
+    "one byte too many in chunks": (chunks(b'"%b"' % (b"x" * (MOST - 1)), 99), 413, b"larger than 1000 bytes"),
     "as many as there may be": (chunks(b'"%b"' % (b"x" * (MOST - 2)), 99), 200, b"xxx"),
-    "endless extensions": (HEAD + CHUNKED + (b"1;" + b"x" * 4000 + b"\r\n1\r\n") * 50, 413, b"over 1000 bytes"),
-    "a huge chunk": (HEAD + CHUNKED + b"ffffffffff\r\n" + b"1" * 200_000, 413, b"over 1000 bytes"),
-    "chunks without end": (HEAD + CHUNKED + b"1\r\n1\r\n" * 100_000, 413, b"over 1000 bytes"),
-    "a huge length": (HEAD + b"Content-Length: 99999999999999999999\r\n\r\n1", 413, b"over 1000 bytes"),
+    "endless extensions": (HEAD + CHUNKED + (b"1;" + b"x" * 4000 + b"\r\n1\r\n") * 50, 413, b"larger than 1000 bytes"),
+    "a huge chunk": (HEAD + CHUNKED + b"ffffffffff\r\n" + b"1" * 200_000, 413, b"larger than 1000 bytes"),
+    "chunks without end": (HEAD + CHUNKED + b"1\r\n1\r\n" * 100_000, 413, b"larger than 1000 bytes"),
+    "a huge length": (HEAD + b"Content-Length: 99999999999999999999\r\n\r\n1", 413, b"larger than 1000 bytes"),
     "an endless length": (HEAD + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n1", 400, b"speaks HTTP/1.1"),
     "a negative length": (HEAD + b"Content-Length: -1\r\n\r\n1", 400, b"speaks HTTP/1.1"),
     "two lengths": (HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n11", 400, b"speaks HTTP/1.1"),
     "a length and chunks": (HEAD + b"Content-Length: 1\r\n" + CHUNKED + b"0\r\n\r\n", 400, b"body ends"),
     "chunks in HTTP/1.0": (chunks(SAID, 5).replace(b"HTTP/1.1", b"HTTP/1.0"), 400, b"body ends"),
-    "expects, and then too much": (sized(b"1" * 5000, b"Expect: 100-continue\r\n"), 413, b"over 1000 bytes"),
+    "expects, and then too much": (sized(b"1" * 5000, b"Expect: 100-continue\r\n"), 413, b"larger than 1000 bytes"),
 }
 
 
@@ -185,7 +185,7 @@ def test_silence_before_the_end_is_given_up(running: Running, monkeypatch: pytes
     monkeypatch.setattr(connection, "BODY_SECONDS", 0.05)
     received = running.send_raw(data)
     assert statuses(received) == [408]
-    assert received.endswith(b"no whole body within 0.05 s\n")
+    assert received.endswith(b"no complete body within 0.05 s\n")
 
 
 def test_who_expects_is_told_to_go_on_only_if_all_else_is_right(running: Running) -> None:

@@ -80,17 +80,20 @@ def test_json_there_and_back(running: Running) -> None:
 def test_refusals_say_what_to_do(running: Running) -> None:
     here = f"kproxy at {running.admin.address} (--admin)"
     without, wrong = AdminClient(running.admin.address), AdminClient(running.admin.address, "x" * 20)
-    no_token = "this needs a token, and kproxy has none; start it with --admin-token-file FILE"
+    no_token = "this request needs a token, and kproxy has none: start it with --admin-token-file FILE"
     assert refusal(lambda: without.post("/write", 1)) == f"{here} refuses: {no_token}"
     running.set(token=TOKEN)
-    wants = "wants its token; give the one that it has: --admin-token-file FILE, or KPROXY_ADMIN_TOKEN"
+    wants = "requires a token: give it with --admin-token-file FILE or KPROXY_ADMIN_TOKEN"
     assert refusal(lambda: without.post("/write", 1)) == f"{here} {wants}"
-    other = "has another token than the one of --admin-token-file or KPROXY_ADMIN_TOKEN; give that"
+    other = "refuses this token (--admin-token-file, KPROXY_ADMIN_TOKEN): give the one it was started with"
     assert refusal(lambda: wrong.post("/write", 1)) == f"{here} {other}"
     right = AdminClient(running.admin.address, TOKEN)
-    assert refusal(lambda: right.post("/write", "x" * 99)) == f"{here} refuses: the body is over 100 bytes; send less"
-    assert refusal(lambda: right.get("/nothing")).startswith(f"{here} has no such page: is it an older one, or another")
-    assert "is no kproxy: its answer is not JSON" in refusal(lambda: right.get("/livez"))
+    assert (
+        refusal(lambda: right.post("/write", "x" * 99))
+        == f"{here} refuses: the body is larger than 100 bytes; send less"
+    )
+    assert refusal(lambda: right.get("/nothing")).startswith(f"{here} has no such page; it may be an older kproxy")
+    assert "is not kproxy: its answer is not JSON" in refusal(lambda: right.get("/livez"))
     with pytest.raises(AdminError) as caught:
         right.get("/write")
     assert caught.value.status == 405
@@ -100,7 +103,7 @@ def test_a_name_that_kproxy_does_not_know(monkeypatch: pytest.MonkeyPatch, runni
     monkeypatch.setattr(socket, "getaddrinfo", resolving(socket.getaddrinfo))
     client = AdminClient(Address("kproxy.example", running.admin.address.port))
     assert refusal(lambda: client.get("/read")).endswith(
-        "does not know that name; give its IP address, or start it with --admin-host kproxy.example"
+        "does not accept that host name: give its IP address, or start it with --admin-host kproxy.example"
     )
     running.set(hosts=("kproxy.example",))
     assert client.get("/read") == [{}, None]
@@ -113,12 +116,12 @@ def resolving(real: Callable[..., object]) -> Callable[..., object]:
 def test_ready_or_why_not(running: Running) -> None:
     client = AdminClient(running.admin.address)
     assert client.wait_ready(0, "all") == ["node 2 is missing"]
-    assert client.wait_ready(0, "two") == [f"what answers at {running.admin.address} (--admin) is no kproxy: HTTP 400"]
+    assert client.wait_ready(0, "two") == [f"the server at {running.admin.address} (--admin) is not kproxy: HTTP 400"]
 
 
 def test_who_says_yes_to_everything_is_not_ready() -> None:
     with answering(OK + b"\r\nyes") as address:
-        text = f"what answers at {address} (--admin) is no kproxy: it does not say ok"
+        text = f"the server at {address} (--admin) is not kproxy: it does not say ok"
         assert AdminClient(address).wait_ready(0, "all") == [text]
 
 
@@ -132,9 +135,12 @@ def test_nobody_there() -> None:
 STRANGE = {
     "no HTTP": ((b"SSH-2.0-OpenSSH_9.6\r\n",), "does not speak HTTP"),
     "nothing": ((), "Remote end closed connection without response"),
-    "half a head": ((OK + b"Content-Le",), "is no kproxy: its answer is not JSON"),
-    "half a body": ((OK + b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n1",), "hung up too soon"),
-    "half a chunk": ((OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\n1",), "hung up too soon"),
+    "half a head": ((OK + b"Content-Le",), "is not kproxy: its answer is not JSON"),
+    "half a body": (
+        (OK + b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n1",),
+        "closed the connection early",
+    ),
+    "half a chunk": ((OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\n1",), "closed the connection early"),
     "no JSON": ((OK + b"Content-Type: application/json\r\n\r\n{",), "not JSON"),
     "HTML": ((OK + b"Content-Type: text/html\r\n\r\n1",), "not JSON"),
     "depth": ((OK + b"Content-Type: application/json\r\n\r\n" + b"[" * 200_000,), "not JSON"),
@@ -155,7 +161,7 @@ def test_an_answer_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(module, "MOST", 100_000)
     head = OK + b"Content-Type: application/json\r\n\r\n"
     with answering(head, more=lambda: b" " * 65536) as address:
-        assert refusal(lambda: AdminClient(address).get("/status")).endswith("its answer is over 100000 bytes")
+        assert refusal(lambda: AdminClient(address).get("/status")).endswith("its answer is larger than 100000 bytes")
 
 
 @pytest.mark.parametrize("head", [b"", OK, OK + b"\r\n", OK + b"A: "], ids=["nothing", "status", "body", "header"])
@@ -165,7 +171,7 @@ def test_who_sends_byte_by_byte_has_no_more_time(head: bytes) -> None:
     with answering(head, more=lambda: b"" if ended.wait(0.02) else b"x") as address:
         text = refusal(lambda: AdminClient(address, seconds=0.3).get("/status"))
         ended.set()
-    assert text == f"no kproxy answers at {address} (--admin): no whole answer within 0.3 s"
+    assert text == f"no kproxy answers at {address} (--admin): no complete answer within 0.3 s"
 
 
 @pytest.mark.parametrize("token", ["", "a b", "a\r\nHost: b", "ä" * 20, "a\0b"])

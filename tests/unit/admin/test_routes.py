@@ -137,7 +137,7 @@ def test_bodies_over_the_limit_are_refused(running: Running, route: Route) -> No
     for size in (route.most_body + 1, 1_000_000):
         status, answer = ask(running, route, body=b" " * size)
         assert status == 413
-        assert (f"over {route.most_body} bytes".encode() in answer) == bool(route.most_body)
+        assert (f"larger than {route.most_body} bytes".encode() in answer) == bool(route.most_body)
     assert running.quits == []
     if route.most_body:
         text = json.dumps("x" * (route.most_body - 2)).encode()
@@ -168,11 +168,11 @@ def test_a_fault_in_a_page_that_has_a_body(
 
     route = Route("/fails", fails, method="POST", token=Token.ALWAYS, most_body=MOST)
     monkeypatch.setattr(routes, "TABLE", (*ALL, route))
-    assert ask(running, route, body=b'"secret"') == (500, b"internal error; kproxy's log has it\n")
+    assert ask(running, route, body=b'"secret"') == (500, b"internal error; see the log of kproxy\n")
     assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR]
     assert "secret" not in caplog.text
 
 
 def test_no_route_takes_more_than_is_parsed_in_a_moment() -> None:
-    with pytest.raises(ValueError, match="/large takes more than 65536 bytes"):
+    with pytest.raises(ValueError, match="/large allows a body larger than 65536 bytes"):
         Route("/large", echo, method="POST", most_body=1_000_000)

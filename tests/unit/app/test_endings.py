@@ -154,7 +154,7 @@ def test_it_ends_with_a_url_that_has_answered(start: Start) -> None:
     with serving(Noting, port):
         assert asked.wait(30)
         assert proxy.process.poll() is None
-    ended(proxy, f"--exit-with http://127.0.0.1:{port}/jobs: it no longer answers: ")
+    ended(proxy, f"--exit-with http://127.0.0.1:{port}/jobs: the URL no longer answers: ")
 
 
 async def test_a_url_counts_as_gone_after_several_failures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ async def test_a_url_counts_as_gone_after_several_failures(monkeypatch: pytest.M
     with serving(HangsUp) as port:
         why = await Ending(ExitWith("url", f"http://127.0.0.1:{port}")).reached()
     assert answers == []
-    assert why == f"--exit-with http://127.0.0.1:{port}: it no longer answers: what answers is not HTTP"
+    assert why == f"--exit-with http://127.0.0.1:{port}: the URL no longer answers: the answer is not HTTP"
 
 
 def test_quit(start: Start) -> None:
@@ -217,4 +217,4 @@ def test_exec_ends_with_its_command() -> None:
     command = [sys.executable, "-m", "kproxy", "exec", "-b", "a", "--exit-with", "ended", "--", "true"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert done.stderr == "kproxy: kproxy exec ends when its command does; leave out exit-with and admin-quit\n"
+    assert done.stderr == "kproxy: kproxy exec stops when its command exits: remove exit-with and admin-quit\n"

@@ -149,7 +149,7 @@ def test_several_clusters_have_their_names(tmp_path: Path) -> None:
 def test_an_unknown_cluster_is_a_mistake() -> None:
     done = kproxy_exec("echo", "{bootstrap:orders}")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "kproxy: {bootstrap:orders}: no cluster has that name; there is default\n"
+    assert done.stderr == "kproxy: {bootstrap:orders}: no cluster has that name; the clusters are default\n"
 
 
 def test_kproxy_within_kproxy_exec_is_not_confused_by_its_variables() -> None:

@@ -30,8 +30,8 @@ def test_each_node_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
         "NOT reachable: no way to 2",
         "not tried yet",
         "reachable through gate:4 (learned), assumed",
-        "answers at gate:5; who it is will be checked when a client has logged in",
-        "one of the bootstrap servers; which one is found out when a client has logged in",
+        "gate:5 answers; kproxy checks which node it is after a client has logged in",
+        "one of the bootstrap servers; kproxy finds out which one after a client has logged in",
     ]
     assert lines[0].startswith("broker 1: kafka-1:9092 -> 127.0.0.1:19093: ")
 
@@ -44,4 +44,4 @@ def test_the_last_line_says_what_is_true(caplog: pytest.LogCaptureFixture) -> No
     )
     assert shown(caplog, some, "all")[-1] == "cluster c: NOT ready: 1 of 2 nodes can be reached (--ready-requires all)"
     published = replace(cluster("good"), bootstrap=None)
-    assert shown(caplog, published)[-1].endswith("clients use the port under which 127.0.0.1:19092 is published")
+    assert shown(caplog, published)[-1].endswith("clients use the port that publishes 127.0.0.1:19092")

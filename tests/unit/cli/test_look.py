@@ -80,7 +80,7 @@ def test_another_server(capsys: pytest.CaptureFixture[str]) -> None:
         admin = f"127.0.0.1:{server.server_port}"
         assert invoke(["wait", "--admin", admin, "--timeout", "0"]) == 1
         server.shutdown()
-    assert f"what answers at {admin} (--admin) is no kproxy: HTTP 404" in capsys.readouterr().err
+    assert f"the server at {admin} (--admin) is not kproxy: HTTP 404" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -330,7 +330,7 @@ def test_silent_connections_give_way_to_new_ones_the_oldest_first() -> None:
                     clients.append(spoken(door))
                     await until(lambda number=number: door.gateway.sessions == number, "a client has its session")
                 assert all(is_closed(client) for client in crowd)
-                assert "3 connections, the most that --max-connections allows" in door.gateway.door.no_place()
+                assert "3 connections, the limit of --max-connections" in door.gateway.door.no_place()
                 for client in (*crowd, *clients):
                     client.close()
                 await until(lambda: not door.gateway.door.no_place(), "there are places again")

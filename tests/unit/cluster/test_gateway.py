@@ -55,7 +55,7 @@ def test_nodes_that_are_there_are_never_forgotten() -> None:
         door = Doorway(selector, AT, node_ports=window(4))
         real = [(1, AT), (2, AT), (3, AT)]
         door.learn(*real)
-        with pytest.raises(WireError, match="names 11 nodes: widen --node-ports"):
+        with pytest.raises(WireError, match="has 11 nodes, more than the range of ports: widen --node-ports"):
             door.learn(*((number, AT) for number in range(10, 18)), complete=False)
         assert ids(door) == [1, 2, 3]
         door.learn(*((number, AT) for number in range(10, 17)), complete=False)

@@ -51,7 +51,7 @@ def test_the_first_who_says_it_settles_which_cluster_is_served() -> None:
     assert known.claim("a", THERE) == "a"
     assert known.claim("b", ELSEWHERE) == "a"
     text = known.another(ELSEWHERE, "b")
-    assert text.startswith("gate:1 answers, but it is another cluster (id b): kproxy serves the one with the id a, as")
+    assert text.startswith("gate:1 answers, but it is another cluster (id b): kproxy serves the cluster with the id a,")
 
 
 def test_an_address_leads_to_one_node_at_a_time() -> None:

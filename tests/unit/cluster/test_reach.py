@@ -102,7 +102,7 @@ async def test_a_broker_that_tells_no_cluster_id_is_none_where_one_is_demanded()
         one, one_at = here.broker(1, None)
         one.nodes = at((1, one_at))
         reach = here.cluster(one_at, cluster_id="c")
-        with pytest.raises(UpstreamError, match="does not tell which cluster it belongs to"):
+        with pytest.raises(UpstreamError, match="does not say which cluster it belongs to"):
             await reach.meetings.meet_bootstrap(one_at)
         one.cluster_id = "c"
         assert (await reach.meetings.meet_bootstrap(one_at)).cluster_id == "c"
@@ -141,7 +141,7 @@ async def test_the_advertised_address_if_the_node_is_there() -> None:
 @pytest.mark.parametrize(
     ("behave", "reason", "words"),
     [
-        pytest.param(HTTP, "upstream-speaks-http", "it is a web server", id="http"),
+        pytest.param(HTTP, "upstream-speaks-http", "the server is a web server", id="http"),
         pytest.param(closing, "closed", "closed the connection without answering", id="closing"),
         pytest.param(silent, "timeout", "connected, but no Kafka broker answers there", id="silent"),
         pytest.param(saying(b"\0\0\0\4nope", first=False), "malformed", "not a Kafka broker", id="nonsense"),
@@ -271,7 +271,8 @@ async def test_the_user_says_which_cluster_it_is() -> None:
         exploring = here.tasks.create_task(here.explorer.explore())
         await reach.settled.wait()
         text = (
-            f"{one_at} answers, but it is another cluster (id another): kproxy serves the one with the id the-right-one"
+            f"{one_at} answers, but it is another cluster (id another): kproxy serves the cluster with the id"
+            " the-right-one"
         )
         assert reach.known.explored.problem == f"{text}, as --cluster-id says"
         with pytest.raises(UpstreamError, match="as --cluster-id says"):

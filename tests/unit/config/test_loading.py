@@ -138,7 +138,7 @@ def test_variables_that_are_no_options() -> None:
         (
             {"bootstrap_servers": "a", "admin_token_file": "f"},
             {"KPROXY_ADMIN_TOKEN": "0123456789abcdef"},
-            ["--admin-token-file: cannot stand beside admin-token; allowed: one of them"],
+            ["--admin-token-file: cannot be combined with admin-token; allowed: one of them"],
         ),
         (
             {"bootstrap_servers": "a"},
@@ -182,7 +182,7 @@ def test_variables_that_are_no_options() -> None:
         (
             {"bootstrap_servers": "a", "advertise": "proxy:65337"},
             {"KPROXY_LISTEN": "127.0.0.1:0"},
-            ["--advertise: FIRST_PORT 65337 and 200 node ports lead beyond port 65535; allowed: a lower FIRST_PORT"],
+            ["--advertise: FIRST_PORT 65337 and 200 node ports go beyond port 65535; allowed: a lower FIRST_PORT"],
         ),
         (
             {"bootstrap_servers": "a,LOCALHOST:19092"},
@@ -252,7 +252,7 @@ def test_mistakes_in_flags_and_environment(
         ("name: \x00", ["k.yaml: is not YAML: unacceptable character #x0000: special characters are not allowed "
                         'in "<unicode string>", position 6']),
         ("[" * 5000, ["k.yaml: is nested too deeply; allowed: clusters and their keys"]),
-        ("#" * 1_100_000, ["k.yaml: is larger than 1024 KiB, so hardly a configuration"]),
+        ("#" * 1_100_000, ["k.yaml: is larger than 1024 KiB; allowed: a configuration of kproxy"]),
         (
             "# comment\n\nbootstrap-server: a\nmax-connections: 0\nadmin:\nname: x\nname: y\n"
             "map:\n  - a=b\n  - broken, c=d\n  - {e: f}\nconnect-timeout: [1]\n",
@@ -284,7 +284,7 @@ def test_mistakes_in_flags_and_environment(
         (
             "bootstrap-servers: a\nclusters:\n- bootstrap-servers: b\n",
             [
-                "k.yaml:2: clusters: cannot stand beside bootstrap-servers (line 1), a key of one cluster; "
+                "k.yaml:2: clusters: cannot be combined with bootstrap-servers (line 1), a key of one cluster; "
                 "allowed: move it into an entry of clusters"
             ],
         ),
@@ -337,8 +337,8 @@ def test_mistakes_in_flags_and_environment(
             "bootstrap-servers: a\nlisten: nowhere\nadmin: 127.0.0.1:19092\nadvertise: 0.0.0.0\n",
             [
                 "k.yaml:2: listen: 'nowhere' has no port: write HOST:PORT",
-                "k.yaml:4: advertise: '0.0.0.0' is every interface, not a host; "
-                "allowed: one that clients can reach",
+                "k.yaml:4: advertise: '0.0.0.0' means every interface; "
+                "allowed: a host that clients can reach",
             ],
         ),
     ],
@@ -386,7 +386,7 @@ def test_options_of_a_cluster_cannot_be_given_for_several(file: Path) -> None:
     file.write_text(
         "clusters:\n- {name: a, bootstrap-servers: a}\n- {name: b, bootstrap-servers: b, listen: '127.0.0.1:1000'}\n"
     )
-    text = "cannot say which cluster it means, as the file has several; allowed: put {} under its cluster in k.yaml"
+    text = "does not say which cluster it means, and the file has several; allowed: put {} under its cluster in k.yaml"
     assert problems({"map": ("a=b",), "admin": "off"}, {"KPROXY_LISTEN": "127.0.0.1:5"}, file) == [
         f"KPROXY_LISTEN: {text.format('listen')}",
         f"--map: {text.format('map')}",
@@ -434,7 +434,7 @@ def test_any_text_in_a_file_ends_in_a_configuration_or_in_lines(
         ({"tls_insecure": "yes"}, "--tls-insecure: is given, but tls is not; allowed: together with tls"),
         (
             {"tls": "yes", "tls_insecure": "yes", "tls_ca": "ca.pem"},
-            "--tls-insecure: cannot stand beside tls-ca, which it would ignore; allowed: one of them",
+            "--tls-insecure: cannot be combined with tls-ca, which it would ignore; allowed: one of them",
         ),
         (
             {"client_tls_ca": "x"},
@@ -481,7 +481,7 @@ PASSWORD_SOURCES = "sasl-password, sasl-password-file, sasl-password-command"
         ),
         (
             {"sasl": "PLAIN", "sasl_username": "u", "sasl_password_file": "p", "sasl_password_command": "c"},
-            "--sasl-password-command: cannot stand beside sasl-password-file; allowed: one of sasl-password, ",
+            "--sasl-password-command: cannot be combined with sasl-password-file; allowed: one of sasl-password, ",
         ),
         ({"sasl": "GSSAPI", "oauth_scope": "s"}, "--oauth-scope: is not for GSSAPI; allowed: with sasl OAUTHBEARER"),
         (

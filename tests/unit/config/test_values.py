@@ -121,7 +121,7 @@ def test_what_is_read(kind: Kind[object], text: object, value: object) -> None:
 
 
 NO_PROCESS_ID = "'{}' is not a process id; allowed: a positive number, or ./NAME for a file"
-NO_URL = "not a URL that can be asked; allowed: http://HOST[:PORT]/PATH or https://, no user or password"
+NO_URL = "not a URL that kproxy can request; allowed: http://HOST[:PORT]/PATH or https://, no user or password"
 
 
 @pytest.mark.parametrize(
@@ -194,22 +194,22 @@ NO_URL = "not a URL that can be asked; allowed: http://HOST[:PORT]/PATH or https
         (
             kinds.upstream_address(9092),
             "kafka:0",
-            "'kafka:0' has port 0, which nobody can connect to; allowed: 1 to 65535",
+            "'kafka:0' has port 0, to which no client can connect; allowed: 1 to 65535",
         ),
         (
             kinds.advertise(),
             "0.0.0.0",
-            "'0.0.0.0' is every interface, not a host; allowed: one that clients can reach",
+            "'0.0.0.0' means every interface; allowed: a host that clients can reach",
         ),
         (
             kinds.advertise(),
             "[::]:9092",
-            "'[::]:9092' is every interface, not a host; allowed: one that clients can reach",
+            "'[::]:9092' means every interface; allowed: a host that clients can reach",
         ),
         (
             kinds.advertise(),
             Advertise("*", 9092),
-            "'*:9092' is every interface, not a host; allowed: one that clients can reach",
+            "'*:9092' means every interface; allowed: a host that clients can reach",
         ),
         (
             kinds.advertise(),

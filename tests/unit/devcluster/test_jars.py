@@ -211,5 +211,5 @@ def test_tools_by_name_and_by_class() -> None:
     assert by_name[0] == "/bin/java"
     assert by_name[-2:] == [TOOLS["kafka-topics"], "--list"]
     assert programs.command(TOOLS["kafka-topics"], "--list") == by_name
-    with pytest.raises(ConfigError, match="'kafka-nonsense' is no tool of Kafka's"):
+    with pytest.raises(ConfigError, match="'kafka-nonsense' is not one of Kafka's tools"):
         programs.command("kafka-nonsense")

@@ -68,5 +68,5 @@ def test_certificates_are_for_all_names(tmp_path: Path, name: str) -> None:
 
 
 def test_how_an_end_is_told() -> None:
-    assert str(Ended("broker 2", -9, "")) == "broker 2 ended with signal 9: it said nothing"
+    assert str(Ended("broker 2", -9, "")) == "broker 2 ended with signal 9: it printed nothing"
     assert str(Ended("the controller", 1, "ERROR x")) == "the controller ended with code 1: ERROR x"

@@ -173,7 +173,7 @@ async def test_a_resolver_that_hangs_holds_up_nobody_else(system: Watched) -> No
         for name, task in zip(names, lost, strict=True):
             error = task.result()
             assert error.reason == "resolve"
-            assert f"the name '{name}' is not resolved within 0.3 s" in str(error)
+            assert f"the name '{name}' was not resolved within 0.3 s" in str(error)
     # The question that is still open serves those who come later.
     again = asyncio.get_running_loop().create_task(failure(Address(names[0], 9092), 30, way))
     await asyncio.sleep(0)
@@ -209,7 +209,9 @@ async def test_kproxy_s_own_listener_is_never_dialled() -> None:
         async with asyncio.TaskGroup() as tasks:
             dialer = Dialer([], 10, tasks, lambda address: address == own)
             for name in ("127.0.0.1", "localhost"):
-                with pytest.raises(UpstreamError, match="is kproxy's own listener: dialling it would") as caught:
+                with pytest.raises(
+                    UpstreamError, match="is kproxy's own listener: to connect there would be a loop"
+                ) as caught:
                     await dialer.connect(Address(name, own.port))
                 assert caught.value.reason == "loop"
         assert peer.accepted == 0

@@ -93,5 +93,5 @@ def test_no_credentials(profile: str | None, text: str) -> None:
 def test_no_region(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    with pytest.raises(UpstreamError, match=r"region is in neither kafka\.example nor the AWS configuration"):
+    with pytest.raises(UpstreamError, match=r"neither kafka\.example nor the AWS configuration names the AWS region"):
         MskIam("kafka.example", None).step(b"")

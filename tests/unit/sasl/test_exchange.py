@@ -78,12 +78,12 @@ def test_again_within_a_session() -> None:
 def test_a_mechanism_that_is_not_enabled() -> None:
     exchange = Exchange(plain())
     request = exchange.take(answer(exchange.start(), broker.versions(handshake=1, authenticate=2))) or b""
-    with pytest.raises(UpstreamError, match=r"has PLAIN not enabled; set sasl to one of SCRAM-SHA-512, \?\?"):
+    with pytest.raises(UpstreamError, match=r"has not enabled PLAIN: set sasl to one of SCRAM-SHA-512, \?\?"):
         exchange.take(answer(request, broker.handshake(33, b"SCRAM-SHA-512", b"\x1b\xff")))
 
 
 @pytest.mark.parametrize(
-    ("error", "text"), [(34, "takes no login: remove sasl"), (7, "answers SaslHandshake with error 7")]
+    ("error", "text"), [(34, "does not support SASL: remove sasl"), (7, "answers SaslHandshake with error 7")]
 )
 def test_a_handshake_that_fails(error: int, text: str) -> None:
     exchange = Exchange(plain())
@@ -134,7 +134,7 @@ def test_what_a_closed_connection_means() -> None:
     request = exchange.start()
     assert "its listener may expect TLS" in str(exchange.closed())
     exchange.take(answer(request, broker.versions(handshake=1, authenticate=2)))
-    assert str(exchange.closed()) == "the broker closed the connection on SaslHandshake"
+    assert str(exchange.closed()) == "the broker closed the connection after SaslHandshake"
 
 
 def test_a_wrong_correlation_id() -> None:

@@ -132,7 +132,7 @@ async def test_a_password_that_is_changed_while_sessions_run(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("said", "text"),
     [
-        (b"", "the broker closed the connection on ApiVersions: its listener may expect TLS"),
+        (b"", "the broker closed the connection after ApiVersions: its listener may expect TLS"),
         (b"\x15\x03\x03\x00\x02\x02\x50", "the broker's side spoke a TLS alert"),
         (b"HTTP/1.1 400 Bad Request\r\n", "the broker's side spoke HTTP"),
         (b"\x7f\xff\xff\xff\0\0\0\0\0\0\0\0", "the server at this address is not a Kafka broker"),

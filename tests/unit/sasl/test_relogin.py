@@ -118,8 +118,8 @@ def hang_up(far: socket.socket) -> None:
     ("behave", "text"),
     [
         (lambda far: None, "no answer to SaslHandshake within 0.2 s"),
-        (hang_up, "the broker closed the connection on SaslHandshake"),
-        (lambda far: answer(far, next_request(far), b""), "the broker's answer to SaslHandshake is not one"),
+        (hang_up, "the broker closed the connection after SaslHandshake"),
+        (lambda far: answer(far, next_request(far), b""), "the broker's answer to SaslHandshake is invalid"),
     ],
     ids=["silent", "closed", "garbage"],
 )

@@ -33,7 +33,7 @@ def test_until_a_bootstrap_server_has_answered_nothing_is_ready() -> None:
     for answered, problem, words in (
         (False, "no bootstrap server has been asked yet", "no bootstrap server has been asked yet"),
         (False, "a:1 refuses", "a:1 refuses"),
-        (True, None, "looking for a way to each node"),
+        (True, None, "looking for an address of each node that works"),
     ):
         shown = replace(cluster("good"), answered=answered, searched=False, problem=problem)
         assert not_ready(shown, "one") == [f"cluster c: {words}"]
@@ -56,5 +56,5 @@ def test_all_that_is_missing_is_named_with_what_to_do() -> None:
         "cluster c: broker 3 (kafka-3:9092) cannot be reached: not tried yet",
         "cluster c: " + advice(shown),
     ]
-    assert "--map 'node:1=HOST:PORT' --map 'node:3=HOST:PORT'; or list" in advice(shown)
+    assert "--map 'node:1=HOST:PORT' --map 'node:3=HOST:PORT'. Or list" in advice(shown)
     assert missing(cluster("good")) == []

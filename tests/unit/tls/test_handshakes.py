@@ -305,7 +305,7 @@ def test_passwords_towards_clients(authority: Authority, tmp_path: Path) -> None
     ca, cert = caught.value.problems
     assert cert.endswith("; set it with KPROXY_CLIENT_TLS_KEY_PASSWORD, or client-tls-key-password in a file (-c FILE)")
     assert ca.startswith(f"--client-tls-ca {store}: the password is not given")
-    assert ca.endswith("; this file can have none: give the certificates as PEM")
+    assert ca.endswith("; kproxy cannot read a password for this file: give the certificates as PEM")
 
 
 def test_the_java_key_store_too(authority: Authority, tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_files_that_are_no_good(authority: Authority, tmp_path: Path) -> None:
         (Files(cert=store), "--tls-cert {}/store.p12: the password is not given, or the file is damaged" + OWN),
         (
             Files(cert=store, key=key, key_password="right"),
-            "--tls-cert {}/store.p12: is not PEM, so the key must",
+            "--tls-cert {}/store.p12: is not PEM, so it must contain the key",
         ),
         (Files(cert=cert), "--tls-cert {}/client-7.pem: {}/client-7.pem has no private key"),
         (Files(cert=cert, key=other_key), "--tls-cert {}/client-7.pem: the key of {}/client-8.key does not belong"),

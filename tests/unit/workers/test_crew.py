@@ -167,7 +167,7 @@ async def test_what_is_lost_is_replaced_and_what_lives_goes_on(
     assert sorted([await first.asks(), await second.asks()]) == [to_worker is None, True]
     for _ in range(4):
         assert await (await running.connect()).asks()
-    assert (f"(process {worker}) has ended, and 1 connections with it: another takes its place" in caplog.text) == (
+    assert (f"(process {worker}) has ended, with its 1 connections: kproxy starts another" in caplog.text) == (
         to_worker is not None
     )
     for which, pid in ((to_worker, worker), (to_forker, its_forker)):
@@ -220,7 +220,7 @@ async def test_a_client_is_closed_that_no_worker_takes(running: Running, caplog:
     for worker in running.crew._workers.values():
         worker.started = False  # and it never says that it is
     assert not await (await running.connect()).asks()
-    assert "no worker was there for a connection within 10 s: it was closed" in caplog.text
+    assert "no worker was available for a connection within 10 s: kproxy closed it" in caplog.text
     assert running.gateway.sessions == 0
 
 

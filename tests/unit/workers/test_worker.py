@@ -94,7 +94,7 @@ def test_half_an_answer_is_kept_until_the_rest_is_there(main: tuple[Main, Cluste
     with pytest.raises(WireError):
         cluster.localise("proxy", named(MOVED))
     its_end.socket.sendall(whole[10:])
-    its_end.answer(3, messages.NotLocalised("too-many-nodes", "the cluster names 9 nodes"))
+    its_end.answer(3, messages.NotLocalised("too-many-nodes", "the cluster has 9 nodes"))
     with pytest.raises(WireError, match="9 nodes") as refused:
         cluster.localise("proxy", named(MOVED))
     assert refused.value.reason == "too-many-nodes"

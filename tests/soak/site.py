@@ -113,7 +113,8 @@ class Site:
         wanted = {TopicPartition(name, number): latest for name, count in self.topics for number in range(count)}
         try:
             ends = {f"{w.topic}-{w.partition}": f.result(30).offset for w, f in admin.list_offsets(wanted).items()}
-            return ends, set(admin.list_topics(timeout=30).topics)
+            # librdkafka gives OFFSET_INVALID (-1001) for the partitions of a broker that did not answer.
+            return None if min(ends.values()) < 0 else (ends, set(admin.list_topics(timeout=30).topics))
         except KafkaException:
             return None
 

@@ -9,6 +9,8 @@ Which node it is has no field of its own in the protocol; these tell it all the 
  * ListOffsets: only a partition's leader answers. Needs Describe on a topic.
  * ListGroups names the groups that this broker coordinates, FindCoordinator the coordinator of one of them. Needs
    Describe on a group.
+
+The module has a little over 300 lines: each question stands beside the reading of its answer.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ One read, one look at the frames in the chunk, one write; no task, future, queue
 Back-pressure is a short write: the side that has not taken everything keeps the rest, and the other is not read until
 it has. What a side keeps is at most one chunk, and of a response that is being rewritten what the rewrite room may
 hold. Memory for a session is bounded whatever the size of a frame.
+
+The module has a little over 300 lines: what runs for each chunk stays together, as a call into another module costs.
 """
 
 from __future__ import annotations

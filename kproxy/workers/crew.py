@@ -1,5 +1,7 @@
 """The workers, as the main process directs them: each client goes to the one that has the fewest, of those that answer;
-one that ends is replaced, one that does not answer is ended."""
+one that ends is replaced, one that does not answer is ended.
+
+The module has a little over 300 lines: starting, choosing, watching and replacing workers change the same table."""
 
 from __future__ import annotations
 

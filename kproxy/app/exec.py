@@ -74,6 +74,9 @@ class Command:
         while reasons := proxy.not_ready():
             if self._stop_with is not None:
                 return BY_SIGNAL + self._stop_with
+            if useless := proxy.useless_to_wait():
+                self.problem = f"the command is not run: {'; '.join(useless)}"
+                return NOT_READY
             if loop.time() >= until:
                 self.problem = f"not ready after {self._timeout:g} s, so the command is not run: {'; '.join(reasons)}"
                 return NOT_READY

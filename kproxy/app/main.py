@@ -31,7 +31,7 @@ from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
 from kproxy.relay.selector import RelaySelector
 from kproxy.status import asjson
-from kproxy.status.readiness import Requires, missing, not_ready
+from kproxy.status.readiness import Requires, missing, not_ready, useless_to_wait
 from kproxy.status.shown import ClusterStatus, Status, WorkerStatus
 from kproxy.workers.here import Here
 
@@ -189,6 +189,10 @@ class App:
         if self.control.stopping.is_set():
             return ["kproxy is stopping"]
         return self._reasons([report(gateway) for gateway in self._gateways], requires)
+
+    def useless_to_wait(self) -> Sequence[str]:
+        """Why a cluster will not become ready before a person does something, a line each; empty if all may."""
+        return [reason for gateway in self._gateways for reason in useless_to_wait(report(gateway))]
 
     def _reasons(self, clusters: Sequence[ClusterStatus], requires: Requires | None) -> Sequence[str]:
         needs = requires or self._config.ready_requires

@@ -23,6 +23,7 @@ from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.errors import KproxyError, UpstreamError
 from kproxy.rewrite.endpoints import Endpoints
+from kproxy.sasl.mechanism import Refused
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +153,12 @@ class Explorer:
         except KproxyError as error:
             if self._reach.known.explored.problem != str(error):
                 log.warning("cluster %s: %s; trying on", self._config.name, error)
-            self._note(settled=True, problem=str(error), conflict=str(error) if isinstance(error, _Conflict) else None)
+            self._note(
+                settled=True,
+                problem=str(error),
+                conflict=str(error) if isinstance(error, _Conflict) else None,
+                login_refused=any(isinstance(one, Refused) for one in found.values()),
+            )
             return False
         for server, answer in found.items():
             if isinstance(answer, KproxyError) and not isinstance(answer, WantsLogin):
@@ -163,7 +169,7 @@ class Explorer:
                 "cluster %s: its id is %s, according to %s (with --cluster-id, kproxy serves no other cluster)",
                 self._config.name, known.cluster_id, known.said_by,
             )  # fmt: skip
-        self._note(settled=True, answered=True, problem=None, conflict=None)
+        self._note(settled=True, answered=True, problem=None, conflict=None, login_refused=False)
         return True
 
     def _settle(self, found: dict[Address, Identity | KproxyError]) -> None:

@@ -73,13 +73,15 @@ class BootstrapAnswered:
 class Explored:
     """A fact: so far has the exploration come. `settled`: the bootstrap servers have been asked once; `answered`: one
     has answered; `searched`: a way to each node of then has been looked for. `problem`: what is wrong with the
-    bootstrap servers. `conflict`: they are of different clusters, so nobody can be served."""
+    bootstrap servers. `conflict`: they are of different clusters, so nobody can be served. `login_refused`: none
+    answered, as one refused kproxy's credentials."""
 
     settled: bool = False
     answered: bool = False
     searched: bool = False
     problem: str | None = "no bootstrap server has been asked yet"
     conflict: str | None = None
+    login_refused: bool = False
 
 
 Fact = NodeReached | LeadsTo | BootstrapAnswered | Explored

@@ -23,6 +23,7 @@ def report(gateway: Gateway) -> ClusterStatus:
         answered=known.explored.answered,
         searched=known.explored.searched,
         problem=known.explored.problem,
+        login_refused=known.explored.login_refused,
         full=gateway.door.no_place() or None,
         sessions=gateway.sessions,
         nodes=tuple(_node(gateway, node, host) for node in nodes),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from kproxy.status.shown import ClusterStatus
 
 Requires = Literal["all", "one", "none"]
 """How many nodes of each cluster must be reachable for kproxy to be ready."""
+
+LEVELS: tuple[Requires, ...] = get_args(Requires)
+"""All of them."""
 
 
 def not_ready(cluster: ClusterStatus, requires: Requires) -> list[str]:
@@ -17,6 +20,11 @@ def not_ready(cluster: ClusterStatus, requires: Requires) -> list[str]:
         reasons.append(cluster.full)
     reasons += [f"cluster {cluster.name}: {node.name} has no local port" for node in cluster.present if not node.bound]
     return reasons
+
+
+def useless_to_wait(cluster: ClusterStatus) -> list[str]:
+    """Why the cluster will not become ready before a person does something, a line each; empty if it may."""
+    return [f"cluster {cluster.name}: {cluster.problem}"] if cluster.login_refused else []
 
 
 def _out_of_reach(cluster: ClusterStatus, requires: Requires) -> list[str]:

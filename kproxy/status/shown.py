@@ -48,7 +48,8 @@ class ClusterStatus:
 
     `bootstrap`: what clients use as their bootstrap server, None where kproxy's ports are published under other numbers
     and only the user knows. `answered`: a bootstrap server has answered. `searched`: kproxy has looked for a route to
-    each node. `problem`: what is wrong with the bootstrap servers. `full`: why the next connection would be refused.
+    each node. `problem`: what is wrong with the bootstrap servers. `login_refused`: no bootstrap server answered, and
+    one refused kproxy's credentials. `full`: why the next connection would be refused.
     """
 
     name: str
@@ -60,6 +61,7 @@ class ClusterStatus:
     answered: bool
     searched: bool
     problem: str | None
+    login_refused: bool
     full: str | None
     sessions: int
     nodes: tuple[NodeStatus, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -460,10 +461,26 @@ def test_a_wrong_password_is_not_tried_again_and_again(
     assert "SASL: the broker refused the login" in line
     assert line.endswith("check sasl-username and the password; trying on")
     assert "SASL: the broker refused the login" in proxy.get("/readyz")[1]
+    assert proxy.status()["login_refused"] is True
     assert proxy.metric("kproxy_upstream_dial_failures_total", node="bootstrap", reason="sasl") >= 30
     file.write_text(PASSWORD)  # other credentials are tried at once
     assert answers(proxy)
     proxy.wait_ready()
+    assert proxy.status()["login_refused"] is False
+
+
+def test_a_command_does_not_wait_for_a_wrong_password(cluster: DevCluster) -> None:
+    """Waiting is of no use, so `kproxy exec` says it long before its timeout."""
+    login = ("--sasl", "PLAIN", "--sasl-username", "plain", "--timeout", "1h")
+    command = [sys.executable, "-m", "kproxy", "exec", "-b", cluster.bootstrap, *login, "--", "echo", "ran"]
+    environment = {**os.environ, "KPROXY_SASL_PASSWORD": WRONG}
+    done = run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (125, "")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("kproxy: the command is not run: cluster default: no bootstrap server answers: ")
+    assert "SASL: the broker refused the login" in last
+    assert last.endswith("check sasl-username and the password")
+    assert WRONG not in done.stderr
 
 
 def failed_logins(cluster: DevCluster) -> int:

@@ -40,6 +40,7 @@ def cluster(*outcomes: str) -> ClusterStatus:
         answered=True,
         searched=True,
         problem=None,
+        login_refused=False,
         full=None,
         sessions=3,
         nodes=tuple(node(number, outcome) for number, outcome in enumerate(outcomes, start=1)),

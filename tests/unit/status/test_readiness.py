@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kproxy.status.readiness import Requires, advice, missing, not_ready
+from kproxy.status.readiness import LEVELS, Requires, advice, missing, not_ready, useless_to_wait
 from tests.unit.status.clusters import cluster
 
 
@@ -25,8 +25,7 @@ from tests.unit.status.clusters import cluster
     ],
 )
 def test_ready(outcomes: tuple[str, ...], ready_with: set[Requires]) -> None:
-    every: tuple[Requires, ...] = ("all", "one", "none")
-    assert {requires for requires in every if not not_ready(cluster(*outcomes), requires)} == ready_with
+    assert {requires for requires in LEVELS if not not_ready(cluster(*outcomes), requires)} == ready_with
 
 
 def test_until_a_bootstrap_server_has_answered_nothing_is_ready() -> None:
@@ -40,7 +39,14 @@ def test_until_a_bootstrap_server_has_answered_nothing_is_ready() -> None:
         assert not_ready(shown, "none") == []
 
 
-@pytest.mark.parametrize("requires", ["all", "one", "none"])
+def test_it_is_useless_to_wait_for_a_login_that_is_refused() -> None:
+    problem = "no bootstrap server answers: a:1 refuses the login"
+    shown = replace(cluster(), answered=False, searched=False, problem=problem)
+    assert useless_to_wait(shown) == []
+    assert useless_to_wait(replace(shown, login_refused=True)) == [f"cluster c: {problem}"]
+
+
+@pytest.mark.parametrize("requires", LEVELS)
 def test_without_a_place_or_a_port_nothing_is_ready(requires: Requires) -> None:
     shown = cluster("good", "good", "gone")
     first, second, third = shown.nodes

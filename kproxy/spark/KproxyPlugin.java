@@ -5,11 +5,17 @@ import java.io.File;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
+import java.io.RandomAccessFile;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.HashMap;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.plugin.DriverPlugin;
@@ -23,20 +29,33 @@ import org.slf4j.LoggerFactory;
  * Starts or joins the host's kproxy in every executor before its first task, however late it comes.
  *
  * <p>An executor asks the driver over Spark's own RPC, so the configuration is in no SparkConf, event log or page. The
- * driver knows it from kproxy.spark.attach, or from the file that spark.kproxy.config names there.
+ * driver knows it from kproxy.spark.attach, or from the file that spark.kproxy.config names there. An executor tells the
+ * driver whether it has kproxy, and passes on what kproxy warns of on its host.
+ *
+ * <p>Messages to the driver are arrays of text: {"ask"}, {"joined", executor}, {"failed", executor, why}, and
+ * {"said", host, keeper, offset in its log, line}.
  *
  * <p>Compiled by janino, which Spark brings: no lambdas, and generics are only looked past.
  */
 public final class KproxyPlugin implements SparkPlugin {
     private static final Logger log = LoggerFactory.getLogger(KproxyPlugin.class);
-    private static final long RETRY_MS = 60000;
+    private static final long LOOK_AGAIN_MS = 1000, ASK_AGAIN_MS = 10000, RETRY_MS = 60000;
 
     // In the driver: the Python interpreter of executors, and what is shipped to them.
     private static volatile String[] told = null;
+    // In the driver: executor → why it has no kproxy ("" if it has), and host and keeper → how far its log was read.
+    private static final Map executors = new ConcurrentHashMap();
+    private static final Map read = new ConcurrentHashMap();
 
-    /** What kproxy.spark.attach tells the driver. */
+    /** What kproxy.spark.attach tells the driver; null if executors are to have no kproxy. */
     public static void tell(String python, String shipped) {
-        told = new String[] {python, shipped};
+        executors.clear();
+        told = python == null ? null : new String[] {python, shipped};
+    }
+
+    /** Executor → why it has no kproxy, "" if it has; without those that have not said anything. */
+    public static Map executors() {
+        return new HashMap(executors);
     }
 
     public DriverPlugin driverPlugin() {
@@ -49,29 +68,66 @@ public final class KproxyPlugin implements SparkPlugin {
 
     private static final class Driver implements DriverPlugin {
         private String python;
-        private String joined = null; // what was shipped to this host, if it has a lease
+        private Joined joined = null; // the proxy of this host, if the driver has joined it here
+        private volatile boolean stopped = false;
 
         public Map init(SparkContext context, PluginContext plugin) {
             String file = plugin.conf().get("spark.kproxy.config", "");
             if (!file.isEmpty()) {
                 String executors = setting(plugin.conf(), "spark.pyspark.python", "PYSPARK_PYTHON", "python3");
                 python = setting(plugin.conf(), "spark.pyspark.driver.python", "PYSPARK_DRIVER_PYTHON", executors);
-                String shipped = run(python, "", "ship", file);
-                run(python, shipped, "join", String.valueOf(ProcessHandle.current().pid()));
-                joined = shipped;
+                SparkConf conf = plugin.conf();
+                boolean isProtected = conf.getBoolean("spark.authenticate", false) || context.isLocal();
+                boolean isAllowed = conf.getBoolean("spark.kproxy.allowUnauthenticated", false);
+                String shipped = run(python, "", isProtected || isAllowed ? "ship" : "ship-openly", file);
+                joined = new Joined(python, shipped);
                 tell(executors, shipped);
+                Thread thread = new Thread("kproxy") {
+                    public void run() {
+                        while (!stopped && pause()) {
+                            for (Iterator lines = joined.newLines().iterator(); lines.hasNext(); ) {
+                                note((String[]) lines.next());
+                            }
+                        }
+                    }
+                };
+                thread.setDaemon(true);
+                thread.start();
             }
             return Collections.emptyMap();
         }
 
         public Object receive(Object message) {
-            return told;
+            String[] words = (String[]) message;
+            if (words[0].equals("ask")) {
+                return told;
+            } else if (words[0].equals("joined")) {
+                executors.put(words[1], "");
+            } else if (words[0].equals("failed")) {
+                executors.put(words[1], words[2]);
+                log.error("no kproxy for executor {}: {}", words[1], words[2]);
+            } else if (words[0].equals("said")) {
+                note(words);
+            }
+            return null;
+        }
+
+        /** Several executors of one host read the same log. */
+        private static synchronized void note(String[] said) {
+            String key = said[1] + " " + said[2];
+            long offset = Long.parseLong(said[3]);
+            Long before = (Long) read.get(key);
+            if (before == null || offset > before.longValue()) {
+                read.put(key, Long.valueOf(offset));
+                log.warn("{}: {}", said[1], said[4]);
+            }
         }
 
         public void shutdown() {
+            stopped = true;
             told = null;
             if (joined != null) {
-                run(python, joined, "leave", String.valueOf(ProcessHandle.current().pid()));
+                joined.leave();
             }
         }
 
@@ -83,38 +139,179 @@ public final class KproxyPlugin implements SparkPlugin {
 
     private static final class Executor implements ExecutorPlugin {
         private PluginContext plugin;
-        private volatile ProcessHandle keeper = null;
-        private volatile long failed = 0;
+        private volatile Joined joined = null;
+        private volatile boolean stopped = false;
+        private String failedWith = "";
+        private long failedAt = 0;
+        private long asked = 0;
 
         public void init(PluginContext context, Map extra) {
             plugin = context;
-            join();
+            look();
+            Thread thread = new Thread("kproxy") {
+                public void run() {
+                    while (!stopped && pause()) {
+                        look();
+                        passOn();
+                    }
+                }
+            };
+            thread.setDaemon(true);
+            thread.start();
         }
 
         /** For executors that were there before the driver was told, and if the keeper was killed. */
         public void onTaskStart() {
-            if (keeper == null || !keeper.isAlive()) {
-                join();
+            Joined now = joined;
+            if (now == null || !now.isAlive()) {
+                look();
             }
         }
 
-        /** An executor without kproxy is of use still: what is wrong stands in its log. */
-        private synchronized void join() {
-            if (keeper != null && keeper.isAlive() || System.currentTimeMillis() < failed + RETRY_MS) {
+        public void shutdown() {
+            stopped = true;
+        }
+
+        /** Have what the driver wants. An executor without kproxy is of use still: the driver is told what is wrong. */
+        private synchronized void look() {
+            boolean has = joined != null && joined.isAlive();
+            if (has && System.currentTimeMillis() < asked + ASK_AGAIN_MS) {
                 return;
             }
+            String[] told;
             try {
-                String[] told = (String[]) plugin.ask("");
-                if (told != null) {
-                    String said = run(told[0], told[1], "join", String.valueOf(ProcessHandle.current().pid()));
-                    String[] words = said.split(" ");
-                    keeper = (ProcessHandle) ProcessHandle.of(Long.parseLong(words[0])).orElse(null);
-                    log.info("kproxy is ready for this executor: {}", words[1]);
-                }
-            } catch (Exception error) {
-                failed = System.currentTimeMillis();
-                log.error("no kproxy for this executor: {}", error.getMessage());
+                told = (String[]) plugin.ask(new String[] {"ask"});
+                asked = System.currentTimeMillis();
+            } catch (Exception error) { // the driver ends, or is busy
+                log.debug("the driver does not answer: {}", error.getMessage());
+                return;
             }
+            String shipped = told == null ? "" : told[1];
+            if (has && joined.shipped.equals(shipped)) {
+                return;
+            }
+            if (has) {
+                joined.leave();
+            }
+            joined = null;
+            boolean failed = shipped.equals(failedWith) && System.currentTimeMillis() < failedAt + RETRY_MS;
+            if (told != null && !failed) {
+                join(told);
+            }
+        }
+
+        private void join(String[] told) {
+            try {
+                joined = new Joined(told[0], told[1]);
+                failedWith = "";
+                log.info("kproxy is ready for this executor: {}", joined.bootstrap);
+                tell(new String[] {"joined", plugin.executorID()});
+            } catch (Exception error) {
+                failedWith = told[1];
+                failedAt = System.currentTimeMillis();
+                log.error("no kproxy for this executor: {}", error.getMessage());
+                tell(new String[] {"failed", plugin.executorID(), String.valueOf(error.getMessage())});
+            }
+        }
+
+        private void passOn() {
+            Joined now = joined;
+            if (now != null) {
+                for (Iterator lines = now.newLines().iterator(); lines.hasNext(); ) {
+                    tell((String[]) lines.next());
+                }
+            }
+        }
+
+        private void tell(String[] message) {
+            try {
+                plugin.send(message);
+            } catch (Exception error) { // the driver ends
+                log.debug("the driver does not listen: {}", error.getMessage());
+            }
+        }
+    }
+
+    private static boolean pause() {
+        try {
+            Thread.sleep(LOOK_AGAIN_MS);
+            return true;
+        } catch (InterruptedException error) {
+            return false;
+        }
+    }
+
+    /** The proxy of this host, with a lease of this JVM. */
+    private static final class Joined {
+        // As kproxy.spark.tail reads it.
+        private static final Pattern LINE = Pattern.compile("\\d{4}-\\d\\d-\\d\\dT\\S+ (?:WARNING|ERROR|CRITICAL) +(.+)");
+        private static final int MOST = 1 << 16;
+
+        final String shipped, bootstrap;
+        private final String python, keeperId, path, host;
+        private final ProcessHandle keeper;
+        private long at;
+
+        /** Throws RuntimeException if it cannot be had, or is not ready in time. */
+        Joined(String python, String shipped) {
+            this.python = python;
+            this.shipped = shipped;
+            String[] words = KproxyPlugin.run(python, shipped, "join", ownId()).split(" ", 5);
+            keeperId = words[0];
+            keeper = (ProcessHandle) ProcessHandle.of(Long.parseLong(keeperId)).orElse(null);
+            bootstrap = words[1];
+            at = Long.parseLong(words[2]);
+            host = words[3];
+            path = words[4];
+        }
+
+        boolean isAlive() {
+            return keeper != null && keeper.isAlive();
+        }
+
+        void leave() {
+            try {
+                KproxyPlugin.run(python, shipped, "leave", ownId());
+            } catch (RuntimeException error) { // it ends with this JVM
+                log.debug("kproxy stays until this JVM ends: {}", error.getMessage());
+            }
+        }
+
+        /** A message to the driver for each new warning in the log of kproxy and its keeper. */
+        List newLines() {
+            List found = new ArrayList();
+            try {
+                RandomAccessFile file = new RandomAccessFile(path, "r");
+                try {
+                    if (file.length() < at) { // it was emptied
+                        at = 0;
+                    }
+                    file.seek(at);
+                    byte[] chunk = new byte[(int) Math.min(MOST, file.length() - at)];
+                    file.readFully(chunk);
+                    int from = 0;
+                    for (int to = 0; to < chunk.length; to++) {
+                        if (chunk[to] == '\n') {
+                            Matcher line = LINE.matcher(new String(chunk, from, to - from, "UTF-8"));
+                            from = to + 1;
+                            if (line.matches()) {
+                                String offset = String.valueOf(at + from);
+                                found.add(new String[] {"said", host, keeperId, offset, line.group(1)});
+                            }
+                        }
+                    }
+                    at += from == 0 && chunk.length == MOST ? MOST : from;
+                } finally {
+                    file.close();
+                }
+            } catch (IOException error) { // the proxy has ended
+                log.debug("{}", error.getMessage());
+            }
+            return found;
+        }
+
+        private static String ownId() {
+            return String.valueOf(ProcessHandle.current().pid());
         }
     }
 

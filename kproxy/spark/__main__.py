@@ -2,14 +2,17 @@
 
 conf [FILE]   print the --conf options that give the plugin to spark-submit; with FILE no call of attach is needed
 jar           print the path of the plugin's jar, for those who use --jars
-ship FILE     check a configuration and print what executors are told (the plugin does this)
-join PID      take a lease for a process, what is shipped on stdin; prints the keeper's id and the bootstrap server
+ship FILE     check a configuration and print what executors are told (the plugin does this); ship-openly, for a Spark
+              that does not authenticate, refuses secrets
+join PID      take a lease for a process, what is shipped on stdin; prints the keeper's id, the bootstrap server, how
+              much of the log is from before, this host's name, and the path of the log
 leave PID     give it back
 """
 
 from __future__ import annotations
 
 import shlex
+import socket
 import sys
 
 from kproxy.errors import KproxyError
@@ -27,19 +30,24 @@ def main(words: list[str]) -> int:
                 from kproxy.spark.pluginjar import jar
 
                 _say(str(jar()))
-            case ["ship", file]:
-                from kproxy.spark.configuration import shipped
+            case ["ship" | "ship-openly" as how, file]:
+                from kproxy.spark.configuration import check_secrets, shipped
 
-                _say(shipped(file).to_json())
+                told = shipped(file)
+                if how == "ship-openly":
+                    check_secrets(told, "spark.kproxy.allowUnauthenticated=true")
+                _say(told.to_json())
             case ["join" | "leave" as what, pid] if pid.isdigit():
-                from kproxy.spark.host import Lease, Shipped, join, leave
+                from kproxy.spark.host import Lease, Shipped, join, leave, look, place
 
                 told = Shipped.from_json(sys.stdin.read())
                 if what == "leave":
                     leave(told, Lease.of(int(pid)))
                 else:
+                    path = place(told.listen, "log")
+                    size = path.stat().st_size if look(told.listen) and path.exists() else 0
                     answer = join(told, Lease.of(int(pid)))
-                    _say(f"{answer.keeper} {answer.bootstrap}")
+                    _say(str(answer.keeper), answer.bootstrap, str(size), socket.gethostname(), str(path))
             case _:
                 sys.stderr.write(__doc__ or "")
                 return 2

@@ -1,14 +1,16 @@
-"""`attach`: the driver's host, the executors that are there, and what tells those that come later.
+"""`attach` and `detach`: the driver's host, the executors that are there, and those that come later.
 
-Executors are reached by a job of Python tasks, whose closure carries the configuration: it is in no setting, event or
-page of Spark's. A task joins its host's proxy with a lease of its executor's JVM. Those that come later ask the driver,
-if the session has the plugin. Without it a thread looks for them, and gives them such a job, which waits for a slot.
+With kproxy's Spark plugin, the driver's JVM has the configuration, and each executor asks for it over Spark's RPC when
+it starts (`KproxyPlugin.java`). Without the plugin, `attach` gives executors the configuration in the closure of Python
+tasks. A task joins its host's proxy with a lease of its executor's JVM. A thread looks for executors that come later,
+and gives them such tasks, which wait for a free slot.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,118 +18,291 @@ from typing import Any, TypeAlias
 
 from kproxy.errors import ConfigError, UpstreamError
 from kproxy.process import birth
-from kproxy.spark.configuration import Given, shipped
-from kproxy.spark.host import Answer, Lease, Shipped, join, leave
+from kproxy.spark import expected
+from kproxy.spark.configuration import Given, check_secrets, shipped
+from kproxy.spark.host import Answer, Lease, Shipped, join, leave, linger, look, place
 from kproxy.spark.pluginjar import CLASS
+from kproxy.spark.tail import Tail
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kproxy.spark")
 
-# How often it is looked whether the application has stopped, and who has come, in seconds; and after something failed.
-_LOOK_AGAIN, _TRY_AGAIN = 0.5, 30.0
+# In seconds: how often `attach` looks for executors, when it says for the first time that it waits, and how often then.
+_LOOK_AGAIN, _SAY_AFTER, _SAY_EVERY = 0.5, 10.0, 15.0
+# After something failed behind the application's back.
+_TRY_AGAIN = 30.0
+# How long executors are given to leave their proxies.
+_LEAVING = 10.0
 
-Outcome: TypeAlias = tuple[str, str]
-"""An executor's id, and what is wrong there ("" if nothing is)."""
+Outcome: TypeAlias = tuple[str, str, str]
+"""An executor's id, why it has no proxy, and what it should be warned of ("" if nothing)."""
 
 _lock = threading.Lock()
-_attached: dict[str, tuple[Shipped, str]] = {}  # application id → what it was attached with, its bootstrap server
+_attached: dict[str, _Application] = {}  # by application id
 
 
-def attach(spark: Any, given: Given, timeout: float) -> str:
+def attach(spark: Any, given: Given, timeout: float, ready_requires: str | None, allow_unauthenticated: bool) -> str:
     """See `kproxy.spark.attach`."""
+    context = _context(spark)
+    told = shipped(given, ready_requires)
+    if not (allow_unauthenticated or _authenticates(context)):
+        check_secrets(told, "attach(…, allow_unauthenticated=True)")
+    with _lock:
+        before = _attached.get(context.applicationId)
+        if before is not None:
+            if before.told != told:
+                raise ConfigError(
+                    "this application is attached with another configuration: call kproxy.spark.detach(spark) first,"
+                    " or put several clusters into one configuration, as a list under clusters"
+                )
+            return before.bootstrap
+        application = _Application(context, told, timeout)
+        application.attach()
+        _attached[context.applicationId] = application
+    return application.bootstrap
+
+
+def detach(spark: Any) -> None:
+    """See `kproxy.spark.detach`."""
+    with _lock:
+        application = _attached.pop(_context(spark).applicationId, None)
+    if application is not None:
+        application.detach()
+
+
+def _context(spark: Any) -> Any:
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise ConfigError(
             "attach cannot reach the driver of Spark Connect's server from its client; "
             "start the server with the settings of: python -m kproxy.spark conf FILE"
         )
-    context = spark.sparkContext
-    told = shipped(given)
-    with _lock:
-        before = _attached.get(context.applicationId)
-        if before is not None:
-            if before[0] != told:
-                raise ConfigError(
-                    "this application is attached with another configuration; put several clusters into one"
-                    " configuration, as a list under clusters"
-                )
-            return before[1]
-        bootstrap = _Application(context, told, timeout).attach()
-        _attached[context.applicationId] = told, bootstrap
-    return bootstrap
+    return spark.sparkContext
+
+
+def _authenticates(context: Any) -> bool:
+    """Whether only this application's own processes can ask its driver."""
+    in_one_process = bool(context._jsc.sc().isLocal())
+    return in_one_process or context.getConf().get("spark.authenticate", "false").lower() == "true"
 
 
 class _Application:
     """One Spark application on its driver."""
 
     def __init__(self, context: Any, told: Shipped, timeout: float) -> None:
+        self.told = told
+        self.bootstrap = ""
         self._context = context
-        self._told = told
         self._timeout = timeout
+        self._until = time.monotonic() + timeout
         self._id = str(context.applicationId)
         self._lease = Lease.of(os.getpid(), self._id)
+        self._is_local = bool(context._jsc.sc().isLocal())
         self._covered: set[str] = set()
-        self._has_plugin = CLASS in context.getConf().get("spark.plugins", "")
+        self._has_plugin = not self._is_local and CLASS in context.getConf().get("spark.plugins", "")
+        self._tail = Tail(place(told.listen, "log"), from_end=look(told.listen) is not None)
+        self._said: set[str] = set()
+        self._detached = threading.Event()
+        self._thread: threading.Thread | None = None
 
-    def attach(self) -> str:
-        """Returns the bootstrap server. Raises ConfigError or UpstreamError; then this host's lease is given back."""
+    # Attaching
+
+    def attach(self) -> None:
+        """Raises ConfigError or UpstreamError; then all leases are given back."""
         try:
-            answer = join(self._told, self._lease, self._timeout)
-            if self._has_plugin:  # before those are counted who have asked in vain
-                plugin = self._context._jvm.kproxy.spark.KproxyPlugin
-                plugin.tell(self._context.pythonExec, self._told.to_json())
-            self._cover()
+            answer = self._join_here()
+            self.bootstrap = answer.bootstrap
+            if self._has_plugin:
+                self._plugin.tell(self._context.pythonExec, self.told.to_json())
+            if not self._is_local:
+                self._wait_for_executors()
         except BaseException:
-            leave(self._told, self._lease)
+            self._leave_everywhere()
             raise
-        threading.Thread(target=self._watch, args=[answer], name="kproxy.spark", daemon=True).start()
-        return answer.bootstrap
+        if not (self._has_plugin or self._is_local):
+            log.warning(
+                "without kproxy's Spark plugin, an executor that starts later on another host has no kproxy until it"
+                " has had a free slot; create the session with SparkSession.builder.config(map=kproxy.spark.plugin())"
+            )
+        self._thread = threading.Thread(target=self._watch, args=[answer], name="kproxy.spark", daemon=True)
+        self._thread.start()
+
+    def _join_here(self) -> Answer:
+        """Join this host's proxy. What kproxy warns of meanwhile is logged at once."""
+        stop = threading.Event()
+
+        def follow() -> None:
+            while not stop.wait(_LOOK_AGAIN):
+                self._log_new_lines()
+
+        follower = threading.Thread(target=follow, name="kproxy.spark log", daemon=True)
+        follower.start()
+        try:
+            answer = join(self.told, self._lease, self._timeout)
+        finally:
+            stop.set()
+            follower.join()
+            self._log_new_lines()
+        self._warn(socket.gethostname(), answer.why_not("all"))
+        return answer
+
+    def _wait_for_executors(self) -> None:
+        """Until all that are to come at start have a proxy. Raises UpstreamError if one cannot, or none came."""
+        wanted = expected.executors(self._context)
+        say_at = time.monotonic() + _SAY_AFTER
+        while True:
+            there = self._executors()
+            self._cover(there)
+            if len(self._covered & there) >= wanted and there <= self._covered:
+                return
+            now = time.monotonic()
+            if now >= self._until:
+                break
+            if now >= say_at:
+                say_at = now + _SAY_EVERY
+                log.warning(
+                    "waiting for executors: Spark has %d of %d, kproxy is ready for %d",
+                    len(there), wanted, len(self._covered & there),
+                )  # fmt: skip
+            time.sleep(min(_LOOK_AGAIN, self._until - now))
+        self._give_up(there, wanted)
+
+    def _give_up(self, there: set[str], wanted: int) -> None:
+        """The time is over. Raises UpstreamError unless those that are missing will be covered when they come."""
+        left = ", ".join(sorted(there - self._covered))
+        if left and not self._has_plugin:
+            text = f"executor {left} ran no task within {self._timeout:g} s, so it has no kproxy"
+            raise UpstreamError("timeout", text)
+        if left:
+            text = f"executor {left} has not said within {self._timeout:g} s that kproxy is ready there"
+            raise UpstreamError("timeout", text)
+        if not there and not self._has_plugin:
+            text = f"Spark has no executor after {self._timeout:g} s, so kproxy runs on the driver's host only"
+            raise UpstreamError("timeout", text)
+        log.warning("Spark has %d of %d executors after %g s; attach goes on", len(there), wanted, self._timeout)
 
     def _executors(self) -> set[str]:
-        """Those beside the driver, which in local mode is one itself."""
-        if self._context._jsc.sc().isLocal():
-            return set()
+        """Those beside the driver."""
         ids = self._context._jsc.sc().getExecutorIds()
         return {str(ids.apply(at)) for at in range(ids.size())}
 
-    def _cover(self) -> None:
-        """Have every executor that is there join; again for those that got no task, as others were faster."""
-        until = time.monotonic() + self._timeout
-        while missing := self._executors() - self._covered:
+    def _cover(self, there: set[str]) -> None:
+        """Note which executors have a proxy; without the plugin, have them join. Raises UpstreamError if one cannot."""
+        for executor, problem, warning in self._told_by_plugin() if self._has_plugin else self._run_tasks(there):
+            if problem:
+                raise UpstreamError("other", problem)
+            self._warn("", warning)
+            self._covered.add(executor)
+
+    @property
+    def _plugin(self) -> Any:
+        return self._context._jvm.kproxy.spark.KproxyPlugin
+
+    def _told_by_plugin(self) -> Iterator[Outcome]:
+        for executor, problem in dict(self._plugin.executors()).items():
+            yield str(executor), str(problem), ""
+
+    def _run_tasks(self, there: set[str]) -> Iterator[Outcome]:
+        """Python tasks, so many that each executor that is not covered may get one; the others are faster, so this may
+        have to be done again."""
+        missing = there - self._covered
+        if missing:
             tasks = max(2 * len(missing), self._context.defaultParallelism)
-            outcomes = self._context.parallelize(range(tasks), tasks).mapPartitions(
-                _starter(self._told.to_json(), self._timeout)
-            )
-            for executor, problem in outcomes.collect():
-                if problem:
-                    raise UpstreamError("other", problem)
-                self._covered.add(executor)
-            if time.monotonic() > until:
-                left = ", ".join(sorted(missing - self._covered))
-                raise UpstreamError(
-                    "timeout", f"executor {left} ran no task within {self._timeout:g} s, so it has no kproxy"
-                )
+            yield from self._run(_starter(self.told.to_json(), self._timeout), tasks, self._until - time.monotonic())
+
+    def _run(self, task: Callable[[object], Iterator[Outcome]], tasks: int, seconds: float) -> list[Outcome]:
+        """The outcomes of a Spark job; empty if it has not come to its end in so many seconds: it may wait for a slot
+        that other jobs have. It runs in a thread of its own, as job groups belong to threads."""
+        outcomes: list[Outcome] = []
+        errors: list[BaseException] = []
+        group = f"kproxy.spark {self._id}"
+
+        def collect() -> None:
+            try:
+                self._context.setJobGroup(group, "kproxy joins each executor's host", True)
+                rdd = self._context.parallelize(range(tasks), tasks)
+                outcomes.extend(rdd.mapPartitions(task).collect())
+            except Exception as error:  # noqa: BLE001 - whatever py4j raises is raised again below
+                errors.append(error)
+
+        from pyspark import InheritableThread
+
+        job = InheritableThread(target=collect, daemon=True)
+        job.start()
+        job.join(max(seconds, 1.0))
+        if job.is_alive():
+            self._context.cancelJobGroup(group)
+            job.join()
+            return []
+        if errors:
+            raise errors[0]
+        return outcomes
+
+    # Afterwards
 
     def _watch(self, answer: Answer) -> None:
         """Until the application stops."""
         not_before = 0.0
-        while not self._stopped():
-            time.sleep(_LOOK_AGAIN)
+        while not (self._stopped() or self._detached.wait(_LOOK_AGAIN)):
+            self._log_new_lines()
             if time.monotonic() < not_before:
                 continue
             try:
                 if birth(answer.keeper) is None:
-                    answer = join(self._told, self._lease, self._timeout)
-                if not self._has_plugin:
-                    self._cover()
+                    log.warning("the keeper of kproxy has ended; kproxy is started again")
+                    answer = join(self.told, self._lease, self._timeout)
+                if not (self._has_plugin or self._is_local):
+                    self._until = time.monotonic() + self._timeout
+                    self._cover(self._executors())
             except Exception as error:  # noqa: BLE001 - also what py4j raises when a job fails or the JVM is gone
                 not_before = time.monotonic() + _TRY_AGAIN
-                if not self._stopped():
-                    why = (str(error).splitlines() or [type(error).__name__])[0]
-                    log.warning("no kproxy for this driver or a new executor: %s", why)
-        leave(self._told, self._lease)
+                if not (self._stopped() or self._detached.is_set()):
+                    log.warning("no kproxy for this driver or a new executor: %s", _first_line(error))
+        if not self._detached.is_set():
+            self._end()
+
+    def _end(self) -> None:
+        """The application has stopped. In local mode its tasks ran in a JVM that goes on, with Kafka producers that
+        Spark keeps for ten minutes: the proxy stays for them, unless somebody needs its place."""
+        (linger if self._is_local else leave)(self.told, self._lease)
         _attached.pop(self._id, None)
 
     def _stopped(self) -> bool:
         return self._context._jsc is None
+
+    def detach(self) -> None:
+        """Give all leases back."""
+        self._detached.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._leave_everywhere()
+
+    def _leave_everywhere(self) -> None:
+        leave(self.told, self._lease)
+        if self._is_local or self._stopped():
+            return
+        try:
+            if self._has_plugin:
+                self._plugin.tell(None, None)
+            elif self._covered:
+                self._run(_leaver(self.told.to_json()), max(2 * len(self._covered), 2), _LEAVING)
+        except Exception as error:  # noqa: BLE001 - it ends with the application in any case
+            log.warning("executors keep kproxy until they end: %s", _first_line(error))
+
+    # What kproxy says
+
+    def _log_new_lines(self) -> None:
+        """Of this host's kproxy. What those of other hosts say, the plugin writes to the log of the driver's JVM."""
+        for level, message in self._tail.look():
+            log.log(level, "%s: %s", socket.gethostname(), message)
+
+    def _warn(self, host: str, text: str) -> None:
+        said = f"{host}: {text}" if host else text
+        if text and said not in self._said:
+            self._said.add(said)
+            log.warning("%s", said)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _starter(told: str, timeout: float) -> Callable[[object], Iterator[Outcome]]:
@@ -143,13 +318,30 @@ def _starter(told: str, timeout: float) -> Callable[[object], Iterator[Outcome]]
             from kproxy.spark.host import Lease, Shipped, join
         except ImportError as error:
             python = f"{sys.executable}, the Python of Spark's executors"
-            yield "", f"{socket.gethostname()}: {python}, has no kproxy: {error}"
+            yield "", f"{socket.gethostname()}: {python}, has no kproxy: {error}", ""
             return
         try:
             pid, name = own_jvm()
-            join(Shipped.from_json(told), Lease.of(pid), timeout)
-            yield name, ""
-        except (KproxyError, OSError) as error:
-            yield "", f"{socket.gethostname()}: {error}"
+            answer = join(Shipped.from_json(told), Lease.of(pid), timeout)
+            lost = answer.why_not("all")
+            yield name, "", f"{socket.gethostname()}: {lost}" if lost else ""
+        except KproxyError as error:
+            yield "", str(error), ""  # it names the host
+        except OSError as error:
+            yield "", f"{socket.gethostname()}: {error}", ""
 
     return start
+
+
+def _leaver(told: str) -> Callable[[object], Iterator[Outcome]]:
+    """What a task does to give its executor's lease back."""
+
+    def end(_: object) -> Iterator[Outcome]:
+        from kproxy.spark.executor import own_jvm
+        from kproxy.spark.host import Lease, Shipped, leave
+
+        pid, name = own_jvm()
+        leave(Shipped.from_json(told), Lease.of(pid))
+        yield name, "", ""
+
+    return end

@@ -1,7 +1,8 @@
-"""What a user gives to `attach`, checked on the driver and made into what every host is told."""
+"""The configuration that a user gives to `attach`: checked on the driver, and made into what every host is told."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -9,44 +10,88 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from kproxy.config import Config, load
+import yaml
+
+from kproxy.config import Loaded, read
+from kproxy.config.options import all_settings
 from kproxy.errors import ConfigError
 from kproxy.spark.host import Shipped
-from kproxy.spark.proxy import DEFAULTS
+from kproxy.spark.proxy import defaults
+from kproxy.status.readiness import LEVELS
 
 Given: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 """Bootstrap servers, the path of a YAML file, or what stands in one."""
 
+# Where kproxy listens if nobody says: below the ports that Linux assigns to connections, node ports included.
+_PORTS = range(20500, 32500)
 
-def shipped(given: Given) -> Shipped:
+
+def shipped(given: Given, ready_requires: str | None = None) -> Shipped:
     """Check it and make it one text. Raises ConfigError with every mistake.
 
     Text is the path of a file if it ends as those do or has a slash; else it is bootstrap servers. Variables `KPROXY_*`
-    do not count, as they are others on each host.
+    do not count, as they are others on each host. `ready_requires` overrides the option of that name.
+
+    Without `listen`, the port comes from a hash of the configuration: it is the same on every host, and two
+    configurations on one host do not collide.
     """
-    if isinstance(given, Mapping):
-        text = json.dumps(given, default=str, sort_keys=True)
-        config = _checked(text)
-    elif isinstance(given, os.PathLike) or "/" in given or given.endswith((".yaml", ".yml")):
-        path = Path(given)
-        config = load({}, {}, path, DEFAULTS)
-        text = path.read_text()
-    else:
-        return shipped({"bootstrap-servers": given})
+    if ready_requires is not None and ready_requires not in LEVELS:
+        raise ConfigError(f"ready_requires: {ready_requires!r} is not known; allowed: {', '.join(LEVELS)}")
+    text, loaded = _read(given)
+    config = loaded.config
     if config.exit_with or config.admin_quit:
-        raise ConfigError("kproxy.spark ends kproxy with the last application; leave out exit-with and admin-quit")
+        raise ConfigError("kproxy.spark ends kproxy with the last application: remove exit-with and admin-quit")
     listen = config.clusters[0].listen
     if listen.port == 0:
         raise ConfigError("listen: port 0 would be another port on each host; allowed: one that is free on all of them")
-    return Shipped(str(listen), text)
+    return Shipped(str(listen), text, ready_requires or config.ready_requires)
 
 
-def _checked(text: str) -> Config:
+def secrets(told: Shipped) -> list[str]:
+    """The keys of the secrets that are in the text itself. Files and commands that the text names do not count."""
+    document = yaml.safe_load(told.text)
+    keys = [setting.key for setting in all_settings() if setting.option.secret]
+    given = [document, *document.get("clusters", ())]
+    found = [key for key in keys if any(part.get(key) for part in given)]
+    if any(hop.password is not None for cluster in _load_text(told.text).config.clusters for hop in cluster.via):
+        found.append("via")
+    return found
+
+
+def check_secrets(told: Shipped, way_out: str) -> None:
+    """For a Spark that does not authenticate. Raises ConfigError if the configuration has secrets, as everybody who
+    reaches the driver could get them. `way_out` says how a user can allow that."""
+    if keys := secrets(told):
+        raise ConfigError(
+            f"the configuration has a secret ({', '.join(keys)}), and spark.authenticate is not true, so everybody who"
+            " reaches the driver's port can get it; allowed: spark.authenticate=true, or the secret in a file on each"
+            f" host (sasl-password-file, client-config), or {way_out}"
+        )
+
+
+def _read(given: Given) -> tuple[str, Loaded]:
+    if isinstance(given, Mapping):
+        text = json.dumps(given, default=str, sort_keys=True)
+        return text, _load_text(text)
+    if isinstance(given, os.PathLike) or "/" in given or given.endswith((".yaml", ".yml")):
+        path = Path(given)
+        read({}, {}, path, defaults(_listen("")))  # says which file, and what is wrong with it
+        text = path.read_text()
+        return text, read({}, {}, path, defaults(_listen(text)))
+    return _read({"bootstrap-servers": given})
+
+
+def _load_text(text: str) -> Loaded:
     # In a file of this user alone, as all that reads configurations reads files.
     with tempfile.NamedTemporaryFile("w", prefix="kproxy-") as file:
         file.write(text)
         file.flush()
         try:
-            return load({}, {}, Path(file.name), DEFAULTS)
+            return read({}, {}, Path(file.name), defaults(_listen(text)))
         except ConfigError as error:
             raise ConfigError(*(line.replace(f"{file.name}:1: ", "") for line in error.problems)) from None
+
+
+def _listen(text: str) -> str:
+    number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+    return f"127.0.0.1:{_PORTS[number % len(_PORTS)]}"

@@ -1,11 +1,11 @@
 """The one proxy of this host that several processes share: joining it, leaving it, looking at it.
 
-Whoever uses it has a lease there, in the name of a process: a driver, or an executor's JVM. It ends with that process,
-or when it is given back. `keeper` keeps the proxy for as long as there are leases; here is what speaks to it. Standard
-library only, as executors run it and it must be quick.
+A process that uses the proxy has a *lease* there: a driver, or an executor's JVM. The lease ends with that process, or
+when it is given back. The *keeper* (`kproxy.spark.keeper`) runs the proxy for as long as there are leases. This module
+speaks to the keeper. It uses the standard library only, because executors run it and it must be quick.
 
-A host's proxy is known by the user and the address that it listens on. They meet in a directory of the user's at a
-fixed place: TMPDIR and XDG_RUNTIME_DIR are not the same for a driver and the executors beside it.
+A host's proxy is known by the user and by the address that it listens on. The user's processes meet in a directory at a
+fixed place, because TMPDIR and XDG_RUNTIME_DIR are not the same for a driver and the executors beside it.
 """
 
 from __future__ import annotations
@@ -17,25 +17,31 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from kproxy.errors import ConfigError, UpstreamError
 from kproxy.process import birth
 
 # Between two questions whether it is ready, and for one answer, in seconds.
 _ASK_AGAIN, _ANSWER = 0.05, 10.0
+# The longest line between a keeper and those who ask it, in bytes.
 _LONGEST = 4 << 20
+# How many directories are tried, as another user may have made one of them.
+_PLACES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """What every host is told: where the first cluster listens, and the configuration, which may have secrets."""
+    """What every host is told: where the first cluster listens, the configuration, which may have secrets, and how many
+    nodes must be reachable there (`ready-requires`)."""
 
     listen: str
     text: str = field(repr=False)
+    requires: str = "all"
 
     @classmethod
     def from_json(cls, said: str) -> Shipped:
@@ -44,7 +50,7 @@ class Shipped:
 
     def to_json(self) -> str:
         """One line."""
-        return json.dumps({"listen": self.listen, "text": self.text})
+        return json.dumps({"listen": self.listen, "text": self.text, "requires": self.requires})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,36 +80,54 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How it is with a host's proxy. `failed` says why it can never be, `problem` why it is not ready yet."""
+    """The state of a host's proxy.
+
+    `not_ready`: for each level of `ready-requires` why clients should wait ("" if they need not); empty while kproxy
+    starts. `problem`: why kproxy does not run. `useless`: why it does not help to wait. `failed`: why the proxy can
+    never be. `leaving`: the keeper ends, and makes room for another. `leases` do not include those that linger.
+    """
 
     keeper: int
     kproxy: int | None = None
     bootstrap: str = ""
-    ready: bool = False
+    not_ready: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
+    useless: str = ""
     failed: str = ""
+    leaving: bool = False
     leases: tuple[Mapping[str, Any], ...] = ()
+
+    def ready(self, requires: str = "all") -> bool:
+        """Whether clients can use it."""
+        return not self.why_not(requires)
+
+    def why_not(self, requires: str = "all") -> str:
+        """Why clients should wait; "" if they need not."""
+        return self.problem or self.not_ready.get(requires, "kproxy is starting")
 
 
 def join(shipped: Shipped, lease: Lease, timeout: float = 60.0) -> Answer:
     """Take a lease on this host's proxy, which is started if there is none, and wait until it is ready.
 
-    Raises ConfigError when it cannot be had (its port is another's, by another configuration or program), and
-    UpstreamError when it is not ready in `timeout` seconds; it goes on trying then, and the lease holds.
+    Raises ConfigError if it cannot be had (another configuration or program has its port, the brokers refuse the
+    login), and UpstreamError if it is not ready in `timeout` seconds; it goes on trying then, and the lease holds.
     """
     until = time.monotonic() + timeout
-    request = {"join": lease.to_dict(), "python": _python(), "text": shipped.text}
+    attempt = uuid4().hex  # tells the keeper that this is one attempt, however often it asks
+    request = {"join": lease.to_dict(), "python": _python(), "text": shipped.text, "attempt": attempt}
+    host = socket.gethostname()
     while True:
         answer = _ask(shipped.listen, request)
-        if answer is None:
-            _start(shipped)
-        elif answer.failed:
-            raise ConfigError(f"{socket.gethostname()}: {answer.failed}")
-        elif answer.ready:
+        if answer is None or answer.leaving:
+            answer = None
+            _start(shipped, attempt)
+        elif answer.failed or answer.useless:
+            raise ConfigError(f"{host}: {answer.failed or answer.useless}")
+        elif answer.ready(shipped.requires):
             return answer
         if time.monotonic() >= until:
-            why = answer.problem if answer else "its keeper does not answer"
-            raise UpstreamError("timeout", f"{socket.gethostname()}: kproxy is not ready after {timeout:g} s: {why}")
+            why = answer.why_not(shipped.requires) if answer else "its keeper does not answer"
+            raise UpstreamError("timeout", f"{host}: kproxy is not ready after {timeout:g} s: {why}")
         if answer is not None:
             time.sleep(_ASK_AGAIN)
 
@@ -113,23 +137,50 @@ def leave(shipped: Shipped, lease: Lease) -> None:
     _ask(shipped.listen, {"leave": lease.to_dict()})
 
 
+def linger(shipped: Shipped, lease: Lease) -> None:
+    """The application has ended, but its process has not, and may still use the proxy. The lease then holds until the
+    process ends or until somebody wants another configuration at the same address."""
+    _ask(shipped.listen, {"linger": lease.to_dict()})
+
+
 def look(listen: str) -> Answer | None:
     """How it is, without a lease; None if there is no proxy."""
     return _ask(listen, {})
 
 
 def place(listen: str, kind: str) -> Path:
-    """Where the `sock`, `lock` or `log` of a host's proxy is. Raises ConfigError if that is no safe place."""
-    directory = Path(f"/tmp/kproxy-spark-{os.getuid()}")
-    directory.mkdir(mode=0o700, exist_ok=True)
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise ConfigError(f"{directory} is not a directory of this user's alone; remove it, or chmod 700")
-    return directory / f"{listen}.{kind}"
+    """Where the `sock`, `lock` or `log` of a host's proxy is. Raises ConfigError if there is no safe place."""
+    for directory in _directories():
+        if _own(directory):
+            return directory / f"{listen}.{kind}"
+    for directory in _directories():
+        try:
+            directory.mkdir(mode=0o700)
+        except FileExistsError:
+            if not _own(directory):  # another process of this user may have made it just now
+                continue
+        return directory / f"{listen}.{kind}"
+    first = next(_directories())
+    raise ConfigError(f"{first} and {_PLACES - 1} more are not directories of this user alone: remove them")
+
+
+def _directories() -> Iterator[Path]:
+    """Where to meet, in order. Everybody may make directories in /tmp, so another user may have made the first."""
+    yield Path(f"/tmp/kproxy-spark-{os.getuid()}")
+    for number in range(1, _PLACES):
+        yield Path(f"/tmp/kproxy-spark-{os.getuid()}-{number}")
+
+
+def _own(directory: Path) -> bool:
+    try:
+        found = directory.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
 def _ask(listen: str, request: Mapping[str, Any]) -> Answer | None:
-    """One question and its answer; None if nobody is there, or he is just ending."""
+    """One question and its answer; None if nobody is there, or the keeper is just ending."""
     with socket.socket(socket.AF_UNIX) as keeper:
         keeper.settimeout(_ANSWER)
         try:
@@ -152,9 +203,9 @@ def read_line(peer: socket.socket) -> str:
     return said.decode()
 
 
-def _start(shipped: Shipped) -> None:
+def _start(shipped: Shipped, attempt: str) -> None:
     """Start a keeper; when this returns, it listens, or another one does. Raises ConfigError."""
-    command = [_python(), "-m", "kproxy.spark.keeper"]
+    command = [_python(), "-m", "kproxy.spark.keeper", attempt]
     done = subprocess.run(
         command, input=shipped.to_json(), text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         start_new_session=True, cwd="/", env=_environment(), check=False,

@@ -1,8 +1,13 @@
-"""The process that keeps a host's proxy: `python -m kproxy.spark.keeper`, with what was shipped on its stdin.
+"""The process that keeps a host's proxy: `python -m kproxy.spark.keeper ATTEMPT`, with what was shipped on its stdin.
 
 It runs kproxy as its child, starts it again when it ends, and ends with it a few seconds after the last lease. There is
-one on a host for each user and address: it holds a lock for as long as it lives, so one that starts while another ends
-waits for that. The configuration is in memory and in pipes only. Standard library only: it stays small.
+one keeper on a host for each user and address. It holds a lock for as long as it lives, so one that starts while
+another ends waits for that. The keeper has the configuration in memory and in pipes only. It uses the standard library
+only, so that it stays small.
+
+If a process wants another configuration at the same address, the keeper refuses while somebody uses the proxy. If
+nobody does, it makes room at once: no lease is left, or all of them linger, or kproxy has failed and this is a new
+attempt.
 """
 
 from __future__ import annotations
@@ -12,15 +17,17 @@ import fcntl
 import json
 import os
 import selectors
+import signal
 import socket
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
 
 from kproxy.errors import ConfigError
+from kproxy.spark import tail
 from kproxy.spark.host import Answer, Lease, Shipped, look, place, read_line
 
 # Seconds: how long it stays without a lease, how often it looks whether processes live.
@@ -29,20 +36,26 @@ _UNUSED, _LOOK_AGAIN = 3.0, 0.5
 _ENDING, _WAITING = 20.0, 25.0
 # Between two starts of a kproxy that ends again and again.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+# The log is emptied when it is longer, in bytes.
+_LONGEST_LOG = 4 << 20
 
 
 class Keeper:
     """The leases, and the kproxy that is there because of them."""
 
-    def __init__(self, shipped: Shipped, listener: socket.socket) -> None:
+    def __init__(self, shipped: Shipped, listener: socket.socket, attempt: str) -> None:
         self._shipped = shipped
         self._listener = listener
         self._leases: dict[Lease, str] = {}  # and the Python interpreter of each
+        self._lingering: set[Lease] = set()
+        self._attempts = {attempt}  # those that have been told, or will be, why kproxy failed
+        self._leaving = False
         self._unused_since = time.monotonic()
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ, self._answer)
-        self._answered = Answer(os.getpid(), problem="it is being started")
+        self._answered = Answer(os.getpid(), problem="kproxy is starting")
         self._worked = False
+        self._last_words = ""  # of a kproxy that could not start again
         self._kproxy: subprocess.Popen[bytes] | None = None
         self._told_by: socket.socket | None = None  # its end tells kproxy that this process is gone
         self._start_at, self._pause = 0.0, _FIRST_PAUSE
@@ -54,6 +67,7 @@ class Keeper:
                 self._start()
             for key, _ in self._selector.select(_FIRST_PAUSE if self._kproxy is None else _LOOK_AGAIN):
                 key.data()
+            _empty_log()
 
     def stop(self) -> None:
         """End kproxy. Who comes now finds nobody, and starts a keeper that waits for this one's lock."""
@@ -70,7 +84,11 @@ class Keeper:
         self._leases = {lease: python for lease, python in self._leases.items() if lease.alive}
         if self._leases:
             self._unused_since = time.monotonic()
-        return time.monotonic() < self._unused_since + _UNUSED
+        return not self._leaving and time.monotonic() < self._unused_since + _UNUSED
+
+    def _in_use(self) -> list[Lease]:
+        """The leases of those who are not done."""
+        return [lease for lease in self._leases if lease not in self._lingering and lease.alive]
 
     # Those who ask
 
@@ -85,20 +103,40 @@ class Keeper:
 
     def _do(self, request: dict[str, Any]) -> Answer:
         if "join" in request:
-            if request["text"] != self._shipped.text:
-                why = (
-                    f"kproxy with another configuration listens on {self._shipped.listen} for another application; "
-                    "give this application another listen, or wait until the other application has ended"
-                )
-                return Answer(os.getpid(), failed=why)
+            return self._join(Lease(**request["join"]), request)
+        if "leave" in request:
+            self._forget(Lease(**request["leave"]))
+        elif "linger" in request:
+            self._lingering |= {Lease(**request["linger"])} & self._leases.keys()
+        return self._now()
+
+    def _join(self, lease: Lease, request: dict[str, Any]) -> Answer:
+        again = request["attempt"] in self._attempts
+        if request["text"] == self._shipped.text and (again or not self._answered.failed):
+            if not self._worked:
+                self._attempts.add(request["attempt"])
             if not self._answered.failed:
-                self._leases[Lease(**request["join"])] = request["python"]
-        elif "leave" in request:
-            self._leases.pop(Lease(**request["leave"]), None)
-        values = asdict(self._answered)
-        values["kproxy"] = self._kproxy.pid if self._kproxy else None
-        values["leases"] = [lease.to_dict() for lease in self._leases]
-        return Answer(**values)
+                self._leases[lease] = request["python"]
+                self._lingering.discard(lease)
+        elif users := self._in_use():
+            who = ", ".join(f"process {user.pid}" + (f" ({user.name})" if user.name else "") for user in users)
+            return Answer(
+                os.getpid(),
+                failed=f"kproxy with another configuration listens on {self._shipped.listen} for another application:"
+                f" {who}; give this application another listen, or wait until the other application has ended",
+            )
+        else:
+            self._leaving = True
+        return self._now()
+
+    def _forget(self, lease: Lease) -> None:
+        self._leases.pop(lease, None)
+        self._lingering.discard(lease)
+
+    def _now(self) -> Answer:
+        kproxy = self._kproxy.pid if self._kproxy else None
+        leases = tuple(lease.to_dict() for lease in self._in_use())
+        return replace(self._answered, kproxy=kproxy, leaving=self._leaving, leases=leases)
 
     # kproxy
 
@@ -106,7 +144,7 @@ class Keeper:
         ours, theirs = socket.socketpair()
         # The interpreter of one that is still there: an environment that was shipped goes with its application.
         pythons = [python for python in self._leases.values() if os.access(python, os.X_OK)]
-        command = [*(pythons or [sys.executable])[-1:], "-m", "kproxy.spark.proxy"]
+        command = [*(pythons or [sys.executable])[-1:], "-m", "kproxy.spark.proxy", self._shipped.listen]
         with theirs:
             self._kproxy = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=theirs.fileno())
         self._told_by = ours
@@ -124,22 +162,34 @@ class Keeper:
         said = read_line(self._told_by)
         if said:
             self._answered = Answer(os.getpid(), **json.loads(said.splitlines()[-1]))
-            if self._answered.ready:
+            if self._answered.ready("one"):
                 self._worked, self._pause = True, _FIRST_PAUSE
+                self._attempts.clear()
             elif self._answered.failed and self._worked:  # what was possible once will be so again
-                self._answered = Answer(os.getpid(), problem=self._answered.failed)
+                self._last_words = self._answered.failed
+                self._answered = Answer(os.getpid(), problem=self._last_words)
             elif self._answered.failed:
                 self._leases.clear()
             return
         self._selector.unregister(self._told_by)
         self._told_by.close()
-        code = self._kproxy.wait()
+        how = _how(self._kproxy.pid, self._kproxy.wait())
         self._kproxy, self._told_by = None, None
         if not self._answered.failed:
-            why = self._answered.problem or f"it ended with code {code}"
-            self._answered = Answer(os.getpid(), problem=f"{why}; it is being started again")
+            why, self._last_words = self._last_words or how, ""
+            self._answered = Answer(os.getpid(), problem=f"{why}; its keeper starts it again")
+            sys.stderr.write(tail.line("WARNING", self._answered.problem))
+            sys.stderr.flush()
             self._start_at = time.monotonic() + self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+
+def _how(pid: int, code: int) -> str:
+    """How that kproxy ended."""
+    if code >= 0:
+        return f"kproxy (process {pid}) ended with code {code}"
+    by = signal.strsignal(-code) or f"signal {-code}"
+    return f"kproxy (process {pid}) was ended by a signal ({by})"
 
 
 def _lock(listen: str) -> IO[str] | None:
@@ -156,7 +206,8 @@ def _lock(listen: str) -> IO[str] | None:
             file.close()
         except BlockingIOError:
             file.close()
-            if look(listen) is not None:
+            there = look(listen)
+            if there is not None and not there.leaving:
                 return None
             time.sleep(_FIRST_PAUSE)
     raise ConfigError(f"the keeper of kproxy on {listen} neither answers nor ends; see {place(listen, 'log')}")
@@ -175,14 +226,19 @@ def _detach(log: Path) -> None:
     """Go on in a process that nobody waits for, without what this one has open; this one ends."""
     if os.fork():
         os._exit(0)
-    for file, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)):
+    for file, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)):
         opened = os.open(log if file else os.devnull, flags)
         os.dup2(opened, file)
         os.close(opened)
     os.dup2(1, 2)
 
 
-def main() -> int:
+def _empty_log() -> None:
+    if os.fstat(1).st_size > _LONGEST_LOG:
+        os.ftruncate(1, 0)
+
+
+def main(attempt: str) -> int:
     """The exit code tells who started it whether there is a keeper now, this one or another."""
     shipped = Shipped.from_json(sys.stdin.read())
     os.umask(0o077)
@@ -196,7 +252,7 @@ def main() -> int:
     with lock:
         keeper = _listen(shipped.listen)
         _detach(place(shipped.listen, "log"))
-        kept = Keeper(shipped, keeper)
+        kept = Keeper(shipped, keeper, attempt)
         try:
             kept.run()
         finally:
@@ -208,4 +264,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -1,7 +1,7 @@
-"""The kproxy that a keeper runs: `python -m kproxy.spark.proxy`, the configuration on stdin.
+"""The kproxy that a keeper runs: `python -m kproxy.spark.proxy LISTEN`, the configuration on stdin.
 
-Its stdout is a socket to the keeper: there it says how it is, a line of JSON whenever that changes; and when the keeper
-is gone, however that ended, it ends too.
+Its stdout is a socket to the keeper. There it reports its state, a line of JSON whenever that changes. When the keeper
+is gone, however that ended, this process ends too.
 """
 
 from __future__ import annotations
@@ -12,16 +12,22 @@ import json
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from kproxy.app.main import App, run
 from kproxy.config import load
 from kproxy.errors import KproxyError
+from kproxy.status.readiness import LEVELS
 
-# As for `kproxy exec`: nobody has asked for these.
-DEFAULTS = {"admin": "off", "log-level": "warning"}
 # How often it is looked whether it is ready, in seconds: until it is, and then.
 _SOON, _LATER = 0.05, 1.0
+
+
+def defaults(listen: str) -> Mapping[str, str]:
+    """What differs from the defaults of `kproxy run`. As for `kproxy exec`, nobody has asked for an admin endpoint, and
+    all nodes must be reachable."""
+    return {"admin": "off", "log-level": "warning", "ready-requires": "all", "listen": listen}
 
 
 async def _until_alone(keeper: socket.socket, proxy: App) -> int:
@@ -32,13 +38,14 @@ async def _until_alone(keeper: socket.socket, proxy: App) -> int:
     bootstrap = str(next(iter(proxy.bootstrap.values())))
     told = ""
     while not (alone.is_set() or proxy.control.stopping.is_set()):
-        problem = "; ".join(proxy.not_ready())
-        said = json.dumps({"bootstrap": bootstrap, "ready": not problem, "problem": problem})
+        not_ready = {level: "; ".join(proxy.not_ready(level)) for level in LEVELS}
+        useless = "; ".join(proxy.useless_to_wait())
+        said = json.dumps({"bootstrap": bootstrap, "not_ready": not_ready, "useless": useless})
         if said != told:
             _tell(keeper, said)
             told = said
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_SOON if problem else _LATER):
+            async with asyncio.timeout(_SOON if any(not_ready.values()) else _LATER):
                 await alone.wait()
     return 0
 
@@ -48,17 +55,18 @@ def _tell(keeper: socket.socket, said: str) -> None:
         keeper.sendall(said.encode() + b"\n")
 
 
-def main() -> int:
+def main(listen: str) -> int:
     """Returns an exit code."""
     with socket.socket(fileno=os.dup(sys.stdout.fileno())) as keeper:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         try:
-            config = load({}, {}, Path("/dev/stdin"), DEFAULTS)
-            return run(config, lambda proxy: _until_alone(keeper, proxy))
+            config = load({}, {}, Path("/dev/stdin"), defaults(listen))
+            # `kproxy.spark.tail` reads the lines.
+            return run(config.model_copy(update={"log_format": "text"}), lambda proxy: _until_alone(keeper, proxy))
         except KproxyError as error:
             _tell(keeper, json.dumps({"failed": str(error)}))
             return 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -51,7 +52,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def settings(**more: str) -> dict[str, str]:
-    """Settings of any session here; `more` with `_` for `.`."""
+    """Settings of any session here; `more` with `_` for `.`. Spark's parts authenticate to each other."""
     # JVMs that live for a minute spend most of it compiling.
     java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     quick = {
@@ -60,6 +61,8 @@ def settings(**more: str) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": uuid4().hex,
     }
     return quick | {key.replace("_", "."): value for key, value in more.items()}
 

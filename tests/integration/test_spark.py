@@ -102,6 +102,9 @@ def site(brokers: DevCluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with session(home, conf | plugin(jars=[connector()])) as spark:
         bootstrap = attach(spark, config)
         assert bootstrap == config["listen"]
+        # `attach` did not return before the executors were there.
+        assert users(bootstrap) >= {os.getpid(), *executor_pids(home).values()}
+        assert len(executor_pids(home)) == 2
         yield Site(spark, home, events, bootstrap, bootstrap)
         pids = {proxy_of(bootstrap).keeper, proxy_of(bootstrap).kproxy}
     gone(bootstrap, pids)
@@ -245,7 +248,7 @@ def kproxy_is_killed(site: Site) -> None:
     assert before.kproxy is not None
     os.kill(before.kproxy, signal.SIGKILL)
     wait_until(lambda: proxy_of(site.listen).kproxy not in (None, before.kproxy), "kproxy is back")
-    wait_until(lambda: proxy_of(site.listen).ready, "kproxy is ready again")
+    wait_until(lambda: proxy_of(site.listen).ready(), "kproxy is ready again")
     assert proxy_of(site.listen).keeper == before.keeper
 
 
@@ -276,7 +279,7 @@ def keeper_is_killed(site: Site) -> None:
     """Whoever uses it starts another."""
     before = proxy_of(site.listen)
     os.kill(before.keeper, signal.SIGKILL)
-    wait_until(lambda: (now := look(site.listen)) and now.keeper != before.keeper and now.ready and now, "another")
+    wait_until(lambda: (now := look(site.listen)) and now.keeper != before.keeper and now.ready() and now, "another")
 
     def joined() -> bool:
         return users(site.listen) >= {*executor_pids(site.home).values()}
@@ -296,7 +299,7 @@ def test_an_executor_without_kproxy_says_so(site: Site, tmp_path: Path, monkeypa
     python = str(tmp_path / "bare" / "bin" / "python")
     context = site.spark.sparkContext
     monkeypatch.setattr(context, "pythonExec", python)
-    [(_, problem)] = context.parallelize([0], 1).mapPartitions(_starter("", 1.0)).collect()
+    [(_, problem, _)] = context.parallelize([0], 1).mapPartitions(_starter("", 1.0)).collect()
     assert problem.endswith(f"{python}, the Python of Spark's executors, has no kproxy: No module named 'kproxy'")
 
 

@@ -16,8 +16,9 @@ import pytest
 
 from kproxy.errors import ConfigError, UpstreamError
 from kproxy.process import birth
+from kproxy.spark import host
 from kproxy.spark.configuration import shipped
-from kproxy.spark.host import Lease, Shipped, join, leave, look
+from kproxy.spark.host import Lease, Shipped, join, leave, linger, look, place
 from tests.harness.process import free_window, wait_until
 
 pytestmark = pytest.mark.integration
@@ -75,7 +76,8 @@ def test_many_at_once_share_one(told: Shipped, user: User) -> None:
         said = set(threads.map(join_as, users))
     answer = look(told.listen)
     assert answer is not None
-    assert said == {f"{answer.keeper} {told.listen}\n"}
+    log = place(told.listen, "log")
+    assert said == {f"{answer.keeper} {told.listen} 0 {socket.gethostname()} {log}\n"}
     assert {lease["pid"] for lease in answer.leases} == {process.pid for process in users}
     # Those that are killed count no more; the last one keeps it.
     *others, last = users
@@ -95,7 +97,7 @@ def test_one_comes_while_the_last_goes(told: Shipped, user: User) -> None:
     leave(told, Lease(**first.leases[0]))
     wait_until(lambda: look(told.listen) is None, "it ends")
     second = join(told, Lease.of(user().pid))
-    assert second.ready
+    assert second.ready("none")
     assert second.keeper != first.keeper
     assert birth(first.keeper) is None
 
@@ -104,7 +106,9 @@ def test_kproxy_is_killed(told: Shipped, user: User) -> None:
     before = join(told, Lease.of(user().pid))
     assert before.kproxy is not None
     os.kill(before.kproxy, signal.SIGKILL)
-    after = wait_until(lambda: (now := look(told.listen)) and now.ready and now.kproxy != before.kproxy and now, "back")
+    after = wait_until(
+        lambda: (now := look(told.listen)) and now.ready("none") and now.kproxy != before.kproxy and now, "back"
+    )
     assert (after.keeper, after.leases) == (before.keeper, before.leases)
 
 
@@ -114,14 +118,87 @@ def test_its_keeper_is_killed(told: Shipped, user: User) -> None:
     os.kill(before.keeper, signal.SIGKILL)
     wait_until(lambda: birth(before.kproxy or 0) is None, "kproxy has ended")
     after = join(told, Lease.of(user().pid))
-    assert (after.ready, after.keeper != before.keeper, len(after.leases)) == (True, True, 1)
+    assert (after.ready("none"), after.keeper != before.keeper, len(after.leases)) == (True, True, 1)
 
 
 def test_another_configuration_on_the_same_port(told: Shipped, user: User) -> None:
-    join(told, Lease.of(user().pid))
-    other = Shipped(told.listen, told.text.replace("127.0.0.1:1", "127.0.0.1:2"))
-    with pytest.raises(ConfigError, match=f"kproxy with another configuration listens on {told.listen} for another"):
-        join(other, Lease.of(user().pid))
+    process = user()
+    join(told, Lease.of(process.pid, "application_1"))
+    words = f"kproxy with another configuration listens on {told.listen} for another application: "
+    with pytest.raises(ConfigError, match=rf"{words}process {process.pid} \(application_1\); give this application"):
+        join(other(told), Lease.of(user().pid))
+
+
+def other(told: Shipped) -> Shipped:
+    """Another configuration at the same address."""
+    return Shipped(told.listen, told.text.replace('"127.0.0.1:1"', '"127.0.0.1:2"'), told.requires)
+
+
+def test_a_proxy_that_nobody_uses_makes_room_at_once(told: Shipped, user: User) -> None:
+    """The last application has ended, or only lingers; the next one wants another configuration."""
+    one, two, three = (Lease.of(user().pid, name) for name in ("one", "two", "three"))
+    first = join(told, one)
+    leave(told, one)
+    second = join(other(told), two)
+    assert second.keeper != first.keeper
+    assert birth(first.keeper) is None
+    linger(other(told), two)
+    assert two.alive
+    now = look(told.listen)
+    assert now is not None
+    assert (now.keeper, now.leases) == (second.keeper, []), "it lingers, and counts for nobody"
+    third = join(told, three)
+    assert third.keeper != second.keeper
+    assert [lease["name"] for lease in third.leases] == ["three"]
+
+
+def test_a_proxy_lingers_for_its_process(told: Shipped, user: User) -> None:
+    process = user()
+    lease = Lease.of(process.pid)
+    before = join(told, lease)
+    linger(told, lease)
+    # Longer than a keeper stays without a lease.
+    wait_until(lambda: (now := look(told.listen)) and now.ready("none") and not now.leases, "it lingers")
+    after = join(told, Lease.of(user().pid))
+    assert (after.keeper, after.kproxy) == (before.keeper, before.kproxy)
+    again = join(told, lease)
+    assert len(again.leases) == 2
+    linger(told, lease)
+    leave(told, Lease(**after.leases[0]))
+    process.kill()
+    process.wait()
+    wait_until(lambda: birth(before.keeper) is None, "it ends with the process")
+
+
+def test_a_failure_does_not_hide_the_next_one_s_cause(told: Shipped, user: User) -> None:
+    host_name, _, port = told.listen.rpartition(":")
+    with socket.create_server((host_name, int(port))):
+        with pytest.raises(ConfigError, match="the port is taken by another process"):
+            join(told, Lease.of(user().pid))
+        with pytest.raises(ConfigError, match="the port is taken by another process"):
+            join(other(told), Lease.of(user().pid))
+    assert join(told, Lease.of(user().pid)).ready("none")
+
+
+def test_a_directory_of_somebody_else_is_passed_over(
+    told: Shipped, user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, file, own, spare = (tmp_path / name for name in ("taken", "file", "own", "spare"))
+    taken.mkdir(mode=0o777)
+    taken.chmod(0o777)
+    file.touch()
+    monkeypatch.setattr(host, "_directories", lambda: iter([taken, file, own, spare]))
+    assert place(told.listen, "sock") == own / f"{told.listen}.sock"
+    assert own.stat().st_mode & 0o777 == 0o700
+    # Somebody makes room before it: the one that is in use stays in use.
+    file.unlink()
+    assert place(told.listen, "sock").parent == own
+    if os.getuid() == 0:
+        os.chown(own, 12345, 12345)
+        assert place(told.listen, "sock").parent == file
+    monkeypatch.setattr(host, "_directories", lambda: iter([taken]))
+    with pytest.raises(ConfigError, match=r"not directories of this user alone: remove them$"):
+        place(told.listen, "sock")
 
 
 def test_another_program_on_the_port(told: Shipped, user: User) -> None:
@@ -157,8 +234,8 @@ def test_secrets_are_in_pipes_and_memory(told: Shipped, user: User) -> None:
     places = [Path(f"/proc/{pid}/{what}") for pid in (answer.keeper, answer.kproxy) for what in ("cmdline", "environ")]
     kept = files(told.listen)
     assert {path.suffix for path in kept} == {".lock", ".log", ".sock"}
-    for place in [*places, *(path for path in kept if path.is_file())]:
-        assert SECRET not in place.read_text()
+    for path in [*places, *(one for one in kept if one.is_file())]:
+        assert SECRET not in path.read_text()
     assert all(path.stat().st_mode & 0o77 == 0 for path in [kept[0].parent, *kept])
 
 

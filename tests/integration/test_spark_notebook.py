@@ -1,0 +1,164 @@
+"""As in a notebook: one Python process attaches, fails, stops, and attaches again. Real Spark, real brokers."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from kproxy.devcluster import DevCluster
+from kproxy.errors import ConfigError, UpstreamError
+from kproxy.process import birth
+from kproxy.spark import attach, detach
+from kproxy.spark.host import look
+from tests.harness.clients import create_topic, read_topic, values
+from tests.harness.process import free_window, wait_until
+from tests.harness.spark import (
+    TWO_EXECUTORS,
+    connector,
+    executor_pids,
+    needs_spark,
+    proxy_of,
+    session,
+    settings,
+    spark_home,
+)
+
+pytestmark = [
+    pytest.mark.integration,
+    needs_spark,
+    pytest.mark.timeout(600),
+    # pyspark leaves sockets to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+PASSWORD = f"secret-{uuid4().hex}"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+LOGIN = {"sasl": "PLAIN", "sasl-username": "spark", "sasl-password": PASSWORD}
+# Longer than any test: what needs it fails.
+FOR_EVER = 3600.0
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[DevCluster]:
+    """Clients have to log in; other listeners, for the tests' own clients, are open."""
+    properties = {
+        "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.client.plain.sasl.jaas.config": f'{PLAIN} user_spark="{PASSWORD}";',
+    }
+    with DevCluster(3, client_protocol="SASL_PLAINTEXT", properties=properties) as made:
+        yield made
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
+    """Makes the session, on this master; once in a test, and `stop` ends it. Its JVM goes on until the test is over."""
+    home = spark_home(tmp_path)
+    with ExitStack() as made:
+        yield lambda master: made.enter_context(session(home, settings(spark_master=master, spark_jars=connector())))
+
+
+def configuration(brokers: DevCluster, **more: Any) -> dict[str, Any]:
+    """As in a file, on ports of its own."""
+    return {"bootstrap-servers": brokers.bootstrap, "listen": f"127.0.0.1:{free_window(202)}", **LOGIN, **more}
+
+
+def nothing_is_left(listen: str) -> None:
+    wait_until(lambda: look(listen) is None, "kproxy has ended")
+
+
+def test_what_stands_in_the_way_is_said(
+    brokers: DevCluster, start: Callable[[str], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each attempt fails for its own reason, leaves nothing, and does not disturb the next one."""
+    spark = start("local[1]")
+    listen = f"127.0.0.1:{free_window(202)}"
+    one_of_three = configuration(brokers, listen=listen) | {"bootstrap-servers": str(brokers.dial[1])}
+    with pytest.raises(UpstreamError) as late:
+        attach(spark, one_of_three, timeout=6)
+    for node in (2, 3):
+        assert f"broker {node} ({brokers.advertised[node]}) cannot be reached: " in str(late.value)
+        assert f"--map 'node:{node}=HOST:PORT'" in str(late.value)
+        # kproxy's own words were in the log before.
+        assert any(f"broker {node}: " in line and "NOT reachable" in line for line in caplog.messages)
+    wrong = configuration(brokers, listen=listen) | {"sasl-password": "wrong"}
+    with pytest.raises(
+        ConfigError, match=r"SASL: the broker refused the login .*check sasl-username and the password$"
+    ):
+        attach(spark, wrong, timeout=FOR_EVER)
+    caplog.clear()
+    assert attach(spark, one_of_three, ready_requires="one") == listen
+    said = [line for line in caplog.messages if "2 of 3 nodes cannot be reached from here" in line]
+    assert said
+    detach(spark)
+    detach(spark)  # does nothing
+    nothing_is_left(listen)
+
+
+def test_stop_edit_and_attach_again(brokers: DevCluster, start: Callable[[str], Any], tmp_path: Path) -> None:
+    """In local mode the JVM goes on, with producers that would complain: the proxy stays until its place is wanted."""
+    topic = create_topic(brokers.direct_bootstrap)
+    spark = start("local[2]")
+    config = configuration(brokers)
+    bootstrap = attach(spark, config)
+    rows = spark.createDataFrame([("one",), ("two",)], "value string")
+    rows.write.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("topic", topic).save()
+    before = proxy_of(bootstrap)
+    spark.stop()
+    wait_until(lambda: not proxy_of(bootstrap).leases, "the application is over")
+    assert proxy_of(bootstrap).kproxy == before.kproxy
+    from pyspark.sql import SparkSession
+
+    again = SparkSession.builder.config(map=settings(spark_master="local[2]", spark_jars=connector())).getOrCreate()
+    try:
+        edited = config | {"connect-timeout": "9s"}
+        assert attach(again, edited) == bootstrap
+        now = proxy_of(bootstrap)
+        assert now.keeper != before.keeper
+        assert birth(before.keeper) is None
+        read = again.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic).load()
+        assert read.count() == 2
+        with pytest.raises(ConfigError, match=r"call kproxy\.spark\.detach\(spark\) first"):
+            attach(again, config)
+        detach(again)
+        assert attach(again, config) == bootstrap
+    finally:
+        detach(again)
+        again.stop()
+    nothing_is_left(bootstrap)
+    assert values(read_topic(brokers.direct_bootstrap, topic)) == [b"one", b"two"]
+
+
+def test_without_the_plugin(
+    brokers: DevCluster, start: Callable[[str], Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Executors have kproxy when `attach` returns, though Spark had none yet; the user is told what is not covered."""
+    caplog.set_level(logging.WARNING, "kproxy.spark")
+    spark = start(TWO_EXECUTORS)
+    config = configuration(brokers)
+    listen = config["listen"]
+    spark.sparkContext._conf.set("spark.authenticate", "false")
+    spark.sparkContext._jsc.sc().conf().set("spark.authenticate", "false")
+    with pytest.raises(ConfigError, match=r"has a secret \(sasl-password\), and spark.authenticate is not true"):
+        attach(spark, config)
+    attach(spark, config, allow_unauthenticated=True)
+    executors = executor_pids(tmp_path / "spark")
+    assert len(executors) == 2
+    assert {lease["pid"] for lease in proxy_of(listen).leases} == {os.getpid(), *executors.values()}
+    [line] = [line for line in caplog.messages if "kproxy.spark.plugin()" in line]
+    assert line.startswith("without kproxy's Spark plugin, an executor that starts later")
+    before = proxy_of(listen)
+    assert before.kproxy is not None
+    os.kill(before.kproxy, 9)
+    wait_until(
+        lambda: [line for line in caplog.messages if f"kproxy (process {before.kproxy}) was ended" in line], "said"
+    )
+    detach(spark)
+    nothing_is_left(listen)
+    assert executor_pids(tmp_path / "spark") == executors

@@ -41,16 +41,16 @@ public final class KproxyPlugin implements SparkPlugin {
     private static final Logger log = LoggerFactory.getLogger(KproxyPlugin.class);
     private static final long LOOK_AGAIN_MS = 1000, ASK_AGAIN_MS = 10000, RETRY_MS = 60000;
 
-    // In the driver: the Python interpreter of executors, and what is shipped to them.
+    // In the driver: the Python interpreter of executors, what is shipped to them, and how long they may take, in s.
     private static volatile String[] told = null;
     // In the driver: executor → why it has no kproxy ("" if it has), and host and keeper → how far its log was read.
     private static final Map executors = new ConcurrentHashMap();
     private static final Map read = new ConcurrentHashMap();
 
     /** What kproxy.spark.attach tells the driver; null if executors are to have no kproxy. */
-    public static void tell(String python, String shipped) {
+    public static void tell(String python, String shipped, String seconds) {
         executors.clear();
-        told = python == null ? null : new String[] {python, shipped};
+        told = python == null ? null : new String[] {python, shipped, seconds};
     }
 
     /** Executor → why it has no kproxy, "" if it has; without those that have not said anything. */
@@ -80,8 +80,8 @@ public final class KproxyPlugin implements SparkPlugin {
                 boolean isProtected = conf.getBoolean("spark.authenticate", false) || context.isLocal();
                 boolean isAllowed = conf.getBoolean("spark.kproxy.allowUnauthenticated", false);
                 String shipped = run(python, "", isProtected || isAllowed ? "ship" : "ship-openly", file);
-                joined = new Joined(python, shipped);
-                tell(executors, shipped);
+                joined = new Joined(python, shipped, "60");
+                tell(executors, shipped, "60");
                 Thread thread = new Thread("kproxy") {
                     public void run() {
                         while (!stopped && pause()) {
@@ -202,7 +202,7 @@ public final class KproxyPlugin implements SparkPlugin {
 
         private void join(String[] told) {
             try {
-                joined = new Joined(told[0], told[1]);
+                joined = new Joined(told[0], told[1], told[2]);
                 failedWith = "";
                 log.info("kproxy is ready for this executor: {}", joined.bootstrap);
                 tell(new String[] {"joined", plugin.executorID()});
@@ -253,10 +253,10 @@ public final class KproxyPlugin implements SparkPlugin {
         private long at;
 
         /** Throws RuntimeException if it cannot be had, or is not ready in time. */
-        Joined(String python, String shipped) {
+        Joined(String python, String shipped, String seconds) {
             this.python = python;
             this.shipped = shipped;
-            String[] words = KproxyPlugin.run(python, shipped, "join", ownId()).split(" ", 5);
+            String[] words = KproxyPlugin.run(python, shipped, "join", ownId(), seconds).split(" ", 5);
             keeperId = words[0];
             keeper = (ProcessHandle) ProcessHandle.of(Long.parseLong(keeperId)).orElse(null);
             bootstrap = words[1];
@@ -316,8 +316,9 @@ public final class KproxyPlugin implements SparkPlugin {
     }
 
     /** Run python -m kproxy.spark; what it prints. Throws RuntimeException with its last line of stderr. */
-    private static String run(String python, String input, String word, String argument) {
-        List command = new ArrayList(Arrays.asList(new String[] {python, "-m", "kproxy.spark", word, argument}));
+    private static String run(String python, String input, String... words) {
+        List command = new ArrayList(Arrays.asList(new String[] {python, "-m", "kproxy.spark"}));
+        command.addAll(Arrays.asList(words));
         try {
             File errors = File.createTempFile("kproxy", ".err");
             try {

@@ -4,7 +4,8 @@ conf [FILE]   print the --conf options that give the plugin to spark-submit; wit
 jar           print the path of the plugin's jar, for those who use --jars
 ship FILE     check a configuration and print what executors are told (the plugin does this); ship-openly, for a Spark
               that does not authenticate, refuses secrets
-join PID      take a lease for a process, what is shipped on stdin; prints the keeper's id, the bootstrap server, how
+join PID [SECONDS]
+              take a lease for a process, what is shipped on stdin; prints the keeper's id, the bootstrap server, how
               much of the log is from before, this host's name, and the path of the log
 leave PID     give it back
 """
@@ -37,7 +38,7 @@ def main(words: list[str]) -> int:
                 if how == "ship-openly":
                     check_secrets(told, "spark.kproxy.allowUnauthenticated=true")
                 _say(told.to_json())
-            case ["join" | "leave" as what, pid] if pid.isdigit():
+            case ["join" | "leave" as what, pid, *seconds] if pid.isdigit():
                 from kproxy.spark.host import Lease, Shipped, join, leave, look, place
 
                 told = Shipped.from_json(sys.stdin.read())
@@ -46,7 +47,7 @@ def main(words: list[str]) -> int:
                 else:
                     path = place(told.listen, "log")
                     size = path.stat().st_size if look(told.listen) and path.exists() else 0
-                    answer = join(told, Lease.of(int(pid)))
+                    answer = join(told, Lease.of(int(pid)), *map(float, seconds))
                     _say(str(answer.keeper), answer.bootstrap, str(size), socket.gethostname(), str(path))
             case _:
                 sys.stderr.write(__doc__ or "")

@@ -30,6 +30,8 @@ log = logging.getLogger("kproxy.spark")
 _LOOK_AGAIN, _SAY_AFTER, _SAY_EVERY = 0.5, 10.0, 15.0
 # After something failed behind the application's back.
 _TRY_AGAIN = 30.0
+# Of the time that is left, executors get this share, and so many seconds at least.
+_SHARE, _AT_LEAST = 0.75, 3.0
 # How long executors are given to leave their proxies.
 _LEAVING = 10.0
 
@@ -111,7 +113,7 @@ class _Application:
             answer = self._join_here()
             self.bootstrap = answer.bootstrap
             if self._has_plugin:
-                self._plugin.tell(self._context.pythonExec, self.told.to_json())
+                self._plugin.tell(self._context.pythonExec, self.told.to_json(), f"{self._theirs():g}")
             if not self._is_local:
                 self._wait_for_executors()
         except BaseException:
@@ -192,6 +194,10 @@ class _Application:
             self._warn("", warning)
             self._covered.add(executor)
 
+    def _theirs(self) -> float:
+        """How long an executor's host may take, in seconds: the driver must still hear why it is not ready."""
+        return max(_AT_LEAST, _SHARE * (self._until - time.monotonic()))
+
     @property
     def _plugin(self) -> Any:
         return self._context._jvm.kproxy.spark.KproxyPlugin
@@ -206,7 +212,7 @@ class _Application:
         missing = there - self._covered
         if missing:
             tasks = max(2 * len(missing), self._context.defaultParallelism)
-            yield from self._run(_starter(self.told.to_json(), self._timeout), tasks, self._until - time.monotonic())
+            yield from self._run(_starter(self.told.to_json(), self._theirs()), tasks, self._until - time.monotonic())
 
     def _run(self, task: Callable[[object], Iterator[Outcome]], tasks: int, seconds: float) -> list[Outcome]:
         """The outcomes of a Spark job; empty if it has not come to its end in so many seconds: it may wait for a slot
@@ -281,7 +287,7 @@ class _Application:
             return
         try:
             if self._has_plugin:
-                self._plugin.tell(None, None)
+                self._plugin.tell(None, None, None)
             elif self._covered:
                 self._run(_leaver(self.told.to_json()), max(2 * len(self._covered), 2), _LEAVING)
         except Exception as error:  # noqa: BLE001 - it ends with the application in any case

@@ -1,0 +1,59 @@
+"""A Spark job that does what it is told: `spark-submit spark_job.py COMMANDS`, a fifo with one command on each line.
+
+    attach CONFIG        kproxy.spark.attach; says `attached BOOTSTRAP`
+    count BOOTSTRAP TOPIC  counts the records of a topic; says `counted N on HOST,…`, the hosts that ran the Kafka tasks
+    stop                 ends
+
+An error is said as `failed TEXT`, and the job goes on. Everything is said on stdout.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+
+def main(commands: str) -> None:
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.getOrCreate()
+    say("ready")
+    with Path(commands).open() as lines:
+        for line in lines:
+            try:
+                match line.split():
+                    case ["attach", config]:
+                        from kproxy.spark import attach
+
+                        say("attached", attach(spark, config))
+                    case ["count", bootstrap, topic]:
+                        say("counted", *count(spark, bootstrap, topic))
+                    case ["stop"]:
+                        break
+            except Exception as error:  # noqa: BLE001 - the test reads what is wrong, and goes on
+                say("failed", " ".join(str(error).split())[:2000])
+    spark.stop()
+
+
+def say(*words: object) -> None:
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
+def count(spark: Any, bootstrap: str, topic: str) -> tuple[int, str, str]:
+    """The records, and on which hosts they were read: a Python function beside the source says where it is."""
+
+    def here(rows: Iterable[Any]) -> Iterator[tuple[str, int]]:
+        import socket
+
+        yield socket.gethostname(), sum(1 for _ in rows)
+
+    source = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+    found = source.option("subscribe", topic).option("minPartitions", "6").load().rdd.mapPartitions(here).collect()
+    return sum(number for _, number in found), "on", ",".join(sorted({host for host, _ in found}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,221 @@
+"""A standalone Spark cluster on three hosts, each with a /tmp of its own, that know no name of a broker.
+
+spark-master    10.0.0.31   Spark's master, and the driver          kafka-1.vpc.internal   10.0.0.11
+worker-1        10.0.0.32   a worker with one core                  kafka-2.vpc.internal   10.0.0.12
+worker-2        10.0.0.33   a worker that joins late                kafka-3.vpc.internal   10.0.0.13
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.harness.clients import produce
+from tests.harness.network import Host
+from tests.harness.process import wait_until
+from tests.harness.spark import connector, environment, needs_spark, settings, spark_home
+from tests.scenarios.sites import Site
+
+pytestmark = [pytest.mark.matrix, needs_spark, pytest.mark.timeout(900)]
+
+JOB = Path(__file__).with_name("spark_job.py")
+NAMES = {"spark-master": "10.0.0.31", "worker-1": "10.0.0.32", "worker-2": "10.0.0.33"}
+RECORDS = 600
+# In seconds: six JVMs on a busy machine.
+PATIENCE = 240.0
+
+
+@dataclass
+class Cluster:
+    """Spark's hosts, and what they have in common."""
+
+    home: Path
+    directory: Path
+    settings: dict[str, str]
+    hosts: dict[str, Host]
+    held: ExitStack
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {**environment(self.home), "SPARK_LOCAL_IP": "", "SPARK_NO_DAEMONIZE": "1"}
+
+    def start(self, host: str, *command: str, until: str) -> Callable[[], str]:
+        """A program of Spark's that runs until the test is over."""
+        env = self.env | {"SPARK_LOCAL_DIRS": str(self.directory / host / "local")}
+        words = [word for key, value in self.settings.items() for word in (f"-D{key}={value}",)]
+        env["SPARK_DAEMON_JAVA_OPTS"] = " ".join(words)
+        return self.held.enter_context(
+            self.hosts[host].running(str(self.home / "bin" / "spark-class"), *command, env=env, until=until)
+        )
+
+    def worker(self, host: str) -> None:
+        self.start(
+            host, "org.apache.spark.deploy.worker.Worker", "--host", host, "--cores", "1", "--memory", "1g",
+            "--webui-port", "0", "-d", str(self.directory / host), "spark://spark-master:7077",
+            until="Successfully registered with master",
+        )  # fmt: skip
+
+    def executors(self, host: str) -> dict[int, Path]:
+        """The executors that run on this host: process id → the directory of its logs."""
+        found = {}
+        for entry in Path("/proc").iterdir():
+            try:
+                words = (entry / "cmdline").read_text(errors="replace").split("\0")
+                where = (entry / "cwd").resolve()
+            except (OSError, ValueError):
+                continue
+            if "--executor-id" in words and where.is_relative_to(self.directory / host):
+                found[int(entry.name)] = where
+        return found
+
+
+class Job:
+    """A driver on the master's host."""
+
+    def __init__(self, cluster: Cluster, name: str, *conf: str) -> None:
+        self._fifo = cluster.directory / name
+        os.mkfifo(self._fifo)
+        words = [word for key, value in cluster.settings.items() for word in ("--conf", f"{key}={value}")]
+        self.said = cluster.held.enter_context(
+            cluster.hosts["spark-master"].running(
+                str(cluster.home / "bin" / "spark-submit"), "--master", "spark://spark-master:7077",
+                "--conf", "spark.driver.host=spark-master", *words, *conf, str(JOB), str(self._fifo),
+                env=cluster.env, until="ready\n",
+            )
+        )  # fmt: skip
+        self._commands = cluster.held.enter_context(self._fifo.open("w"))
+
+    def do(self, command: str, answer: str) -> str:
+        """Give a command; the rest of the line with which it is answered."""
+        before = self.said()
+        self._commands.write(f"{command}\n")
+        self._commands.flush()
+
+        def answered() -> str:
+            lines = self.said()[len(before) :].splitlines()
+            found = [line for line in lines if line.startswith((f"{answer} ", "failed "))]
+            return found[0] if found else ""
+
+        line = wait_until(answered, command, PATIENCE)
+        assert line.startswith(answer), f"{line}\n{self.said()[-5000:]}"
+        return line.removeprefix(answer).strip()
+
+
+@pytest.fixture
+def cluster(host: Callable[..., Host], cloud: Site, tmp_path: Path) -> Iterator[Cluster]:
+    """With one worker; `cloud` is there first."""
+    with spark_cluster(host, tmp_path) as made:
+        made.worker("worker-1")
+        yield made
+
+
+@contextmanager
+def spark_cluster(host: Callable[..., Host], directory: Path) -> Iterator[Cluster]:
+    with ExitStack() as held:
+        hosts = {name: host(name, f"{address}/24", names=NAMES) for name, address in NAMES.items()}
+        meeting = Path(f"/tmp/kproxy-spark-{os.getuid()}")
+        meeting.mkdir(mode=0o700, exist_ok=True)
+        for name, one in hosts.items():
+            (directory / name / "tmp").mkdir(parents=True, mode=0o700)
+            one.sh(f"mount --bind {directory / name / 'tmp'} {meeting}")
+        made = Cluster(spark_home(directory), directory, settings(), hosts, held)
+        # Of all settings, daemons read those of security.
+        made.start(
+            "spark-master", "org.apache.spark.deploy.master.Master", "--host", "spark-master", "--port", "7077",
+            "--webui-port", "0", until="I have been elected leader!",
+        )  # fmt: skip
+        yield made
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Where the brokers are, as a user would list them; and with a listener that the tests know."""
+    file = tmp_path / "kproxy.yaml"
+    servers = ",".join(f"10.0.0.1{node}:9092" for node in (1, 2, 3))
+    document: dict[str, Any] = {"bootstrap-servers": servers, "listen": "127.0.0.1:19092"}
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+def with_plugin(cluster: Cluster) -> list[str]:
+    from kproxy.spark import plugin
+
+    return [word for key, value in plugin(jars=[connector()]).items() for word in ("--conf", f"{key}={value}")]
+
+
+def topic_with_records(cloud: Site) -> str:
+    topic = cloud.topic()
+    for partition in range(6):
+        values = [f"{partition}-{number}".encode() for number in range(RECORDS // 6)]
+        cloud.host.call(produce, cloud.cluster.direct_bootstrap, topic, values, partition)
+    return topic
+
+
+def test_with_the_plugin(cluster: Cluster, cloud: Site, config: Path) -> None:
+    """A worker that joins late, an executor and a keeper that are killed: each Kafka task finds a kproxy."""
+    job = Job(cluster, "job", *with_plugin(cluster))
+    bootstrap = job.do(f"attach {config}", "attached")
+    topic = topic_with_records(cloud)
+    assert job.do(f"count {bootstrap} {topic}", "counted") == f"{RECORDS} on worker-1"
+
+    cluster.worker("worker-2")
+    [(pid, logs)] = wait_until(lambda: cluster.executors("worker-2").items(), "an executor", PATIENCE)
+    log = logs / "stderr"
+    both = f"{RECORDS} on worker-1,worker-2"
+    wait_until(lambda: job.do(f"count {bootstrap} {topic}", "counted") == both, "both are used", PATIENCE)
+    text = log.read_text()
+    assert 0 < text.index("kproxy is ready for this executor: 127.0.0.1:19092") < text.index("Got assigned task")
+
+    os.kill(pid, signal.SIGKILL)
+    [(_, logs)] = wait_until(
+        lambda: {one: path for one, path in cluster.executors("worker-2").items() if one != pid}.items(),
+        "another executor", PATIENCE,
+    )  # fmt: skip
+    wait_until(lambda: job.do(f"count {bootstrap} {topic}", "counted") == both, "both are used again", PATIENCE)
+    text = (logs / "stderr").read_text()
+    assert 0 < text.index("kproxy is ready for this executor") < text.index("Got assigned task")
+
+    keeper = int(cluster.hosts["worker-1"].run("pgrep", "--nslist", "net", "--ns", str(cluster.hosts["worker-1"].pid),
+                                               "-f", "kproxy.spark.keeper").stdout)  # fmt: skip
+    os.kill(keeper, signal.SIGKILL)
+    assert job.do(f"count {bootstrap} {topic}", "counted").startswith(f"{RECORDS} on ")
+    # What happened on another host is in the driver's log.
+    proxy = int(cluster.hosts["worker-2"].run("pgrep", "--nslist", "net", "--ns", str(cluster.hosts["worker-2"].pid),
+                                              "-f", "kproxy.spark.proxy").stdout)  # fmt: skip
+    os.kill(proxy, signal.SIGKILL)
+    wait_until(lambda: f"worker-2: kproxy (process {proxy}) was ended by a signal" in job.said(), "it is said")
+    assert job.do(f"count {bootstrap} {topic}", "counted").startswith(f"{RECORDS} on ")
+
+
+def test_brokers_that_one_host_cannot_reach(cluster: Cluster, cloud: Site, config: Path) -> None:
+    """`attach` fails with the words of the kproxy there."""
+    one = cluster.hosts["worker-1"]
+    one.sh("ip route add unreachable 10.0.0.12/32")
+    job = Job(cluster, "job", *with_plugin(cluster))
+    said = job.do(f"attach {config}", "failed")
+    assert said.startswith("worker-1: kproxy is not ready after 4")  # of 60, the driver took some
+    assert " s: cluster default: broker 2 " in said
+    assert "broker 2 (kafka-2.vpc.internal:9092) cannot be reached" in said
+    assert "--map 'node:2=HOST:PORT'" in said
+    assert "broker 1" not in said
+    one.sh("ip route del unreachable 10.0.0.12/32")
+    assert job.do(f"attach {config}", "attached") == "127.0.0.1:19092"
+
+
+def test_without_the_plugin(cluster: Cluster, cloud: Site, config: Path) -> None:
+    """What `attach` warns of; executors that are there have kproxy."""
+    cluster.worker("worker-2")
+    job = Job(cluster, "job", "--conf", f"spark.jars={connector()}")
+    bootstrap = job.do(f"attach {config}", "attached")
+    assert "without kproxy's Spark plugin, an executor that starts later" in job.said()
+    topic = topic_with_records(cloud)
+    both = f"{RECORDS} on worker-1,worker-2"
+    wait_until(lambda: job.do(f"count {bootstrap} {topic}", "counted") == both, "both are used", PATIENCE)

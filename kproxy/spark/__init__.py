@@ -4,6 +4,7 @@
 
     attaching      `attach`: starts or joins kproxy on the driver's host and on each executor's
     pluginjar      `plugin`: with it, executors that join later have kproxy before their first task
+    defaults       the settings that Spark has before, which the plugin's add to
     configuration  checks what a user gives to `attach`, and makes of it what each host is told
     host           joins and leaves the proxy of a host
     keeper         the process that keeps the proxy for as long as somebody has a lease
@@ -37,9 +38,11 @@ def attach(spark: Any, config_or_bootstrap: str | os.PathLike[str] | Mapping[str
     return attach(spark, config_or_bootstrap, timeout)
 
 
-def plugin(config: str | os.PathLike[str] | None = None, jars: Sequence[str] = ()) -> dict[str, str]:
+def plugin(
+    config: str | os.PathLike[str] | None = None, jars: Sequence[str] = (), python: str | None = None
+) -> dict[str, str]:
     """Settings for `SparkSession.builder.config(map=…)`: with them, executors that join later have kproxy before their
     first task. See `kproxy.spark.pluginjar.settings`."""
     from kproxy.spark.pluginjar import settings
 
-    return settings(config, jars)
+    return settings(config, jars, python=python)

@@ -5,6 +5,8 @@
     attaching      `attach`: starts or joins kproxy on the driver's host and on each executor's
     pluginjar      `plugin`: with it, executors that join later have kproxy before their first task
     defaults       the settings that Spark has before, which the plugin's add to
+    package        what is given to Spark, made from a checkout: jar, wheel, archive
+    relocatable    the archive: a Python with kproxy for hosts that have none
     configuration  checks what a user gives to `attach`, and makes of it what each host is told
     host           joins and leaves the proxy of a host
     keeper         the process that keeps the proxy for as long as somebody has a lease

@@ -8,6 +8,7 @@ conf [FILE]              print the --conf options that give the plugin to spark-
   --plugin-jar JAR       the plugin's jar, if it was made before
   --python PATH          the Python that runs kproxy on executors, as ./env/bin/python from --archives env.tar.gz#env
 jar                      print the path of the plugin's jar, for those who use --jars
+package [DIR] [NAME …]   in a checkout: make what is given to Spark, in DIR (dist), with other packages of PyPI's
 ship FILE                check a configuration and print what executors are told (the plugin does this)
 join PID                 take a lease for a process, what is shipped on stdin; prints the keeper's id and the bootstrap
                          server
@@ -34,6 +35,11 @@ def main(words: list[str]) -> int:
                 from kproxy.spark.pluginjar import jar
 
                 _say(str(jar()))
+            case ["package", *rest] if not any(word.startswith("-") for word in rest):
+                from kproxy.spark.package import build
+
+                for path in build(Path(*rest[:1] or ["dist"]), rest[1:]):
+                    _say(str(path))
             case ["ship", file]:
                 from kproxy.spark.configuration import shipped
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -13,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.spark import plugin
+import kproxy.spark
 from kproxy.spark.pluginjar import CLASS, jar
 from tests.harness.spark import environment, needs_spark, spark_home
 
 pytestmark = [pytest.mark.integration, needs_spark, pytest.mark.timeout(300)]
+
+SOURCE = Path(kproxy.spark.__file__).with_name("KproxyPlugin.java")
 
 # A job that starts no session. Its name says with which settings it would start one.
 SHOW = """\
@@ -144,8 +147,8 @@ def test_commands_of_the_plugin(site: Site) -> None:
 
 
 def test_a_jar_is_for_every_spark(tmp_path: Path) -> None:
-    """Its classes are for Java 8, which Spark 3.5 runs on, and it says its version."""
-    with zipfile.ZipFile(plugin()["spark.jars"].split(",")[-1]) as archive:
+    """Its classes are for Java 8, which Spark 3.5 runs on, with nothing of Scala's; and it says its version."""
+    with zipfile.ZipFile(jar()) as archive:
         classes = [name for name in archive.namelist() if name.endswith(".class")]
         assert f"{CLASS.replace('.', '/')}.class" in classes
         for name in classes:
@@ -153,3 +156,11 @@ def test_a_jar_is_for_every_spark(tmp_path: Path) -> None:
             assert int.from_bytes(code[6:8], "big") <= 52
             assert b"scala/" not in code
         assert b"Implementation-Version: " in archive.read("META-INF/MANIFEST.MF")
+
+
+@pytest.mark.skipif(shutil.which("javac") is None, reason="there is no javac, which knows the classes of Java 8")
+def test_the_plugin_needs_no_newer_java(tmp_path: Path) -> None:
+    home = spark_home(tmp_path)
+    command = ["javac", "--release", "8", "-Xlint:none", "-cp", f"{home}/jars/*", "-d", str(tmp_path), str(SOURCE)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr

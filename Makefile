@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test tools check test-matrix test-soak format bench bench-quick clean
+.PHONY: help demo test tools check test-matrix test-soak format bench bench-quick spark-package clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -57,6 +57,10 @@ bench: $(STAMP) ## kproxy beside HAProxy and no relay at all, about 25 minutes; 
 
 bench-quick: $(STAMP) ## the same with a few loads, under a minute; one JSON object last
 	$(BIN)/python -m bench --quick $(ARGS)
+
+spark-package: $(STAMP) ## what Spark is given, in dist/: the plugin's jar, a wheel, an archive with a Python of its own
+	@$(BIN)/python -c "import pyspark" 2>/dev/null || $(BIN)/python -m pip install --quiet --group spark
+	$(BIN)/python -m kproxy.spark package dist $(ARGS)
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build dist tests/oracle/build .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

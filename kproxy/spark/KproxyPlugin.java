@@ -6,6 +6,8 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.RandomAccessFile;
+import java.lang.management.ManagementFactory;
+import java.net.URI;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -18,6 +20,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
+import org.apache.spark.SparkFiles;
 import org.apache.spark.api.plugin.DriverPlugin;
 import org.apache.spark.api.plugin.ExecutorPlugin;
 import org.apache.spark.api.plugin.PluginContext;
@@ -35,7 +38,8 @@ import org.slf4j.LoggerFactory;
  * <p>Messages to the driver are arrays of text: {"ask"}, {"joined", executor}, {"failed", executor, why}, and
  * {"said", host, keeper, offset in its log, line}.
  *
- * <p>Compiled by janino, which Spark brings: no lambdas, and generics are only looked past.
+ * <p>Compiled by janino, which Spark brings: no lambdas, and generics are only looked past. Spark 3.5 runs on Java 8: no
+ * newer classes of Java's. One jar serves both versions of Scala: no signature has a type of Scala's.
  */
 public final class KproxyPlugin implements SparkPlugin {
     private static final Logger log = LoggerFactory.getLogger(KproxyPlugin.class);
@@ -67,16 +71,16 @@ public final class KproxyPlugin implements SparkPlugin {
     }
 
     private static final class Driver implements DriverPlugin {
-        private String python;
         private Joined joined = null; // the proxy of this host, if the driver has joined it here
         private volatile boolean stopped = false;
 
         public Map init(SparkContext context, PluginContext plugin) {
-            String file = plugin.conf().get("spark.kproxy.config", "");
+            String file = configuration(plugin.conf());
             if (!file.isEmpty()) {
                 String executors = setting(plugin.conf(), "spark.pyspark.python", "PYSPARK_PYTHON", "python3");
-                python = setting(plugin.conf(), "spark.pyspark.driver.python", "PYSPARK_DRIVER_PYTHON", executors);
                 SparkConf conf = plugin.conf();
+                String driver = setting(conf, "spark.pyspark.driver.python", "PYSPARK_DRIVER_PYTHON", executors);
+                String python = conf.get("spark.kproxy.driver.python", python(conf, driver, driver));
                 boolean isProtected = conf.getBoolean("spark.authenticate", false) || context.isLocal();
                 boolean isAllowed = conf.getBoolean("spark.kproxy.allowUnauthenticated", false);
                 String shipped = run(python, "", isProtected || isAllowed ? "ship" : "ship-openly", file);
@@ -202,7 +206,7 @@ public final class KproxyPlugin implements SparkPlugin {
 
         private void join(String[] told) {
             try {
-                joined = new Joined(told[0], told[1], told[2]);
+                joined = new Joined(python(plugin.conf(), told[0], null), told[1], told[2]);
                 failedWith = "";
                 log.info("kproxy is ready for this executor: {}", joined.bootstrap);
                 tell(new String[] {"joined", plugin.executorID()});
@@ -249,16 +253,16 @@ public final class KproxyPlugin implements SparkPlugin {
 
         final String shipped, bootstrap;
         private final String python, keeperId, path, host;
-        private final ProcessHandle keeper;
+        private final String born; // the keeper, as process ids are used again
         private long at;
 
         /** Throws RuntimeException if it cannot be had, or is not ready in time. */
         Joined(String python, String shipped, String seconds) {
             this.python = python;
             this.shipped = shipped;
-            String[] words = KproxyPlugin.run(python, shipped, "join", ownId(), seconds).split(" ", 5);
+            String[] words = KproxyPlugin.run(python, shipped, "join", ownPid(), seconds).split(" ", 5);
             keeperId = words[0];
-            keeper = (ProcessHandle) ProcessHandle.of(Long.parseLong(keeperId)).orElse(null);
+            born = birth(keeperId);
             bootstrap = words[1];
             at = Long.parseLong(words[2]);
             host = words[3];
@@ -266,12 +270,12 @@ public final class KproxyPlugin implements SparkPlugin {
         }
 
         boolean isAlive() {
-            return keeper != null && keeper.isAlive();
+            return born != null && born.equals(birth(keeperId));
         }
 
         void leave() {
             try {
-                KproxyPlugin.run(python, shipped, "leave", ownId());
+                KproxyPlugin.run(python, shipped, "leave", ownPid());
             } catch (RuntimeException error) { // it ends with this JVM
                 log.debug("kproxy stays until this JVM ends: {}", error.getMessage());
             }
@@ -309,9 +313,66 @@ public final class KproxyPlugin implements SparkPlugin {
             }
             return found;
         }
+    }
 
-        private static String ownId() {
-            return String.valueOf(ProcessHandle.current().pid());
+    /**
+     * Where the file is that spark.kproxy.config names; "" if it names none. A driver in cluster mode is on another host
+     * than spark-submit: it has what --files sent, by its name.
+     */
+    private static String configuration(SparkConf conf) {
+        String named = conf.get("spark.kproxy.config", "");
+        if (named.isEmpty()) {
+            return "";
+        }
+        File file = new File(path(named));
+        File sent = sent(file.getName());
+        boolean elsewhere = conf.get("spark.submit.deployMode", "client").equals("cluster");
+        return (sent != null && (elsewhere || !file.exists()) ? sent : file).getPath();
+    }
+
+    /**
+     * The Python that runs kproxy here: that of spark.kproxy.python, `unset` without that setting. Its path may lie in
+     * an archive that Spark has sent; where it is not, `missing`, or the path all the same if that is null.
+     */
+    private static String python(SparkConf conf, String unset, String missing) {
+        String named = path(conf.get("spark.kproxy.python", ""));
+        if (named.isEmpty()) {
+            return unset;
+        }
+        if (named.indexOf('/') <= 0) {
+            return named;
+        }
+        File sent = sent(named);
+        return sent != null ? sent.getPath() : missing != null ? missing : named;
+    }
+
+    /** A path may stand there as a URI, as those with blanks do on command lines. */
+    private static String path(String named) {
+        return named.startsWith("file:") ? new File(URI.create(named)).getPath() : named;
+    }
+
+    /** What --files or --archives sent, by its relative path: executors and YARN have it where they run. */
+    private static File sent(String path) {
+        File[] places = {new File(SparkFiles.getRootDirectory(), path), new File(new File("").getAbsolutePath(), path)};
+        return places[0].exists() ? places[0] : places[1].exists() ? places[1] : null;
+    }
+
+    private static String ownPid() {
+        return ManagementFactory.getRuntimeMXBean().getName().split("@")[0];
+    }
+
+    /** When a process was born, as process ids are used again; null if there is none. */
+    private static String birth(String pid) {
+        try {
+            if (new File("/proc/self/stat").exists()) {
+                String stat = lastLine(new BufferedReader(new java.io.FileReader("/proc/" + pid + "/stat")));
+                return stat.substring(stat.lastIndexOf(')') + 2).split(" ")[19];
+            }
+            Process ps = new ProcessBuilder(Arrays.asList(new String[] {"ps", "-o", "lstart=", "-p", pid})).start();
+            String said = lastLine(new BufferedReader(new InputStreamReader(ps.getInputStream(), "UTF-8")));
+            return said.isEmpty() ? null : said;
+        } catch (IOException error) {
+            return null;
         }
     }
 

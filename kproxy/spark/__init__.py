@@ -5,6 +5,9 @@
     attaching      `attach`: starts or joins kproxy on the driver's host and on each executor's
     expected       how many executors `attach` waits for
     pluginjar      `plugin`: with it, executors that join later have kproxy before their first task
+    defaults       the settings that Spark has before, which the plugin's add to
+    package        what is given to Spark, made from a checkout: jar, wheel, archive
+    relocatable    the archive: a Python with kproxy for hosts that have none
     configuration  checks what a user gives to `attach`, and makes of it what each host is told
     host           joins and leaves the proxy of a host
     keeper         the process that keeps the proxy for as long as somebody has a lease
@@ -59,9 +62,11 @@ def detach(spark: Any) -> None:
     detach(spark)
 
 
-def plugin(config: str | os.PathLike[str] | None = None, jars: Sequence[str] = ()) -> dict[str, str]:
+def plugin(
+    config: str | os.PathLike[str] | None = None, jars: Sequence[str] = (), python: str | None = None
+) -> dict[str, str]:
     """Settings for `SparkSession.builder.config(map=…)`: with them, executors that join later have kproxy before their
     first task. See `kproxy.spark.pluginjar.settings`."""
     from kproxy.spark.pluginjar import settings
 
-    return settings(config, jars)
+    return settings(config, jars, python=python)

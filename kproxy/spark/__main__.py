@@ -1,20 +1,28 @@
 """`python -m kproxy.spark`: for the plugin, and for those who write command lines.
 
-conf [FILE]   print the --conf options that give the plugin to spark-submit; with FILE no call of attach is needed
-jar           print the path of the plugin's jar, for those who use --jars
-ship FILE     check a configuration and print what executors are told (the plugin does this); ship-openly, for a Spark
-              that does not authenticate, refuses secrets
-join PID [SECONDS]
-              take a lease for a process, what is shipped on stdin; prints the keeper's id, the bootstrap server, how
-              much of the log is from before, this host's name, and the path of the log
-leave PID     give it back
+conf [FILE]              print the --conf options that give the plugin to spark-submit; with FILE no call of attach is
+                         needed. They add to spark.jars and spark.plugins of spark-defaults.conf
+  --properties-file P    what spark-submit reads in its place
+  --load-spark-defaults  and beside it, as for spark-submit
+  --jars J,…             other jars, which would be spark-submit's --jars
+  --plugin-jar JAR       the plugin's jar, if it was made before
+  --python PATH          the Python that runs kproxy on executors, as ./env/bin/python from --archives env.tar.gz#env
+jar                      print the path of the plugin's jar, for those who use --jars
+package [DIR] [NAME …]   in a checkout: make what is given to Spark, in DIR (dist), with other packages of PyPI's
+ship FILE                check a configuration and print what executors are told (the plugin does this)
+ship-openly FILE         the same for a Spark that does not authenticate: refuses secrets
+join PID [SECONDS]       take a lease for a process, what is shipped on stdin; prints the keeper's id, the bootstrap
+                         server, how much of the log is from before, this host's name, and the path of the log
+leave PID                give it back
 """
 
 from __future__ import annotations
 
-import shlex
 import socket
 import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
 
 from kproxy.errors import KproxyError
 
@@ -23,14 +31,17 @@ def main(words: list[str]) -> int:
     """Returns an exit code; errors are one line on stderr."""
     try:
         match words:
-            case ["conf"] | ["conf", _]:
-                from kproxy.spark.pluginjar import settings
-
-                _say(*(f"--conf {shlex.quote(f'{key}={value}')}" for key, value in settings(*words[1:]).items()))
+            case ["conf", *options]:
+                _say(*_conf(options))
             case ["jar"]:
                 from kproxy.spark.pluginjar import jar
 
                 _say(str(jar()))
+            case ["package", *rest] if not any(word.startswith("-") for word in rest):
+                from kproxy.spark.package import build
+
+                for path in build(Path(*rest[:1] or ["dist"]), rest[1:]):
+                    _say(str(path))
             case ["ship" | "ship-openly" as how, file]:
                 from kproxy.spark.configuration import check_secrets, shipped
 
@@ -56,6 +67,31 @@ def main(words: list[str]) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
+
+
+def _conf(words: Sequence[str]) -> list[str]:
+    """For a shell that divides at blanks and does not heed quotes, as it does with `$(…)`."""
+    from kproxy.spark.configuration import shipped
+    from kproxy.spark.defaults import of_spark_submit, word
+    from kproxy.spark.pluginjar import settings
+
+    parser = ArgumentParser(prog="python -m kproxy.spark conf", allow_abbrev=False)
+    parser.add_argument("file", nargs="?")
+    parser.add_argument("--properties-file")
+    parser.add_argument("--load-spark-defaults", action="store_true")
+    for option in ("--jars", "--plugin-jar", "--python"):
+        parser.add_argument(option)
+    given = parser.parse_args(words)
+    if given.file is not None:
+        shipped(Path(given.file))  # its mistakes are worth more here than in a driver's log
+    found = settings(
+        given.file,
+        [given.jars or ""],
+        python=given.python,
+        plugin_jar=given.plugin_jar,
+        before=of_spark_submit(given.properties_file, given.load_spark_defaults),
+    )
+    return [part for setting, value in found.items() for part in ("--conf", word(setting, value))]
 
 
 def _say(*lines: str) -> None:

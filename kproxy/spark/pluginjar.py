@@ -1,88 +1,131 @@
 """The Spark plugin: its jar, made once from `KproxyPlugin.java`, and the settings with which a session has it.
 
 A plugin must be a class of Java's. janino, which Spark brings, compiles it, so no JDK is needed; in a JVM of its own,
-as the driver's takes its memory and class path from settings that are not complete yet.
+as the driver's takes its memory and class path from settings that are not complete yet. The class is the same for every
+Spark from 3.5 on, and for both versions of Scala.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
+import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from kproxy import __version__
 from kproxy.devcluster.jars import cache_directory
 from kproxy.errors import ConfigError
 from kproxy.java import find_java
+from kproxy.spark.defaults import JARS, PLUGINS, merged, of_session, spark_home
 
 CLASS = "kproxy.spark.KproxyPlugin"
 CONFIG_SETTING = "spark.kproxy.config"
+PYTHON_SETTING = "spark.kproxy.python"
 _SOURCE = Path(__file__).with_name("KproxyPlugin.java")
 
+# janino runs this, and this runs janino: a file, the directory for its classes.
+_COMPILER = """
+public final class Compile {
+    public static void main(String[] words) throws Exception {
+        org.codehaus.janino.SimpleCompiler compiler = new org.codehaus.janino.SimpleCompiler();
+        compiler.setTargetVersion(8);
+        compiler.cook(words[0], new java.io.FileInputStream(words[0]));
+        java.util.Iterator classes = compiler.getBytecodes().entrySet().iterator();
+        while (classes.hasNext()) {
+            java.util.Map.Entry one = (java.util.Map.Entry) classes.next();
+            java.io.File file = new java.io.File(words[1], one.getKey() + ".class");
+            java.nio.file.Files.write(file.toPath(), (byte[]) one.getValue(), new java.nio.file.OpenOption[0]);
+        }
+    }
+}
+"""
 
-def settings(config: os.PathLike[str] | str | None = None, jars: Sequence[str] = ()) -> dict[str, str]:
-    """What a session must be made with to have the plugin; `jars` are others that it wants in spark.jars.
 
-    With the path of a YAML file on the driver's host, no call of `attach` is needed. Raises ConfigError without Spark's
-    jars or Java.
+def settings(
+    config: os.PathLike[str] | str | None = None,
+    jars: Sequence[str] = (),
+    *,
+    plugins: Sequence[str] = (),
+    python: str | None = None,
+    plugin_jar: str | None = None,
+    before: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """What a session must be made with to have the plugin. It adds to what Spark's settings are `before`, which it
+    finds out unless it is told, and to `jars` and `plugins`, others that the session wants in spark.jars and
+    spark.plugins.
+
+    With the path of a YAML file on the driver's host, no call of `attach` is needed. `python` runs kproxy in place of
+    Spark's own Python. `plugin_jar` is one that was made before, in place of one that is made here. Raises ConfigError
+    without Spark's jars or Java.
     """
-    found = {"spark.plugins": CLASS, "spark.jars": ",".join([*jars, str(jar())])}
-    return found | ({CONFIG_SETTING: os.path.abspath(config)} if config else {})
+    before = of_session() if before is None else before
+    found = {
+        PLUGINS: merged(before.get(PLUGINS, ""), *plugins, CLASS),
+        JARS: merged(before.get(JARS, ""), *jars, plugin_jar or str(jar())),
+    }
+    if config:
+        found[CONFIG_SETTING] = os.path.abspath(config)
+    if python:
+        found[PYTHON_SETTING] = python
+    return found
 
 
 def jar() -> Path:
-    """The plugin, compiled for the Spark of the installed pyspark. Raises ConfigError."""
-    spark, version = _spark()
-    source = _SOURCE.read_text()
-    key = hashlib.sha256(f"{version}\n{source}".encode()).hexdigest()[:12]
+    """The plugin, compiled with the Spark that is here. Raises ConfigError."""
+    source = _SOURCE.read_bytes()
+    key = hashlib.sha256(b"%s\n%s" % (__version__.encode(), source)).hexdigest()[:12]
     made = cache_directory() / f"spark-plugin-{key}.jar"
     if not made.exists():
         made.parent.mkdir(parents=True, exist_ok=True)
         partial = made.with_name(f".{made.name}.{os.getpid()}")
-        with zipfile.ZipFile(partial, "w") as archive:
-            for name, code in _compiled(source, spark).items():
-                archive.writestr(name.replace(".", "/") + ".class", code)
-        partial.rename(made)
+        try:
+            make(partial, __version__)
+            partial.rename(made)
+        finally:
+            partial.unlink(missing_ok=True)
     return made
 
 
-def _spark() -> tuple[Path, str]:
-    """Where Spark's jars are, and its version."""
-    try:
-        import pyspark
-        from pyspark.find_spark_home import _find_spark_home
+def make(file: Path, version: str, *licences: Path) -> None:
+    """Make the jar, the same from the same source. Raises ConfigError."""
+    said = {"Manifest-Version": "1.0", "Implementation-Title": "kproxy-spark", "Implementation-Version": version}
+    manifest = "".join(f"{key}: {value}\r\n" for key, value in said.items()) + "\r\n"
+    entries = {"META-INF/MANIFEST.MF": manifest.encode()}
+    entries |= {f"META-INF/{path.name}": path.read_bytes() for path in licences}
+    for name, code in sorted(_compiled().items()):
+        entries[name.replace(".", "/") + ".class"] = code
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries.items():
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
 
-        jars = Path(_find_spark_home(), "jars")
-    except ImportError:
-        jars = None
-    if jars is None or not any(jars.glob("janino-*.jar")):
+
+def _spark_jars() -> Path:
+    home = spark_home()
+    if home is None or not any((home / "jars").glob("janino-*.jar")):
         raise ConfigError(
             "kproxy's Spark plugin needs pyspark with Spark's jars: pip install pyspark, or set SPARK_HOME"
         )
-    return jars, pyspark.__version__
+    return home / "jars"
 
 
-def _compiled(source: str, jars: Path) -> dict[str, bytes]:
+def _compiled() -> dict[str, bytes]:
     """Name of a class → its code."""
-    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-
-    py4j = next(jars.glob("py4j-*.jar"))
-    port = launch_gateway(
-        jarpath=str(py4j),
-        classpath=f"{jars}/*",
-        javaopts=["-Xmx256m"],
-        die_on_exit=True,
-        java_path=find_java(17, "Spark"),
-    )
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
-    try:
-        java: Any = gateway.jvm
-        compiler = java.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(java.Thread.currentThread().getContextClassLoader())
-        compiler.setTargetVersion(8)
-        compiler.cook(source)
-        return {str(name): bytes(code) for name, code in compiler.getBytecodes().items()}
-    finally:
-        gateway.shutdown()
+    java, jars = find_java(8, "Spark"), _spark_jars()
+    with tempfile.TemporaryDirectory(prefix="kproxy-") as directory:
+        compiler, classes = Path(directory, "Compile.java"), Path(directory, "classes")
+        compiler.write_text(_COMPILER)
+        classes.mkdir()
+        done = subprocess.run(
+            [
+                java, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*", "org.codehaus.janino.SimpleCompiler",
+                str(compiler), "Compile", str(_SOURCE), str(classes),
+            ],
+            capture_output=True, text=True, errors="replace", check=False,
+        )  # fmt: skip
+        if done.returncode:
+            why = next((line for line in done.stderr.splitlines() if "Exception" in line), f"code {done.returncode}")
+            raise ConfigError(f"kproxy's Spark plugin cannot be compiled with {jars}: {why}")
+        return {path.name.removesuffix(".class"): path.read_bytes() for path in classes.iterdir()}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import subprocess
-import sys
 import venv
 import zlib
 from collections import Counter
@@ -301,22 +299,6 @@ def test_an_executor_without_kproxy_says_so(site: Site, tmp_path: Path, monkeypa
     monkeypatch.setattr(context, "pythonExec", python)
     [(_, problem, _)] = context.parallelize([0], 1).mapPartitions(_starter("", 1.0)).collect()
     assert problem.endswith(f"{python}, the Python of Spark's executors, has no kproxy: No module named 'kproxy'")
-
-
-def test_the_command_line_says_what_a_session_needs(tmp_path: Path) -> None:
-    file = tmp_path / "kproxy.yaml"
-    file.write_text("bootstrap-servers: kafka.example\n")
-
-    def said(*words: str) -> str:
-        command = [sys.executable, "-m", "kproxy.spark", *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-
-    wanted = [word for key, value in plugin(file).items() for word in ("--conf", f"{key}={value}")]
-    assert shlex.split(said("conf", str(file))) == wanted
-    assert said("jar").strip() == plugin()["spark.jars"]
-    with pytest.raises(subprocess.CalledProcessError) as wrong:
-        said("ship", "no-such.yaml")
-    assert wrong.value.stderr == "no-such.yaml: does not exist; allowed: a readable YAML file\n"
 
 
 def test_secrets_stand_nowhere(site: Site) -> None:

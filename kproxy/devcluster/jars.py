@@ -51,14 +51,14 @@ _DEPENDENCY = "    <dependency><groupId>{0}</groupId><artifactId>{1}</artifactId
 
 # Spark's connector brings Kafka's client and its pool; what pyspark has already stays out.
 _SPARK_CONNECTOR = """    <dependency>
-      <groupId>org.apache.spark</groupId><artifactId>spark-sql-kafka-0-10_2.13</artifactId><version>{0}</version>
+      <groupId>org.apache.spark</groupId><artifactId>spark-sql-kafka-0-10_{scala}</artifactId><version>{version}</version>
       <exclusions>
-{1}
+{exclusions}
       </exclusions>
     </dependency>"""
 _EXCLUSION = "        <exclusion><groupId>{0}</groupId><artifactId>{1}</artifactId></exclusion>"
 _IN_PYSPARK = (
-    ("org.apache.spark", "spark-tags_2.13"),
+    ("org.apache.spark", "spark-tags_{scala}"),
     *((group, "*") for group in ("org.apache.hadoop", "org.scala-lang", "org.scala-lang.modules", "org.slf4j")),
     *((group, "*") for group in ("com.github.luben", "com.google.code.findbugs", "org.lz4", "org.xerial.snappy")),
 )
@@ -136,9 +136,11 @@ def _find_maven(what: str) -> str:
 def fetch_spark_connector(version: str, progress: Progress | None = None) -> list[Path]:
     """The jars with which the Spark of this version reads and writes Kafka, and that pyspark does not bring.
 
-    Raises ConfigError as `fetch`.
+    pyspark has Spark for Scala 2.13 since 4.0, and for 2.12 before. Raises ConfigError as `fetch`.
     """
-    connector = _SPARK_CONNECTOR.format(version, "\n".join(_EXCLUSION.format(*one) for one in _IN_PYSPARK))
+    scala = "2.12" if version.startswith("3.") else "2.13"
+    exclusions = "\n".join(_EXCLUSION.format(*one).format(scala=scala) for one in _IN_PYSPARK)
+    connector = _SPARK_CONNECTOR.format(scala=scala, version=version, exclusions=exclusions)
     what = f"the Kafka connector of Spark {version}"
     jars = fetch(f"spark-kafka-{version}", what, _POM.format(dependencies=connector), progress)
     return sorted(jars.glob("*.jar"))

@@ -33,22 +33,25 @@ def connector() -> str:
     return ",".join(map(str, fetch_spark_connector(pyspark.__version__)))
 
 
-def spark_home(directory: Path) -> Path:
-    """A SPARK_HOME of one's own, since executors of a local cluster write there, to `work`."""
-    import pyspark
+def spark_home(directory: Path, installed: Path | None = None) -> Path:
+    """A SPARK_HOME of one's own, since executors of a local cluster write there, to `work`. `installed`: the directory
+    of the package pyspark, if it is not this Python's."""
+    if installed is None:
+        import pyspark
 
+        installed = Path(pyspark.__file__).parent
     home = directory / "spark"
     home.mkdir()
-    for entry in Path(pyspark.__file__).parent.iterdir():
+    for entry in installed.iterdir():
         (home / entry.name).symlink_to(entry)
     return home
 
 
-def environment(home: Path) -> dict[str, str]:
+def environment(home: Path, python: str = sys.executable) -> dict[str, str]:
     """What a Spark of a test's own finds. Executors get this interpreter, in which kproxy is installed."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_", "KPROXY_"))}
     local = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(home / "local")}
-    return own | local | {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    return own | local | {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
 
 
 def settings(**more: str) -> dict[str, str]:

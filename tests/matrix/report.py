@@ -39,13 +39,19 @@ The results:
 - empty: not tested yet.
 """
 
-_PYTHONS = """
-## Python
-
+_SECTIONS = {
+    "Python": """\
 The tests install kproxy as a wheel in each Python. The smoke test checks the version, one line and exit code 2 for a
 mistake, a start, a request through kproxy to a real broker, and a stop by SIGTERM. The oldest and the newest Python
 also run all unit tests. The results:
-"""
+""",
+    "Spark": """\
+The tests install kproxy and PySpark in one Python. With kproxy's plugin, a driver and two executors on this machine
+write 1,000 records to a topic and read them back, and a streaming query counts them. An executor is killed, and the
+executor that replaces it reads the topic too. The results:
+""",
+}
+"""The parts of the page below the table, in order: heading → what the tests do."""
 
 
 class Report:
@@ -104,24 +110,27 @@ class Report:
 
     def write(self) -> None:
         page = PATH.read_text() if PATH.exists() else ""
-        head, pythons = _split(page)
+        head, sections = _split(page)
         self.remember(head)
-        PATH.write_text(self.text() + pythons)
+        PATH.write_text(self.text() + "".join(sections.values()))
 
 
-def write_pythons(lines: Sequence[str]) -> None:
-    """What was measured of each Python; the rest of the page stays."""
-    PATH.write_text(_split(PATH.read_text())[0] + pythons(lines))
+def write_section(title: str, lines: Sequence[str]) -> None:
+    """What was measured of each Python, or each Spark; the rest of the page stays."""
+    head, sections = _split(PATH.read_text())
+    sections[title] = section(title, lines)
+    PATH.write_text(head + "".join(sections[one] for one in _SECTIONS if one in sections))
 
 
-def pythons(lines: Sequence[str]) -> str:
-    """The part of the page about Python."""
-    return _PYTHONS + "\n" + "".join(f"- {line}\n" for line in lines)
+def section(title: str, lines: Sequence[str]) -> str:
+    """A part of the page below the table."""
+    return f"\n## {title}\n\n{_SECTIONS[title]}\n" + "".join(f"- {line}\n" for line in lines)
 
 
-def _split(page: str) -> tuple[str, str]:
-    head, heading, rest = page.partition(_PYTHONS.partition("Python\n")[0] + "Python\n")
-    return head, heading + rest
+def _split(page: str) -> tuple[str, dict[str, str]]:
+    """What stands above the first of these parts, and each of them."""
+    head, *parts = re.split(r"(?m)^(?=\n## )", page)
+    return head, {part.splitlines()[1].removeprefix("## "): part for part in parts}
 
 
 def java_release() -> str:

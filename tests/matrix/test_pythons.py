@@ -17,7 +17,7 @@ from tests.harness.rawclient import RawClient
 from tests.matrix import pythons
 from tests.matrix.clients import NotInstalled
 from tests.matrix.pythons import ROOT, Python
-from tests.matrix.report import FAILS, WORKS, write_pythons
+from tests.matrix.report import FAILS, WORKS, write_section
 
 # The first time an environment is made.
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(1800)]
@@ -33,8 +33,9 @@ def results() -> Iterator[dict[Python, dict[str, str]]]:
     yield seen
     complete = all("smoke" in seen[python] for python in FOUND)
     if complete and all("unit tests" in seen[python] for python in (FOUND[0], FOUND[-1])):
-        write_pythons(
-            [f"{python}: {', '.join(f'{what} {how}' for what, how in seen[python].items())}" for python in FOUND]
+        write_section(
+            "Python",
+            [f"{python}: {', '.join(f'{what} {how}' for what, how in seen[python].items())}" for python in FOUND],
         )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.matrix.report import FAILS, WORKS, Report, pythons, write_pythons
+from tests.matrix.report import FAILS, WORKS, Report, section, write_section
 
 
 def test_every_cell_and_each_reason_once() -> None:
@@ -32,15 +32,17 @@ def test_equal_results_make_equal_text() -> None:
     assert len(texts) == 1
 
 
-def test_the_part_about_python_and_the_rest_are_written_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_parts_of_the_page_are_written_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "page.md"
     page.write_text("# before\n")
     monkeypatch.setattr("tests.matrix.report.PATH", page)
-    write_pythons(["3.11.2: works"])
-    write_pythons(["3.11.2: works", "3.13.0: works"])
-    assert page.read_text() == "# before\n" + pythons(["3.11.2: works", "3.13.0: works"])
+    write_section("Spark", ["3.5.9: works"])
+    write_section("Python", ["3.11.2: works"])
+    write_section("Python", ["3.11.2: works", "3.13.0: works"])
+    parts = section("Python", ["3.11.2: works", "3.13.0: works"]) + section("Spark", ["3.5.9: works"])
+    assert page.read_text() == "# before\n" + parts
     Report([], ["1"], "17", []).write()
-    assert page.read_text() == Report([], ["1"], "17", []).text() + pythons(["3.11.2: works", "3.13.0: works"])
+    assert page.read_text() == Report([], ["1"], "17", []).text() + parts
 
 
 def test_what_was_not_run_again_stays() -> None:

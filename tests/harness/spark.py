@@ -32,13 +32,15 @@ def connector() -> str:
     return ",".join(map(str, fetch_spark_connector(pyspark.__version__)))
 
 
-def spark_home(directory: Path) -> Path:
-    """A SPARK_HOME of one's own, since executors of a local cluster write there, to `work`."""
-    import pyspark
+def spark_home(directory: Path, of: Path | None = None) -> Path:
+    """A SPARK_HOME of one's own, since executors of a local cluster write there, to `work`; `of` pyspark or another."""
+    if of is None:
+        import pyspark
 
+        of = Path(pyspark.__file__).parent
     home = directory / "spark"
     home.mkdir()
-    for entry in Path(pyspark.__file__).parent.iterdir():
+    for entry in of.iterdir():
         (home / entry.name).symlink_to(entry)
     return home
 

@@ -63,10 +63,14 @@ def detach(spark: Any) -> None:
 
 
 def plugin(
-    config: str | os.PathLike[str] | None = None, jars: Sequence[str] = (), python: str | None = None
+    config: str | os.PathLike[str] | None = None,
+    jars: Sequence[str] = (),
+    packages: Sequence[str] = (),
+    plugins: Sequence[str] = (),
+    python: str | None = None,
 ) -> dict[str, str]:
     """Settings for `SparkSession.builder.config(map=…)`: with them, executors that join later have kproxy before their
     first task. See `kproxy.spark.pluginjar.settings`."""
     from kproxy.spark.pluginjar import settings
 
-    return settings(config, jars, python=python)
+    return settings(config, jars, packages=packages, plugins=plugins, python=python)

@@ -73,9 +73,10 @@ def of_spark_submit(properties_file: str | None = None, load_defaults: bool = Fa
     return found | (of_file(Path(properties_file)) if properties_file else {})
 
 
-def of_session() -> Mapping[str, str]:
-    """What a session of this process would have. Where spark-submit runs this process, or a session was here before,
-    Spark itself says it. Raises ConfigError."""
+def of_session(packages: Sequence[str] = ()) -> Mapping[str, str]:
+    """What a session of this process would have, with the jars of `packages` beside those of the defaults. Where
+    spark-submit runs this process, or a session was here before, Spark itself says it, and gets no other packages.
+    Raises ConfigError."""
     started = "PYSPARK_GATEWAY_PORT" in os.environ
     if started or "pyspark" in sys.modules:
         from pyspark import SparkConf, SparkContext
@@ -90,6 +91,8 @@ def of_session() -> Mapping[str, str]:
             "PYSPARK_SUBMIT_ARGS has jars, which replace those of a session; give them as plugin(jars=[…]) instead"
         )
     before = of_spark_submit()
+    if packages:
+        options += ["--packages", merged(before.get(PACKAGES, ""), *packages)]
     return _asked(options) if options or PACKAGES in before else before
 
 

@@ -49,19 +49,20 @@ def settings(
     jars: Sequence[str] = (),
     *,
     plugins: Sequence[str] = (),
+    packages: Sequence[str] = (),
     python: str | None = None,
     plugin_jar: str | None = None,
     before: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """What a session must be made with to have the plugin. It adds to what Spark's settings are `before`, which it
-    finds out unless it is told, and to `jars` and `plugins`, others that the session wants in spark.jars and
-    spark.plugins.
+    finds out unless it is told, and to `jars`, `plugins` and `packages`, others that the session wants in
+    spark.jars, spark.plugins and spark.jars.packages.
 
     With the path of a YAML file on the driver's host, no call of `attach` is needed. `python` runs kproxy in place of
     Spark's own Python. `plugin_jar` is one that was made before, in place of one that is made here. Raises ConfigError
     without Spark's jars or Java.
     """
-    before = of_session() if before is None else before
+    before = of_session(packages) if before is None else before
     found = {
         PLUGINS: merged(before.get(PLUGINS, ""), *plugins, CLASS),
         JARS: merged(before.get(JARS, ""), *jars, plugin_jar or str(jar())),

@@ -33,16 +33,15 @@ def connector() -> str:
     return ",".join(map(str, fetch_spark_connector(pyspark.__version__)))
 
 
-def spark_home(directory: Path, installed: Path | None = None) -> Path:
-    """A SPARK_HOME of one's own, since executors of a local cluster write there, to `work`. `installed`: the directory
-    of the package pyspark, if it is not this Python's."""
-    if installed is None:
+def spark_home(directory: Path, of: Path | None = None) -> Path:
+    """A SPARK_HOME of one's own, since executors of a local cluster write there, to `work`; `of` pyspark or another."""
+    if of is None:
         import pyspark
 
-        installed = Path(pyspark.__file__).parent
+        of = Path(pyspark.__file__).parent
     home = directory / "spark"
     home.mkdir()
-    for entry in installed.iterdir():
+    for entry in of.iterdir():
         (home / entry.name).symlink_to(entry)
     return home
 

@@ -328,7 +328,8 @@ def submit(home: Path, output: Path, conf: dict[str, str], *words: str) -> subpr
 
 
 def test_two_applications_share_a_host(brokers: DevCluster, tmp_path: Path) -> None:
-    """One streams and has no plugin, the other is given settings; that one ends, and the first is undisturbed."""
+    """One streams and has no plugin, the other is given settings and sends the file, which is not where they say, as in
+    cluster mode; that one ends, and the first is undisturbed."""
     direct = brokers.direct_bootstrap
     source, counts, sums = (create_topic(direct) for _ in range(3))
     config = configuration(brokers)
@@ -349,9 +350,10 @@ def test_two_applications_share_a_host(brokers: DevCluster, tmp_path: Path) -> N
     try:
         wait_until(lambda: count(2), "the first two are counted", PATIENCE)
         before = proxy_of(config["listen"])
+        with_plugin = settings(spark_master="local[1]") | plugin(Path("/not/here", file.name), [connector()])
         batch = submit(
-            home, tmp_path / "batch", settings(spark_master="local[1]") | plugin(file, [connector()]),
-            str(EXAMPLES / "batch.py"), str(file), source, sums,
+            home, tmp_path / "batch", with_plugin,
+            "--files", str(file), str(EXAMPLES / "batch.py"), str(file), source, sums,
         )  # fmt: skip
         assert batch.wait(PATIENCE) == 0, (tmp_path / "batch").read_text()[-3000:]
         [line] = [json.loads(message.value() or b"") for message in read_topic(direct, sums)]

@@ -30,17 +30,16 @@ from pyspark import SparkConf, SparkContext
 
 if sys.argv[1:]:
     from kproxy.spark import plugin
-    found = plugin(jars=sys.argv[1:])
+    found = plugin(jars=sys.argv[1:2], packages=sys.argv[2:])
 else:
     SparkContext._ensure_initialized()
     found = dict(SparkConf().getAll())
 print("found", json.dumps(found))
 """
 
-# Says what it is, since nobody should have it.
 POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>org.example</groupId><artifactId>connector</artifactId><version>1.0</version></project>
+<groupId>org.example</groupId><artifactId>{}</artifactId><version>1.0</version></project>
 """
 
 
@@ -82,15 +81,16 @@ def site(tmp_path: Path) -> Site:
     directory.mkdir()
     (directory / "show.py").write_text(SHOW)
     (directory / "kproxy.yaml").write_text("bootstrap-servers: kafka.example\n")
-    # Where Ivy looks for a package before it asks anybody.
-    repository = directory / ".m2" / "repository" / "org" / "example" / "connector" / "1.0"
-    repository.mkdir(parents=True)
-    (repository / "connector-1.0.pom").write_text(POM)
     home = spark_home(directory)
     own = {"PYTHONPATH": os.pathsep.join(sys.path), "SPARK_CONF_DIR": str(directory), "PYTHON": sys.executable}
     own["JAVA_TOOL_OPTIONS"] = f"-XX:TieredStopAtLevel=1 '-Duser.home={directory}'"
     made = Site(directory, environment(home) | own)
-    made.jar(".m2/repository/org/example/connector/1.0/connector-1.0.jar")
+    for name in ("connector", "other"):
+        # Where Ivy looks for a package before it asks anybody.
+        repository = f".m2/repository/org/example/{name}/1.0"
+        (directory / repository).mkdir(parents=True)
+        (directory / repository / f"{name}-1.0.pom").write_text(POM.format(name))
+        made.jar(f"{repository}/{name}-1.0.jar")
     return made
 
 
@@ -122,12 +122,15 @@ def test_a_session_gets_what_spark_submit_had(site: Site) -> None:
 
 
 def test_a_session_gets_what_a_new_one_would_have(site: Site) -> None:
-    """The same without spark-submit: it is asked for the package."""
+    """The same without spark-submit: it is asked for packages, of the defaults and others."""
     kafka = site.jar("kafka.jar")
     site.defaults(jars=kafka, jars_packages="org.example:connector:1.0", jars_ivy=site.directory / "ivy")
     package = site.directory / "ivy" / "jars" / "org.example_connector-1.0.jar"
+    other = package.with_name("org.example_other-1.0.jar")
     expected = {"spark.jars": f"{uris(kafka, package)},/of/job.jar,{jar()}", "spark.plugins": CLASS}
     assert site.shown(sys.executable, "show.py", "/of/job.jar") == expected
+    found = site.shown(sys.executable, "show.py", "/of/job.jar", "org.example:other:1.0")
+    assert {*found["spark.jars"].split(",")} == {*expected["spark.jars"].split(","), other.as_uri()}
 
 
 def test_a_package_that_is_nowhere(site: Site) -> None:

@@ -55,14 +55,23 @@ class Python:
 
 
 def found() -> list[Python]:
-    """The oldest first. PATH does not have all: beside it /usr/bin, the base of this environment and pyenv's are looked
-    through."""
+    """The oldest first."""
+    return [one for one in _all() if one.numbers >= OLDEST]
+
+
+def older() -> Python | None:
+    """The newest of those that kproxy does not run on."""
+    return max((one for one in _all() if (3, 9) <= one.numbers < OLDEST), default=None)
+
+
+def _all() -> list[Python]:
+    """PATH does not have all: beside it /usr/bin, the base of this environment and pyenv's are looked through."""
     directories = [Path(one) for one in os.environ.get("PATH", "").split(os.pathsep) if one]
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     directories += [Path("/usr/bin"), Path(sys.base_prefix, "bin"), *pyenv.glob("versions/*/bin")]
     programs = {path.resolve() for one in directories for path in one.glob("python3*") if _named(path)}
     asked = [_ask(program) for program in sorted(programs)]
-    return sorted({one.version: one for one in asked if one is not None and one.numbers >= OLDEST}.values())
+    return sorted({one.version: one for one in asked if one is not None}.values())
 
 
 def _named(path: Path) -> bool:

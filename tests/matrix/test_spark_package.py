@@ -1,0 +1,210 @@
+"""What `make spark-package` makes, in real Spark on hosts whose Python is missing or too old for kproxy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kproxy.devcluster import DevCluster
+from kproxy.errors import ConfigError
+from kproxy.spark.host import look
+from kproxy.spark.package import build
+from tests.harness.clients import create_topic, produce
+from tests.harness.process import free_window, wait_until
+from tests.harness.spark import TWO_EXECUTORS, connector, environment, executor_pids, proxy_of, settings, spark_home
+from tests.matrix import pythons
+from tests.matrix.clients import NotInstalled
+
+pytest.importorskip("pyspark")
+
+# The first time an environment is made.
+pytestmark = [pytest.mark.matrix, pytest.mark.timeout(1800)]
+
+# Each with Spark's jars for one version of Scala. The one of this environment has the Kafka connector too.
+OTHERS = ["3.5.9", "4.3.0"]
+PATIENCE = 180.0
+
+# A program that janino runs, so it is for every Spark. It ends when its stdin does.
+JAVA = """
+import org.apache.spark.sql.SparkSession;
+
+public final class Job {
+    public static void main(String[] words) throws Exception {
+        SparkSession spark = SparkSession.builder().getOrCreate();
+        org.apache.spark.sql.Dataset records = words.length == 0
+            ? spark.range(100).repartition(4).toDF()
+            : spark.read().format("kafka").option("kafka.bootstrap.servers", words[0])
+                .option("subscribe", words[1]).load();
+        System.out.println("counted " + records.count());
+        while (System.in.read() != -1) { }
+        spark.stop();
+    }
+}
+"""
+# It ends when a file is there, as spark-submit gives its stdin to nobody else.
+PYTHON = """
+import os
+import sys
+import time
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+versions = spark.sparkContext.parallelize(range(4), 4).map(lambda _: sys.version_info[:2]).collect()
+print("counted", len(versions), "with", *sorted(set(versions)), flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.1)
+spark.stop()
+"""
+
+
+@dataclass(frozen=True)
+class Package:
+    wheel: Path
+    jar: Path
+    archive: Path
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
+    if shutil.which("apt-get") is None:
+        pytest.skip("there is no apt-get")
+    return Package(*build(tmp_path_factory.mktemp("dist")))
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[DevCluster]:
+    with DevCluster(3) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def without_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A PATH that has what the usual one has, except for Python."""
+    directory = tmp_path_factory.mktemp("bin")
+    for place in os.environ["PATH"].split(os.pathsep):
+        for program in Path(place).glob("*"):
+            link = directory / program.name
+            if "python" not in program.name and "pyenv" not in str(program) and not link.exists():
+                link.symlink_to(program)
+    assert shutil.which("python3", path=str(directory)) is None
+    return str(directory)
+
+
+@contextmanager
+def job(home: Path, path: str, conf: Mapping[str, str], *words: str, **more: str) -> Iterator[Path]:
+    """spark-submit, and a file with what it says. The job is told to end, and ends well."""
+    own = {name: value for name, value in environment(home).items() if not name.startswith(("PYSPARK_", "PYTHON"))}
+    options = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+    output = home.parent / "output"
+    with output.open("wb") as to, subprocess.Popen(
+        [home / "bin" / "spark-submit", *options, *words], env={**own, "PATH": path, **more}, cwd=home,
+        stdin=subprocess.PIPE, stdout=to, stderr=subprocess.STDOUT,
+    ) as process:  # fmt: skip
+        try:
+            wait_until(
+                lambda: "counted" in output.read_text() or process.poll() is not None, "it has counted", PATIENCE
+            )
+            yield output
+            assert process.stdin is not None
+            process.stdin.close()
+            (home.parent / "end").touch()
+            assert process.wait(60) == 0, output.read_text()[-3000:]
+        finally:
+            process.kill()
+
+
+@dataclass(frozen=True)
+class Site:
+    """A SPARK_HOME, a configuration, and the settings of a job with the plugin and the archive."""
+
+    home: Path
+    listen: str
+    conf: Mapping[str, str]
+    options: tuple[str, ...]
+
+    def check(self, output: Path, counted: str) -> None:
+        """It counted, and the kproxy of the executors is one of the archive's."""
+        assert f"counted {counted}\n" in output.read_text(), output.read_text()[-3000:]
+        proxy = proxy_of(self.listen)
+        pids = executor_pids(self.home)
+        assert len(pids) == 2
+        assert {*pids.values()} <= {lease["pid"] for lease in proxy.leases}
+        for pid in (proxy.keeper, proxy.kproxy):
+            assert "/env/lib/native/python3" in Path(f"/proc/{pid}/cmdline").read_text()
+        logs = [log.read_text() for log in (self.home / "work").glob("app-*/*/stderr")]
+        assert len(logs) == 2
+        for log in logs:
+            assert f"kproxy is ready for this executor: {self.listen}" in log
+
+    def gone(self) -> None:
+        wait_until(lambda: look(self.listen) is None, "kproxy has ended", 60)
+
+
+def site(directory: Path, package: Package, broker: DevCluster, home: Path) -> Site:
+    """The file is where it is said to be on no host: the driver finds what --files sent."""
+    sent = directory / "sent"
+    sent.mkdir()
+    listen = f"127.0.0.1:{free_window(202)}"
+    (sent / "kproxy.yaml").write_text(f"bootstrap-servers: {broker.bootstrap}\nlisten: {listen}\n")
+    conf = {
+        "spark.plugins": "kproxy.spark.KproxyPlugin",
+        "spark.kproxy.config": str(directory / "not here" / "kproxy.yaml"),
+        "spark.kproxy.python": "./env/bin/python",
+    }
+    options = ("--files", str(sent / "kproxy.yaml"), "--archives", f"{package.archive}#env")
+    return Site(home, listen, settings(spark_master=TWO_EXECUTORS) | conf, options)
+
+
+def program(directory: Path) -> tuple[str, ...]:
+    (directory / "Job.java").write_text(JAVA)
+    return "--class", "org.codehaus.janino.SimpleCompiler", "spark-internal", str(directory / "Job.java"), "Job"
+
+
+def test_no_python_anywhere(package: Package, broker: DevCluster, without_python: str, tmp_path: Path) -> None:
+    """Neither the driver nor an executor has one, and the job is Java's. It reads Kafka on the executors."""
+    here = site(tmp_path, package, broker, spark_home(tmp_path))
+    topic = create_topic(broker.direct_bootstrap, 4)
+    produce(broker.direct_bootstrap, topic, (b"%d" % n for n in range(1000)))
+    jars = "--jars", f"{package.jar},{connector()}"
+    words = *here.options, *jars, *program(tmp_path), here.listen, topic
+    with job(here.home, without_python, here.conf, *words) as output:
+        here.check(output, "1000")
+    here.gone()
+
+
+def test_a_python_that_is_too_old(package: Package, broker: DevCluster, tmp_path: Path) -> None:
+    """It runs the driver and the tasks; kproxy has one of its own."""
+    old = pythons.older()
+    if old is None:
+        pytest.skip("there is no Python that is too old for kproxy")
+    here = site(tmp_path, package, broker, spark_home(tmp_path))
+    (tmp_path / "job.py").write_text(PYTHON)
+    words = *here.options, "--jars", str(package.jar), str(tmp_path / "job.py"), str(tmp_path / "end")
+    with job(here.home, os.environ["PATH"], here.conf, *words, PYSPARK_PYTHON=str(old.program)) as output:
+        here.check(output, f"4 with {old.numbers[:2]}")
+    here.gone()
+
+
+@pytest.mark.parametrize("version", OTHERS)
+def test_other_versions_of_spark(
+    version: str, package: Package, broker: DevCluster, without_python: str, tmp_path: Path
+) -> None:
+    this = pythons.Python(sys.version_info[:3], ".".join(map(str, sys.version_info[:3])), Path(sys.executable))
+    try:
+        python = this.environment(f"pyspark=={version}")
+    except (NotInstalled, ConfigError) as reason:
+        pytest.skip(str(reason))
+    [spark] = python.parents[1].glob("lib/python3.*/site-packages/pyspark")
+    here = site(tmp_path, package, broker, spark_home(tmp_path, spark))
+    words = *here.options, "--jars", str(package.jar), *program(tmp_path)
+    with job(here.home, without_python, here.conf, *words) as output:
+        here.check(output, "100")
+    here.gone()

@@ -53,7 +53,9 @@ public final class KproxyPlugin implements SparkPlugin {
 
     /** What kproxy.spark.attach tells the driver; null if executors are to have no kproxy. */
     public static void tell(String python, String shipped, String seconds) {
-        executors.clear();
+        if (told == null || !told[1].equals(shipped)) { // those that have it already do not say so again
+            executors.clear();
+        }
         told = python == null ? null : new String[] {python, shipped, seconds};
     }
 

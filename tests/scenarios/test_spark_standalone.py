@@ -3,6 +3,8 @@
 spark-master    10.0.0.31   Spark's master, and the driver          kafka-1.vpc.internal   10.0.0.11
 worker-1        10.0.0.32   a worker with one core                  kafka-2.vpc.internal   10.0.0.12
 worker-2        10.0.0.33   a worker that joins late                kafka-3.vpc.internal   10.0.0.13
+
+All three are in the network of the other cluster too (10.1.0.0/24), whose broker has the name of the first broker here.
 """
 
 from __future__ import annotations
@@ -120,7 +122,10 @@ def cluster(host: Callable[..., Host], cloud: Site, tmp_path: Path) -> Iterator[
 @contextmanager
 def spark_cluster(host: Callable[..., Host], directory: Path) -> Iterator[Cluster]:
     with ExitStack() as held:
-        hosts = {name: host(name, f"{address}/24", names=NAMES) for name, address in NAMES.items()}
+        hosts = {
+            name: host(name, f"{address}/24", f"{address.replace('10.0', '10.1', 1)}/24", names=NAMES)
+            for name, address in NAMES.items()
+        }
         meeting = Path(f"/tmp/kproxy-spark-{os.getuid()}")
         meeting.mkdir(mode=0o700, exist_ok=True)
         for name, one in hosts.items():
@@ -193,6 +198,24 @@ def test_with_the_plugin(cluster: Cluster, cloud: Site, config: Path) -> None:
     os.kill(proxy, signal.SIGKILL)
     wait_until(lambda: f"worker-2: kproxy (process {proxy}) was ended by a signal" in job.said(), "it is said")
     assert job.do(f"count {bootstrap} {topic}", "counted").startswith(f"{RECORDS} on ")
+
+
+def test_two_applications_with_different_clusters(cluster: Cluster, cloud: Site, other: Site, tmp_path: Path) -> None:
+    """At once, and on the same hosts: each has a port of its own, though nobody said which."""
+    cluster.worker("worker-2")
+    configs = {}
+    for name, servers in (("one", "10.0.0.11:9092,10.0.0.12:9092,10.0.0.13:9092"), ("two", "10.1.0.11:9093")):
+        configs[name] = tmp_path / f"{name}.yaml"
+        configs[name].write_text(f"bootstrap-servers: {servers}\n")
+    jobs = {name: Job(cluster, name, *with_plugin(cluster), "--conf", "spark.cores.max=1") for name in configs}
+    bootstrap = {name: job.do(f"attach {configs[name]}", "attached") for name, job in jobs.items()}
+    assert bootstrap["one"] != bootstrap["two"]
+    topics = {"one": topic_with_records(cloud), "two": topic_with_records(other)}
+    for _ in range(3):
+        for name, job in jobs.items():
+            assert job.do(f"count {bootstrap[name]} {topics[name]}", "counted").startswith(f"{RECORDS} on worker-")
+    # Neither sees the other's topics.
+    assert "UnknownTopicOrPartition" in jobs["one"].do(f"count {bootstrap['one']} {topics['two']}", "failed")
 
 
 def test_brokers_that_one_host_cannot_reach(cluster: Cluster, cloud: Site, config: Path) -> None:

@@ -207,9 +207,10 @@ def test_the_operator_s_api_takes_the_application(cluster: Cluster, namespace: s
 
 
 def serves(cluster: Cluster, version: str) -> bool:
-    groups = cluster.api.ask("/apis")["groups"]
-    known = {one["groupVersion"] for group in groups for one in group["versions"]}
-    return version in known and bool(cluster.api.ask(f"/apis/{version}")["resources"])
+    try:
+        return bool(cluster.api.ask(f"/apis/{version}")["resources"])
+    except Refused:  # 404, or 503 for a moment
+        return False
 
 
 def is_part(wanted: Any, found: Any) -> bool:
@@ -281,8 +282,12 @@ def the_driver(cluster: Cluster, process: subprocess.Popen[bytes], log: Path) ->
 def the_account_may_make_what_a_driver_makes(cluster: Cluster, driver: dict[str, Any]) -> None:
     """Executors, from the template that spark-submit has stored for the driver. Without the rights it may not."""
     account = f"system:serviceaccount:spark:{driver['spec']['serviceAccountName']}"
-    maps = [one for one in cluster.api.get("v1", "ConfigMap")["items"] if "podspec" in one["metadata"]["name"]]
-    (text,) = [text for one in maps for text in one["data"].values()]
+
+    def stored() -> list[str]:
+        maps = cluster.api.get("v1", "ConfigMap")["items"]
+        return [text for one in maps if "podspec" in one["metadata"]["name"] for text in one["data"].values()]
+
+    (text,) = wait_until(stored, "spark-submit has stored the executors' template")  # after the driver's pod
     template = yaml.safe_load(text)
     first, *others = template["spec"]["containers"]
     spec = {**template["spec"], "containers": [{**first, "image": "spark"}, *others], "restartPolicy": "Never"}

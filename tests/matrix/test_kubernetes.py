@@ -10,7 +10,6 @@ with their YAML files, from the repositories of the operators.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shlex
@@ -300,9 +299,9 @@ def shell(lines: str, cluster: Cluster, directory: Path) -> Iterator[Shell]:
     try:
         yield process
     finally:
-        with contextlib.suppress(ProcessLookupError):  # its group: a JVM
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)  # the JVM, too
+            process.wait()
 
 
 def made_by_spark(cluster: Cluster, process: Shell, namespace: str, role: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import socket
 
 from kproxy.address import Address
 from kproxy.admin.connection import Connection
@@ -23,7 +24,7 @@ async def start_admin(address: Address, pages: AdminPages) -> AdminServer:
     """Bind and serve. Raises ConfigError when the address cannot be bound."""
     admin = AdminServer(pages)
     try:
-        listening = await asyncio.start_server(admin.connected, address.host, address.port)
+        listening = await _bound(admin, address)
     except OSError as error:
         if error.errno == errno.EADDRINUSE and (peer := connection_at(address.port)) is not None:
             problem = f"{address} is the local end of a connection to {peer}"
@@ -37,6 +38,14 @@ async def start_admin(address: Address, pages: AdminPages) -> AdminServer:
         raise ConfigError(f"admin: {problem}; {way_out}") from None
     admin.listen(listening)
     return admin
+
+
+async def _bound(admin: AdminServer, address: Address) -> asyncio.Server:
+    if address.host != "::" or not socket.has_dualstack_ipv6():
+        return await asyncio.start_server(admin.connected, address.host, address.port)
+    # `::` means every address, IPv4's too, as for clients' ports. asyncio by itself would take IPv6 alone.
+    sock = socket.create_server(("::", address.port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return await asyncio.start_server(admin.connected, sock=sock)
 
 
 class AdminServer:

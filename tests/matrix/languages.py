@@ -32,9 +32,9 @@ class Go(Client):
         with locked(made):
             if not newer(made, sources):
                 # The Go at hand or none: it would fetch another by itself.
-                go = _tool("go", "Go")
+                go = tool("go", "Go")
                 command = [go, "build", "-mod=readonly", "-o", str(made / "scenario"), f"./{self.program}"]
-                _make(made, command, _PROGRAMS / "go", {"GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"})
+                make(made, command, _PROGRAMS / "go", {"GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"})
         return [str(made / "scenario")]
 
 
@@ -47,10 +47,10 @@ class Rust(Client):
         sources = [_PROGRAMS / "rust/Cargo.toml", _PROGRAMS / "rust/src/main.rs"]
         with locked(made):
             if not newer(made, sources):
-                cargo = _tool("cargo", "Rust")
+                cargo = tool("cargo", "Rust")
                 shutil.rmtree(made / "source", ignore_errors=True)
                 shutil.copytree(_PROGRAMS / "rust", made / "source")  # cargo writes a lock file beside it
-                _make(made, [cargo, "build", "--quiet", "--target-dir", str(made / "target")], made / "source")
+                make(made, [cargo, "build", "--quiet", "--target-dir", str(made / "target")], made / "source")
         return [str(made / "target/debug/scenario")]
 
 
@@ -62,30 +62,37 @@ class Node(Client):
 
     def command(self) -> Sequence[str]:
         made = cache_directory() / "matrix" / f"{self.library}-{self.version}"
-        node, npm = _tool("node", "Node.js"), _tool("npm", "Node.js")
+        node, npm = tool("node", "Node.js"), tool("npm", "Node.js")
         with locked(made):
             if not newer(made, []):
                 wanted = f"{self.library}@{self.version}"
                 quiet = ["--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel", "error"]
-                _make(made, [npm, "install", "--prefix", str(made), *quiet, wanted], _PROGRAMS)
+                make(made, [npm, "install", "--prefix", str(made), *quiet, wanted], _PROGRAMS)
         # Packages are looked for beside the program, and then there.
         return ["env", f"NODE_PATH={made}/node_modules", node, str(_PROGRAMS / self.program)]
 
 
-def _tool(name: str, language: str) -> str:
+def tool(name: str, language: str) -> str:
+    """The path of a language's own program. Raises NotInstalled."""
     found = shutil.which(name)
     if found is None:
         raise NotInstalled(f"{language} is not on this machine ({name} was not found)")
     return found
 
 
-def _make(made: Path, command: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None) -> None:
+def make(
+    made: Path,
+    command: Sequence[str],
+    directory: Path,
+    environment: Mapping[str, str] | None = None,
+    seconds: float = _BUILD_S,
+) -> None:
     """Run a build that leaves its result in `made`. Raises NotInstalled with its last error."""
     (made / "complete").unlink(missing_ok=True)
     made.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
         command, cwd=directory, env={**os.environ, **(environment or {})},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_BUILD_S, check=False,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=seconds, check=False,
     )  # fmt: skip
     if done.returncode != 0:
         raise NotInstalled(f"it cannot be built: {_reason(done.stderr)}")

@@ -494,17 +494,43 @@ async def test_an_address_that_is_not_ours_is_a_config_error(host: str) -> None:
         await start_admin(Address(host, 0), AdminPages(source(Metrics()), dict, tuple))
 
 
-async def test_ipv6() -> None:
+def skip_without_ipv6() -> None:
     try:
         with socket.socket(socket.AF_INET6) as probe:
             probe.bind(("::1", 0))
     except OSError:
         pytest.skip("no IPv6 on this machine")
-    admin = await start_admin(Address("::1", 0), AdminPages(source(Metrics()), dict, tuple))
-    assert str(admin.address).startswith("[::1]:")
-    reader, writer = await asyncio.open_connection("::1", admin.address.port)
+
+
+async def asked_at(host: str, port: int) -> bytes:
+    reader, writer = await asyncio.open_connection(host, port)
     writer.write(b"GET /livez HTTP/1.0\r\n\r\n")
-    assert (await reader.read()).endswith(b"ok\n")
+    answer = await reader.read()
     writer.close()
     await writer.wait_closed()
+    return answer
+
+
+async def test_ipv6() -> None:
+    skip_without_ipv6()
+    admin = await start_admin(Address("::1", 0), AdminPages(source(Metrics()), dict, tuple))
+    assert str(admin.address).startswith("[::1]:")
+    assert (await asked_at("::1", admin.address.port)).endswith(b"ok\n")
     await admin.close()
+
+
+async def test_every_address_is_ipv4_s_too() -> None:
+    """One configuration for pods of every cluster: probes come to the pod's address, whichever family it is of."""
+    skip_without_ipv6()
+    admin = await start_admin(Address("::", 0), AdminPages(source(Metrics()), dict, tuple))
+    for host in ("::1", "127.0.0.1"):
+        assert (await asked_at(host, admin.address.port)).endswith(b"ok\n")
+    await admin.close()
+
+
+async def test_every_address_that_is_taken_is_a_config_error() -> None:
+    skip_without_ipv6()
+    first = await start_admin(Address("::", 0), AdminPages(source(Metrics()), dict, tuple))
+    with pytest.raises(ConfigError, match="is taken"):
+        await start_admin(first.address, AdminPages(source(Metrics()), dict, tuple))
+    await first.close()

@@ -34,6 +34,22 @@ def application() -> dict[str, Any]:
     return only(render(FOLDER / "example" / "spark-operator"), "SparkApplication")
 
 
+def apache_application() -> dict[str, Any]:
+    return only(render(FOLDER / "example" / "apache-spark-operator"), "SparkApplication")
+
+
+def templates() -> dict[str, dict[str, Any]]:
+    """The pod templates in the applications of both operators, by operator and role."""
+    kubeflow = application()["spec"]
+    apache = apache_application()["spec"]
+    return {
+        "kubeflow/driver": kubeflow["driver"]["template"],
+        "kubeflow/executor": kubeflow["executor"]["template"],
+        "apache/driver": apache["driverSpec"]["podTemplateSpec"],
+        "apache/executor": apache["executorSpec"]["podTemplateSpec"],
+    }
+
+
 def pods() -> dict[str, dict[str, Any]]:
     """Every pod that Spark or Kubernetes is told to make: its spec."""
     rendered = {
@@ -43,9 +59,7 @@ def pods() -> dict[str, dict[str, Any]]:
         if one["kind"] in ("Pod", "DaemonSet")
     }
     found = {name: one["spec"].get("template", one)["spec"] for name, one in rendered.items()}
-    for role in ("driver", "executor"):
-        found[f"operator/{role}"] = application()["spec"][role]["template"]["spec"]
-    return found
+    return found | {name: template["spec"] for name, template in templates().items()}
 
 
 def kproxy_of(spec: dict[str, Any]) -> dict[str, Any]:
@@ -106,9 +120,12 @@ def lost(given: Any, kept: Any, at: str = "") -> list[str]:
 
 def test_the_operator_understands_the_application() -> None:
     assert lost(application(), known(application())) == []
-    for role in ("driver", "executor"):
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": role}, **application()["spec"][role]["template"]}
-        kubernetes_validate.validate(pod, SIDECARS[-1], strict=True)
+
+
+@pytest.mark.parametrize("name", list(templates()) if PROGRAM else [])
+def test_the_template_in_an_application_is_a_pod(name: str) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, **templates()[name]}
+    kubernetes_validate.validate(pod, SIDECARS[-1], strict=True)
 
 
 def test_a_misspelt_key_is_found() -> None:
@@ -118,14 +135,10 @@ def test_a_misspelt_key_is_found() -> None:
 
 
 def test_the_sidecar_is_one_and_the_same() -> None:
-    templates = FOLDER / "pod-templates"
+    folder = FOLDER / "pod-templates"
     (wanted,) = SIDECAR["spec"]["initContainers"]
-    rendered = [
-        only(render(templates), "Pod", "driver")["spec"],
-        only(render(templates), "Pod", "executor")["spec"],
-        application()["spec"]["driver"]["template"]["spec"],
-        application()["spec"]["executor"]["template"]["spec"],
-    ]
+    rendered = [only(render(folder), "Pod", role)["spec"] for role in ("driver", "executor")]
+    rendered += [template["spec"] for template in templates().values()]
     for spec in rendered:
         assert [{**one, "image": wanted["image"]} for one in spec["initContainers"]] == [wanted]
         assert spec["volumes"] == SIDECAR["spec"]["volumes"]
@@ -186,6 +199,7 @@ def test_the_bootstrap_server_is_the_same_in_every_pod(folder: Path) -> None:
     assert only(render(folder), "ConfigMap")["metadata"]["name"] == "kproxy-spark"
     assert config(folder).clusters[0].listen == Address("127.0.0.1", 19092)
     assert application()["spec"]["arguments"] == ["127.0.0.1:19092"]
+    assert apache_application()["spec"]["driverArgs"] == ["127.0.0.1:19092"]
 
 
 def test_the_password_of_the_example_comes_from_the_secret() -> None:
@@ -210,9 +224,34 @@ def test_every_port_that_clients_are_told_is_the_service_s() -> None:
         **{f"node-{at}": port for at, port in enumerate(range(window.first, window.last + 1))},
     }
     assert cluster.listen.is_wildcard
-    (rule,) = only(render(DAEMONSET), "NetworkPolicy")["spec"]["ingress"]
-    (allowed,) = rule["ports"]
+    kafka, _ = only(render(DAEMONSET), "NetworkPolicy")["spec"]["ingress"]
+    (allowed,) = kafka["ports"]
     assert set(range(allowed["port"], allowed["endPort"] + 1)) == set(ports.values()) == all_ports(config(DAEMONSET))
+
+
+def test_prometheus_comes_through_the_policy_to_the_admin_port_and_no_other() -> None:
+    _, metrics = only(render(DAEMONSET), "NetworkPolicy")["spec"]["ingress"]
+    annotations = only(render(DAEMONSET), "DaemonSet")["spec"]["template"]["metadata"]["annotations"]
+    admin = config(DAEMONSET).admin
+    assert admin is not None
+    assert metrics["ports"] == [{"port": admin.port}]
+    assert annotations == {"prometheus.io/scrape": "true", "prometheus.io/port": str(admin.port)}
+    assert all("namespaceSelector" in peer for peer in metrics["from"])
+
+
+def test_only_pods_of_the_namespace_come_through_the_policy_to_kafka_s_ports() -> None:
+    kafka, _ = only(render(DAEMONSET), "NetworkPolicy")["spec"]["ingress"]
+    assert [list(peer) for peer in kafka["from"]] == [["podSelector"], ["podSelector"]]
+    assert all(peer["podSelector"] for peer in kafka["from"])  # an empty one is every pod
+
+
+def test_the_daemonset_is_on_tainted_nodes_and_ends_no_executor() -> None:
+    spec = only(render(DAEMONSET), "DaemonSet")["spec"]["template"]["spec"]
+    priority = only(render(DAEMONSET), "PriorityClass")
+    assert spec["tolerations"] == [{"operator": "Exists"}]
+    assert spec["priorityClassName"] == priority["metadata"]["name"]
+    assert priority["value"] > 0  # what Spark's pods have if nothing says another
+    assert priority["preemptionPolicy"] == "Never"
 
 
 def test_clients_are_told_the_service_and_stay_on_their_node() -> None:

@@ -63,10 +63,11 @@ def settings(
     without Spark's jars or Java.
     """
     before = of_session(packages) if before is None else before
-    found = {
-        PLUGINS: merged(before.get(PLUGINS, ""), *plugins, CLASS),
-        JARS: merged(before.get(JARS, ""), *jars, plugin_jar or str(jar())),
-    }
+    there = CLASS in merged(before.get(PLUGINS, "")).split(",")  # and its jar where whoever said so has put it
+    own = plugin_jar or ("" if there else str(jar()))
+    found = {PLUGINS: merged(before.get(PLUGINS, ""), *plugins, CLASS)}
+    if listed := merged(before.get(JARS, ""), *jars, own):
+        found[JARS] = listed
     if config:
         found[CONFIG_SETTING] = os.path.abspath(config)
     if python:

@@ -46,6 +46,12 @@ def test_it_adds_to_what_else_is_wanted(directory: Path, capsys: pytest.CaptureF
     }
 
 
+def test_a_site_that_has_the_plugin(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its jar is there too, be it among Spark's: nothing is compiled."""
+    (directory / "spark-defaults.conf").write_text("spark.plugins com.example.Plugin, kproxy.spark.KproxyPlugin")
+    assert said(capsys) == {"spark.plugins": "com.example.Plugin,kproxy.spark.KproxyPlugin"}
+
+
 def test_mistakes_are_one_line(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = directory / "kproxy.yaml"
     file.write_text("bootstrap-servres: kafka.example\n")

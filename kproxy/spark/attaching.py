@@ -148,7 +148,8 @@ class _Application:
 
     def _wait_for_executors(self) -> None:
         """Until all that are to come at start have a proxy. Raises UpstreamError if one cannot, or none came."""
-        wanted = expected.executors(self._context)
+        # Without the plugin, executors that start with the first Kafka task would have no kproxy.
+        wanted = max(expected.executors(self._context), 0 if self._has_plugin else 1)
         say_at = time.monotonic() + _SAY_AFTER
         while True:
             there = self._executors()
@@ -208,9 +209,9 @@ class _Application:
 
     def _run_tasks(self, there: set[str]) -> Iterator[Outcome]:
         """Python tasks, so many that each executor that is not covered may get one; the others are faster, so this may
-        have to be done again."""
+        have to be done again. If there is no executor, tasks make dynamic allocation start one."""
         missing = there - self._covered
-        if missing:
+        if missing or not there:
             tasks = max(2 * len(missing), self._context.defaultParallelism)
             yield from self._run(_starter(self.told.to_json(), self._theirs()), tasks, self._until - time.monotonic())
 

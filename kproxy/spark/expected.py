@@ -9,9 +9,9 @@ _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,.*\]")
 
 
 def executors(context: Any) -> int:
-    """At least one. Takes a SparkContext.
+    """Takes a SparkContext. At least one, but for dynamic allocation.
 
-    - With dynamic allocation: its minimum. More come when there is work.
+    - With dynamic allocation: its minimum, which is 0 unless set. More come when there is work.
     - Spark on YARN and Kubernetes starts `spark.executor.instances` (2 by default).
     - A standalone cluster starts as many as `spark.cores.max` has room for. Without it, Spark takes every core of the
       cluster, and only its master knows how many executors that makes.
@@ -22,7 +22,7 @@ def executors(context: Any) -> int:
         return int(conf.get(key, str(otherwise)))
 
     if conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
-        return max(1, number("spark.dynamicAllocation.minExecutors", 0))
+        return number("spark.dynamicAllocation.minExecutors", 0)
     if master.startswith(("yarn", "k8s")):
         return max(1, number("spark.executor.instances", 2))
     if found := _LOCAL_CLUSTER.fullmatch(master):

@@ -122,8 +122,17 @@ def test_stop_edit_and_attach_again(brokers: DevCluster, start: Callable[[str], 
         now = proxy_of(bootstrap)
         assert now.keeper != before.keeper
         assert birth(before.keeper) is None
-        read = again.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic).load()
+        options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+        read = again.read.format("kafka").options(**options).load()
         assert read.count() == 2
+        stream = again.readStream.format("kafka").options(**options).load()
+        counted: list[int] = []
+        to = stream.writeStream.foreachBatch(lambda rows, _: counted.append(rows.count()))
+        to.option("checkpointLocation", str(tmp_path / "batches")).trigger(availableNow=True).start().awaitTermination()
+        assert sum(counted) == 2
+        to = stream.writeStream.format("parquet").option("path", str(tmp_path / "table"))
+        to.option("checkpointLocation", str(tmp_path / "files")).trigger(availableNow=True).start().awaitTermination()
+        assert again.read.parquet(str(tmp_path / "table")).count() == 2
         with pytest.raises(ConfigError, match=r"call kproxy\.spark\.detach\(spark\) first"):
             attach(again, config)
         detach(again)

@@ -200,6 +200,27 @@ def test_with_the_plugin(cluster: Cluster, cloud: Site, config: Path) -> None:
     assert job.do(f"count {bootstrap} {topic}", "counted").startswith(f"{RECORDS} on ")
 
 
+@pytest.mark.parametrize("plugin", [True, False], ids=["with the plugin", "without it"])
+def test_dynamic_allocation(cluster: Cluster, cloud: Site, config: Path, plugin: bool) -> None:
+    """No executor at first, and none after a while: those that start with the work find a kproxy."""
+    dynamic = {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.executorIdleTimeout": "5s",
+        "spark.dynamicAllocation.initialExecutors": "0",
+    }
+    words = [word for key, value in dynamic.items() for word in ("--conf", f"{key}={value}")]
+    job = Job(cluster, "job", *(with_plugin(cluster) if plugin else ["--conf", f"spark.jars={connector()}"]), *words)
+    wait_until(lambda: not cluster.executors("worker-1"), "there is no executor", PATIENCE)
+    bootstrap = job.do(f"attach {config}", "attached")
+    # With the plugin nobody has to wait for an executor; without it one must be there, and know of kproxy.
+    assert bool(cluster.executors("worker-1")) != plugin
+    topic = topic_with_records(cloud)
+    for _ in range(2):
+        assert job.do(f"count {bootstrap} {topic}", "counted") == f"{RECORDS} on worker-1"
+        wait_until(lambda: not cluster.executors("worker-1"), "it has gone", PATIENCE)
+
+
 def test_two_applications_with_different_clusters(cluster: Cluster, cloud: Site, other: Site, tmp_path: Path) -> None:
     """At once, and on the same hosts: each has a port of its own, though nobody said which."""
     cluster.worker("worker-2")

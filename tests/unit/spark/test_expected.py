@@ -28,7 +28,7 @@ class Context:
         ("yarn", {}, 2),
         ("yarn", {"spark.executor.instances": "7"}, 7),
         ("k8s://https://api:443", {"spark.executor.instances": "3"}, 3),
-        ("yarn", {**DYNAMIC, "spark.executor.instances": "7"}, 1),
+        ("yarn", {**DYNAMIC, "spark.executor.instances": "7"}, 0),
         ("yarn", {**DYNAMIC, "spark.dynamicAllocation.minExecutors": "4"}, 4),
         ("yarn", {"spark.executor.instances": "0"}, 1),
         ("local-cluster[3,1,1024]", {}, 3),

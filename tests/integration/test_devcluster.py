@@ -278,7 +278,7 @@ def test_the_demo_tells_its_story_and_leaves_nothing(tmp_path: Path) -> None:
         said, _ = demo.communicate()
     assert demo.returncode == 0, said
     assert "Failed to resolve 'kafka-1.cluster.internal:9092'" in said
-    assert "all 5,100 records came, each exactly once" in said
+    assert "all 5,100 records arrived, each exactly once" in said
     assert "broker 3 at 127.0.0.1:" in said
     assert list(tmp_path.iterdir()) == []
     assert len(said.splitlines()) <= 60

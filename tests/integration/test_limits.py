@@ -31,7 +31,7 @@ def test_one_connection_too_many_is_refused(cluster: DevCluster, own_kproxy: Sta
         with RawClient(proxy.node(2)["local"]) as one_too_many:
             assert one_too_many.wait_closed()
         assert all(client.works() for client in clients)
-        assert "--max-connections allows" in proxy.get("/readyz")[1]
+        assert "the limit of --max-connections" in proxy.get("/readyz")[1]
         assert proxy.metric("kproxy_refused_total", side="client", reason="too-many-connections") == 1
         clients[0].close()
         wait_until(lambda: proxy.status()["sessions"] == 2, "a place is free")

@@ -83,7 +83,7 @@ def test_a_window_that_is_too_small_fails_nothing(cluster: DevCluster, own_kprox
     assert found[2] == window[0]
     assert found[1001] not in (0, listen, *window)
     assert f"broker 1001 has the local port {found[1001]} outside --node-ports {window[0]}-{window[1]}" in proxy.log
-    assert "widen it" in proxy.log
+    assert "widen the range" in proxy.log
     moves_a_record(f"127.0.0.1:{listen}")
 
 
@@ -97,7 +97,7 @@ def test_a_wildcard_is_never_advertised(cluster: DevCluster, own_kproxy: Start) 
             with RawClient(str(told(str(address))[node])) as client:  # a node's listener tells the same
                 assert client.works()
         moves_a_record(f"{host}:{port}")
-    warnings = [line for line in proxy.log.splitlines() if "is every interface" in line]
+    warnings = [line for line in proxy.log.splitlines() if "means every interface" in line]
     assert len(warnings) == 1, warnings
     assert "--advertise HOST" in warnings[0]
 
@@ -113,7 +113,7 @@ def test_what_advertise_says_is_told(cluster: DevCluster, own_kproxy: Start) -> 
     assert found[1001].host == "kproxy.example"
     assert outside + 100 <= found[1001].port <= outside + 199
     assert proxy.node(1)["local"] == f"kproxy.example:{outside + 1}"
-    assert "is every interface" not in proxy.log
+    assert "means every interface" not in proxy.log
 
 
 def test_advertise_without_a_port_keeps_the_ports(cluster: DevCluster, own_kproxy: Start) -> None:

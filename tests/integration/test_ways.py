@@ -133,7 +133,7 @@ async def test_a_hop_that_cannot_be_reached(scheme: str, ways: Ways) -> None:
     [
         ("socks5", "is not a SOCKS5 proxy"),
         ("http", "is not an HTTP proxy"),
-        ("https", "perhaps it is an http:// proxy"),
+        ("https", "it may be an http:// proxy"),
         ("ssh", "is not an SSH server"),
     ],
 )
@@ -154,8 +154,8 @@ async def test_a_socks5_url_of_an_http_proxy(ways: Ways) -> None:
     error = await failure(ways.target.address, f"socks5://127.0.0.1:{port}", seconds=1)
     assert (error.reason, type(error)) == ("proxy", ViaError)
     assert str(error) == (
-        f"--via socks5://127.0.0.1:{port}: no answer to the SOCKS5 greeting within 1 s; if it is an HTTP proxy, which"
-        " waits for more, use --via http://HOST:PORT"
+        f"--via socks5://127.0.0.1:{port}: no answer to the SOCKS5 greeting within 1 s; if the server is an HTTP"
+        " proxy, use --via http://HOST:PORT"
     )
 
 

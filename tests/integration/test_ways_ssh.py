@@ -263,7 +263,7 @@ async def test_the_user_s_configuration_counts(name: str, ways: Ways) -> None:
         ("Host bastion\n User 'me\n", r"config line 2: No closing quotation"),
         (
             "Host bastion\n ProxyJump bastion\n",
-            r"--via ssh://bastion, ProxyJump bastion: ProxyJump in .* leads in a circle",
+            r"--via ssh://bastion, ProxyJump bastion: ProxyJump in .* is a loop",
         ),
         ("Host bastion\n ProxyCommand /no/such/program\n", r"SSH failed: .*No such file or directory"),
     ],

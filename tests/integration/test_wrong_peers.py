@@ -132,10 +132,10 @@ SSH = b"SSH-2.0-OpenSSH_9.6\r\n"
         pytest.param(
             peers.saying(HTTP, first=False),
             "upstream-speaks-http",
-            "HTTP: it is a web server",
+            "HTTP: the server is a web server",
             id="http",
         ),
-        pytest.param(peers.saying(SSH, first=True), "upstream-speaks-ssh", "SSH: it is an SSH server", id="ssh"),
+        pytest.param(peers.saying(SSH, first=True), "upstream-speaks-ssh", "SSH: the server is an SSH server", id="ssh"),
         pytest.param(
             peers.saying(b"\x15\x03\x03\x00\x02\x02\x32", first=False),
             "upstream-speaks-tls-alert",

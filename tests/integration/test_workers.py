@@ -126,7 +126,7 @@ def test_a_killed_worker_is_replaced_and_no_record_is_lost(cluster: DevCluster, 
         with RawClient(proxy.bootstrap) as client:
             assert client.works()
     assert f"process {victim['pid']} was ended by SIGKILL" in proxy.log
-    assert f"worker {victim['worker']} (process {victim['pid']}) has ended, and " in proxy.log
+    assert f"worker {victim['worker']} (process {victim['pid']}) has ended, with its " in proxy.log
 
 
 def test_draining_loses_no_answer(cluster: DevCluster, proxy: Kproxy) -> None:

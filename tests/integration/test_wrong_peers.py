@@ -135,7 +135,9 @@ SSH = b"SSH-2.0-OpenSSH_9.6\r\n"
             "HTTP: the server is a web server",
             id="http",
         ),
-        pytest.param(peers.saying(SSH, first=True), "upstream-speaks-ssh", "SSH: the server is an SSH server", id="ssh"),
+        pytest.param(
+            peers.saying(SSH, first=True), "upstream-speaks-ssh", "SSH: the server is an SSH server", id="ssh"
+        ),
         pytest.param(
             peers.saying(b"\x15\x03\x03\x00\x02\x02\x32", first=False),
             "upstream-speaks-tls-alert",

@@ -160,7 +160,7 @@ def test_brokers_out_of_reach_are_named_with_what_to_do(cluster: DevCluster, own
         with RawClient(proxy.node(node)["local"]) as client:
             assert not client.works()
     assert proxy.node(2)["dial"] == str(one)
-    assert "--map 'node:1=HOST:PORT' --map 'node:1001=HOST:PORT';" in proxy.log
+    assert "--map 'node:1=HOST:PORT' --map 'node:1001=HOST:PORT'. Or" in proxy.log
     assert "list one reachable address of each broker in --bootstrap-servers" in proxy.log
     with RawClient(proxy.node(2)["local"]) as client:
         assert client.works()

@@ -43,20 +43,22 @@ import org.slf4j.LoggerFactory;
  */
 public final class KproxyPlugin implements SparkPlugin {
     private static final Logger log = LoggerFactory.getLogger(KproxyPlugin.class);
-    private static final long LOOK_AGAIN_MS = 1000, ASK_AGAIN_MS = 10000, RETRY_MS = 60000;
+    private static final long LOOK_AGAIN_MS = 1000, ASK_AGAIN_MS = 5000, RETRY_MS = 60000;
 
-    // In the driver: the Python interpreter of executors, what is shipped to them, and how long they may take, in s.
+    // In the driver: the Python interpreter of executors, what is shipped to them, how long they may take, in s, and the
+    // number of this attempt: whoever failed in an earlier one tries again at once.
     private static volatile String[] told = null;
+    private static int attempts = 0;
     // In the driver: executor → why it has no kproxy ("" if it has), and host and keeper → how far its log was read.
     private static final Map executors = new ConcurrentHashMap();
     private static final Map read = new ConcurrentHashMap();
 
     /** What kproxy.spark.attach tells the driver; null if executors are to have no kproxy. */
-    public static void tell(String python, String shipped, String seconds) {
-        if (told == null || !told[1].equals(shipped)) { // those that have it already do not say so again
+    public static synchronized void tell(String python, String shipped, String seconds) {
+        if (told == null || !told[1].equals(shipped)) {
             executors.clear();
         }
-        told = python == null ? null : new String[] {python, shipped, seconds};
+        told = python == null ? null : new String[] {python, shipped, seconds, String.valueOf(++attempts)};
     }
 
     /** Executor → why it has no kproxy, "" if it has; without those that have not said anything. */
@@ -147,7 +149,7 @@ public final class KproxyPlugin implements SparkPlugin {
         private PluginContext plugin;
         private volatile Joined joined = null;
         private volatile boolean stopped = false;
-        private String failedWith = "";
+        private String joinedIn = "", failedIn = ""; // which attempt
         private long failedAt = 0;
         private long asked = 0;
 
@@ -194,14 +196,18 @@ public final class KproxyPlugin implements SparkPlugin {
             }
             String shipped = told == null ? "" : told[1];
             if (has && joined.shipped.equals(shipped)) {
+                if (!joinedIn.equals(told[3])) {
+                    joinedIn = told[3];
+                    tell(new String[] {"joined", plugin.executorID()});
+                }
                 return;
             }
             if (has) {
                 joined.leave();
             }
             joined = null;
-            boolean failed = shipped.equals(failedWith) && System.currentTimeMillis() < failedAt + RETRY_MS;
-            if (told != null && !failed) {
+            boolean wait = System.currentTimeMillis() < failedAt + RETRY_MS;
+            if (told != null && !(wait && told[3].equals(failedIn))) {
                 join(told);
             }
         }
@@ -209,11 +215,11 @@ public final class KproxyPlugin implements SparkPlugin {
         private void join(String[] told) {
             try {
                 joined = new Joined(python(plugin.conf(), told[0], null), told[1], told[2]);
-                failedWith = "";
+                joinedIn = told[3];
                 log.info("kproxy is ready for this executor: {}", joined.bootstrap);
                 tell(new String[] {"joined", plugin.executorID()});
             } catch (Exception error) {
-                failedWith = told[1];
+                failedIn = told[3];
                 failedAt = System.currentTimeMillis();
                 log.error("no kproxy for this executor: {}", error.getMessage());
                 tell(new String[] {"failed", plugin.executorID(), String.valueOf(error.getMessage())});

@@ -21,7 +21,7 @@ from confluent_kafka import Producer
 
 from kproxy.devcluster import DevCluster
 from kproxy.process import birth
-from kproxy.spark import attach, plugin
+from kproxy.spark import attach, detach, plugin
 from kproxy.spark.attaching import _starter
 from kproxy.spark.host import look
 from tests.harness.clients import create_topic, note_failures, produce, read_topic, unique
@@ -81,6 +81,7 @@ class Site:
     events: Path
     listen: str
     bootstrap: str
+    config: dict[str, Any]
 
     @property
     def kafka(self) -> dict[str, str]:
@@ -103,7 +104,7 @@ def site(brokers: DevCluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
         # `attach` did not return before the executors were there.
         assert users(bootstrap) >= {os.getpid(), *executor_pids(home).values()}
         assert len(executor_pids(home)) == 2
-        yield Site(spark, home, events, bootstrap, bootstrap)
+        yield Site(spark, home, events, bootstrap, bootstrap, config)
         pids = {proxy_of(bootstrap).keeper, proxy_of(bootstrap).kproxy}
     gone(bootstrap, pids)
 
@@ -290,6 +291,11 @@ def test_attaching_again_is_the_same(site: Site, brokers: DevCluster) -> None:
 
     with pytest.raises(ConfigError, match="this application is attached with another configuration"):
         attach(site.spark, configuration(brokers))
+    assert attach(site.spark, site.config) == site.bootstrap
+    # The executors may not even have noticed.
+    detach(site.spark)
+    assert attach(site.spark, site.config) == site.bootstrap
+    assert users(site.bootstrap) >= {os.getpid(), *executor_pids(site.home).values()}
 
 
 def test_an_executor_without_kproxy_says_so(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@
     keeper         the process that keeps the proxy for as long as somebody has a lease
     proxy          the kproxy that the keeper runs
     tail           what both warn of, read from their log
+    tasks          the Python tasks by which `attach` reaches executors without the plugin
     executor       finds the executor of a Python task
 
 kproxy does not depend on pyspark, and imports it only for `plugin` and for jobs of `attach`. `host`, `keeper`, `tail`

@@ -4,6 +4,8 @@ With kproxy's Spark plugin, the driver's JVM has the configuration, and each exe
 it starts (`KproxyPlugin.java`). Without the plugin, `attach` gives executors the configuration in the closure of Python
 tasks. A task joins its host's proxy with a lease of its executor's JVM. A thread looks for executors that come later,
 and gives them such tasks, which wait for a free slot.
+
+The module has a little over 300 lines: attaching, watching and leaving share the state of one application.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 from kproxy.errors import ConfigError, UpstreamError
 from kproxy.process import birth
@@ -23,6 +25,7 @@ from kproxy.spark.configuration import Given, check_secrets, shipped
 from kproxy.spark.host import Answer, Lease, Shipped, join, leave, linger, look, place
 from kproxy.spark.pluginjar import CLASS
 from kproxy.spark.tail import Tail
+from kproxy.spark.tasks import Outcome, leaver, starter
 
 log = logging.getLogger("kproxy.spark")
 
@@ -34,9 +37,6 @@ _TRY_AGAIN = 30.0
 _SHARE, _AT_LEAST = 0.75, 3.0
 # How long executors are given to leave their proxies.
 _LEAVING = 10.0
-
-Outcome: TypeAlias = tuple[str, str, str]
-"""An executor's id, why it has no proxy, and what it should be warned of ("" if nothing)."""
 
 _lock = threading.Lock()
 _attached: dict[str, _Application] = {}  # by application id
@@ -213,7 +213,7 @@ class _Application:
         missing = there - self._covered
         if missing or not there:
             tasks = max(2 * len(missing), self._context.defaultParallelism)
-            yield from self._run(_starter(self.told.to_json(), self._theirs()), tasks, self._until - time.monotonic())
+            yield from self._run(starter(self.told.to_json(), self._theirs()), tasks, self._until - time.monotonic())
 
     def _run(self, task: Callable[[object], Iterator[Outcome]], tasks: int, seconds: float) -> list[Outcome]:
         """The outcomes of a Spark job; empty if it has not come to its end in so many seconds: it may wait for a slot
@@ -290,7 +290,7 @@ class _Application:
             if self._has_plugin:
                 self._plugin.tell(None, None, None)
             elif self._covered:
-                self._run(_leaver(self.told.to_json()), max(2 * len(self._covered), 2), _LEAVING)
+                self._run(leaver(self.told.to_json()), max(2 * len(self._covered), 2), _LEAVING)
         except Exception as error:  # noqa: BLE001 - it ends with the application in any case
             log.warning("executors keep kproxy until they end: %s", _first_line(error))
 
@@ -310,45 +310,3 @@ class _Application:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def _starter(told: str, timeout: float) -> Callable[[object], Iterator[Outcome]]:
-    """What a task does. It comes to executors as code, so that one without kproxy can say so."""
-
-    def start(_: object) -> Iterator[Outcome]:
-        import socket
-        import sys
-
-        try:
-            from kproxy.errors import KproxyError
-            from kproxy.spark.executor import own_jvm
-            from kproxy.spark.host import Lease, Shipped, join
-        except ImportError as error:
-            python = f"{sys.executable}, the Python of Spark's executors"
-            yield "", f"{socket.gethostname()}: {python}, has no kproxy: {error}", ""
-            return
-        try:
-            pid, name = own_jvm()
-            answer = join(Shipped.from_json(told), Lease.of(pid), timeout)
-            lost = answer.why_not("all")
-            yield name, "", f"{socket.gethostname()}: {lost}" if lost else ""
-        except KproxyError as error:
-            yield "", str(error), ""  # it names the host
-        except OSError as error:
-            yield "", f"{socket.gethostname()}: {error}", ""
-
-    return start
-
-
-def _leaver(told: str) -> Callable[[object], Iterator[Outcome]]:
-    """What a task does to give its executor's lease back."""
-
-    def end(_: object) -> Iterator[Outcome]:
-        from kproxy.spark.executor import own_jvm
-        from kproxy.spark.host import Lease, Shipped, leave
-
-        pid, name = own_jvm()
-        leave(Shipped.from_json(told), Lease.of(pid))
-        yield name, "", ""
-
-    return end

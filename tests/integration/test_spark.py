@@ -22,8 +22,8 @@ from confluent_kafka import Producer
 from kproxy.devcluster import DevCluster
 from kproxy.process import birth
 from kproxy.spark import attach, detach, plugin
-from kproxy.spark.attaching import _starter
 from kproxy.spark.host import look
+from kproxy.spark.tasks import starter
 from tests.harness.clients import create_topic, note_failures, produce, read_topic, unique
 from tests.harness.process import free_window, wait_until
 from tests.harness.spark import (
@@ -303,7 +303,7 @@ def test_an_executor_without_kproxy_says_so(site: Site, tmp_path: Path, monkeypa
     python = str(tmp_path / "bare" / "bin" / "python")
     context = site.spark.sparkContext
     monkeypatch.setattr(context, "pythonExec", python)
-    [(_, problem, _)] = context.parallelize([0], 1).mapPartitions(_starter("", 1.0)).collect()
+    [(_, problem, _)] = context.parallelize([0], 1).mapPartitions(starter("", 1.0)).collect()
     assert problem.endswith(f"{python}, the Python of Spark's executors, has no kproxy: No module named 'kproxy'")
 
 

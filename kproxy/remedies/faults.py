@@ -1,0 +1,75 @@
+"""The name of each cause. `kproxy doctor`, `kproxy explain` and `kproxy lint` use the same ones, in their JSON too."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Fault(Enum):
+    """One cause of a failing connection."""
+
+    # The advertised address
+    NAME_NOT_RESOLVED = "name-not-resolved"  # the name means nothing on the client's machine
+    NAME_RESOLVES_WRONGLY = "name-resolves-wrongly"  # it means another machine, or another network's address
+    DNS_SILENT = "dns-silent"  # the resolver does not answer
+    LOOPBACK_ADVERTISED = "loopback-advertised"  # localhost or 127.0.0.1: each client's own machine
+    WILDCARD_ADVERTISED = "wildcard-advertised"  # 0.0.0.0 or [::]
+    CONTAINER_NAME_ADVERTISED = "container-name-advertised"  # a container's id or service name
+    KUBERNETES_NAME_ADVERTISED = "kubernetes-name-advertised"  # *.svc.cluster.local, pod names
+    PRIVATE_ADDRESS_ADVERTISED = "private-address-advertised"  # RFC 1918 and the like, from outside
+    WRONG_LISTENER = "wrong-listener"  # the broker answers with another listener's address than the client can use
+    SAME_ADDRESS_TWICE = "same-address-twice"  # several brokers advertise one address
+    # The network
+    PORT_CLOSED = "port-closed"  # connection refused
+    FILTERED = "filtered"  # no answer to the connection's first packet
+    NO_ROUTE = "no-route"  # the VPN is down, or IPv6 on a machine without it
+    IPV6_ONLY = "ipv6-only"
+    SILENT = "silent"  # accepts the connection, and answers nothing
+    CLOSED = "closed"  # accepts the connection, and closes it without an answer
+    HOP_FAILED = "hop-failed"  # a proxy or SSH server of --via
+    PROXY_LOOP = "proxy-loop"  # the address is kproxy's own listener
+    TOO_MANY_FILES = "too-many-files"
+    # Who answers
+    NOT_KAFKA = "not-kafka"  # HTTP, SSH, SOCKS, the PROXY protocol, or nonsense
+    WRONG_NODE = "wrong-node"  # another broker of the same cluster
+    WRONG_CLUSTER = "wrong-cluster"
+    MIXED_BOOTSTRAP = "mixed-bootstrap"  # bootstrap servers of different clusters
+    MIXING_LOAD_BALANCER = "mixing-load-balancer"  # one address leads to several brokers
+    BROKER_MISSING = "broker-missing"  # a node of the cluster is not in the metadata
+    NO_LEADER = "no-leader"
+    NO_CONTROLLER = "no-controller"
+    NO_COORDINATOR = "no-coordinator"
+    TOPIC_UNKNOWN = "topic-unknown"
+    # TLS
+    TLS_TO_PLAINTEXT = "tls-to-plaintext"  # the client speaks TLS, the listener does not
+    PLAINTEXT_TO_TLS = "plaintext-to-tls"  # the listener speaks TLS, the client does not
+    CERTIFICATE_NAME = "certificate-name"
+    CERTIFICATE_EXPIRED = "certificate-expired"
+    CERTIFICATE_NOT_YET_VALID = "certificate-not-yet-valid"
+    CERTIFICATE_UNTRUSTED = "certificate-untrusted"
+    CLIENT_CERTIFICATE_MISSING = "client-certificate-missing"
+    CLIENT_CERTIFICATE_REFUSED = "client-certificate-refused"
+    TLS_VERSION = "tls-version"  # no version or cipher suite in common
+    TLS_FAILED = "tls-failed"  # any other failure of the handshake
+    # Login and rights
+    LOGIN_NEEDED = "login-needed"  # the listener answers after a SASL login only
+    LOGIN_NOT_OFFERED = "login-not-offered"  # the listener has no SASL
+    SASL_MECHANISM = "sasl-mechanism"  # the broker has not enabled it
+    CREDENTIALS_REFUSED = "credentials-refused"
+    CREDENTIALS_UNREADABLE = "credentials-unreadable"  # a file, a command, a token endpoint on the client's side
+    KERBEROS = "kerberos"
+    NOT_AUTHORIZED = "not-authorized"  # an ACL
+    CLOCK = "clock"  # one machine's clock is wrong, where it matters
+    # Versions and limits
+    BROKER_TOO_OLD = "broker-too-old"  # for the client in use
+    BROKER_TOO_NEW = "broker-too-new"
+    CLIENT_TOO_OLD = "client-too-old"
+    FRAME_SIZE = "frame-size"  # a size that is another protocol's first bytes, or above a limit
+    RECORD_TOO_LARGE = "record-too-large"
+    # Others
+    CONFIGURATION = "configuration"  # a mistake in a file or flag, said by the message itself
+    OVERLOADED = "overloaded"  # too few brokers, disks or threads: it would be well if it were quicker
+    LISTENER_CONFIGURATION = "listener-configuration"  # a broker does not start, for its listeners
+    GROUP = "group"  # a consumer group's business: rebalances, sessions, fenced members
+    TRANSACTION = "transaction"  # a producer's epoch, sequence or transaction
+    KPROXY = "kproxy"  # kproxy's own message; the remedy of its table

@@ -10,6 +10,8 @@ encryption  TLS
 login       logins and rights
 versions    versions and limits
 others      settings, load, groups, transactions
+own         kproxy's own messages
+page        docs/troubleshooting.md; `python -m kproxy.remedies FILE` writes it
 """
 
 from __future__ import annotations

@@ -20,8 +20,9 @@ UNREACHED_JAVA = (
     "Call(callName=…, deadlineMs=…) timed out at …",
 )
 UNREACHED_SPARK = (
-    "org.apache.kafka.common.errors.TimeoutException: Timeout of …ms expired before the position for partition",
-    "org.apache.spark.sql.kafka010…TimeoutException: Timed out waiting for a node assignment",
+    "Error in attempt … getting Kafka offsets",
+    "terminated with exception: Timed out waiting for a node assignment",
+    "terminated with exception: Timeout of …ms expired before the position for partition … could be determined",
 )
 UNREACHED_PYTHON = ("KafkaTimeoutError: Unable to bootstrap from", "NoBrokersAvailable")
 

@@ -4,4 +4,5 @@ asking      sends a request and gets the response: on a connection of its own, o
 frames      reads the responses of such a connection
 request     a request as a frame
 questions   which nodes exist, which node answers, which partitions it leads (no I/O of its own)
+survey      what `kproxy doctor` asks: features, topics, listener settings, a coordinator, mechanisms
 """

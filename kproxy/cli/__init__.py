@@ -2,6 +2,7 @@
 
     __init__  `main`: converts each error to one line and an exit code
     group     the command `kproxy` itself, and code that its commands share
+    first     what `kproxy` alone, or `kproxy HOST:PORT`, shows
     run       run, exec
     look      wait
     config    config check, show, schema

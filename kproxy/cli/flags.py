@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
@@ -129,3 +129,29 @@ def given(values: Mapping[str, object]) -> tuple[Path | None, dict[str, object]]
         flags[name] = value
     file = values.get(_FILE)
     return (file if isinstance(file, Path) else None), flags
+
+
+def words(file: Path | None, flags: Mapping[str, object], wanted: Callable[[Setting], bool]) -> Iterator[str]:
+    """What `given` has found, as the words of a command line again, without the passwords of URLs."""
+    from kproxy.config.hop import mask
+    from kproxy.config.options import all_settings
+
+    if file is not None:
+        yield from ("-c", str(file))
+    for setting in all_settings():
+        value = flags.get(setting.name)
+        if value is None or not wanted(setting):
+            continue
+        if setting.is_switch:
+            yield setting.flag if value else setting.option.off
+            continue
+        for one in value if isinstance(value, tuple) else (value,):
+            yield from (setting.option.short or setting.flag, mask(str(one)))
+
+
+def reaching(setting: Setting) -> bool:
+    """Whether the option says which cluster it is, or how kproxy reaches it and logs in: what a command that only asks
+    the brokers needs."""
+    from kproxy.config.declaring import CLUSTER, LOGIN, REACH, TLS
+
+    return setting.option.group in (CLUSTER, REACH, TLS, LOGIN) and not setting.key.startswith("client-tls")

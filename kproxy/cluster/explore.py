@@ -158,6 +158,7 @@ class Explorer:
                 problem=str(error),
                 conflict=str(error) if isinstance(error, _Conflict) else None,
                 login_refused=any(isinstance(one, Refused) for one in found.values()),
+                reasons=frozenset(one.reason for one in found.values() if isinstance(one, UpstreamError)),
             )
             return False
         for server, answer in found.items():
@@ -169,7 +170,7 @@ class Explorer:
                 "cluster %s: its id is %s, according to %s (with --cluster-id, kproxy serves no other cluster)",
                 self._config.name, known.cluster_id, known.said_by,
             )  # fmt: skip
-        self._note(settled=True, answered=True, problem=None, conflict=None, login_refused=False)
+        self._note(settled=True, answered=True, problem=None, conflict=None, login_refused=False, reasons=frozenset())
         return True
 
     def _settle(self, found: dict[Address, Identity | KproxyError]) -> None:

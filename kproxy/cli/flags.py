@@ -35,16 +35,24 @@ class ConfiguredOption(click.Option):
 
 
 class ConfiguredCommand(click.Command):
-    """A command with `-c FILE` and every option of the declaration; its callback gets them for `given`.
+    """A command with `-c FILE` and every option of the declaration that it `offers`; its callback gets them for
+    `given`.
 
     `defaults` has, by key, those that are other ones for this command.
     """
 
     _declared: list[click.Parameter] | None = None
 
-    def __init__(self, *args: Any, defaults: Mapping[str, str] = MappingProxyType({}), **attributes: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        defaults: Mapping[str, str] = MappingProxyType({}),
+        offers: Callable[[Setting], bool] = lambda _: True,
+        **attributes: Any,
+    ) -> None:
         super().__init__(*args, **attributes)
         self.defaults = defaults
+        self._offers = offers
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """All parameters. Built late: the declaration costs more time to import than the rest of the CLI."""
@@ -57,7 +65,7 @@ class ConfiguredCommand(click.Command):
                 metavar="FILE",
                 help="Read this YAML file. The variable KPROXY_CONFIG does the same.",
             )
-            settings = [one for one in all_settings() if one.flag]
+            settings = [one for one in all_settings() if one.flag and self._offers(one)]
             options = [option for one in settings for option in _options(one, self.defaults.get(one.key))]
             self._declared = [file, *options]
         return [*self._declared, *super().get_params(ctx)]

@@ -87,6 +87,16 @@ class Explorer:
         finally:
             self._note(settled=True, searched=True)
 
+    async def ask_once(self) -> None:
+        """Ask the bootstrap servers once, for somebody who does not wait for brokers that are not there. Raises
+        UpstreamError if they tell nothing."""
+        found = await self._ask_all()
+        self._settle(found)
+        for error in found.values():
+            if isinstance(error, WantsLogin) and not self._topology.nodes:
+                raise error
+        self._note(settled=True, answered=True, searched=True, problem=None)
+
     def failed(self, problem: str) -> None:
         """What was explored is not to be relied on."""
         self._note(answered=False, problem=problem)

@@ -18,8 +18,9 @@ from kproxy.address import Address
 from kproxy.admin import bearer
 from kproxy.admin.pages import AdminPages, Readiness
 from kproxy.admin.server import start_admin
-from kproxy.app import logs
+from kproxy.app import logs, nextstep
 from kproxy.app.control import Control
+from kproxy.app.nextstep import Invocation
 from kproxy.app.present import show_nodes
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.places import Places, raise_file_limit
@@ -52,8 +53,9 @@ async def until_stopped(app: App) -> int:
     return 0
 
 
-def run(config: Config, errand: Errand = until_stopped) -> int:
-    """Run until the errand is done, by default until SIGTERM, SIGINT or SIGHUP; return the exit code.
+def run(config: Config, errand: Errand = until_stopped, invocation: Invocation | None = None) -> int:
+    """Run until the errand is done, by default until SIGTERM, SIGINT or SIGHUP; return the exit code. With `invocation`
+    kproxy says which command lines help where a broker cannot be reached.
 
     Raises ConfigError if a port cannot be had.
     """
@@ -65,7 +67,7 @@ def run(config: Config, errand: Errand = until_stopped) -> int:
     # A session has two; with workers they are theirs, and a client is here only until it has spoken.
     places = Places(files, files_per_connection=2 if config.workers == 1 else 1)
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
-        return runner.run(App(config, selector, places).run(errand))
+        return runner.run(App(config, selector, places, invocation).run(errand))
 
 
 class Carriers(Protocol):
@@ -86,9 +88,12 @@ class Carriers(Protocol):
 class App:
     """The wiring of one process."""
 
-    def __init__(self, config: Config, selector: RelaySelector, places: Places) -> None:
+    def __init__(
+        self, config: Config, selector: RelaySelector, places: Places, invocation: Invocation | None = None
+    ) -> None:
         """Raises ConfigError if what `--exit-with` names cannot be watched, or --admin-token-file cannot be used."""
         self._config = config
+        self._invocation = invocation
         self._selector = selector
         self._places = places
         self._metrics = Metrics()
@@ -141,6 +146,7 @@ class App:
                     hops = ", then ".join(str(hop) for hop in gateway.config.via)
                     log.info("cluster %s: connects through %s", gateway.config.name, hops)
                 background.append(gateway.tasks.create_task(self._explore(gateway)))
+                background.append(gateway.tasks.create_task(self._help_with_bootstrap(gateway)))
                 background.append(gateway.tasks.create_task(_look_after_ports(gateway)))
             if admin is not None:
                 log.info("metrics, health and status on http://%s", admin.address)
@@ -171,7 +177,7 @@ class App:
             try:
                 await gateway.explorer.explore()
                 if gateway.topology.nodes:
-                    show_nodes(report(gateway), self._config.log_format, self._config.ready_requires)
+                    self._show_nodes(report(gateway))
                 await gateway.explorer.watch()
             except Exception as error:
                 problem = f"defect, please report it: {said(error)}"
@@ -181,6 +187,19 @@ class App:
                 gateway.explorer.failed(problem)
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _show_nodes(self, cluster: ClusterStatus) -> None:
+        show_nodes(cluster, self._config.log_format, self._config.ready_requires)
+        if self._invocation is not None:
+            for line in nextstep.for_nodes(self._invocation, self._config, cluster):
+                log.warning("cluster %s: %s", cluster.name, line)
+
+    async def _help_with_bootstrap(self, gateway: Gateway) -> None:
+        """Say once what to do if no bootstrap server can be used at start."""
+        await gateway.reach.settled.wait()
+        if self._invocation is not None:
+            for line in nextstep.for_bootstrap(self._invocation, self._config, gateway.reach.known.explored):
+                log.warning("cluster %s: %s", gateway.config.name, line)
 
     # What the admin endpoint shows
 

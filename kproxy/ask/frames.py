@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+from struct import Struct
+
 from kproxy.dial.stream import Stream
+from kproxy.errors import WireError
 from kproxy.relay.wrongpeer import wrong_upstream
 from kproxy.wire.greeting import ENOUGH, recognise
 from kproxy.wire.primitives import INT32, malformed
 
 # What is read at once. Answers are small, and several come together.
 _CHUNK = 64 * 1024
+_FIRST = Struct(">ii")
+# What a broker sends at most: a size above this is another protocol's first bytes.
+_LARGEST = 1 << 30
+
+
+class TooLarge(WireError):
+    """The broker answers with more than kproxy reads."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__("answer-too-large", f"the answer has {size} bytes, and kproxy reads {limit} at most")
+
+
+class NotAnAnswer(WireError):
+    """What comes is larger than an answer may be; or it is none, and its first eight bytes are no size and no
+    correlation id."""
+
+    def __init__(self, size: int, correlation_id: int, limit: int) -> None:
+        self._size = size
+        self._correlation_id = correlation_id
+        self._limit = limit
+        super().__init__("malformed", "the server at this address is not a Kafka broker")
+
+    def to(self, correlation_id: int) -> WireError:
+        """What it is for somebody who waits for the answer with this correlation id."""
+        if self._correlation_id == correlation_id and 0 < self._size <= _LARGEST:
+            return TooLarge(self._size, self._limit)
+        return self
 
 
 class Frames:
@@ -30,7 +60,8 @@ class Frames:
                 if greeting is not None:
                     raise wrong_upstream(greeting)
                 if foreign and len(data) >= ENOUGH:  # fewer may not yet tell whose it is
-                    raise malformed("the server at this address is not a Kafka broker")
+                    size, correlation_id = _FIRST.unpack_from(data)
+                    raise NotAnAnswer(size, correlation_id, self._limit)
             more = await self._stream.receive(_CHUNK)
             if not more:
                 raise EOFError

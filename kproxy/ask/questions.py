@@ -25,6 +25,7 @@ from struct import pack, unpack_from
 from typing import Generic, TypeVar
 
 from kproxy.ask.asking import Ask
+from kproxy.ask.frames import NotAnAnswer
 from kproxy.ask.request import request
 from kproxy.errors import UpstreamError, WireError
 from kproxy.rewrite.endpoints import Endpoint, Kind
@@ -99,6 +100,8 @@ class Question(Generic[T]):
             raise UpstreamError("closed", NO_ANSWER) from None
         except TimeoutError:
             raise UpstreamError("timeout", "no answer") from None
+        except NotAnAnswer as error:
+            raise error.to(self.key) from None
         except (
             ssl.SSLError
         ) as error:  # a broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4)

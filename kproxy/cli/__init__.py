@@ -2,9 +2,11 @@
 
     __init__  `main`: converts each error to one line and an exit code
     group     the command `kproxy` itself, and code that its commands share
+    first     what `kproxy` alone, or `kproxy HOST:PORT`, shows
     run       run, exec
     look      wait
     doctor    doctor
+    ls        ls
     config    config check, show, schema
     trial     demo, devcluster
     flags     makes flags from the declaration in `kproxy.config`, and their grouped help
@@ -22,11 +24,11 @@ from typing import NoReturn
 
 import click
 
-from kproxy.cli import config, doctor, look, run, trial
+from kproxy.cli import config, doctor, look, ls, run, trial
 from kproxy.cli.group import Session, kproxy
 from kproxy.errors import ConfigError, KproxyError
 
-_FAMILIES = (run, doctor, look, config, trial)  # each adds its commands when it is imported
+_FAMILIES = (run, doctor, look, ls, config, trial)  # each adds its commands when it is imported
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 

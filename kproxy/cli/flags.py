@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
@@ -35,16 +35,24 @@ class ConfiguredOption(click.Option):
 
 
 class ConfiguredCommand(click.Command):
-    """A command with `-c FILE` and every option of the declaration; its callback gets them for `given`.
+    """A command with `-c FILE` and every option of the declaration that it `offers`; its callback gets them for
+    `given`.
 
     `defaults` has, by key, those that are other ones for this command.
     """
 
     _declared: list[click.Parameter] | None = None
 
-    def __init__(self, *args: Any, defaults: Mapping[str, str] = MappingProxyType({}), **attributes: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        defaults: Mapping[str, str] = MappingProxyType({}),
+        offers: Callable[[Setting], bool] = lambda _: True,
+        **attributes: Any,
+    ) -> None:
         super().__init__(*args, **attributes)
         self.defaults = defaults
+        self._offers = offers
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """All parameters. Built late: the declaration costs more time to import than the rest of the CLI."""
@@ -57,7 +65,7 @@ class ConfiguredCommand(click.Command):
                 metavar="FILE",
                 help="Read this YAML file. The variable KPROXY_CONFIG does the same.",
             )
-            settings = [one for one in all_settings() if one.flag]
+            settings = [one for one in all_settings() if one.flag and self._offers(one)]
             options = [option for one in settings for option in _options(one, self.defaults.get(one.key))]
             self._declared = [file, *options]
         return [*self._declared, *super().get_params(ctx)]
@@ -129,3 +137,29 @@ def given(values: Mapping[str, object]) -> tuple[Path | None, dict[str, object]]
         flags[name] = value
     file = values.get(_FILE)
     return (file if isinstance(file, Path) else None), flags
+
+
+def words(file: Path | None, flags: Mapping[str, object], wanted: Callable[[Setting], bool]) -> Iterator[str]:
+    """What `given` has found, as the words of a command line again, without the passwords of URLs."""
+    from kproxy.config.hop import mask
+    from kproxy.config.options import all_settings
+
+    if file is not None:
+        yield from ("-c", str(file))
+    for setting in all_settings():
+        value = flags.get(setting.name)
+        if value is None or not wanted(setting):
+            continue
+        if setting.is_switch:
+            yield setting.flag if value else setting.option.off
+            continue
+        for one in value if isinstance(value, tuple) else (value,):
+            yield from (setting.option.short or setting.flag, mask(str(one)))
+
+
+def reaching(setting: Setting) -> bool:
+    """Whether the option says which cluster it is, or how kproxy reaches it and logs in: what a command that only asks
+    the brokers needs."""
+    from kproxy.config.declaring import CLUSTER, LOGIN, REACH, TLS
+
+    return setting.option.group in (CLUSTER, REACH, TLS, LOGIN) and not setting.key.startswith("client-tls")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kproxy.cli import first
+
 if TYPE_CHECKING:
     from kproxy.config import Config
 
@@ -30,6 +32,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 @click.group(
+    cls=first.FirstContact,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -53,7 +56,7 @@ def kproxy(ctx: click.Context) -> int:
     The client and the brokers need no other setting. 'kproxy demo' shows this with a real cluster on this machine.
     """
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+        first.show()
     return 0
 
 

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from kproxy.cli.flags import ConfiguredCommand, given
+from kproxy.cli.flags import ConfiguredCommand, given, reaching, words
 from kproxy.cli.group import kproxy, show_tracebacks, timeout_option
 
 
@@ -31,8 +31,10 @@ def run(ctx: click.Context, /, **values: object) -> int:
     config = load(flags, os.environ, file)
     show_tracebacks(ctx, config)
     from kproxy.app.main import run as run_app
+    from kproxy.app.nextstep import Invocation
 
-    return run_app(config)
+    typed = Invocation(tuple(words(file, flags, lambda one: one.key != "map")), tuple(words(file, flags, reaching)))
+    return run_app(config, invocation=typed)
 
 
 @kproxy.command(

@@ -87,6 +87,16 @@ class Explorer:
         finally:
             self._note(settled=True, searched=True)
 
+    async def ask_once(self) -> None:
+        """Ask the bootstrap servers once, for somebody who does not wait for brokers that are not there. Raises
+        UpstreamError if they tell nothing."""
+        found = await self._ask_all()
+        self._settle(found)
+        for error in found.values():
+            if isinstance(error, WantsLogin) and not self._topology.nodes:
+                raise error
+        self._note(settled=True, answered=True, searched=True, problem=None)
+
     def failed(self, problem: str) -> None:
         """What was explored is not to be relied on."""
         self._note(answered=False, problem=problem)
@@ -158,6 +168,7 @@ class Explorer:
                 problem=str(error),
                 conflict=str(error) if isinstance(error, _Conflict) else None,
                 login_refused=any(isinstance(one, Refused) for one in found.values()),
+                reasons=frozenset(one.reason for one in found.values() if isinstance(one, UpstreamError)),
             )
             return False
         for server, answer in found.items():
@@ -169,7 +180,7 @@ class Explorer:
                 "cluster %s: its id is %s, according to %s (with --cluster-id, kproxy serves no other cluster)",
                 self._config.name, known.cluster_id, known.said_by,
             )  # fmt: skip
-        self._note(settled=True, answered=True, problem=None, conflict=None, login_refused=False)
+        self._note(settled=True, answered=True, problem=None, conflict=None, login_refused=False, reasons=frozenset())
         return True
 
     def _settle(self, found: dict[Address, Identity | KproxyError]) -> None:

@@ -74,7 +74,7 @@ class Explored:
     """A fact: so far has the exploration come. `settled`: the bootstrap servers have been asked once; `answered`: one
     has answered; `searched`: a way to each node of then has been looked for. `problem`: what is wrong with the
     bootstrap servers. `conflict`: they are of different clusters, so nobody can be served. `login_refused`: none
-    answered, as one refused kproxy's credentials."""
+    answered, as one refused kproxy's credentials. `reasons`: those of the errors, if none answered."""
 
     settled: bool = False
     answered: bool = False
@@ -82,6 +82,7 @@ class Explored:
     problem: str | None = "no bootstrap server has been asked yet"
     conflict: str | None = None
     login_refused: bool = False
+    reasons: frozenset[str] = frozenset()
 
 
 Fact = NodeReached | LeadsTo | BootstrapAnswered | Explored

@@ -11,7 +11,8 @@
 Hosts with addresses in the same network are on the same wire; that is how they reach each other, and nobody forwards
 packets. A host is three Linux namespaces (network, mounts, host name) and the process that holds them. It ends when
 this process does, in whatever way, and ends what runs there; addresses and wires go with it. None of this has a name on
-the machine, so that two runs at once cannot meet. `names` is the host's /etc/hosts, and there is no DNS.
+the machine, so that two runs at once cannot meet. `names` is the host's /etc/hosts, and `dns` the DNS server that it
+asks; without that there is no DNS.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ class Network:
     def __exit__(self, *_: object) -> None:
         self._switch.close()
 
-    def host(self, name: str, *addresses: str, names: Mapping[str, str] | None = None, gateway: str = "") -> Host:
+    def host(
+        self, name: str, *addresses: str, names: Mapping[str, str] | None = None, gateway: str = "", dns: str = ""
+    ) -> Host:
         """A host with these addresses (`10.0.0.11/24`), and names that it can resolve; to be closed.
 
         What it has no wire to is answered by `no route` at once, or goes to `gateway`, which drops it like a firewall.
@@ -90,7 +93,10 @@ class Network:
         files = Path(tempfile.mkdtemp(prefix="kproxy-network-"))  # the host removes it
         lines = ["127.0.0.1 localhost", *(f"{address} {known}" for known, address in (names or {}).items())]
         (files / "hosts").write_text("".join(f"{line}\n" for line in lines))
-        (files / "nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files\n")
+        sources = "files dns" if dns else "files"
+        (files / "nsswitch.conf").write_text(f"passwd: files\ngroup: files\nhosts: {sources}\n")
+        if dns:
+            (files / "resolv.conf").write_text(f"nameserver {dns}\noptions timeout:5 attempts:2\n")
         made = Host(name, files)
         for address in map(IPv4Interface, addresses):
             if address.network not in made.devices:

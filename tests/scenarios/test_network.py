@@ -54,3 +54,16 @@ def test_nothing_is_left_when_the_maker_is_killed() -> None:
         assert all(Path(f"/proc/{pid}").exists() for pid in pids)
         os.kill(maker.pid, signal.SIGKILL)
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "every process is gone")
+
+
+def test_a_host_that_asks_a_dns_server() -> None:
+    resolve = "import socket, sys; print(socket.gethostbyname(sys.argv[1]))"
+    with (
+        Network() as network,
+        network.host("names", "10.0.0.53/24") as names,
+        network.host("asks", "10.0.0.2/24", names={"of.hosts": "10.0.0.9"}, dns="10.0.0.53") as asks,
+        names.running(PYTHON, "-m", "tests.harness.dns", "10.0.0.53:53", "Kafka.Example=10.0.0.11", until="answering"),
+    ):
+        assert asks.run(PYTHON, "-c", resolve, "kafka.example").stdout == "10.0.0.11\n"
+        assert asks.run(PYTHON, "-c", resolve, "of.hosts").stdout == "10.0.0.9\n"
+        assert "Name or service not known" in asks.run(PYTHON, "-c", resolve, "another.example").stderr

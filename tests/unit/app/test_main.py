@@ -17,6 +17,7 @@ import pytest
 from kproxy.address import Address
 from kproxy.app import main
 from kproxy.app.main import App
+from kproxy.app.nextstep import Invocation
 from kproxy.cluster import explore
 from kproxy.cluster.explore import Explorer
 from kproxy.cluster.places import Places
@@ -97,6 +98,30 @@ def test_a_cluster_that_names_too_many_nodes_harms_no_other(caplog: pytest.LogCa
 
         serve(Config(clusters=(one(bad_peer, "bad"), one(good_peer, "good")), admin=None), scenario)
     assert len([record for record in caplog.records if "3000 nodes" in record.getMessage()]) == 1
+
+
+def test_what_to_do_next_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Where no bootstrap server answers, and where a node cannot be reached."""
+    lost = FakeBroker([(1, "nowhere.invalid", 1), (2, "nowhere.invalid", 2)])
+    typed = Invocation(("-b", "x", "--listen", "y"), ("-b", "x"))
+    with Peer(lambda connection: None) as silent, Peer(lost) as peer:
+        config = Config(clusters=(one(silent, "dark"), one(peer, "lost")), admin=None)
+
+        async def errand(running: App) -> int:
+            await until(lambda: silent.accepted > 3, "kproxy tries again")
+            await until(lambda: len(said()) == 2, "both are said")
+            return 0
+
+        def said() -> list[str]:
+            messages = [record.getMessage() for record in caplog.records]
+            return sorted(message for message in messages if "kproxy doctor" in message)
+
+        async def main(selector: RelaySelector) -> None:
+            assert await App(config, selector, Places(), typed).run(errand) == 0
+
+        in_loop(main)
+    line = "to find out why: kproxy doctor -b x"
+    assert said() == [f"cluster dark: {line}", f"cluster lost: {line}"]
 
 
 def test_a_refusal_with_an_endless_number_names_nobody() -> None:

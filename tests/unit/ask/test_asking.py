@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from kproxy.ask.asking import Over
+from kproxy.ask.frames import NotAnAnswer, TooLarge
+from kproxy.ask.questions import Question
 from kproxy.dial.stream import Stream
 from kproxy.errors import WireError
 
@@ -93,6 +95,17 @@ async def test_what_is_not_kafka(ends: tuple[Over, socket.socket], said: bytes, 
             await ask.answer(10)
         saying.cancel()
     assert error.value.reason == reason
+
+
+async def test_an_answer_that_is_too_large_is_told_from_nonsense(ends: tuple[Over, socket.socket]) -> None:
+    """By the correlation id of the request."""
+    ask, broker = ends
+    question = Question(3, 0, b"", bytes)
+    broker.sendall(struct.pack(">ii", LIMIT + 1, 3) + bytes(20))
+    with pytest.raises(TooLarge, match=f"the answer has {LIMIT + 1} bytes, and kproxy reads {LIMIT} at most"):
+        await question.put(ask)
+    for first in ((LIMIT + 1, 8), (-1, 7), (2**31 - 1, 7)):
+        assert not isinstance(NotAnAnswer(*first, LIMIT).to(7), TooLarge)
 
 
 @pytest.mark.parametrize("end", range(len(frame(FIRST))))

@@ -14,6 +14,7 @@ import click
 import pytest
 
 from kproxy.address import Address
+from kproxy.app.nextstep import Invocation
 from kproxy.cli import invoke
 from kproxy.config import Config
 from kproxy.config.options import all_settings
@@ -38,9 +39,11 @@ class App(ModuleType):
     def __init__(self) -> None:
         super().__init__("kproxy.app.main")
         self.configs: list[Config] = []
+        self.invocations: list[Invocation] = []
 
-    def run(self, config: Config) -> int:
+    def run(self, config: Config, *, invocation: Invocation) -> int:
         self.configs.append(config)
+        self.invocations.append(invocation)
         if isinstance(self.outcome, BaseException):
             raise self.outcome
         return self.outcome
@@ -70,6 +73,19 @@ def test_run_starts_the_app_with_the_configuration(app: App, monkeypatch: pytest
     assert [str(route) for route in config.clusters[0].map] == ["a=b", "c=d"]
     assert config.clusters[0].listen == Address("127.0.0.1", 2000)
     assert (config.admin, config.ready_requires, config.log_level) == (None, "none", "error")
+
+
+def test_the_app_is_told_the_command_line_without_secrets(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To say it again, to somebody whose brokers cannot be reached."""
+    monkeypatch.setenv("KPROXY_SASL_PASSWORD", "hunter2")
+    Path("k.yaml").write_text("bootstrap-servers: file\n")
+    reach = ["-c", "k.yaml", "-b", "a", "-b", "b", "--via", "http://u:%s@p:1", "--connect-timeout", "2s", "--no-tls",
+             "--sasl", "PLAIN", "--sasl-username", "me"]  # fmt: skip
+    local = ["--listen", "127.0.0.1:0", "--admin", "off"]
+    assert invoke(["run", *[word.replace("%s", "hunter2") for word in reach], "--map", "a=b", *local]) == 0
+    said = [word.replace("%s", "***") for word in reach]
+    assert sorted(app.invocations[0].words) == sorted([*said, *local])
+    assert sorted(app.invocations[0].reach) == sorted([*said, "--map", "a=b"])
 
 
 def test_every_option_is_a_flag(app: App) -> None:
@@ -181,14 +197,12 @@ def test_wrong_usage_is_one_line_and_2(arguments: list[str], line: str, capsys: 
     assert err == f"kproxy: {line}\n" if not end else err.startswith(f"kproxy: {begin}") and err.endswith(f"{end}\n")
 
 
-def test_kproxy_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke([]) == 0
-    alone = capsys.readouterr().out
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["--help"]) == 0
-    assert alone == capsys.readouterr().out
-    assert alone.index("kproxy run -b kafka.example:9092") < alone.index("Options:")
+    text = capsys.readouterr().out
+    assert text.index("kproxy run -b kafka.example:9092") < text.index("Options:")
     for command in ("run", "demo", "config"):
-        assert f"\n  {command} " in alone
+        assert f"\n  {command} " in text
 
 
 def test_kproxy_config_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -314,7 +328,7 @@ def test_a_real_ctrl_c_shows_no_traceback() -> None:
     program = (
         "import os, signal, sys, types, kproxy.cli\n"
         "app = sys.modules['kproxy.app.main'] = types.ModuleType('kproxy.app.main')\n"
-        f"app.run = lambda config: os.kill(os.getpid(), {int(signal.SIGINT)})\n"
+        f"app.run = lambda config, invocation: os.kill(os.getpid(), {int(signal.SIGINT)})\n"
         "sys.argv[1:] = ['run', '-b', 'a']\n"
         "kproxy.cli.main()\n"
     )

@@ -1,0 +1,44 @@
+"""The listeners of a broker, from its settings. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One listener: where it listens, and what clients are told; "" where the broker does not say. `role`: what for,
+    if not for clients alone."""
+
+    name: str
+    protocol: str
+    bound: str
+    advertised: str
+    role: str
+
+
+def listeners(settings: Mapping[str, str | None]) -> list[Listener]:
+    """Those that `listeners` and `advertised.listeners` name, in that order."""
+    bound, advertised = _addresses(settings.get("listeners")), _addresses(settings.get("advertised.listeners"))
+    protocols = dict(_pairs(settings.get("listener.security.protocol.map"), ":"))
+    inter = settings.get("inter.broker.listener.name") or ""
+    controllers = {name.strip() for name in (settings.get("controller.listener.names") or "").split(",")}
+    found = []
+    for name in dict.fromkeys([*bound, *advertised]):
+        role = "brokers" if name == inter else "controller" if name in controllers else ""
+        # Without a map, a listener is called as its protocol.
+        protocol = protocols.get(name, name)
+        found.append(Listener(name, protocol, bound.get(name, ""), advertised.get(name, ""), role))
+    return found
+
+
+def _addresses(value: str | None) -> dict[str, str]:
+    return dict(_pairs(value, "://"))
+
+
+def _pairs(value: str | None, between: str) -> Iterator[tuple[str, str]]:
+    for part in (value or "").split(","):
+        name, found, rest = part.strip().partition(between)
+        if found:
+            yield name, rest

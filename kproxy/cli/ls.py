@@ -1,0 +1,146 @@
+"""`kproxy ls`: what is in a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from kproxy.cli.flags import ConfiguredCommand, given, reaching
+from kproxy.cli.group import kproxy, show_tracebacks
+
+if TYPE_CHECKING:
+    from kproxy.config import Config
+    from kproxy.config.options import Setting
+    from kproxy.listing.snapshot import Wanted
+
+_DIFFERS, _NOT_ASKED = 1, 2
+_WIDTH = 80
+
+
+def _offers(setting: Setting) -> bool:
+    return reaching(setting) or setting.key in ("admin", "log-level")
+
+
+@kproxy.command(cls=ConfiguredCommand, offers=_offers, defaults={"log-level": "error"})
+@click.argument("servers", required=False, metavar="[HOST:PORT[,...]]")
+@click.option(
+    "--topic",
+    multiple=True,
+    metavar="NAME",
+    help="Show this topic only; a glob such as 'orders-*' also works. [repeatable]",
+)
+@click.option("--internal", is_flag=True, help="Show internal topics too.")
+@click.option("--partitions", is_flag=True, help="Show each partition.")
+@click.option("--groups", is_flag=True, help="Ask every broker that can be reached for its groups.")
+@click.option("--listeners", is_flag=True, help="Ask every broker that can be reached for its listeners.")
+@click.option("--compare", is_flag=True, help="Show the cluster directly and through kproxy, side by side.")
+@click.option("--through", metavar="HOST:PORT", help="The kproxy to compare with. [default: the one at --admin]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def ls(
+    ctx: click.Context, /, servers: str | None, topic: tuple[str, ...], internal: bool, partitions: bool, groups: bool,
+    listeners: bool, compare: bool, through: str | None, as_json: bool, **values: object,
+) -> int:  # fmt: skip
+    """Show what is in a cluster: brokers, controller, topics, listeners, groups.
+
+    \b
+      kproxy ls kafka.example:9092
+      kproxy ls kafka.example:9092 --groups
+      kproxy ls kafka.example:9092 --compare
+
+    One bootstrap server that answers is enough; the advertised addresses need not be reachable. If a kproxy with the
+    admin endpoint --admin serves this cluster, its local addresses are shown too. The command reads only.
+
+    The exit code is 0, or 1 if --compare finds a difference other than addresses, or 2 if the cluster cannot be asked.
+    """
+    from kproxy.config import load
+    from kproxy.errors import KproxyError
+    from kproxy.listing.snapshot import Wanted
+
+    if through is not None and not compare:
+        raise click.UsageError("--through is for --compare")
+    if compare and (groups or listeners or partitions):
+        raise click.UsageError("--compare shows neither groups nor listeners nor each partition")
+    file, flags = given(values)
+    if servers is not None:
+        if "bootstrap_servers" in flags:
+            raise click.UsageError("the bootstrap servers are given twice: HOST:PORT and -b")
+        flags["bootstrap_servers"] = (servers,)
+    assert isinstance(ctx.command, ConfiguredCommand)
+    config = load(flags, os.environ, file, ctx.command.defaults)
+    show_tracebacks(ctx, config)
+    from kproxy.app import logs
+
+    logs.set_up(config.log_format, config.log_level, sys.stderr)
+    wanted = Wanted(
+        topics=topic,
+        internal=internal,
+        groups=groups,
+        listeners=listeners,
+        own_listeners=not (topic or groups or compare),
+    )
+    try:
+        if compare:
+            return _compare(config, wanted, through, as_json)
+        return _list(config, wanted, partitions, as_json)
+    except KproxyError as error:
+        click.echo(f"kproxy: {error}", err=True)
+        return _NOT_ASKED
+
+
+def _list(config: Config, wanted: Wanted, partitions: bool, as_json: bool) -> int:
+    import asyncio
+
+    from kproxy.listing import asjson, running, text
+    from kproxy.listing.gather import gather
+
+    served = running.look(config.admin)
+    found = []
+    for cluster in config.clusters:
+        seen = asyncio.run(gather(cluster, wanted))
+        here = running.serving(config.admin, served, seen.cluster_id)
+        if as_json:
+            found.append(asjson.snapshot(seen, here, wanted))
+            continue
+        if len(config.clusters) > 1:
+            click.echo(f"== {cluster.name}")
+        _print(text.snapshot(seen, here, wanted, _width(), partitions=partitions))
+    if as_json:
+        click.echo(json.dumps(found if len(config.clusters) > 1 else found[0], indent=2))
+    return 0
+
+
+def _compare(config: Config, wanted: Wanted, through: str | None, as_json: bool) -> int:
+    import asyncio
+
+    from kproxy.address import Address
+    from kproxy.listing import asjson, text
+    from kproxy.listing.pair import look
+
+    if len(config.clusters) > 1:
+        raise click.UsageError("--compare takes one cluster, and the file has several")
+    try:
+        other = None if through is None else Address.parse(through, 9092)
+    except ValueError as error:
+        raise click.UsageError(f"--through: {error}") from None
+    pair = asyncio.run(look(config.clusters[0], config.admin, other, wanted))
+    if as_json:
+        click.echo(json.dumps(asjson.comparison(pair), indent=2))
+    else:
+        _print(text.comparison(pair, _width()))
+    return _DIFFERS if pair.differs else 0
+
+
+def _print(lines: Iterator[str]) -> None:
+    for line in lines:
+        click.echo(line)
+
+
+def _width() -> int:
+    return shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() else _WIDTH

@@ -1,0 +1,52 @@
+"""The kproxy that runs on this machine: whether it serves a cluster, and what it calls the brokers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kproxy.address import Address
+from kproxy.admin.client import AdminClient
+from kproxy.errors import AdminError
+from kproxy.printable import escaped
+from kproxy.status import asjson
+from kproxy.status.shown import ClusterStatus
+
+_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A kproxy that serves the cluster. `bootstrap`: what its clients use, None if only the user knows. `local`: the
+    brokers' local addresses, by id."""
+
+    admin: str
+    bootstrap: str | None
+    local: Mapping[int, str]
+
+
+def clusters(admin: Address) -> Sequence[ClusterStatus]:
+    """Those that the kproxy with this admin endpoint serves. Raises AdminError if there is none."""
+    status = AdminClient(admin, seconds=_SECONDS).get("/status")
+    try:
+        return asjson.read(json.dumps(status).encode()).clusters
+    except ValueError as error:
+        raise AdminError(f"the server at {admin} (--admin): {error}") from None
+
+
+def look(admin: Address | None) -> Sequence[ClusterStatus]:
+    """The same, without a difference between one that serves nothing and none."""
+    try:
+        return [] if admin is None else clusters(admin)
+    except AdminError:
+        return []
+
+
+def serving(admin: Address | None, served: Sequence[ClusterStatus], cluster_id: str | None) -> Running | None:
+    """What the kproxy says that serves the cluster with this id."""
+    for one in served:
+        if cluster_id is not None and one.cluster_id == cluster_id:
+            local = {node.id: escaped(node.local) for node in one.present if node.kind == "broker" and node.bound}
+            return Running(str(admin), None if one.bootstrap is None else escaped(one.bootstrap), local)
+    return None

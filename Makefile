@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test tools check test-matrix test-soak format bench bench-quick spark-package clean
+.PHONY: help demo test tools check test-matrix test-soak format bench bench-quick spark-package troubleshooting clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -61,6 +61,9 @@ bench-quick: $(STAMP) ## the same with a few loads, under a minute; one JSON obj
 spark-package: $(STAMP) ## what Spark is given, in dist/: the plugin's jar, a wheel, an archive with a Python of its own
 	@$(BIN)/python -c "import pyspark" 2>/dev/null || $(BIN)/python -m pip install --quiet --group spark
 	$(BIN)/python -m kproxy.spark package dist $(ARGS)
+
+troubleshooting: $(STAMP) ## docs/troubleshooting.md, from the tables in kproxy/remedies
+	$(BIN)/python -m kproxy.remedies docs/troubleshooting.md
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build dist tests/oracle/build .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -6,4 +6,5 @@ request     a request as a frame
 reader      reads an answer field by field (no I/O)
 contents    what is in a cluster: brokers, topics, groups, listeners (no I/O of its own)
 questions   which nodes exist, which node answers, which partitions it leads (no I/O of its own)
+survey      what `kproxy doctor` asks: features, topics, listener settings, a coordinator, mechanisms
 """

@@ -5,6 +5,7 @@
     first     what `kproxy` alone, or `kproxy HOST:PORT`, shows
     run       run, exec
     look      wait
+    doctor    doctor
     ls        ls
     config    config check, show, schema
     trial     demo, devcluster
@@ -23,11 +24,11 @@ from typing import NoReturn
 
 import click
 
-from kproxy.cli import config, look, ls, run, trial
+from kproxy.cli import config, doctor, look, ls, run, trial
 from kproxy.cli.group import Session, kproxy
 from kproxy.errors import ConfigError, KproxyError
 
-_FAMILIES = (run, look, ls, config, trial)  # each adds its commands when it is imported
+_FAMILIES = (run, doctor, look, ls, config, trial)  # each adds its commands when it is imported
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 

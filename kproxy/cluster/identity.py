@@ -78,16 +78,24 @@ class Identities:
         return monotonic() < self._wants_login_until
 
     async def ask(
-        self, ask: Ask, supposed: NodeKey | None = None, names: Sequence[str] = (), *, logged_in: bool = False
+        self,
+        ask: Ask,
+        supposed: NodeKey | None = None,
+        names: Sequence[str] = (),
+        *,
+        logged_in: bool = False,
+        versions: Versions | None = None,
     ) -> Identity:
         """Ask who is there. `supposed`: the node that it should be, or was. `names`: those in its certificate, if that
-        was verified. `logged_in`: somebody has logged in on this connection.
+        was verified. `logged_in`: somebody has logged in on this connection. `versions`: what the broker has said on
+        this connection, which before a login it says once.
 
         Raises WantsLogin, HungUp, another UpstreamError, or WireError.
         """
-        versions = self._versions
-        if versions is None or not (logged_in or self._answers_all):
-            versions = await questions.ask_versions(ask)
+        if versions is None:
+            versions = self._versions
+            if versions is None or not (logged_in or self._answers_all):
+                versions = await questions.ask_versions(ask)
         # A broker that tells its id when it is asked for another's need not be asked for one that nobody has, which it
         # would log as an error.
         suppose = supposed.node_id if supposed is not None and self._tells_its_id else questions.NOBODY

@@ -50,6 +50,10 @@ class Opener:
         """Whether kproxy logs in on the clients' behalf."""
         return self._login is not None
 
+    async def connect(self, address: Address) -> socket.socket:
+        """A connection as it is before TLS and login, along the same hops. Raises UpstreamError."""
+        return await self._dialer.connect(address)
+
     async def open(self, address: Address, name: str, on_step: OnStep | None = None) -> Opened:
         """Connect; TLS; log in. `name` is the broker's own host name, which its certificate must have. `on_step` is
         told each step when it is over. Raises UpstreamError."""

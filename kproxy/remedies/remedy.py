@@ -25,19 +25,40 @@ class Program(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a program says when a fault is met. In `text`, `…` stands for text that varies."""
+    """What a program says when a fault is met. In `text`, `…` stands for text that varies.
+
+    `shared`: programs that have nothing to do with Kafka say this too. Alone it proves nothing.
+    """
 
     program: Program
     text: str
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What is said of a fault, in whole sentences. `cause`: why it is so. `check`: how the user sees that it is this.
-    `fix`: what to do. `messages`: what programs say, the most telling first."""
+    """What is said of a fault, in whole sentences. `title`: the fault in a few words. `cause`: why it is so.
+    `check`: how the user sees that it is this. `fix`: what to do. `messages`: what programs say, the most telling
+    first. Commands and settings in the texts stand between backticks."""
 
     fault: Fault
+    title: str
     cause: str
     check: str
     fix: str
     messages: tuple[Message, ...]
+
+
+class Shared(str):
+    """A text for `said` that other programs say too."""
+
+    __slots__ = ()
+
+
+def said(**texts: tuple[str, ...]) -> tuple[Message, ...]:
+    """The messages of a table, by the names of `Program` in lower case."""
+    return tuple(
+        Message(Program[name.upper()], str(text), isinstance(text, Shared))
+        for name, group in texts.items()
+        for text in group
+    )

@@ -75,6 +75,10 @@ class TlsSocket(socket.socket):
         # A certificate without any has one name, its subject's.
         return names or [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
 
+    def peer_der(self) -> bytes | None:
+        """The other side's certificate, whether it was verified or not."""
+        return self._tls.getpeercert(binary_form=True)
+
     def recv(self, bufsize: int, flags: int = 0) -> bytes:
         """At most one record, and nothing that follows it: it stays in the kernel, where the selector sees it."""
         while True:

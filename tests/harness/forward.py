@@ -2,7 +2,7 @@
 
     python -m tests.harness.forward 203.0.113.1:9092=10.0.0.11:9092 …
 
-Says `forwarding` when it listens.
+With several targets, separated by commas, each new connection goes to the next one. Says `forwarding` when it listens.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+from itertools import cycle
 
 from kproxy.address import Address
 
@@ -22,8 +23,11 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-async def _listen(listen: Address, target: Address) -> asyncio.Server:
+async def _listen(listen: Address, targets: list[Address]) -> asyncio.Server:
+    turns = cycle(targets)
+
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        target = next(turns)
         try:
             far_reader, far_writer = await asyncio.open_connection(target.host, target.port)
         except OSError:
@@ -38,7 +42,7 @@ async def _main(pairs: list[str]) -> None:
     servers = []
     for pair in pairs:
         listen, _, target = pair.partition("=")
-        servers.append(await _listen(Address.parse(listen), Address.parse(target)))
+        servers.append(await _listen(Address.parse(listen), [Address.parse(one) for one in target.split(",")]))
     print("forwarding", flush=True)  # noqa: T201  # whoever started it waits for this
     await asyncio.gather(*(server.serve_forever() for server in servers))
 

@@ -15,16 +15,21 @@ with warnings.catch_warnings():
     from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
     from kafka.errors import KafkaTimeoutError
     from kafka.net.sasl.msk import AwsMskIamClient
+    from kafka.protocol.admin import DescribeConfigsResponse
+    from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
 
 __all__ = [
+    "ApiVersionsResponse",
     "AwsMskIamClient",
     "ConfigResource",
     "ConfigResourceType",
     "ConsumerGroupMetadata",
+    "DescribeConfigsResponse",
     "KafkaAdminClient",
     "KafkaConsumer",
     "KafkaProducer",
     "KafkaTimeoutError",
+    "MetadataResponse",
     "NewTopic",
     "OffsetAndMetadata",
     "TopicPartition",

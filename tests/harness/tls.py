@@ -24,10 +24,12 @@ class Authority:
         self.pem = directory / f"{name}.pem"
         self.ca.cert_pem.write_to_path(str(self.pem))
 
-    def leaf(self, *names: str, expired: bool = False) -> trustme.LeafCert:
+    def leaf(self, *names: str, expired: bool = False, future: bool = False) -> trustme.LeafCert:
         """A certificate for these names, or for a client of that name."""
         past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
-        return self.ca.issue_cert(*names, not_after=past if expired else None)
+        to_come = past + datetime.timedelta(days=2)
+        not_before = to_come if future else None
+        return self.ca.issue_cert(*names, not_before=not_before, not_after=past if expired else None)
 
     def files(self, *names: str, expired: bool = False) -> tuple[Path, Path]:
         """Files of a certificate with its chain, and of its key; made anew each time."""

@@ -1,0 +1,55 @@
+"""`kproxy doctor`: why a client cannot use a cluster, and what to do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from kproxy.cli.flags import ConfiguredCommand, given
+from kproxy.cli.group import kproxy
+
+# A client's own limits are longer; here, a cluster that drops packets is to be known for one within seconds.
+_DEFAULTS = {"connect-timeout": "3s"}
+
+
+@kproxy.command(cls=ConfiguredCommand, defaults=_DEFAULTS)
+@click.argument("servers", nargs=-1, metavar="[HOST:PORT[,...]]")
+@click.option("--topic", metavar="NAME", help="Also check what this user may do with this topic.")
+@click.option("--group", metavar="NAME", help="Also check this consumer group.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Also draw the picture into FILE."
+)
+def doctor(
+    servers: tuple[str, ...],
+    topic: str | None,
+    group: str | None,
+    as_json: bool,
+    svg: Path | None,
+    **values: object,
+) -> int:
+    """Say why a client cannot use a cluster, and what to do.
+
+    \b
+      kproxy doctor kafka.example:9092
+      kproxy doctor -c kproxy.yaml
+      kproxy doctor --client-config client.properties --topic orders
+
+    kproxy does what a client does: it resolves, connects, does TLS, logs in, asks for the brokers, and connects to the
+    advertised address of each. Run it where the client runs. It writes nothing to the cluster.
+
+    The options are those of 'kproxy run'. The exit code is 0 if nothing is wrong, 1 if there are problems, 2 if nothing
+    could be checked.
+    """
+    file, flags = given(values)
+    if servers:
+        if "bootstrap_servers" in flags:
+            raise click.UsageError("give the servers once: as an argument, or with -b")
+        flags["bootstrap_servers"] = servers
+    from kproxy.doctor.course import run
+    from kproxy.doctor.line import Line
+
+    file = file or (Path(os.environ["KPROXY_CONFIG"]) if os.environ.get("KPROXY_CONFIG") else None)
+    return run(Line(flags, file), os.environ, _DEFAULTS, topic=topic, group=group, as_json=as_json, svg=svg)

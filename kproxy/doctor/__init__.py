@@ -1,0 +1,21 @@
+"""`kproxy doctor`: walks what a client does, says why it fails, and what to do.
+
+An examination asks; `judge` and all that follows it are pure. So each verdict can be tested without a network.
+
+    found      what an examination has found out
+    contact    contacts one address: resolve, connect, TLS, login, who is there
+    spoken     what a port speaks to which no broker answered
+    examine    the examination of one cluster
+    places     what an advertised address is: a container's name, localhost, a private address
+    listeners  a broker's listener settings: reading them, and the corrected lines
+    findings   what is wrong, or worth knowing
+    causes     why one contact failed
+    judge      all findings, the first to mend first
+    beyond     what is wrong beyond addresses: controller, topics, rights, versions, certificates
+    mend       the lines that mend a finding for good
+    line       the words of a `kproxy run` line
+    trial      finds such a line that works, by connecting through it
+    picture    draws what was found: for a terminal, and as SVG
+    report     what a person reads, and JSON
+    course     one run of the command: examine, judge, try, report
+"""

@@ -1,0 +1,140 @@
+"""One run of `kproxy doctor`: examine each cluster, judge what was found, find a line that works, report."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import click
+
+from kproxy.config import ClusterConfig, Config, load
+from kproxy.doctor import picture, report
+from kproxy.doctor.contact import Contacts
+from kproxy.doctor.examine import examine
+from kproxy.doctor.found import Step
+from kproxy.doctor.judge import judge
+from kproxy.doctor.line import Line
+from kproxy.doctor.report import Report
+from kproxy.doctor.trial import find, with_right_tls
+from kproxy.relay.selector import RelaySelector
+
+HEALTHY, PROBLEMS, UNCHECKED = 0, 1, 2
+
+
+class Course:
+    """One run. `line` has the options that the user gave; `environ` is where secrets come from."""
+
+    def __init__(
+        self,
+        line: Line,
+        environ: Mapping[str, str],
+        defaults: Mapping[str, str],
+        *,
+        topic: str | None = None,
+        group: str | None = None,
+        on_step: Callable[[Step], None],
+    ) -> None:
+        """Raises ConfigError."""
+        self._line = line
+        self._environ = environ
+        self._defaults = defaults
+        self._topic = topic
+        self._group = group
+        self._on_step = on_step
+        self._config = self._load(line)
+
+    def _load(self, line: Line) -> Config:
+        return load(line.options, self._environ, line.file, self._defaults)
+
+    def run(self) -> list[Report]:
+        """The report of each cluster. Raises ConfigError."""
+        # What the trial logs is in the report, where it matters.
+        logging.getLogger("kproxy").addHandler(logging.NullHandler())
+        logging.getLogger("kproxy").propagate = False
+        selector = RelaySelector()
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+            return runner.run(self._all(selector))
+
+    async def _all(self, selector: RelaySelector) -> list[Report]:
+        return [await self._one(at, cluster, selector) for at, cluster in enumerate(self._config.clusters)]
+
+    async def _one(self, at: int, cluster: ClusterConfig, selector: RelaySelector) -> Report:
+        steps: list[Step] = []
+
+        def on_step(step: Step) -> None:
+            steps.append(step)
+            self._on_step(step)
+
+        def load_one(line: Line) -> ClusterConfig:
+            return self._load(line).clusters[at]
+
+        line, again = self._line, None
+        async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as closing:
+            contacts = Contacts(cluster, tasks, on_step)
+            closing.push_async_callback(contacts.close)
+            found = await examine(cluster, contacts, on_step, self._topic, self._group)
+            findings = judge(found)
+            corrected = with_right_tls(found, line)
+            if corrected is not None:  # what a client meets that has mended that
+                line, right = corrected, load_one(corrected)
+                contacts = Contacts(right, tasks, on_step)
+                closing.push_async_callback(contacts.close)
+                again = await examine(right, contacts, on_step, self._topic, self._group)
+                known = {one.fault for one in findings}
+                findings += [one for one in judge(again) if one.fault not in known or one.about]
+            examined = tuple(steps)
+            outcome = None
+            if any(one.problem for one in findings):
+                outcome = await find(again or found, line, load_one, contacts.quiet(), selector)
+        return Report(cluster.name, found, tuple(findings), outcome, examined, again)
+
+
+def run(
+    line: Line,
+    environ: Mapping[str, str],
+    defaults: Mapping[str, str],
+    *,
+    topic: str | None,
+    group: str | None,
+    as_json: bool,
+    svg: Path | None,
+) -> int:
+    """Examine, print, and return the exit code. Raises ConfigError."""
+    progress = report.Progress()
+    on_step = _unseen if as_json else progress.show
+    reports = Course(line, environ, defaults, topic=topic, group=group, on_step=on_step).run()
+    progress.finish()
+    if as_json:
+        click.echo(report.as_json(reports))
+    for one in reports:
+        if svg is not None:
+            _write(svg if len(reports) == 1 else svg.with_stem(f"{svg.stem}-{one.name}"), one)
+        if not as_json:
+            for text in report.text(one, fancy=_fancy()):
+                click.echo(text)
+    if all(one.healthy for one in reports):
+        return HEALTHY
+    return PROBLEMS if any(one.problems for one in reports) else UNCHECKED
+
+
+def _unseen(_: Step) -> None:
+    """The report has it."""
+
+
+def _write(path: Path, one: Report) -> None:
+    verdict = "nothing is wrong" if one.healthy else f"{len(one.problems)} problems"
+    servers = ", ".join(str(contact.address) for contact in one.found.bootstrap)
+    path.write_text(picture.svg(one.found, f"kproxy doctor {servers}: {verdict}"), "utf-8")
+
+
+def _fancy() -> bool:
+    """Whether standard output can show line-drawing characters."""
+    try:
+        "│├▶✓✗".encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -1,0 +1,201 @@
+"""The lines that mend a finding for good: the broker's settings, a container's variables. Pure.
+
+Lines are as exact as what is known allows. What only the user knows is in capitals: HOST, NAME, PASSWORD.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from kproxy.address import Address
+from kproxy.doctor import listeners as settings
+from kproxy.doctor.found import Contact, Examination, Listener
+from kproxy.doctor.places import Place, is_loopback, place_of
+from kproxy.remedies.faults import Fault
+
+# Ports that a new listener may have, the first free one.
+_PORTS = (9094, 9095, 9096, 19094, 29094)
+_BAD_FOR_ALL = (Fault.LOOPBACK_ADVERTISED, Fault.WILDCARD_ADVERTISED)
+
+
+def advertised(fault: Fault, contacts: Sequence[Contact], found: Examination) -> tuple[str, tuple[str, ...]]:
+    """The line that is wrong, and those that would be right, of a fault with advertised addresses."""
+    lines = _of_certificate(fault, contacts[0], found) or _of_login(fault, contacts[0], found)
+    if lines:
+        return "", lines
+    contact = found.of_asked(contacts)
+    wrong = contact.advertised or contact.address
+    if found.mapped and contact.address != contact.advertised:
+        return f"--map {contact.advertised}={contact.address}", (f"--map {contact.advertised}=HOST:PORT",)
+    if fault in (Fault.FILTERED, Fault.NO_ROUTE, Fault.SILENT, Fault.CLOSED, Fault.DNS_SILENT, Fault.IPV6_ONLY):
+        return "", (f"# Let this machine reach {wrong} (firewall, security group, VPN, route), or advertise another",)
+    known = settings.listeners_of(found.settings) if found.settings else []
+    listener = settings.listener_that_advertises(known, wrong)
+    name = listener.name if listener else "NAME"
+    return f"advertised.listeners={name}://{wrong}", _listener_lines(fault, known, listener, wrong, found)
+
+
+def _listener_lines(
+    fault: Fault, known: list[Listener], listener: Listener | None, wrong: Address, found: Examination
+) -> tuple[str, ...]:
+    """The settings under which this client's address would be right."""
+    assert found.asked is not None
+    here = found.asked.address
+    host = here.host if place_of(here.host) is not Place.WILDCARD else "HOST"
+    comment: tuple[str, ...] = ()
+    if is_loopback(host) and fault is not Fault.PORT_CLOSED:
+        comment = (f"# these lines serve clients on this machine only, as {here} is one of its own ports",)
+    if listener is None or not known:
+        if fault in _BAD_FOR_ALL:
+            lines = [f"advertised.listeners=NAME://{here}"]
+        else:
+            lines = [
+                f"listeners=INTERNAL://:{wrong.port},EXTERNAL://:{_port({wrong.port})}",
+                f"advertised.listeners=INTERNAL://{wrong},EXTERNAL://{host}:{_port({wrong.port})}",
+                f"listener.security.protocol.map=INTERNAL:{_protocol(found)},EXTERNAL:{_protocol(found)}",
+                "inter.broker.listener.name=INTERNAL",
+            ]
+        return (*comment, *_with_variables(lines, None))
+    inter_broker = (found.settings or {}).get("inter.broker.listener.name")
+    if fault in _BAD_FOR_ALL or (fault is Fault.PORT_CLOSED and wrong.host == host):
+        lines = settings.lines(settings.moved(known, listener, here), inter_broker)
+    else:
+        port = _port({int(one.bind.rpartition(":")[2]) for one in known if one.bind and one.bind[-1].isdigit()})
+        more = settings.with_listener(known, listener, Address(host, port), port)
+        lines = settings.lines(more, inter_broker or listener.name)
+        comment = (*comment, f"# also open, publish or forward port {port}")
+    return (*comment, *_with_variables(lines, settings.image(found.settings or {})))
+
+
+def _with_variables(lines: list[str], image: str | None) -> tuple[str, ...]:
+    """The lines in the form that the broker's image takes; for an unknown one in each."""
+    if image == "bitnami":
+        return tuple(settings.variable(line, "KAFKA_CFG_") for line in lines)
+    if image == "kafka":
+        return tuple(settings.variable(line, "KAFKA_") for line in lines)
+    if image == "strimzi":
+        return (
+            "# in the Kafka resource, spec.kafka.listeners:",
+            "- {name: external, port: 9094, type: nodeport, tls: false}   # or loadbalancer, ingress, route",
+        )
+    first = lines[-1] if len(lines) == 1 else lines[1]
+    return (
+        *lines,
+        "# in a container of Confluent's or Apache's image: " + settings.variable(first, "KAFKA_"),
+        "# in a container of Bitnami's image: " + settings.variable(first, "KAFKA_CFG_"),
+    )
+
+
+def bootstrap(fault: Fault, contact: Contact, found: Examination) -> tuple[str, ...]:
+    """Lines for a bootstrap server that fails."""
+    lines = _of_certificate(fault, contact, found) or _of_login(fault, contact, found)
+    if lines:
+        return lines
+    if fault in (Fault.NAME_NOT_RESOLVED, Fault.PORT_CLOSED, Fault.NOT_KAFKA, Fault.FILTERED, Fault.NO_ROUTE):
+        return ("bootstrap.servers=HOST:PORT   # the address of a broker that this machine can reach",)
+    return ()
+
+
+def _of_certificate(fault: Fault, contact: Contact, found: Examination) -> tuple[str, ...]:
+    host, address = (contact.advertised or contact.address).host, contact.address
+    if fault is Fault.PLAINTEXT_TO_TLS:
+        return (f"security.protocol={'SASL_SSL' if found.login else 'SSL'}", "ssl.truststore.location=FILE")
+    if fault is Fault.TLS_TO_PLAINTEXT:
+        return (f"security.protocol={'SASL_PLAINTEXT' if found.login else 'PLAINTEXT'}",)
+    if fault is Fault.CERTIFICATE_NAME:
+        san = "ip" if contact.resolved == (host,) else "dns"
+        return (
+            f"keytool -genkeypair -alias broker -keyalg RSA -keysize 3072 -dname CN={host}"
+            f" -ext SAN={san}:{host} -keystore broker.p12 -storetype PKCS12",
+            "# and have your CA sign it: clients check the advertised name",
+        )
+    if fault is Fault.CERTIFICATE_EXPIRED:
+        return (
+            "keytool -list -v -keystore broker.p12   # shows the dates; have the CA sign the same key again",
+            f"openssl s_client -connect {address} -showcerts </dev/null | openssl x509 -noout -dates",
+        )
+    if fault is Fault.CERTIFICATE_NOT_YET_VALID:
+        return ("timedatectl status   # is this machine's clock right, and was that of the CA?",)
+    if fault is Fault.CERTIFICATE_UNTRUSTED:
+        return (
+            f"openssl s_client -connect {address} -showcerts </dev/null   # the last certificate is nearest to the CA",
+            "keytool -importcert -alias kafka-ca -file ca.pem -keystore truststore.p12 -storetype PKCS12",
+            "ssl.truststore.location=truststore.p12",
+        )
+    if fault in (Fault.CLIENT_CERTIFICATE_MISSING, Fault.CLIENT_CERTIFICATE_REFUSED):
+        return ("ssl.keystore.location=client.p12", "ssl.keystore.password=PASSWORD")
+    return ()
+
+
+def _of_login(fault: Fault, contact: Contact, found: Examination) -> tuple[str, ...]:
+    protocol = "SASL_SSL" if found.tls else "SASL_PLAINTEXT"
+    if fault is Fault.LOGIN_NEEDED:
+        mechanism = contact.mechanisms[0] if contact.mechanisms else "MECHANISM"
+        return (f"security.protocol={protocol}", f"sasl.mechanism={mechanism}", "sasl.jaas.config=…")
+    if fault is Fault.LOGIN_NOT_OFFERED:
+        return (f"security.protocol={'SSL' if found.tls else 'PLAINTEXT'}",)
+    if fault is Fault.SASL_MECHANISM:
+        return ("sasl.mechanism=MECHANISM   # one of those that the broker has enabled",)
+    return ()
+
+
+def protocol(name: str) -> tuple[str, ...]:
+    """The client's property for a listener's protocol, if it is not the default."""
+    return () if name == "PLAINTEXT" else (f"security.protocol={name}",)
+
+
+def same_address(address: str, found: Examination) -> tuple[str, tuple[str, ...]]:
+    """Of several brokers with one advertised address."""
+    return f"advertised.listeners=NAME://{address}", (
+        "advertised.listeners=NAME://HOST-1:PORT   # in each broker another host or port",
+    )
+
+
+def hop(found: Examination) -> tuple[str, ...]:
+    """Of a hop that fails."""
+    return ("# see the section on --via in docs/troubleshooting.md",) if found.via else ()
+
+
+def leaderless(found: Examination) -> tuple[str, ...]:
+    """Of partitions without a leader."""
+    return (f"kafka-topics --bootstrap-server {_server(found)} --describe --unavailable-partitions",)
+
+
+def rights(found: Examination, topic: str, operations: Sequence[str]) -> tuple[str, ...]:
+    """The command that gives this user rights on a topic."""
+    return (_acls(found, [f"--topic {shlex.quote(topic)}"], operations),)
+
+
+def group_rights(found: Examination) -> tuple[str, ...]:
+    """The command that gives this user rights on a group."""
+    return (_acls(found, [f"--group {shlex.quote(found.group or 'GROUP')}"], ("Read", "Describe")),)
+
+
+def _acls(found: Examination, resource: list[str], operations: Sequence[str]) -> str:
+    user = shlex.quote(principal(found))
+    wanted = " ".join(f"--operation {name}" for name in operations)
+    return (
+        f"kafka-acls --bootstrap-server {_server(found)} --add --allow-principal {user} {wanted} {' '.join(resource)}"
+    )
+
+
+def principal(found: Examination) -> str:
+    """What Kafka calls this user by default: `User:` and a name."""
+    if found.login is not None:
+        return f"User:{found.user or 'NAME'}"
+    return "User:CN=…" if found.certificate_given else "User:ANONYMOUS"
+
+
+def _server(found: Examination) -> str:
+    return str(found.asked.address if found.asked is not None else found.bootstrap[0].address)
+
+
+def _port(taken: set[int]) -> int:
+    return next((port for port in _PORTS if port not in taken), _PORTS[-1] + 1)
+
+
+def _protocol(found: Examination) -> str:
+    if found.login is not None:
+        return "SASL_SSL" if found.tls else "SASL_PLAINTEXT"
+    return "SSL" if found.tls else "PLAINTEXT"

@@ -1,0 +1,67 @@
+"""What an advertised address is, as far as it says so: localhost, a container's name, a private address. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from enum import Enum
+
+# Docker's: the first twelve digits of a container's id are its host name.
+_CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
+_KUBERNETES = re.compile(r"\.svc(\.|$)|\.pod(\.|$)|\.cluster\.local\.?$|\.local\.svc")
+# RFC 6598, which ipaddress does not call private.
+_SHARED = ipaddress.ip_network("100.64.0.0/10")
+
+
+class Place(Enum):
+    """Where an address means something."""
+
+    LOOPBACK = "each machine itself"
+    WILDCARD = "every interface"
+    CONTAINER = "a container network"
+    KUBERNETES = "a Kubernetes cluster"
+    PRIVATE = "a private network"
+    SHORT_NAME = "a local network"
+    PUBLIC = "everywhere"
+
+
+def place_of(host: str) -> Place:
+    """Where this host, a name or an IP address, means something."""
+    name = host.lower().removesuffix(".")
+    try:
+        address = ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return _place_of_name(name)
+    if address.is_unspecified:
+        return Place.WILDCARD
+    if address.is_loopback:
+        return Place.LOOPBACK
+    if is_private(str(address)):
+        return Place.PRIVATE
+    return Place.PUBLIC
+
+
+def is_private(address: str) -> bool:
+    """Whether an IP address means something in its own network only (RFC 1918, 4193, 6598, link-local)."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv4Address) and found in _SHARED:
+        return True
+    return found.is_private and not found.is_loopback and not found.is_unspecified
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an IP address or name is the machine itself."""
+    return place_of(address) is Place.LOOPBACK
+
+
+def _place_of_name(name: str) -> Place:
+    if name == "localhost" or name.endswith((".localhost", ".localdomain")):
+        return Place.LOOPBACK
+    if _CONTAINER_ID.fullmatch(name) or name == "host.docker.internal":
+        return Place.CONTAINER
+    if _KUBERNETES.search(name):
+        return Place.KUBERNETES
+    return Place.SHORT_NAME if "." not in name else Place.PUBLIC

@@ -1,0 +1,412 @@
+"""`kproxy doctor` against real brokers: TLS, logins, rights, and the cluster's own troubles.
+
+What the advertised addresses do is in tests/scenarios/test_doctor.py. Here all of them work from this machine, so that
+the verdict is about what comes after the connection.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
+from cryptography.x509 import load_pem_x509_certificate
+
+from kproxy.devcluster import DevCluster, ListenerSpec
+from kproxy.remedies.faults import Fault
+from tests.harness import peers
+from tests.harness.clients import create_topic, produce, read_topic, unique
+from tests.harness.peers import Peer
+from tests.harness.tls import Authority
+
+pytestmark = pytest.mark.integration
+
+STORE_PASSWORD = "changeit"
+USER, PASSWORD = "alice", f"secret-{uuid4().hex}"
+TLS = ("GOOD", "NAMED", "EXPIRED", "FUTURE", "STRANGER", "MUTUAL")
+RECORDS = [b"record-%d" % number for number in range(6)]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("doctor"))
+
+
+def store(authority: Authority, name: str, *names: str, **when: bool) -> Path:
+    leaf = authority.leaf(*names, **when)
+    key: Any = load_pem_private_key(leaf.private_key_pem.bytes(), None)
+    own, *above = (load_pem_x509_certificate(pem.bytes()) for pem in leaf.cert_chain_pems)
+    how = BestAvailableEncryption(STORE_PASSWORD.encode())
+    path = authority.directory / f"{name}.p12"
+    path.write_bytes(pkcs12.serialize_key_and_certificates(b"broker", key, own, above, how))
+    return path
+
+
+@pytest.fixture(scope="module")
+def cluster(authority: Authority) -> Iterator[DevCluster]:
+    """One broker that knows rights. Each of its TLS listeners has a certificate of another kind."""
+    here = "127.0.0.1"
+    stores = {
+        "GOOD": store(authority, "good", here),
+        "NAMED": store(authority, "named", "kafka.example"),
+        "EXPIRED": store(authority, "expired", here, expired=True),
+        "FUTURE": store(authority, "future", here, future=True),
+        "STRANGER": store(Authority(authority.directory, "stranger"), "stranger", here),
+        "MUTUAL": store(authority, "mutual", here),
+    }
+    properties = {
+        f"listener.name.{name.lower()}.ssl.keystore.{key}": value
+        for name, path in stores.items()
+        for key, value in (("location", str(path)), ("type", "PKCS12"), ("password", STORE_PASSWORD))
+    }
+    rights = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    properties |= rights | {
+        "listener.name.mutual.ssl.client.auth": "required",
+        "listener.name.mutual.ssl.truststore.location": str(authority.pem),
+        "listener.name.mutual.ssl.truststore.type": "PEM",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.login.plain.sasl.jaas.config": (
+            "org.apache.kafka.common.security.plain.PlainLoginModule required"
+            f' user_{USER}="{PASSWORD}" user_bob="{PASSWORD}";'
+        ),
+    }
+    listeners = [ListenerSpec(name, protocol="SSL") for name in TLS]
+    listeners.append(ListenerSpec("LOGIN", protocol="SASL_PLAINTEXT"))
+    with DevCluster(
+        1, advertised="127.0.0.1:{port}", extra_listeners=listeners, properties=properties,
+        controller_properties=rights,
+    ) as made:  # fmt: skip
+        yield made
+
+
+def at(cluster: DevCluster, listener: str) -> str:
+    return str(cluster.listener(listener)[1])
+
+
+def doctor(*arguments: str, **environ: str) -> tuple[int, dict[str, Any]]:
+    """Its exit code, and its report; no secret is in it."""
+    done = run("doctor", "--connect-timeout", "2s", "--json", *arguments, **environ)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    assert done.stderr == ""
+    return done.returncode, json.loads(done.stdout)
+
+
+def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kproxy", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environ, timeout=120, check=False)
+    for secret in environ.values():
+        assert secret not in done.stdout + done.stderr
+    return done
+
+
+def problems(report: dict[str, Any]) -> list[str]:
+    return [one["fault"] for one in report["findings"] if one["problem"]]
+
+
+def works(line: dict[str, Any], cluster: DevCluster, **environ: str) -> None:
+    """A client works through the line that was printed."""
+    assert line["works"], line
+    topic = create_topic(cluster.direct_bootstrap, 6, 1)
+    roundtrip = ["-m", "tests.scenarios.roundtrip", "librdkafka", "{bootstrap}", topic, "word"]
+    done = run("exec", *line["command"][2:], "--", sys.executable, *roundtrip, **environ)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(read_topic(cluster.direct_bootstrap, topic, 6)) == 60
+
+
+# TLS
+
+
+@pytest.mark.parametrize(
+    ("listener", "fault", "says"),
+    [
+        ("EXPIRED", Fault.CERTIFICATE_EXPIRED, "this machine's clock says"),
+        ("FUTURE", Fault.CERTIFICATE_NOT_YET_VALID, "one of the two clocks is wrong"),
+        ("STRANGER", Fault.CERTIFICATE_UNTRUSTED, "does not trust (issuer: "),
+        ("MUTUAL", Fault.CLIENT_CERTIFICATE_MISSING, "requires a client certificate"),
+    ],
+)
+def test_a_certificate_that_is_no_good(
+    cluster: DevCluster, authority: Authority, listener: str, fault: Fault, says: str
+) -> None:
+    code, report = doctor(at(cluster, listener), "--tls", "--tls-ca", str(authority.pem))
+    assert (code, problems(report)) == (1, [fault.value])
+    assert says in report["findings"][0]["why"]
+    assert report["findings"][0]["fix"]
+    assert report["works_now"] is None
+
+
+def test_a_certificate_with_another_name(cluster: DevCluster, authority: Authority) -> None:
+    code, report = doctor(at(cluster, "NAMED"), "--tls", "--tls-ca", str(authority.pem))
+    assert code == 1
+    assert problems(report)[0] == Fault.CERTIFICATE_NAME.value
+    assert "is not for 127.0.0.1. It has the names kafka.example." in report["findings"][0]["why"]
+    assert "SAN=ip:127.0.0.1" in report["findings"][0]["fix"][0]
+    assert "--tls-server-name" in report["works_now"]["command"]
+    works(report["works_now"], cluster)
+
+
+def test_plaintext_to_a_tls_listener(
+    cluster: DevCluster, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The CA is one that the machine trusts, and TLS was forgotten."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.pem))
+    code, report = doctor(at(cluster, "GOOD"))
+    assert (code, problems(report)) == (1, [Fault.PLAINTEXT_TO_TLS.value])
+    assert report["findings"][0]["fix"][0] == "security.protocol=SSL"
+    assert report["bootstrap"][0]["spoken"] == "Kafka (TLS)"
+    assert report["bootstrap"][0]["certificate"]["names"] == ["127.0.0.1"]
+    assert "--tls" in report["works_now"]["command"]
+    works(report["works_now"], cluster)
+
+
+def test_several_findings_in_the_order_in_which_to_mend_them(cluster: DevCluster) -> None:
+    code, report = doctor(at(cluster, "STRANGER"))
+    assert code == 1
+    assert problems(report) == [Fault.PLAINTEXT_TO_TLS.value, Fault.CERTIFICATE_UNTRUSTED.value]
+
+
+def test_tls_to_a_plaintext_listener(cluster: DevCluster) -> None:
+    code, report = doctor(at(cluster, "CLIENT"), "--tls")
+    assert (code, problems(report)) == (1, [Fault.TLS_TO_PLAINTEXT.value])
+    works(report["works_now"], cluster)
+
+
+def test_a_client_certificate_that_is_refused(cluster: DevCluster, authority: Authority, tmp_path: Path) -> None:
+    other = Authority(tmp_path, "other").one_file("somebody")
+    code, report = doctor(at(cluster, "MUTUAL"), "--tls", "--tls-ca", str(authority.pem), "--tls-cert", str(other))
+    assert (code, problems(report)) == (1, [Fault.CLIENT_CERTIFICATE_REFUSED.value])
+
+
+def test_tls_that_is_right(cluster: DevCluster, authority: Authority) -> None:
+    mine = authority.one_file("somebody")
+    arguments = ("--tls", "--tls-ca", str(authority.pem), "--tls-cert", str(mine))
+    for listener in ("GOOD", "MUTUAL"):
+        code, report = doctor(at(cluster, listener), *arguments)
+        assert (code, report["verdict"], problems(report)) == (0, "healthy", [])
+
+
+# Logins and rights
+
+
+def test_a_login_is_needed(cluster: DevCluster) -> None:
+    code, report = doctor(at(cluster, "LOGIN"))
+    assert (code, problems(report)) == (1, [Fault.LOGIN_NEEDED.value])
+    assert "it offers PLAIN" in report["findings"][0]["why"]
+    assert report["findings"][0]["fix"][:2] == ["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN"]
+    assert "give the login" in report["not_checked"][0]
+
+
+@pytest.mark.parametrize(
+    ("listener", "mechanism", "password", "fault"),
+    [
+        ("LOGIN", "PLAIN", f"wrong-{uuid4().hex}", Fault.CREDENTIALS_REFUSED),
+        ("LOGIN", "SCRAM-SHA-512", PASSWORD, Fault.SASL_MECHANISM),
+        ("CLIENT", "PLAIN", PASSWORD, Fault.LOGIN_NOT_OFFERED),
+    ],
+)
+def test_a_login_that_fails(cluster: DevCluster, listener: str, mechanism: str, password: str, fault: Fault) -> None:
+    arguments = ("--sasl", mechanism, "--sasl-username", USER)
+    code, report = doctor(at(cluster, listener), *arguments, KPROXY_SASL_PASSWORD=password)
+    assert (code, problems(report)) == (1, [fault.value])
+
+
+def test_credentials_that_cannot_be_read(cluster: DevCluster, tmp_path: Path) -> None:
+    arguments = ("--sasl", "PLAIN", "--sasl-username", USER, "--sasl-password-file", str(tmp_path / "none"))
+    code, report = doctor(at(cluster, "LOGIN"), *arguments)
+    assert (code, problems(report)) == (1, [Fault.CREDENTIALS_UNREADABLE.value])
+
+
+def test_what_this_user_may_do(cluster: DevCluster) -> None:
+    topic = create_topic(cluster.direct_bootstrap, 1, 1)
+    arguments = (at(cluster, "LOGIN"), "--sasl", "PLAIN", "--sasl-username", USER, "--topic", topic)
+    code, report = doctor(*arguments, KPROXY_SASL_PASSWORD=PASSWORD)
+    assert (code, problems(report)) == (1, [Fault.TOPIC_UNKNOWN.value])
+
+    allow(cluster, ResourceType.TOPIC, topic, AclOperation.READ)
+    code, report = doctor(*arguments, KPROXY_SASL_PASSWORD=PASSWORD)
+    assert (code, problems(report)) == (1, [Fault.NOT_AUTHORIZED.value])
+    assert "The principal User:alice may not Write the topic" in report["findings"][0]["why"]
+    command = report["findings"][0]["fix"][0].split()
+    assert command[0] == "kafka-acls"
+    command[command.index("--bootstrap-server") + 1] = cluster.direct_bootstrap
+    done = cluster.tool(*command)
+    assert done.returncode == 0, done.stderr
+
+    code, report = doctor(*arguments, KPROXY_SASL_PASSWORD=PASSWORD)
+    assert (code, problems(report)) == (0, [])
+
+
+def test_what_this_user_may_do_with_a_group(cluster: DevCluster) -> None:
+    make_groups_topic(cluster)
+    allow(cluster, ResourceType.TOPIC, "__consumer_offsets", AclOperation.DESCRIBE)
+    group = unique("group")
+    arguments = (at(cluster, "LOGIN"), "--sasl", "PLAIN", "--sasl-username", USER, "--group", group)
+    code, report = doctor(*arguments, KPROXY_SASL_PASSWORD=PASSWORD)
+    assert (code, problems(report)) == (1, [Fault.NOT_AUTHORIZED.value])
+    allow(cluster, ResourceType.GROUP, group, AclOperation.READ)
+    code, report = doctor(*arguments, KPROXY_SASL_PASSWORD=PASSWORD)
+    assert (code, problems(report)) == (0, [])
+
+
+def allow(cluster: DevCluster, kind: Any, name: str, operation: Any) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap})
+    rule = AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{USER}", "*", operation, AclPermissionType.ALLOW)
+    for done in admin.create_acls([rule]).values():
+        done.result(30)
+
+
+def make_groups_topic(cluster: DevCluster) -> None:
+    """A group that has committed makes the topic of the groups."""
+    topic = create_topic(cluster.direct_bootstrap, 1, 1)
+    produce(cluster.direct_bootstrap, topic, RECORDS)
+    reader = Consumer(
+        {"bootstrap.servers": cluster.direct_bootstrap, "group.id": "some", "auto.offset.reset": "earliest"}
+    )
+    try:
+        reader.subscribe([topic])
+        message = reader.poll(60)
+        assert message is not None
+        assert message.error() is None
+        reader.commit(message, asynchronous=False)
+    finally:
+        reader.close()
+
+
+def test_the_doctor_makes_nothing(authority: Authority) -> None:
+    """Not even the topic of the groups, which a broker makes for whoever asks for a coordinator."""
+    with DevCluster(1, advertised="127.0.0.1:{port}") as fresh:
+        code, report = doctor(fresh.bootstrap, "--group", "mine", "--topic", "not-there")
+        assert (code, problems(report)) == (1, [Fault.TOPIC_UNKNOWN.value])
+        assert any("could make the broker create it" in line for line in report["not_checked"])
+        listed = fresh.tool("kafka-topics", "--bootstrap-server", fresh.direct_bootstrap, "--list")
+        assert listed.stdout.split() == []
+
+
+# What is no broker
+
+
+@pytest.mark.parametrize(
+    ("behave", "fault", "spoken"),
+    [
+        (peers.silent, Fault.SILENT, "nothing"),
+        (peers.closing, Fault.CLOSED, "nothing: the server closes the connection"),
+        (peers.saying(b"HTTP/1.1 400 Bad Request\r\n\r\n", first=False), Fault.NOT_KAFKA, "HTTP"),
+        (peers.saying(b"SSH-2.0-OpenSSH_9.2\r\n", first=True), Fault.NOT_KAFKA, "SSH"),
+        (peers.saying(b"nonsense and more of it", first=False), Fault.NOT_KAFKA, "something that is not Kafka"),
+    ],
+)
+def test_what_is_no_broker(behave: Callable[[socket.socket], None], fault: Fault, spoken: str) -> None:
+    with Peer(behave) as peer:
+        code, report = doctor(peer.address, "--connect-timeout", "1s")
+    assert (code, problems(report)) == (1, [fault.value])
+    assert report["bootstrap"][0]["spoken"] == spoken
+
+
+def test_a_port_that_is_closed() -> None:
+    with peers.refused() as address:
+        code, report = doctor(address)
+    assert (code, problems(report)) == (1, [Fault.PORT_CLOSED.value])
+
+
+def test_a_firewall() -> None:
+    with peers.black_hole() as address:
+        code, report = doctor(address, "--connect-timeout", "1s")
+    assert (code, problems(report)) == (1, [Fault.FILTERED.value])
+
+
+def test_a_hop_that_fails(cluster: DevCluster) -> None:
+    secret = f"secret-{uuid4().hex}"
+    with peers.refused() as address:
+        done = run("doctor", at(cluster, "CLIENT"), "--via", f"socks5://me:{secret}@{address}", "--json")
+    assert done.returncode == 1
+    assert problems(json.loads(done.stdout)) == [Fault.HOP_FAILED.value]
+    assert secret not in done.stdout + done.stderr
+
+
+# The cluster's own troubles
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[DevCluster]:
+    with DevCluster(3, advertised="127.0.0.1:{port}", heap="128m") as made:
+        yield made
+
+
+def test_bootstrap_servers_of_different_clusters(cluster: DevCluster, three: DevCluster) -> None:
+    code, report = doctor(f"{three.dial[1]},{at(cluster, 'CLIENT')}")
+    assert (code, problems(report)) == (1, [Fault.MIXED_BOOTSTRAP.value])
+    assert len(report["findings"][0]["fix"]) == 2
+
+
+def test_a_broker_that_is_gone(three: DevCluster) -> None:
+    topic = create_topic(three.direct_bootstrap, 3, 1)
+    three.kill(3)
+    three.wait_fenced(3)
+    try:
+        code, report = doctor(str(three.dial[1]))
+    finally:
+        three.restart(3)
+    assert code == 1
+    assert problems(report) == [Fault.BROKER_MISSING.value, Fault.NO_LEADER.value]
+    assert report["findings"][0]["about"] == ["broker 3"]
+    assert report["findings"][1]["about"] == [topic]
+
+
+def test_what_a_person_sees(cluster: DevCluster, authority: Authority, tmp_path: Path) -> None:
+    """In 80 columns, with a picture; and what is copied from it is whole."""
+    picture = tmp_path / "picture.svg"
+    done = run("doctor", at(cluster, "NAMED"), "--tls", "--tls-ca", str(authority.pem), "--svg", str(picture))
+    assert done.returncode == 1
+    sections = ["Why", "What your client will say", "Works now", "Fix for good"]
+    found = [line for line in done.stdout.splitlines() if line in sections]
+    assert found == sections
+    wide = [line for line in done.stdout.splitlines() if len(line) > 80]
+    assert [line for line in wide if not line.strip().startswith(("kproxy run", "keytool"))] == []
+    assert picture.read_text().startswith("<svg ")
+
+
+def test_two_clusters_of_one_file(cluster: DevCluster, three: DevCluster, tmp_path: Path) -> None:
+    file = tmp_path / "kproxy.yaml"
+    file.write_text(
+        "clusters:\n"
+        f"- {{name: one, bootstrap-servers: '{at(cluster, 'CLIENT')}', listen: '127.0.0.1:0'}}\n"
+        f"- {{name: three, bootstrap-servers: '{three.bootstrap}', listen: '127.0.0.1:0'}}\n"
+    )
+    done = run("doctor", "-c", str(file), "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    reports = json.loads(done.stdout)
+    assert [(one["name"], one["verdict"], len(one["nodes"])) for one in reports] == [
+        ("one", "healthy", 1), ("three", "healthy", 3),
+    ]  # fmt: skip
+
+
+def test_mistakes_of_the_command_line() -> None:
+    for arguments, says in (
+        ((), "no bootstrap server is given"),
+        (("nonsense:port",), "is not a port"),
+        (("a:1", "-b", "b:1"), "give the servers once"),
+    ):
+        done = run("doctor", *arguments)
+        assert done.returncode == 2
+        assert says in done.stderr
+        assert "Traceback" not in done.stderr

@@ -1,0 +1,172 @@
+"""`kproxy doctor` on a laptop, and a cluster with a listener for each thing that people get wrong about addresses.
+
+    laptop ───────────────────▶ farm: broker 1 at 10.9.0.11, broker 2 at 10.9.0.12
+    10.9.0.50                   another cluster at 10.9.0.21, a load balancer at 10.9.0.30
+
+The laptop reaches every bind address, and what the listeners advertise leads elsewhere. For each, the verdict is
+compared with what is really wrong, a real client is seen to fail, and works through the line that the doctor prints.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from kproxy.devcluster import DevCluster, ListenerSpec
+from kproxy.remedies.faults import Fault
+from tests.harness.clients import unique
+from tests.harness.network import KPROXY, PYTHON, Host, Network
+from tests.scenarios.sites import Site, fails, works
+
+pytestmark = pytest.mark.integration
+
+
+@dataclass(frozen=True)
+class Case:
+    """A listener's name, what it advertises (with {id}), and the fault from the laptop. `says` is in the reason.
+    `fails`: a client always does; one that asks again and again may be lucky with a load balancer."""
+
+    name: str
+    port: int
+    advertised: str
+    fault: Fault
+    says: str
+    fails: bool = True
+
+
+CASES = (
+    Case("NAME", 9100, "kafka-{id}.farm.example:9100", Fault.NAME_NOT_RESOLVED, "cannot resolve the name"),
+    Case("ID", 9101, "3f9a1c2b4d5{id}:9101", Fault.CONTAINER_NAME_ADVERTISED, "a container's name"),
+    Case("SHORT", 9102, "kafka{id}:9102", Fault.CONTAINER_NAME_ADVERTISED, "has no domain"),
+    Case("KUBE", 9103, "kafka-{id}.kafka.svc.cluster.local:9103", Fault.KUBERNETES_NAME_ADVERTISED, "only pods"),
+    Case("LOCAL", 9104, "localhost:1910{id}", Fault.LOOPBACK_ADVERTISED, "the client's own machine"),
+    Case("SHUT", 9105, "10.9.0.1{id}:1", Fault.PORT_CLOSED, "nothing listens on that port"),
+    Case("INNER", 9106, "10.77.0.1{id}:9106", Fault.PRIVATE_ADDRESS_ADVERTISED, "a private address"),
+    Case("WALL", 9107, "100.200.0.1{id}:9107", Fault.FILTERED, "drops the packets"),
+    Case("SIX", 9108, "[2001:db8::{id}]:9108", Fault.IPV6_ONLY, "no route for IPv6"),
+    Case("SWAP", 9109, "swap-{id}.farm.example:9109", Fault.WRONG_NODE, "answers there, not"),
+    Case("ALIEN", 9110, "alien-{id}.farm.example:9110", Fault.WRONG_CLUSTER, "another Kafka cluster answers there"),
+    Case("MIX", 9111, "mix-{id}.farm.example:9111", Fault.MIXING_LOAD_BALANCER, "different brokers", fails=False),
+    Case("HERE", 9112, "here-{id}.farm.example:9112", Fault.NAME_RESOLVES_WRONGLY, "this machine itself"),
+    Case("VPC", 9113, "vpc-{id}.farm.example:9113", Fault.PRIVATE_ADDRESS_ADVERTISED, "resolves to 10.77.0.9"),
+)
+# What /etc/hosts of the laptop has: DNS that leads elsewhere.
+NAMES = {
+    "swap-1.farm.example": "10.9.0.12",
+    "swap-2.farm.example": "10.9.0.11",
+    **{f"alien-{node}.farm.example": "10.9.0.21" for node in (1, 2)},
+    **{f"mix-{node}.farm.example": "10.9.0.30" for node in (1, 2)},
+    **{f"here-{node}.farm.example": "127.0.0.1" for node in (1, 2)},
+    **{f"vpc-{node}.farm.example": "10.77.0.9" for node in (1, 2)},
+}
+
+
+@pytest.fixture(scope="module")
+def farm(network: Network) -> Iterator[Site]:
+    listeners = [ListenerSpec(one.name, one.advertised, bound=f"10.9.0.1{{id}}:{one.port}") for one in CASES]
+    cluster = DevCluster(2, client_bound="10.9.0.1{id}:9092", extra_listeners=listeners, heap="128m")
+    alien = DevCluster(1, client_bound="10.9.0.21:9110", heap="128m")
+    with network.host("farm", "10.9.0.11/24", "10.9.0.12/24", "10.9.0.21/24") as here:
+        try:
+            for starting in [here.submit(cluster.start), here.submit(alien.start)]:
+                starting.result()
+            yield Site(here, cluster)
+        finally:
+            cluster.stop(timeout=0)
+            alien.stop(timeout=0)
+
+
+@pytest.fixture(scope="module")
+def balancer(network: Network) -> Iterator[Host]:
+    """Leads each new connection to the next broker."""
+    with network.host("balancer", "10.9.0.30/24") as made:
+        turns = "10.9.0.30:9111=10.9.0.11:9111,10.9.0.12:9111"
+        with made.running(PYTHON, "-m", "tests.harness.forward", turns, until="forwarding"):
+            yield made
+
+
+@pytest.fixture(scope="module")
+def laptop(network: Network, farm: Site, balancer: Host) -> Iterator[Host]:
+    with (
+        network.host("firewall", "10.9.0.1/24"),
+        network.host("laptop", "10.9.0.50/24", names=NAMES, gateway="10.9.0.1") as made,
+    ):
+        yield made
+
+
+def doctor(host: Host, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """Its exit code, and its report."""
+    done = host.run(*KPROXY, "doctor", "--connect-timeout", "1s", "--json", *arguments)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    assert done.stderr == ""
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_a_listener_advertises(case: Case, farm: Site, laptop: Host) -> None:
+    servers = f"10.9.0.11:{case.port},10.9.0.12:{case.port}"
+    code, report = doctor(laptop, servers)
+    assert code == 1
+    assert report["verdict"] == "problems"
+    finding = next(one for one in report["findings"] if one["fault"] == case.fault.value)
+    assert case.says in finding["why"]
+    assert finding["problem"]
+    # One cause is said once, and nothing else is a problem.
+    assert [one["fault"] for one in report["findings"] if one["problem"]] == [case.fault.value]
+    assert len(finding["about"]) == 2
+
+    if case.fails:
+        fails(laptop, "librdkafka", servers, unique("topic"))
+    line = report["works_now"]
+    assert line["works"]
+    assert (line["reached"], line["nodes"]) == (2, 2)
+    assert line["command"][:2] == ["kproxy", "run"]
+    works(laptop, "librdkafka", farm, through=" ".join(line["command"][2:]))
+
+
+def test_brokers_that_advertise_one_address(farm: Site, laptop: Host) -> None:
+    """A client takes whichever answers for both."""
+    code, report = doctor(laptop, "10.9.0.11:9092", "--map", "*=10.9.0.11:9092")
+    assert code == 1
+    assert [one["fault"] for one in report["findings"] if one["problem"]] == [Fault.WRONG_NODE.value]
+    assert report["findings"][0]["about"] == ["broker 2 at kafka-2.cluster.internal:9092"]
+
+
+def test_one_bootstrap_server_and_ports_that_say_the_rest(farm: Site, host: Callable[..., Host]) -> None:
+    """Forwarded ports in the order of the brokers' ids, as people forward them: the doctor finds the maps."""
+    gateway = host("gateway", "10.9.0.60/24")
+    pairs = ["10.9.0.60:19092=10.9.0.11:9092", "10.9.0.60:19093=10.9.0.12:9092"]
+    visitor = host("visitor", "10.9.0.61/24")
+    with gateway.running(PYTHON, "-m", "tests.harness.forward", *pairs, until="forwarding"):
+        code, report = doctor(visitor, "10.9.0.60:19092")
+        assert code == 1
+        line = report["works_now"]
+        assert line["works"], line
+        assert "node:2=10.9.0.60:19093" in line["command"]
+        works(visitor, "librdkafka", farm, through=" ".join(line["command"][2:]))
+
+
+def test_where_the_addresses_work_nothing_is_wrong(farm: Site, host: Callable[..., Host]) -> None:
+    names = {f"kafka-{node}.farm.example": f"10.9.0.1{node}" for node in (1, 2)}
+    inside = host("inside", "10.9.0.70/24", names=names)
+    code, report = doctor(inside, "kafka-1.farm.example:9100")
+    assert (code, report["verdict"], report["works_now"]) == (0, "healthy", None)
+    assert [node["proof"] for node in report["nodes"]] == ["the broker says so"] * 2
+    works(inside, "librdkafka", farm, bootstrap="kafka-1.farm.example:9100")
+
+
+def test_a_client_that_asked_the_wrong_listener(farm: Site, host: Callable[..., Host]) -> None:
+    """The name of one listener is known here, and the client uses the port of another."""
+    names = {f"kafka-{node}.farm.example": f"10.9.0.1{node}" for node in (1, 2)}
+    inside = host("inside", "10.9.0.71/24", names=names)
+    code, report = doctor(inside, "10.9.0.11:9102")
+    assert code == 1
+    finding = report["findings"][0]
+    assert (finding["fault"], finding["symptom"]) == ("wrong-listener", "container-name-advertised")
+    assert "leads to the listener SHORT" in finding["why"]
+    assert finding["fix"] == ["bootstrap.servers=kafka-1.farm.example:9100"]
+    works(inside, "librdkafka", farm, bootstrap=finding["fix"][0].removeprefix("bootstrap.servers="))

@@ -1,0 +1,58 @@
+"""Examinations put together by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kproxy.address import Address
+from kproxy.ask.questions import Members
+from kproxy.ask.survey import Contents, TopicSeen
+from kproxy.cluster.identity import Identity
+from kproxy.cluster.known import Proof
+from kproxy.cluster.topology import NodeKey
+from kproxy.doctor.found import Contact, Examination
+from kproxy.rewrite.endpoints import Endpoint, Kind
+from kproxy.wire import api
+
+VERSIONS = {api.API_VERSIONS: range(5), api.FETCH: range(18), api.METADATA: range(14)}
+
+
+def key(node: int) -> NodeKey:
+    return NodeKey(Kind.BROKER, node)
+
+
+def identity(node: int | None, cluster: str = "c", nodes: int = 3) -> Identity:
+    endpoints = tuple(Endpoint(Kind.BROKER, n, Address(f"kafka-{n}.example", 9092)) for n in range(1, nodes + 1))
+    proof = None if node is None else Proof.OWN_WORD
+    return Identity(Members(cluster, Kind.BROKER, endpoints), None if node is None else key(node), proof)
+
+
+def good(address: str, node: int, expected: int | None = None, **more: Any) -> Contact:
+    """A contact with an address where `node` answers."""
+    where = Address.parse(address)
+    values: dict[str, Any] = {
+        "resolved": ("192.0.2.1",), "versions": VERSIONS, "identity": identity(node),
+        "advertised": None if expected is None else where,
+    }  # fmt: skip
+    return Contact(where, None if expected is None else key(expected), **(values | more))
+
+
+def bad(address: str, reason: str, expected: int | None = None, **more: Any) -> Contact:
+    """A contact that failed."""
+    where = Address.parse(address)
+    values: dict[str, Any] = {"problem": f"because of {reason}", "advertised": None if expected is None else where}
+    return Contact(where, None if expected is None else key(expected), reason=reason, **(values | more))
+
+
+def topic(name: str, leaderless: tuple[int, ...] = (), **more: Any) -> TopicSeen:
+    values: dict[str, Any] = {
+        "error": 0, "partitions": 3, "leaders": frozenset({1}), "replicas": frozenset({1}), "allowed": None,
+    }  # fmt: skip
+    return TopicSeen(name, leaderless=leaderless, **(values | more))
+
+
+def examination(*nodes: Contact, bootstrap: tuple[Contact, ...] = (), **more: Any) -> Examination:
+    servers = bootstrap or (good("kafka.example:9092", 1),)
+    asked = next((one for one in servers if one.identity is not None), None)
+    values: dict[str, Any] = {"asked": asked, "contents": Contents(1, ()), "settings": None}
+    return Examination(servers, tuple(nodes), **(values | more))

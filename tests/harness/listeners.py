@@ -162,7 +162,7 @@ THREE = Setup(
     ),
 )
 
-_INTERNAL, _EXTERNAL = "ip-172-31-18-160.ec2.internal", "ec2-198-51-100-18.compute.example"
+_INTERNAL, _EXTERNAL = "ip-172-31-18-160.ec2.internal", "kafka.cloud.example"
 _PRIVATE, _PUBLIC = "172.31.18.160", "198.51.100.18"
 _CLOUD_BROKER = Place("broker", "the broker", (f"{_PRIVATE}/20",), {_INTERNAL: _PRIVATE}, "172.31.16.1")
 _CLOUD_PLACES = (

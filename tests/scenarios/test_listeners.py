@@ -1,14 +1,17 @@
-"""The set-ups of `tests.harness.listeners`: in each cell a real client shows what is true."""
+"""The set-ups of `tests.harness.listeners`: in each cell a real client shows what is true, and the doctor says it."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 
 import pytest
 
 from tests.harness.listeners import CELLS, SETUPS, Cell, Made, Setup, stands
-from tests.harness.network import unavailable
+from tests.harness.network import KPROXY, unavailable
+from tests.harness.process import PATIENCE_S
 from tests.scenarios.sites import Site, fails, works
 
 pytestmark = pytest.mark.integration
@@ -46,3 +49,26 @@ def test_what_a_client_finds(made: Mapping[str, Made], setup: Setup, cell: Cell)
     else:
         said = fails(here.hosts[cell.place], "librdkafka", cell.bootstrap, site(here).topic())
         assert setup.told(cell) in said
+
+
+@each
+def test_what_the_doctor_says(made: Mapping[str, Made], setup: Setup, cell: Cell) -> None:
+    """The same as the client finds, and why; and with the line that it prints the client works."""
+    here = made[setup.name]
+    host = here.hosts[cell.place]
+    done = host.run(*KPROXY, "doctor", cell.bootstrap, "--json", timeout=PATIENCE_S)
+    assert done.stdout, done.stderr
+    report = json.loads(done.stdout)
+    assert [node["advertised"] for node in report["nodes"]] == [setup.told(cell)]
+    said = [finding["fault"] for finding in report["findings"]]
+    if cell.fault is None:
+        assert (done.returncode, report["verdict"]) == (0, "healthy"), said
+        return
+    assert (done.returncode, report["verdict"]) == (1, "problems")
+    assert said[0] == cell.fault.value
+    assert report["works_now"]["tried"]
+    name, *words = report["works_now"]["command"]
+    assert name == "kproxy"
+    with host.running(*KPROXY, *words, until="bootstrap.servers=") as log:
+        (through,) = re.findall(r"bootstrap\.servers=(\S+)", log())
+        works(host, "librdkafka", site(here), bootstrap=through)

@@ -35,6 +35,12 @@ def test_the_commands_that_matter(words: list[str], target: str, capsys: pytest.
     assert ("kproxy demo" in text) is (words == [])
 
 
+def test_each_command_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    commands, _ = shown(["kafka:9092"], capsys)
+    for command in commands:
+        assert invoke([command.split()[1], "--help"]) == 0
+
+
 @pytest.mark.parametrize("word", ["rnu", "kafka", "a b:1", "$(id):1", "kafka:9092,", "kafka:x", "kafka:9092;id"])
 def test_another_word_is_a_mistake(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke([word]) == 2

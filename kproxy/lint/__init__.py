@@ -9,7 +9,8 @@ properties   java.util.Properties, with places
 tree         YAML, with places and bounds
 interpolate  variables of Docker Compose, `.env`
 kinds        what a file is
-model        brokers, listeners, clients, services
+endpoint     an entry of listeners, and what a host is
+model        brokers, clients, services
 images       what container images make of variables
 compose      Docker Compose files
 clientfiles  files of clients, Connect and Spark

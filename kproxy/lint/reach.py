@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kproxy.lint.model import Broker, Endpoint, Host, Setup
+from kproxy.lint.endpoint import Endpoint, Host
+from kproxy.lint.model import Broker, Setup
 from kproxy.lint.operators import STRIMZI, Cluster, OperatorListener
 
 YES, NO, IF_RESOLVES, UNKNOWN = "yes", "no", "if it resolves", "not known"

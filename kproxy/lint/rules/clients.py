@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
+from kproxy.lint.endpoint import Endpoint, Host, kind_of
 from kproxy.lint.findings import Finding, Severity
-from kproxy.lint.model import PROTOCOLS, Broker, Client, Endpoint, Host, Runs, Server, Service, Setup, kind_of
+from kproxy.lint.model import PROTOCOLS, Broker, Client, Runs, Server, Service, Setup
 from kproxy.lint.rules.table import found
 from kproxy.lint.source import Edit
 from kproxy.remedies.faults import Fault

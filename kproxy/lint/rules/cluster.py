@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kproxy.lint.endpoint import Endpoint, Host, kind_of
 from kproxy.lint.findings import Finding, Severity
-from kproxy.lint.model import Broker, Endpoint, Family, Host, Setup, kind_of
+from kproxy.lint.model import Broker, Family, Setup
 from kproxy.lint.rules.listeners import line_of, set_or_add
 from kproxy.lint.rules.table import both, found
 from kproxy.lint.source import Edit

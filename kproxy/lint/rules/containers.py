@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kproxy.lint.endpoint import Endpoint, Host
 from kproxy.lint.findings import Finding
-from kproxy.lint.model import Broker, Client, Endpoint, Host, Published, Server, Service, Setup
+from kproxy.lint.model import Broker, Client, Published, Server, Service, Setup
 from kproxy.lint.rules.cluster import clusters
 from kproxy.lint.rules.listeners import set_or_add
 from kproxy.lint.rules.table import both, found

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kproxy.lint.endpoint import Endpoint
 from kproxy.lint.findings import Finding, Severity
-from kproxy.lint.model import Broker, Endpoint, Family, Setup
+from kproxy.lint.model import Broker, Family, Setup
 from kproxy.lint.rules.listeners import line_of, set_or_add
 from kproxy.lint.rules.table import found
 

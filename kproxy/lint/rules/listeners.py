@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
+from kproxy.lint.endpoint import Endpoint, Host, endpoints
 from kproxy.lint.findings import Finding, Severity
-from kproxy.lint.model import PROTOCOLS, Broker, Endpoint, Family, Host, Setup, endpoints
+from kproxy.lint.model import PROTOCOLS, Broker, Family, Setup
 from kproxy.lint.rules.table import both, found
 from kproxy.lint.source import Edit
 from kproxy.lint.value import Value

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kproxy.lint.endpoint import Host, kind_of
 from kproxy.lint.findings import Finding, Severity
-from kproxy.lint.model import Host, Setup, kind_of
+from kproxy.lint.model import Setup
 from kproxy.lint.operators import STRIMZI, Cluster, OperatorListener
 from kproxy.lint.rules.table import both, found
 

@@ -152,11 +152,11 @@ def _not_listening(broker: Broker, name: str) -> Iterator[Finding]:
 
 
 def _advertised(broker: Broker, names: list[str], listening: list[Endpoint]) -> Iterator[Finding]:
-    """Kafka 3.9 allowed controllers to advertise their listener, where the node is a controller."""
+    """Since Kafka 3.9, controllers advertise their listener, and brokers ignore what they advertise of it."""
     value = broker.settings.get("advertised.listeners")
-    if value is None:
+    if value is None or (broker.version is not None and broker.version >= (3, 9)):
         return
-    old = broker.version is not None and broker.version < (3, 9)
+    old = broker.version is not None
     for one in broker.advertised:
         if one.name not in names or (broker.is_controller and listening and not old):
             continue
@@ -166,7 +166,8 @@ def _advertised(broker: Broker, names: list[str], listening: list[Endpoint]) -> 
         if edits is None and not broker.is_broker:
             edits = value.removed()
         text = f"the controllers' listener {one.name} is in advertised.listeners"
-        yield found("controller-advertised", value, broker.name, text, edits)
+        severity = None if old else Severity.WARNING
+        yield found("controller-advertised", value, broker.name, text, edits, severity=severity)
 
 
 def voters(broker: Broker) -> Iterator[Finding]:

@@ -5,6 +5,7 @@
     run       run, exec
     look      wait
     config    config check, show, schema
+    explain   explain
     trial     demo, devcluster
     flags     makes flags from the declaration in `kproxy.config`, and their grouped help
 
@@ -21,11 +22,11 @@ from typing import NoReturn
 
 import click
 
-from kproxy.cli import config, look, run, trial
+from kproxy.cli import config, explain, look, run, trial
 from kproxy.cli.group import Session, kproxy
 from kproxy.errors import ConfigError, KproxyError
 
-_FAMILIES = (run, look, config, trial)  # each adds its commands when it is imported
+_FAMILIES = (run, look, explain, config, trial)  # each adds its commands when it is imported
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 

@@ -19,6 +19,7 @@ from kproxy.process import birth
 from kproxy.spark import host
 from kproxy.spark.configuration import shipped
 from kproxy.spark.host import Lease, Shipped, join, leave, linger, look, place
+from kproxy.spark.tail import Tail, position
 from tests.harness.process import free_window, wait_until
 
 pytestmark = pytest.mark.integration
@@ -77,7 +78,9 @@ def test_many_at_once_share_one(told: Shipped, user: User) -> None:
     answer = look(told.listen)
     assert answer is not None
     log = place(told.listen, "log")
-    assert said == {f"{answer.keeper} {told.listen} 0 {socket.gethostname()} {log}\n"}
+    # Some came before the log was there, and none of them after kproxy had written to it.
+    marks = ("- 0", "{} {}".format(*position(log)))
+    assert said <= {f"{answer.keeper} {told.listen} {mark} {socket.gethostname()} {log}\n" for mark in marks}
     assert {lease["pid"] for lease in answer.leases} == {process.pid for process in users}
     # Those that are killed count no more; the last one keeps it.
     *others, last = users
@@ -110,6 +113,20 @@ def test_kproxy_is_killed(told: Shipped, user: User) -> None:
         lambda: (now := look(told.listen)) and now.ready("none") and now.kproxy != before.kproxy and now, "back"
     )
     assert (after.keeper, after.leases) == (before.keeper, before.leases)
+
+
+def test_a_long_log_is_emptied(told: Shipped, user: User) -> None:
+    """Whoever reads it loses nothing that is said afterwards."""
+    before = join(told, Lease.of(user().pid))
+    log = place(told.listen, "log")
+    tail, (marked, _) = Tail(log, from_end=True), position(log)
+    os.truncate(log, 5 << 20)
+    wait_until(lambda: position(log)[0] != marked, "the log is emptied")
+    assert before.kproxy is not None
+    os.kill(before.kproxy, signal.SIGKILL)
+    said = wait_until(tail.look, "its end is said")
+    assert f"kproxy (process {before.kproxy}) was ended by a signal" in said[0][1]
+    assert log.stat().st_size < 5 << 20
 
 
 def test_its_keeper_is_killed(told: Shipped, user: User) -> None:

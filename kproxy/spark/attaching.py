@@ -4,8 +4,6 @@ With kproxy's Spark plugin, the driver's JVM has the configuration, and each exe
 it starts (`KproxyPlugin.java`). Without the plugin, `attach` gives executors the configuration in the closure of Python
 tasks. A task joins its host's proxy with a lease of its executor's JVM. A thread looks for executors that come later,
 and gives them such tasks, which wait for a free slot.
-
-The module has a little over 300 lines: attaching, watching and leaving share the state of one application.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from kproxy.spark.configuration import Given, check_secrets, shipped
 from kproxy.spark.host import Answer, Lease, Shipped, join, leave, linger, look, place
 from kproxy.spark.pluginjar import CLASS
 from kproxy.spark.tail import Tail
-from kproxy.spark.tasks import Outcome, leaver, starter
+from kproxy.spark.tasks import Outcome, first_line, leaver, run, starter
 
 log = logging.getLogger("kproxy.spark")
 
@@ -216,32 +214,7 @@ class _Application:
             yield from self._run(starter(self.told.to_json(), self._theirs()), tasks, self._until - time.monotonic())
 
     def _run(self, task: Callable[[object], Iterator[Outcome]], tasks: int, seconds: float) -> list[Outcome]:
-        """The outcomes of a Spark job; empty if it has not come to its end in so many seconds: it may wait for a slot
-        that other jobs have. It runs in a thread of its own, as job groups belong to threads."""
-        outcomes: list[Outcome] = []
-        errors: list[BaseException] = []
-        group = f"kproxy.spark {self._id}"
-
-        def collect() -> None:
-            try:
-                self._context.setJobGroup(group, "kproxy joins each executor's host", True)
-                rdd = self._context.parallelize(range(tasks), tasks)
-                outcomes.extend(rdd.mapPartitions(task).collect())
-            except Exception as error:  # noqa: BLE001 - whatever py4j raises is raised again below
-                errors.append(error)
-
-        from pyspark import InheritableThread
-
-        job = InheritableThread(target=collect, daemon=True)
-        job.start()
-        job.join(max(seconds, 1.0))
-        if job.is_alive():
-            self._context.cancelJobGroup(group)
-            job.join()
-            return []
-        if errors:
-            raise errors[0]
-        return outcomes
+        return run(self._context, f"kproxy.spark {self._id}", task, tasks, seconds)
 
     # Afterwards
 
@@ -262,7 +235,7 @@ class _Application:
             except Exception as error:  # noqa: BLE001 - also what py4j raises when a job fails or the JVM is gone
                 not_before = time.monotonic() + _TRY_AGAIN
                 if not (self._stopped() or self._detached.is_set()):
-                    log.warning("no kproxy for this driver or a new executor: %s", _first_line(error))
+                    log.warning("no kproxy for this driver or a new executor: %s", first_line(error))
         if not self._detached.is_set():
             self._end()
 
@@ -292,7 +265,7 @@ class _Application:
             elif self._covered:
                 self._run(leaver(self.told.to_json()), max(2 * len(self._covered), 2), _LEAVING)
         except Exception as error:  # noqa: BLE001 - it ends with the application in any case
-            log.warning("executors keep kproxy until they end: %s", _first_line(error))
+            log.warning("executors keep kproxy until they end: %s", first_line(error))
 
     # What kproxy says
 
@@ -306,7 +279,3 @@ class _Application:
         if text and said not in self._said:
             self._said.add(said)
             log.warning("%s", said)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -171,3 +171,19 @@ def test_without_the_plugin(
     detach(spark)
     nothing_is_left(listen)
     assert executor_pids(tmp_path / "spark") == executors
+
+
+def test_without_the_plugin_and_without_a_python(
+    brokers: DevCluster, start: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark cannot run the tasks of `attach`: in one line the cause, and no stack trace of Java's."""
+    spark = start(TWO_EXECUTORS)
+    config = configuration(brokers)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "/there/is/no/python")
+    with pytest.raises(UpstreamError) as failed:
+        attach(spark, config)
+    said = str(failed.value)
+    assert said.startswith("Spark cannot run kproxy's tasks on executors: org.apache.spark.SparkException: Job aborted")
+    assert 'Cannot run program "/there/is/no/python"' in said
+    assert "\n" not in said
+    nothing_is_left(config["listen"])

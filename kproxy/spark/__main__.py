@@ -60,7 +60,7 @@ def main(words: list[str]) -> int:
                 else:
                     path = place(told.listen, "log")
                     marked, size = position(path) if look(told.listen) else ("-", 0)
-                    answer = join(told, Lease.of(int(pid)), *map(float, seconds))
+                    answer = join(told, Lease.of(int(pid)), float(seconds[0]) if seconds else 60.0)
                     _say(str(answer.keeper), answer.bootstrap, marked, str(size), socket.gethostname(), str(path))
             case _:
                 sys.stderr.write(__doc__ or "")

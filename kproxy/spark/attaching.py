@@ -13,7 +13,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from kproxy.errors import ConfigError, UpstreamError
@@ -94,6 +94,7 @@ class _Application:
         self._timeout = timeout
         self._until = time.monotonic() + timeout
         self._id = str(context.applicationId)
+        self._group = f"kproxy.spark {self._id}"  # of Spark's jobs
         self._lease = Lease.of(os.getpid(), self._id)
         self._is_local = bool(context._jsc.sc().isLocal())
         self._covered: set[str] = set()
@@ -211,10 +212,8 @@ class _Application:
         missing = there - self._covered
         if missing or not there:
             tasks = max(2 * len(missing), self._context.defaultParallelism)
-            yield from self._run(starter(self.told.to_json(), self._theirs()), tasks, self._until - time.monotonic())
-
-    def _run(self, task: Callable[[object], Iterator[Outcome]], tasks: int, seconds: float) -> list[Outcome]:
-        return run(self._context, f"kproxy.spark {self._id}", task, tasks, seconds)
+            task, seconds = starter(self.told.to_json(), self._theirs()), self._until - time.monotonic()
+            yield from run(self._context, self._group, task, tasks, seconds, self._given_up)
 
     # Afterwards
 
@@ -228,13 +227,13 @@ class _Application:
             try:
                 if birth(answer.keeper) is None:
                     log.warning("the keeper of kproxy has ended; kproxy is started again")
-                    answer = join(self.told, self._lease, self._timeout)
+                    answer = join(self.told, self._lease, self._timeout, self._given_up)
                 if not (self._has_plugin or self._is_local):
                     self._until = time.monotonic() + self._timeout
                     self._cover(self._executors())
             except Exception as error:  # noqa: BLE001 - also what py4j raises when a job fails or the JVM is gone
                 not_before = time.monotonic() + _TRY_AGAIN
-                if not (self._stopped() or self._detached.is_set()):
+                if not self._given_up():
                     log.warning("no kproxy for this driver or a new executor: %s", first_line(error))
         if not self._detached.is_set():
             self._end()
@@ -247,6 +246,10 @@ class _Application:
 
     def _stopped(self) -> bool:
         return self._context._jsc is None
+
+    def _given_up(self) -> bool:
+        """Whether nobody wants kproxy any more: what is under way ends at once."""
+        return self._detached.is_set() or self._stopped()
 
     def detach(self) -> None:
         """Give all leases back."""
@@ -263,7 +266,7 @@ class _Application:
             if self._has_plugin:
                 self._plugin.tell(None, None, None)
             elif self._covered:
-                self._run(leaver(self.told.to_json()), max(2 * len(self._covered), 2), _LEAVING)
+                run(self._context, self._group, leaver(self.told.to_json()), max(2 * len(self._covered), 2), _LEAVING)
         except Exception as error:  # noqa: BLE001 - it ends with the application in any case
             log.warning("executors keep kproxy until they end: %s", first_line(error))
 

@@ -5,10 +5,14 @@ They come to executors as code, so that an executor without kproxy can say so.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from kproxy.errors import UpstreamError
+
+# How often it is looked whether the job is still wanted, in seconds.
+_LOOK_AGAIN = 0.2
 
 Outcome: TypeAlias = tuple[str, str, str]
 """An executor's id, why it has no proxy, and what it should be warned of ("" if nothing)."""
@@ -62,9 +66,10 @@ def run(
     task: Callable[[object], Iterator[Outcome]],
     tasks: int,
     seconds: float,
+    given_up: Callable[[], bool] = lambda: False,
 ) -> list[Outcome]:
     """The outcomes of a Spark job; empty if it has not come to its end in so many seconds, as it may wait for a slot
-    that other jobs have. Raises UpstreamError if Spark cannot run it.
+    that other jobs have, or if it was given up. Raises UpstreamError if Spark cannot run it.
 
     It runs in a thread of its own, as job groups belong to threads."""
     outcomes: list[Outcome] = []
@@ -81,7 +86,9 @@ def run(
 
     job = InheritableThread(target=collect, daemon=True)
     job.start()
-    job.join(max(seconds, 1.0))
+    until = time.monotonic() + max(seconds, 1.0)
+    while job.is_alive() and time.monotonic() < until and not given_up():
+        job.join(_LOOK_AGAIN)
     if job.is_alive():
         context.cancelJobGroup(group)
         job.join()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -98,6 +101,26 @@ def test_what_stands_in_the_way_is_said(
     assert said
     detach(spark)
     detach(spark)  # does nothing
+    nothing_is_left(listen)
+
+
+def test_detach_does_not_wait_for_brokers(brokers: DevCluster, start: Callable[[str], Any]) -> None:
+    """The keeper is killed when the brokers have gone: a new kproxy would wait for them for a long time."""
+    spark = start("local[1]")
+    road = f"127.0.0.1:{free_window(1)}"
+    config = configuration(brokers) | {"bootstrap-servers": road}
+    command = [sys.executable, "-m", "tests.harness.forward", f"{road}={brokers.dial[1]}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as forward:
+        try:
+            assert forward.stdout is not None
+            assert forward.stdout.readline() == b"forwarding\n"
+            listen = attach(spark, config, FOR_EVER, ready_requires="one")
+        finally:
+            forward.kill()
+    before = proxy_of(listen)
+    os.kill(before.keeper, signal.SIGKILL)
+    wait_until(lambda: (now := look(listen)) and now.keeper != before.keeper and now.leases, "it is joined again")
+    detach(spark)
     nothing_is_left(listen)
 
 

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
@@ -27,9 +26,12 @@ from kproxy.spark.host import Lease, Shipped, join, look, place
 from kproxy.spark.tail import position
 from kproxy.spark.tasks import starter
 from tests.harness.clients import create_topic, note_failures, produce, read_topic, unique
-from tests.harness.process import free_window, wait_until
+from tests.harness.process import wait_until
 from tests.harness.spark import (
+    PASSWORD,
+    PLAIN,
     TWO_EXECUTORS,
+    configuration,
     connector,
     environment,
     executor_pids,
@@ -49,8 +51,6 @@ pytestmark = [
 ]
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "spark"
-PASSWORD = f"secret-{uuid4().hex}"
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 PARTITIONS, KEYS, RECORDS = 6, 7, 500_000
 START_MS, HOUR_MS, STEP_MS = 1_500_001_200_000, 3_600_000, 100
 # The log of the driver's JVM goes to a file.
@@ -64,23 +64,6 @@ appender.file.layout.pattern = %d %p %c: %m%n
 """
 # In seconds; a JVM that starts on a busy machine takes some.
 PATIENCE, GONE = 120.0, 30.0
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Iterator[DevCluster]:
-    """Clients have to log in; other listeners, for the tests' own clients, are open."""
-    properties = {
-        "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.client.plain.sasl.jaas.config": f'{PLAIN} user_spark="{PASSWORD}";',
-    }
-    with DevCluster(3, client_protocol="SASL_PLAINTEXT", properties=properties) as made:
-        yield made
-
-
-def configuration(brokers: DevCluster) -> dict[str, Any]:
-    """As in a file, on ports of its own."""
-    login = {"sasl": "PLAIN", "sasl-username": "spark", "sasl-password": PASSWORD}
-    return {"bootstrap-servers": brokers.bootstrap, "listen": f"127.0.0.1:{free_window(202)}", **login}
 
 
 @dataclass(frozen=True)

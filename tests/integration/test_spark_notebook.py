@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -24,6 +23,7 @@ from tests.harness.clients import create_topic, read_topic, values
 from tests.harness.process import free_window, wait_until
 from tests.harness.spark import (
     TWO_EXECUTORS,
+    configuration,
     connector,
     executor_pids,
     needs_spark,
@@ -41,22 +41,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-PASSWORD = f"secret-{uuid4().hex}"
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-LOGIN = {"sasl": "PLAIN", "sasl-username": "spark", "sasl-password": PASSWORD}
 # Longer than any test: what needs it fails.
 FOR_EVER = 3600.0
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Iterator[DevCluster]:
-    """Clients have to log in; other listeners, for the tests' own clients, are open."""
-    properties = {
-        "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.client.plain.sasl.jaas.config": f'{PLAIN} user_spark="{PASSWORD}";',
-    }
-    with DevCluster(3, client_protocol="SASL_PLAINTEXT", properties=properties) as made:
-        yield made
 
 
 @pytest.fixture
@@ -65,11 +51,6 @@ def start(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
     home = spark_home(tmp_path)
     with ExitStack() as made:
         yield lambda master: made.enter_context(session(home, settings(spark_master=master, spark_jars=connector())))
-
-
-def configuration(brokers: DevCluster, **more: Any) -> dict[str, Any]:
-    """As in a file, on ports of its own."""
-    return {"bootstrap-servers": brokers.bootstrap, "listen": f"127.0.0.1:{free_window(202)}", **LOGIN, **more}
 
 
 def nothing_is_left(listen: str) -> None:

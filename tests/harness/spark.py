@@ -121,16 +121,29 @@ def proxy_of(listen: str) -> Answer:
     return answer
 
 
-def executor_pids(home: Path) -> dict[str, int]:
-    """Executor's id → process id of its JVM, of those that write below `home`."""
+def executor_pids(home: Path, application: str = "") -> dict[str, int]:
+    """Executor's id → process id of its JVM, of those that write below `home`; of one application, or of all."""
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
             words = (entry / "cmdline").read_text(errors="replace").split("\0")
-            if "--executor-id" in words and (entry / "cwd").resolve().is_relative_to(home.resolve()):
+            if (
+                "--executor-id" in words
+                and (not application or application in words)
+                and (entry / "cwd").resolve().is_relative_to(home.resolve())
+            ):
                 found[words[words.index("--executor-id") + 1]] = int(entry.name)
         except OSError:
             continue
     return found
+
+
+def had_kproxy_first(log: Path, listen: str) -> bool:
+    """Whether an executor's log has a task; if so, kproxy was ready before it."""
+    text = log.read_text(errors="replace") if log.exists() else ""
+    if "Got assigned task" not in text:
+        return False
+    assert 0 < text.index(f"kproxy is ready for this executor: {listen}") < text.index("Got assigned task")
+    return True

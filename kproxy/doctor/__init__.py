@@ -15,6 +15,7 @@ An examination asks; `judge` and all that follows it are pure. So each verdict c
     mend       the lines that mend a finding for good
     line       the words of a `kproxy run` line
     trial      finds such a line that works, by connecting through it
+    said       what clients say for a finding
     picture    draws what was found: for a terminal, and as SVG
     report     what a person reads, and JSON
     course     one run of the command: examine, judge, try, report

@@ -12,18 +12,14 @@ from typing import Any
 import click
 
 from kproxy import remedies
-from kproxy.doctor import picture
+from kproxy.doctor import picture, said
 from kproxy.doctor.findings import Finding
 from kproxy.doctor.found import Contact, Examination, Step, Verdict
 from kproxy.doctor.trial import Outcome, Tried
 from kproxy.printable import escaped, one_line
 from kproxy.remedies.faults import Fault
-from kproxy.remedies.remedy import Program
 
 _WIDTH = 78
-# What is shown of the messages of each program for a fault.
-_MESSAGES = 2
-_PROGRAMS = (Program.JAVA, Program.LIBRDKAFKA, Program.KAFKA_PYTHON, Program.SPARK)
 _COLOURS = {Verdict.OK: "green", Verdict.FAILED: "red", Verdict.NOTE: "yellow", Verdict.SKIPPED: "yellow"}
 _LONGEST = 2000
 # Steps that are alike, of which so many are shown.
@@ -131,15 +127,8 @@ def _section(title: str) -> Iterator[str]:
 
 def _messages(problems: Sequence[Finding]) -> Iterator[str]:
     """The words of the usual clients for the first problem."""
-    for fault in list(dict.fromkeys(one.symptom or one.fault for one in problems))[:1]:
-        by_program: dict[str, list[str]] = {}
-        for message in remedies.of(fault).messages:
-            if message.program not in _PROGRAMS:
-                continue
-            by_program.setdefault(message.program.value, []).append(message.text)
-        for program, texts in by_program.items():
-            for text_ in texts[:_MESSAGES]:
-                yield _wrapped(text_, " " * 16, f"   {program:<12} ")
+    for program, message in sorted(said.messages(problems[0]), key=lambda one: one[0]):
+        yield _wrapped(message, " " * 16, f"   {program:<12} ")
 
 
 def _works_now(report: Report) -> Iterator[str]:

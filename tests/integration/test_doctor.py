@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import shutil
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -31,9 +34,12 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from kproxy.devcluster import DevCluster, ListenerSpec
 from kproxy.remedies.faults import Fault
+from kproxy.wire.api import SASL_AUTHENTICATE
 from tests.harness import peers
 from tests.harness.clients import create_topic, produce, read_topic, unique
-from tests.harness.peers import Peer
+from tests.harness.fakebroker import FakeBroker
+from tests.harness.peers import Peer, Road
+from tests.harness.process import free_window, wait_until
 from tests.harness.tls import Authority
 
 pytestmark = pytest.mark.integration
@@ -41,6 +47,8 @@ pytestmark = pytest.mark.integration
 STORE_PASSWORD = "changeit"
 USER, PASSWORD = "alice", f"secret-{uuid4().hex}"
 TLS = ("GOOD", "NAMED", "EXPIRED", "FUTURE", "STRANGER", "MUTUAL")
+# Debian keeps it where only root looks.
+HAPROXY = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
 RECORDS = [b"record-%d" % number for number in range(6)]
 
 
@@ -59,8 +67,37 @@ def store(authority: Authority, name: str, *names: str, **when: bool) -> Path:
     return path
 
 
+class Counter(Road):
+    """The only way to the listener LOGIN. `logins` counts the tokens of logins that went along it."""
+
+    logins = 0
+
+    def _pass_on(self, connection: socket.socket) -> None:
+        host, _, port = self.target().rpartition(":")
+        with socket.create_connection((host, int(port))) as far:
+            ends = {connection: far, far: connection}
+            while True:
+                for end in select.select(list(ends), [], [])[0]:
+                    data = end.recv(65536)
+                    if not data:
+                        return
+                    self.logins += end is connection and data[4:6] == struct.pack(">h", SASL_AUTHENTICATE)
+                    ends[end].sendall(data)
+
+
 @pytest.fixture(scope="module")
-def cluster(authority: Authority) -> Iterator[DevCluster]:
+def login_port() -> int:
+    return free_window(1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def counter(cluster: DevCluster, login_port: int) -> Iterator[Counter]:
+    with Counter(lambda: str(cluster.listener("LOGIN")[1]), port=login_port) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster(authority: Authority, login_port: int) -> Iterator[DevCluster]:
     """One broker that knows rights. Each of its TLS listeners has a certificate of another kind."""
     here = "127.0.0.1"
     stores = {
@@ -91,7 +128,7 @@ def cluster(authority: Authority) -> Iterator[DevCluster]:
         ),
     }
     listeners = [ListenerSpec(name, protocol="SSL") for name in TLS]
-    listeners.append(ListenerSpec("LOGIN", protocol="SASL_PLAINTEXT"))
+    listeners.append(ListenerSpec("LOGIN", f"127.0.0.1:{login_port}", "SASL_PLAINTEXT"))
     with DevCluster(
         1, advertised="127.0.0.1:{port}", extra_listeners=listeners, properties=properties,
         controller_properties=rights,
@@ -230,6 +267,16 @@ def test_a_login_that_fails(cluster: DevCluster, listener: str, mechanism: str, 
     assert (code, problems(report)) == (1, [fault.value])
 
 
+def test_it_logs_in_once(cluster: DevCluster, counter: Counter) -> None:
+    before = counter.logins
+    arguments = (counter.address, "--sasl", "PLAIN", "--sasl-username", USER)
+    code, report = doctor(*arguments, KPROXY_SASL_PASSWORD=PASSWORD)
+    assert (code, report["verdict"]) == (0, "healthy")
+    assert counter.logins - before == 1
+    doctor(*arguments, KPROXY_SASL_PASSWORD=f"wrong-{uuid4().hex}")
+    assert counter.logins - before == 2
+
+
 def test_credentials_that_cannot_be_read(cluster: DevCluster, tmp_path: Path) -> None:
     arguments = ("--sasl", "PLAIN", "--sasl-username", USER, "--sasl-password-file", str(tmp_path / "none"))
     code, report = doctor(at(cluster, "LOGIN"), *arguments)
@@ -320,6 +367,44 @@ def test_what_is_no_broker(behave: Callable[[socket.socket], None], fault: Fault
         code, report = doctor(peer.address, "--connect-timeout", "1s")
     assert (code, problems(report)) == (1, [fault.value])
     assert report["bootstrap"][0]["spoken"] == spoken
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.skipif(HAPROXY is None, reason="needs haproxy")
+def test_a_listener_that_wants_the_proxy_protocol(cluster: DevCluster, tmp_path: Path) -> None:
+    """As behind a load balancer of a cloud: who comes directly is not understood."""
+    port = free_window(1)
+    file = tmp_path / "haproxy.cfg"
+    file.write_text(
+        "defaults\n  mode tcp\n  timeout connect 5s\n  timeout client 30s\n  timeout server 30s\n"
+        f"listen kafka\n  bind 127.0.0.1:{port} accept-proxy\n  server broker {at(cluster, 'CLIENT')}\n"
+    )
+    process = subprocess.Popen([str(HAPROXY), "-db", "-q", "-f", str(file)])
+    try:
+        wait_until(lambda: listens(port), "haproxy")
+        code, report = doctor(f"127.0.0.1:{port}")
+    finally:
+        process.terminate()
+        process.wait()
+    assert (code, problems(report)) == (1, [Fault.NOT_KAFKA.value])
+    assert report["bootstrap"][0]["spoken"] == "Kafka behind the PROXY protocol"
+
+
+def test_many_brokers_behind_a_firewall() -> None:
+    """Each step has its limit, and all addresses are tried at once; how long it takes is in docs/doctor.md."""
+    with peers.black_hole() as hole:
+        host, _, port = hole.rpartition(":")
+        broker = FakeBroker([(node, host, int(port)) for node in range(50)])
+        with Peer(broker) as peer:
+            code, report = doctor(peer.address)
+    assert code == 1
+    assert problems(report) == [Fault.FILTERED.value, Fault.SAME_ADDRESS_TWICE.value]
+    assert len(report["nodes"]) == 50
+    assert all(node["reason"] == "timeout" for node in report["nodes"])
 
 
 def test_a_port_that_is_closed() -> None:

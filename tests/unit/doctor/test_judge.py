@@ -9,6 +9,7 @@ import pytest
 
 from kproxy import remedies
 from kproxy.ask.contents import Contents
+from kproxy.doctor import said
 from kproxy.doctor.causes import cause_of
 from kproxy.doctor.found import Certificate, Elsewhere, Examination, Spoken
 from kproxy.doctor.judge import judge
@@ -163,3 +164,14 @@ def test_an_address_that_leads_to_others() -> None:
     assert faults(examination(mixed)) == [Fault.MIXING_LOAD_BALANCER]
     elsewhere = good("kafka-1.example:9092", 1, 1, identity=identity(1, "other"))
     assert faults(examination(elsewhere)) == [Fault.WRONG_CLUSTER]
+
+
+def test_what_clients_say_has_the_address_that_failed() -> None:
+    node = bad("kafka-1.example.com:9092", "resolve", 1)
+    (finding,) = [one for one in judge(examination(node), NOW) if one.problem]
+    found = dict(reversed(list(said.messages(finding))))
+    assert found["librdkafka"] == "Failed to resolve 'kafka-1.example.com:9092': …"
+    assert found["kafka-python"] == "DNS lookup failed for kafka-1.example.com:9092"
+    assert "bootstrap" not in found["Java"]
+    programs = [program for program, _ in said.messages(finding)]
+    assert all(programs.count(one) <= 2 for one in programs)

@@ -4,7 +4,8 @@ asking      sends a request and gets the response: on a connection of its own, o
 frames      reads the responses of such a connection
 request     a request as a frame
 reader      reads an answer field by field (no I/O)
-contents    what is in a cluster: brokers, topics, groups, listeners (no I/O of its own)
+contents    what is in a cluster: brokers, topics, groups, settings of listeners (no I/O of its own)
+listeners   a broker's listeners, from its settings (no I/O)
 questions   which nodes exist, which node answers, which partitions it leads (no I/O of its own)
-survey      what `kproxy doctor` asks: features, topics, listener settings, a coordinator, mechanisms
+survey      what only `kproxy doctor` asks: features, a coordinator, mechanisms (no I/O of its own)
 """

@@ -32,9 +32,12 @@ ERRORS: Mapping[int, str] = {
     72: "its listener is not there",
 }
 
+# AclOperation, by its number.
+OPERATIONS = {3: "Read", 4: "Write", 5: "Create", 6: "Delete", 7: "Alter", 8: "Describe", 10: "DescribeConfigs"}
+_UNTOLD = -(2**31)
 _BROKER_RESOURCE = 4  # ConfigResource.Type.BROKER
 _QUORUM = b"__cluster_metadata"
-# Settings of a broker that say where it listens and what it advertises.
+# Settings of a broker that say where it listens and what it advertises; where it keeps its data shows its image.
 LISTENER_SETTINGS = (
     "listeners",
     "advertised.listeners",
@@ -43,6 +46,7 @@ LISTENER_SETTINGS = (
     "security.inter.broker.protocol",
     "controller.listener.names",
     "control.plane.listener.name",
+    "log.dirs",
 )
 
 
@@ -84,12 +88,14 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic, its partitions in order. `error` is a code of Kafka's."""
+    """One topic, its partitions in order. `error` is a code of Kafka's. `allowed`: the operations that this user may
+    do, None where nobody asked or the broker does not tell."""
 
     name: str
     internal: bool
     partitions: tuple[Partition, ...]
     error: int
+    allowed: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,21 +141,24 @@ def asks_for_one_topic(versions: Versions) -> bool:
     return 4 in versions.get(api.METADATA, ())
 
 
-def contents(versions: Versions, names: Sequence[str] | None = None) -> Question[Contents]:
-    """The brokers, and all topics that the user may see, or those with these names."""
+def contents(versions: Versions, names: Sequence[str] | None = None, *, operations: bool = False) -> Question[Contents]:
+    """The brokers, and all topics that the user may see, or those with these names; with `operations`, also what the
+    user may do with them, where brokers tell (Kafka 2.3 and later)."""
     served = versions.get(api.METADATA, range(0))
-    version = next((one for one in (5, 4, 2) if one in served), 1)
+    version = next((one for one in ((8, 5, 4, 2) if operations else (5, 4, 2)) if one in served), 1)
     if names is None:
         topics = INT32.pack(-1)
     else:
         topics = INT32.pack(len(names)) + b"".join(string(name.encode(), compact=False) for name in names)
     body = topics + (pack(">?", False) if version >= 4 else b"")  # allow_auto_topic_creation
+    body += pack(">??", False, True) if version >= 8 else b""  # include_{cluster,topic}_authorized_operations
     return Question(api.METADATA, version, body, partial(_contents, version))
 
 
 def _contents(version: int, body: bytes) -> Contents:
-    """Metadata v1 to v5: throttle time (v3), brokers[node id, host, port, rack], cluster id (v2), controller id,
-    topics[error, name, is internal, partitions[error, index, leader, replicas, in-sync, offline (v5)]]."""
+    """Metadata v1 to v8: throttle time (v3), brokers[node id, host, port, rack], cluster id (v2), controller id,
+    topics[error, name, is internal, partitions[error, index, leader, epoch (v7), replicas, in-sync, offline (v5)],
+    operations (v8)]."""
     read = Reader(body)
     if version >= 3:
         read.int32()
@@ -160,19 +169,28 @@ def _contents(version: int, body: bytes) -> Contents:
 
     def partition() -> Partition:
         error, index, leader = read.int16(), read.int32(), read.int32()
+        if version >= 7:
+            read.int32()
         replicas, isr = read.int32s(), read.int32s()
         return Partition(index, leader, replicas, isr, read.int32s() if version >= 5 else (), error)
 
     def topic() -> Topic:
         error, name, internal = read.int16(), read.text(), read.boolean()
         partitions = sorted(read.array(partition), key=lambda one: one.index)
-        return Topic(name, internal, tuple(partitions), error)
+        return Topic(name, internal, tuple(partitions), error, _operations(read.int32()) if version >= 8 else None)
 
     brokers = sorted(read.array(broker), key=lambda one: one.id)
     cluster_id = read.text_or_none() if version >= 2 else None
     controller = read.int32()
     topics = sorted(read.array(topic), key=lambda one: one.name)
     return Contents(cluster_id or None, controller, tuple(brokers), tuple(topics))
+
+
+def _operations(bits: int) -> frozenset[str] | None:
+    """A bit for each operation (KIP-430)."""
+    if bits == _UNTOLD:
+        return None
+    return frozenset(name for bit, name in OPERATIONS.items() if bits >> bit & 1)
 
 
 def groups(versions: Versions) -> Question[Listed] | None:

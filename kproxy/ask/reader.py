@@ -67,18 +67,29 @@ class Reader:
         if self._compact:
             self._at = skip_tags(self._body, self._at, len(self._body))
 
+    def tagged(self) -> list[tuple[int, bytes]]:
+        """Tagged fields, number and value; those of flexible versions only."""
+        fields = []
+        for _ in range(self._uvarint()):
+            tag, size = self._uvarint(), self._uvarint()
+            if self._at + size > len(self._body):
+                raise Underflow
+            fields.append((tag, self._body[self._at : self._at + size]))
+            self._at += size
+        return fields
+
     def count(self) -> int:
         """How many elements of an array follow."""
-        if self._compact:
-            count, self._at = read_uvarint(self._body, self._at, len(self._body))
-            count -= 1
-        else:
-            count = self.int32()
+        count = self._uvarint() - 1 if self._compact else self.int32()
         if count < -1:
             raise malformed("an array has a negative length")
         if count > len(self._body) - self._at:  # each has a byte at least
             raise Underflow
         return max(0, count)
+
+    def _uvarint(self) -> int:
+        number, self._at = read_uvarint(self._body, self._at, len(self._body))
+        return number
 
     def _number(self, kind: Struct) -> float:
         if self._at + kind.size > len(self._body):

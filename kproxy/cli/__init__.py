@@ -8,6 +8,8 @@
     doctor    doctor
     ls        ls
     config    config check, show, schema
+    lint      lint
+    explain   explain
     trial     demo, devcluster
     flags     makes flags from the declaration in `kproxy.config`, and their grouped help
 
@@ -24,11 +26,11 @@ from typing import NoReturn
 
 import click
 
-from kproxy.cli import config, doctor, look, ls, run, trial
+from kproxy.cli import config, doctor, explain, lint, look, ls, run, trial
 from kproxy.cli.group import Session, kproxy
 from kproxy.errors import ConfigError, KproxyError
 
-_FAMILIES = (run, doctor, look, ls, config, trial)  # each adds its commands when it is imported
+_FAMILIES = (run, doctor, look, ls, config, lint, explain, trial)  # each adds its commands when it is imported
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 

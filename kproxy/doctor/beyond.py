@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from kproxy.ask.survey import GROUP_AUTHORIZATION, NONE, TOPIC_AUTHORIZATION, TopicSeen
+from kproxy.ask.contents import GROUP_REFUSED, TOPIC_REFUSED, Topic
+from kproxy.ask.questions import NONE
 from kproxy.doctor import mend
 from kproxy.doctor.findings import Finding, Whose
 from kproxy.doctor.found import Examination
@@ -35,7 +36,8 @@ def _nodes(found: Examination) -> Iterator[Finding]:
     if contents is None:
         return
     present = {one.expected.node_id for one in found.nodes if one.expected and one.expected.kind is Kind.BROKER}
-    wanted = {node for topic in contents.topics for node in topic.replicas | topic.leaders}
+    parts = [one for topic in contents.topics for one in topic.partitions]
+    wanted = {node for one in parts for node in (*one.replicas, one.leader) if node >= 0}
     missing = sorted(wanted - present)
     if missing:
         named = ", ".join(f"broker {node}" for node in missing)
@@ -44,18 +46,20 @@ def _nodes(found: Examination) -> Iterator[Finding]:
             " reach its controller. Clients cannot be told where it is."
         )
         yield Finding(Fault.BROKER_MISSING, tuple(f"broker {node}" for node in missing), why, Whose.CLUSTER)
-    if contents.controller < 0:
+    if contents.controller_id < 0:
         why = "The cluster names no controller. Topics cannot be created, and leaders cannot move."
         yield Finding(Fault.NO_CONTROLLER, (), why, Whose.CLUSTER)
 
 
 def _topics(found: Examination) -> Iterator[Finding]:
-    leaderless = [one for one in found.contents.topics if one.leaderless] if found.contents else []
+    topics = found.contents.topics if found.contents else ()
+    lost = {one.name: [part.index for part in one.partitions if part.leaderless] for one in topics}
+    leaderless = [name for name, parts in lost.items() if parts]
     if leaderless:
-        names = ", ".join(f"{one.name} (partition {_some(one.leaderless)})" for one in leaderless[:3])
+        names = ", ".join(f"{name} (partition {_some(lost[name])})" for name in leaderless[:3])
         more = f" and {len(leaderless) - 3} more topics" if len(leaderless) > 3 else ""
         why = f"No broker leads {names}{more}. Clients wait for a leader, and time out."
-        about = tuple(one.name for one in leaderless)
+        about = tuple(leaderless)
         yield Finding(Fault.NO_LEADER, about, why, Whose.CLUSTER, fix=mend.leaderless(found))
 
 
@@ -63,8 +67,8 @@ def _asked_topic(found: Examination) -> Iterator[Finding]:
     """What this user may do with the topic that was named with --topic."""
     if found.topic is None or found.contents is None:
         return
-    topic = found.contents.topic(found.topic)
-    if topic is None or topic.error == TOPIC_AUTHORIZATION:
+    topic = next((one for one in found.contents.topics if one.name == found.topic), None)
+    if topic is None or topic.error == TOPIC_REFUSED:
         hidden = "does not exist, or this user may not see it (the operation Describe on the topic)"
         why = f"The topic {found.topic} {hidden}. A broker answers both alike."
         fix = mend.rights(found, found.topic, ("Describe",))
@@ -78,7 +82,7 @@ def _asked_topic(found: Examination) -> Iterator[Finding]:
         yield Finding(Fault.NOT_AUTHORIZED, (found.topic,), why, Whose.RIGHTS, fix=fix)
 
 
-def _denied(topic: TopicSeen) -> tuple[str, ...]:
+def _denied(topic: Topic) -> tuple[str, ...]:
     if topic.allowed is None:
         return ()
     return tuple(name for name in ("Read", "Write") if name not in topic.allowed)
@@ -89,7 +93,7 @@ def _coordinator(found: Examination) -> Iterator[Finding]:
         return
     error, _ = found.coordinator
     group = found.group or "a group"
-    if error == GROUP_AUTHORIZATION:
+    if error == GROUP_REFUSED:
         why = f"The principal {mend.principal(found)} may not use {group} (the operations Describe and Read)."
         fix = mend.group_rights(found)
         # Without --group, the group is one that nobody uses.
@@ -132,5 +136,5 @@ def _certificates(found: Examination, now: datetime) -> Iterator[Finding]:
             return
 
 
-def _some(numbers: tuple[int, ...]) -> str:
+def _some(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers[:5])) + (" …" if len(numbers) > 5 else "")

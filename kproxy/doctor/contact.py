@@ -156,7 +156,8 @@ class Contacts:
                     opened.ask, found.expected, opened.names, logged_in=self.logs_in, versions=versions
                 )
                 # Before a login, a broker would end the connection: it tells its versions once.
-                features = await survey.features(opened.ask, versions)
+                asking = survey.features(versions)
+                features = {} if asking is None else await asking.put(opened.ask)
         except WantsLogin:
             notes.note("metadata", notes.target, Verdict.FAILED, perf_counter() - began, "answers after a login only")
             return replace(found, wants_login=True, mechanisms=await self._mechanisms(found))
@@ -171,7 +172,7 @@ class Contacts:
             notes.note(kind, notes.target, Verdict.FAILED, perf_counter() - began, str(error))
             raise
         notes.note("metadata", notes.target, Verdict.OK, perf_counter() - began, _who(identity))
-        return replace(found, identity=identity, features=features.finalized)
+        return replace(found, identity=identity, features=features)
 
     def _speaks(self) -> Spoken:
         return Spoken.KAFKA_TLS if self._config.tls else Spoken.KAFKA
@@ -183,7 +184,8 @@ class Contacts:
             with opened.sock:
                 async with asyncio.timeout(self._seconds):
                     versions = await questions.ask_versions(opened.ask)
-                    return await survey.mechanisms(opened.ask, versions)
+                    asking = survey.mechanisms(versions)
+                    return None if asking is None else await asking.put(opened.ask)
         except (KproxyError, TimeoutError):
             return None
 

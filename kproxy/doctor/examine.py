@@ -6,15 +6,16 @@ All addresses are contacted at the same time, so that a cluster of many brokers 
 from __future__ import annotations
 
 import asyncio
-import importlib
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
 from kproxy.address import Address
+from kproxy.ask import contents as cluster_contents
 from kproxy.ask import survey
-from kproxy.ask.survey import Contents
+from kproxy.ask.contents import Contents
+from kproxy.ask.questions import NONE, Question
 from kproxy.cluster.identity import Identity
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
@@ -55,30 +56,36 @@ class _More:
         if self.asked is not None or identity.members.kind is not Kind.BROKER:
             return
         self.asked = identity
-        self.contents = await self._step("topics", "all topics", survey.contents(ask, versions))
+        self.contents = await self._step(
+            "topics", "all topics", ask, cluster_contents.contents(versions, operations=self.topic is not None)
+        )
         if self.contents is None:
             return
         if identity.key is not None:
-            node_id = identity.key.node_id
-            self.settings = await self._step("settings", str(identity.key), survey.settings(ask, versions, node_id))
-            if self.settings is None:
+            asking = cluster_contents.listener_settings(versions, identity.key.node_id)
+            answer = await self._step("settings", str(identity.key), ask, asking)
+            if answer is not None and answer.error == NONE:
+                self.settings = {name: value for name, value in answer.values.items() if value}
+            else:
                 self.not_checked.append(
                     "the broker's other listeners: this user may not see them (DescribeConfigs on the cluster)"
                 )
-        if self.contents.topic(survey.GROUPS_TOPIC) is None:
+        if all(one.name != survey.GROUPS_TOPIC for one in self.contents.topics):
             self.not_checked.append(
                 f"a group's coordinator: the topic {survey.GROUPS_TOPIC} does not exist yet or is not visible to this"
                 " user, and the question could make the broker create it"
             )
             return
         group = self.group or "kproxy-doctor"
-        self.coordinator = await self._step("coordinator", group, survey.coordinator(ask, versions, group))
+        self.coordinator = await self._step("coordinator", group, ask, survey.coordinator(versions, group))
 
-    async def _step(self, kind: str, target: str, asking: Awaitable[T]) -> T | None:
+    async def _step(self, kind: str, target: str, ask: Over, question: Question[T] | None) -> T | None:
+        if question is None:
+            return None
         began = perf_counter()
         try:
-            answer = await asking
-        except (KproxyError, OSError, EOFError) as error:
+            answer = await question.put(ask)
+        except KproxyError as error:
             self.on_step(Step(kind, target, Verdict.FAILED, perf_counter() - began, str(error)))
             self.not_checked.append(f"{kind}: {error}")
             return None
@@ -94,7 +101,6 @@ async def examine(
     group: str | None = None,
 ) -> Examination:
     """Examine the cluster of this configuration. Raises no error of the network."""
-    importlib.import_module("kafka.protocol.admin")  # takes a while, which is no step's time
     more = _More(topic, group, on_step)
     limit = asyncio.Semaphore(_AT_ONCE)
     servers = list(dict.fromkeys(config.bootstrap_servers))

@@ -8,8 +8,8 @@ from datetime import datetime
 from enum import Enum
 
 from kproxy.address import Address
+from kproxy.ask.contents import Contents
 from kproxy.ask.questions import Versions
-from kproxy.ask.survey import Contents
 from kproxy.cluster.identity import Identity
 from kproxy.cluster.topology import NodeKey
 

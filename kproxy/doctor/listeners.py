@@ -11,27 +11,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kproxy.address import Address
+from kproxy.ask import listeners as settings
 from kproxy.doctor.found import Listener
 
+# What a listener may be called; a broker is trusted no further.
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,249}")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-# What a name in `listeners` looks like; the broker's own word is trusted no further.
-_ENTRY = re.compile(r"([A-Za-z0-9_.-]{1,249})://(.*)")
 
 
-def listeners_of(settings: Mapping[str, str]) -> list[Listener]:
+def listeners_of(values: Mapping[str, str]) -> list[Listener]:
     """The listeners of a broker, those of its controllers left out."""
-    protocols = dict(_pairs(settings.get("listener.security.protocol.map", "")))
-    advertised = dict(_entries(settings.get("advertised.listeners", "")))
-    binds = dict(_entries(settings.get("listeners", "")))
-    controllers = {name.strip() for name in settings.get("controller.listener.names", "").split(",")}
-    found = []
-    for name in dict.fromkeys([*binds, *advertised]):
-        if name in controllers:
-            continue
-        protocol = protocols.get(name, name if name in _PROTOCOLS else "PLAINTEXT")
-        # Without an advertised address of its own, a listener advertises where it is bound.
-        found.append(Listener(name, protocol, binds.get(name), _address(advertised.get(name, binds.get(name, "")))))
-    return found
+    found = [one for one in settings.listeners(values) if one.role != "controller"]
+    # Without an advertised address of its own, a listener advertises where it is bound.
+    return [
+        Listener(one.name, one.protocol if one.protocol in _PROTOCOLS else "PLAINTEXT", one.bound or None,
+                 _address(one.advertised or one.bound))
+        for one in found
+        if _NAME.fullmatch(one.name)
+    ]  # fmt: skip
 
 
 def listener_that_advertises(listeners: Sequence[Listener], address: Address) -> Listener | None:
@@ -68,12 +65,12 @@ def variable(line: str, prefix: str) -> str:
     return f"{prefix}{key.upper().replace('.', '_')}={value}"
 
 
-def image(settings: Mapping[str, str]) -> str | None:
+def image(values: Mapping[str, str]) -> str | None:
     """Which container image or operator a broker's settings look like, by where it keeps its data and how its listeners
     are called: "strimzi", "bitnami", "kafka" (Confluent's and Apache's, whose variables are alike); None if nothing
     tells."""
-    logs = settings.get("log.dirs", settings.get("log.dir", ""))
-    names = [name for name, _ in _entries(settings.get("listeners", ""))]
+    logs = values.get("log.dirs", "")
+    names = [one.name for one in settings.listeners(values)]
     if any(re.fullmatch(r"(REPLICATION|PLAIN|TLS|EXTERNAL|CONTROLPLANE)-\d+", name) for name in names):
         return "strimzi"
     if logs.startswith("/bitnami/"):
@@ -83,16 +80,6 @@ def image(settings: Mapping[str, str]) -> str | None:
     ):  # read, not used
         return "kafka"
     return None
-
-
-def _pairs(text: str) -> list[tuple[str, str]]:
-    found = (one.strip().partition(":") for one in text.split(","))
-    return [(name.strip(), protocol.strip()) for name, _, protocol in found if name and protocol]
-
-
-def _entries(text: str) -> list[tuple[str, str]]:
-    found = (_ENTRY.fullmatch(one.strip()) for one in text.split(","))
-    return [(match[1], match[2]) for match in found if match]
 
 
 def _address(text: str) -> Address | None:

@@ -226,7 +226,7 @@ def _value(report: Report) -> dict[str, Any]:
         if asked is None or asked.identity is None
         else {
             "id": asked.cluster_id,
-            "controller": None if found.contents is None else found.contents.controller,
+            "controller": None if found.contents is None else found.contents.controller_id,
             "features": dict(asked.features),
         },
         "bootstrap": [_contact(one) for one in report.found.bootstrap],

@@ -5,7 +5,6 @@ gather     asks a cluster: its bootstrap servers, and, for groups and listeners,
 running    the kproxy that runs on this machine, and what it calls the brokers
 pair       the same cluster, directly and through kproxy
 compare    what differs between two snapshots (pure)
-listeners  a broker's listeners, from its settings (pure)
 columns    tables that fit the width of a terminal (pure)
 text       a snapshot, or two side by side, for people (pure)
 asjson     the same for programs (pure)

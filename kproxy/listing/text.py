@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kproxy.ask.contents import Partition, Topic, error_text
+from kproxy.ask.listeners import listeners
 from kproxy.listing.columns import cut, table
 from kproxy.listing.compare import Pair
-from kproxy.listing.listeners import listeners
 from kproxy.listing.running import Running
 from kproxy.listing.snapshot import Snapshot, Wanted
 

@@ -25,6 +25,7 @@ UNREACHED_SPARK = (
     "terminated with exception: Timeout of …ms expired before the position for partition … could be determined",
 )
 UNREACHED_PYTHON = ("KafkaTimeoutError: Unable to bootstrap from", "NoBrokersAvailable")
+UNREACHED_AIOKAFKA = ("KafkaConnectionError: Unable to bootstrap from [",)
 
 TABLE: tuple[Remedy, ...] = (
     Remedy(
@@ -52,6 +53,7 @@ TABLE: tuple[Remedy, ...] = (
             ),
             kafka_python=("DNS lookup failed for …", "DNS Resolution failure", *UNREACHED_PYTHON),
             aiokafka=(
+                *UNREACHED_AIOKAFKA,
                 'Unable connect to "…": [Errno -2] Name or service not known',
                 'Unable connect to "…": [Errno -5] No address associated with hostname',
                 "Unable connect to node with id …: [Errno -2] Name or service not known",

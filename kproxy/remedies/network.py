@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.remedies.advertised import UNREACHED_JAVA, UNREACHED_PYTHON, UNREACHED_SPARK
+from kproxy.remedies.advertised import UNREACHED_AIOKAFKA, UNREACHED_JAVA, UNREACHED_PYTHON, UNREACHED_SPARK
 from kproxy.remedies.faults import Fault
 from kproxy.remedies.remedy import Remedy, Shared, said
 
@@ -23,11 +23,13 @@ TABLE: tuple[Remedy, ...] = (
             librdkafka=("Connect to … failed: Connection refused", "…/… brokers are down"),
             kafka_python=(
                 "unable to connect: [Errno 111] Connection refused",
-                "111 Connection refused",
+                "KafkaConnectionError: 111 ECONNREFUSED",
+                "KafkaConnectionError: 61 ECONNREFUSED",
                 "unable to connect: [Errno 61] Connection refused",
                 *UNREACHED_PYTHON,
             ),
             aiokafka=(
+                *UNREACHED_AIOKAFKA,
                 'Unable connect to "…": [Errno 111] Connect call failed (…)',
                 "Unable connect to node with id …: [Errno 111] Connect call failed (…)",
                 "Unable connect to node with id …: Multiple exceptions: [Errno 111] Connect call failed (…)",
@@ -59,6 +61,7 @@ TABLE: tuple[Remedy, ...] = (
             ),
             kafka_python=("KafkaConnectionError: Connection timed out", *UNREACHED_PYTHON),
             aiokafka=(
+                *UNREACHED_AIOKAFKA,
                 'Unable connect to "…": [Errno 110] Connect call failed (…)',
                 "Unable connect to node with id …: [Errno 110] Connect call failed (…)",
             ),
@@ -92,8 +95,8 @@ TABLE: tuple[Remedy, ...] = (
             kafka_python=(
                 "unable to connect: [Errno 113] No route to host",
                 "unable to connect: [Errno 101] Network is unreachable",
-                "113 No route to host",
-                "101 Network is unreachable",
+                "KafkaConnectionError: 113 EHOSTUNREACH",
+                "KafkaConnectionError: 101 ENETUNREACH",
             ),
             aiokafka=(
                 "Unable connect to node with id …: [Errno 113] Connect call failed (…)",
@@ -150,7 +153,7 @@ TABLE: tuple[Remedy, ...] = (
                 "… request(s) timed out: disconnect",
             ),
             kafka_python=("Timeout during ApiVersions check", "Request timed out after … ms", *UNREACHED_PYTHON),
-            aiokafka=("RequestTimedOutError",),
+            aiokafka=(*UNREACHED_AIOKAFKA, "RequestTimedOutError"),
             kafkajs=("Request … timed out",),
             sarama=("Error while sending ApiVersionsRequest …: read tcp …: i/o timeout",),
         ),
@@ -182,7 +185,7 @@ TABLE: tuple[Remedy, ...] = (
                 "Disconnected (after …",
             ),
             kafka_python=("KafkaConnectionError: socket disconnected", "socket disconnected", *UNREACHED_PYTHON),
-            aiokafka=("Connection at … broken", "KafkaConnectionError: Connection at … broken: "),
+            aiokafka=(*UNREACHED_AIOKAFKA, "Connection at … broken"),
             kafkajs=("KafkaJSConnectionClosedError: Closed connection", "Connection closed by the server"),
             franz_go=("the broker connection has died",),
             sarama=(

@@ -36,7 +36,7 @@ import org.slf4j.LoggerFactory;
  * driver whether it has kproxy, and passes on what kproxy warns of on its host.
  *
  * <p>Messages to the driver are arrays of text: {"ask"}, {"joined", executor}, {"failed", executor, why}, and
- * {"said", host, keeper, offset in its log, line}.
+ * {"said", host, mark of its log, offset there, line}.
  *
  * <p>Compiled by janino, which Spark brings: no lambdas, and generics are only looked past. Spark 3.5 runs on Java 8: no
  * newer classes of Java's. One jar serves both versions of Scala: no signature has a type of Scala's.
@@ -49,7 +49,7 @@ public final class KproxyPlugin implements SparkPlugin {
     // number of this attempt: whoever failed in an earlier one tries again at once.
     private static volatile String[] told = null;
     private static int attempts = 0;
-    // In the driver: executor → why it has no kproxy ("" if it has), and host and keeper → how far its log was read.
+    // In the driver: executor → why it has no kproxy ("" if it has), and host and mark of its log → how far it was read.
     private static final Map executors = new ConcurrentHashMap();
     private static final Map read = new ConcurrentHashMap();
 
@@ -257,24 +257,26 @@ public final class KproxyPlugin implements SparkPlugin {
     private static final class Joined {
         // As kproxy.spark.tail reads it.
         private static final Pattern LINE = Pattern.compile("\\d{4}-\\d\\d-\\d\\dT\\S+ (?:WARNING|ERROR|CRITICAL) +(.+)");
-        private static final int MOST = 1 << 16;
+        private static final int MOST = 1 << 16, MARKED = 35;
 
         final String shipped, bootstrap;
         private final String python, keeperId, path, host;
         private final String born; // the keeper, as process ids are used again
+        private String marked; // the log, which gets another mark when it is emptied
         private long at;
 
         /** Throws RuntimeException if it cannot be had, or is not ready in time. */
         Joined(String python, String shipped, String seconds) {
             this.python = python;
             this.shipped = shipped;
-            String[] words = KproxyPlugin.run(python, shipped, "join", ownPid(), seconds).split(" ", 5);
+            String[] words = KproxyPlugin.run(python, shipped, "join", ownPid(), seconds).split(" ", 6);
             keeperId = words[0];
             born = birth(keeperId);
             bootstrap = words[1];
-            at = Long.parseLong(words[2]);
-            host = words[3];
-            path = words[4];
+            marked = words[2];
+            at = Long.parseLong(words[3]);
+            host = words[4];
+            path = words[5];
         }
 
         boolean isAlive() {
@@ -295,12 +297,16 @@ public final class KproxyPlugin implements SparkPlugin {
             try {
                 RandomAccessFile file = new RandomAccessFile(path, "r");
                 try {
-                    if (file.length() < at) { // it was emptied
-                        at = 0;
-                    }
-                    file.seek(at);
-                    byte[] chunk = new byte[(int) Math.min(MOST, file.length() - at)];
+                    String now = mark(file);
+                    long start = now.equals(marked) ? at : MARKED;
+                    byte[] chunk = new byte[(int) Math.max(0, Math.min(MOST, file.length() - start))];
+                    file.seek(start);
                     file.readFully(chunk);
+                    if (!mark(file).equals(now)) { // it is just being emptied
+                        return found;
+                    }
+                    marked = now;
+                    at = start;
                     int from = 0;
                     for (int to = 0; to < chunk.length; to++) {
                         if (chunk[to] == '\n') {
@@ -308,7 +314,7 @@ public final class KproxyPlugin implements SparkPlugin {
                             from = to + 1;
                             if (line.matches()) {
                                 String offset = String.valueOf(at + from);
-                                found.add(new String[] {"said", host, keeperId, offset, line.group(1)});
+                                found.add(new String[] {"said", host, marked, offset, line.group(1)});
                             }
                         }
                     }
@@ -316,10 +322,17 @@ public final class KproxyPlugin implements SparkPlugin {
                 } finally {
                     file.close();
                 }
-            } catch (IOException error) { // the proxy has ended
+            } catch (IOException error) { // the proxy has ended, or the log is just being made or emptied
                 log.debug("{}", error.getMessage());
             }
             return found;
+        }
+
+        private static String mark(RandomAccessFile file) throws IOException {
+            byte[] first = new byte[MARKED];
+            file.seek(0);
+            file.readFully(first);
+            return new String(first, 2, MARKED - 3, "UTF-8");
         }
     }
 

@@ -12,7 +12,7 @@
     host           joins and leaves the proxy of a host
     keeper         the process that keeps the proxy for as long as somebody has a lease
     proxy          the kproxy that the keeper runs
-    tail           what both warn of, read from their log
+    tail           the log of both, and what they warn of, read from it
     tasks          the Python tasks by which `attach` reaches executors without the plugin
     executor       finds the executor of a Python task
 

@@ -12,7 +12,8 @@ package [DIR] [NAME …]   in a checkout: make what is given to Spark, in DIR (d
 ship FILE                check a configuration and print what executors are told (the plugin does this)
 ship-openly FILE         the same for a Spark that does not authenticate: refuses secrets
 join PID [SECONDS]       take a lease for a process, what is shipped on stdin; prints the keeper's id, the bootstrap
-                         server, how much of the log is from before, this host's name, and the path of the log
+                         server, the mark of the log and how much of it is from before (kproxy.spark.tail), this host's
+                         name, and the path of the log
 leave PID                give it back
 """
 
@@ -51,15 +52,16 @@ def main(words: list[str]) -> int:
                 _say(told.to_json())
             case ["join" | "leave" as what, pid, *seconds] if pid.isdigit():
                 from kproxy.spark.host import Lease, Shipped, join, leave, look, place
+                from kproxy.spark.tail import position
 
                 told = Shipped.from_json(sys.stdin.read())
                 if what == "leave":
                     leave(told, Lease.of(int(pid)))
                 else:
                     path = place(told.listen, "log")
-                    size = path.stat().st_size if look(told.listen) and path.exists() else 0
-                    answer = join(told, Lease.of(int(pid)), *map(float, seconds))
-                    _say(str(answer.keeper), answer.bootstrap, str(size), socket.gethostname(), str(path))
+                    marked, size = position(path) if look(told.listen) else ("-", 0)
+                    answer = join(told, Lease.of(int(pid)), float(seconds[0]) if seconds else 60.0)
+                    _say(str(answer.keeper), answer.bootstrap, marked, str(size), socket.gethostname(), str(path))
             case _:
                 sys.stderr.write(__doc__ or "")
                 return 2

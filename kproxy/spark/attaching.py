@@ -4,8 +4,6 @@ With kproxy's Spark plugin, the driver's JVM has the configuration, and each exe
 it starts (`KproxyPlugin.java`). Without the plugin, `attach` gives executors the configuration in the closure of Python
 tasks. A task joins its host's proxy with a lease of its executor's JVM. A thread looks for executors that come later,
 and gives them such tasks, which wait for a free slot.
-
-The module has a little over 300 lines: attaching, watching and leaving share the state of one application.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from kproxy.errors import ConfigError, UpstreamError
@@ -25,7 +23,7 @@ from kproxy.spark.configuration import Given, check_secrets, shipped
 from kproxy.spark.host import Answer, Lease, Shipped, join, leave, linger, look, place
 from kproxy.spark.pluginjar import CLASS
 from kproxy.spark.tail import Tail
-from kproxy.spark.tasks import Outcome, leaver, starter
+from kproxy.spark.tasks import Outcome, first_line, leaver, run, starter
 
 log = logging.getLogger("kproxy.spark")
 
@@ -96,6 +94,7 @@ class _Application:
         self._timeout = timeout
         self._until = time.monotonic() + timeout
         self._id = str(context.applicationId)
+        self._group = f"kproxy.spark {self._id}"  # of Spark's jobs
         self._lease = Lease.of(os.getpid(), self._id)
         self._is_local = bool(context._jsc.sc().isLocal())
         self._covered: set[str] = set()
@@ -213,35 +212,8 @@ class _Application:
         missing = there - self._covered
         if missing or not there:
             tasks = max(2 * len(missing), self._context.defaultParallelism)
-            yield from self._run(starter(self.told.to_json(), self._theirs()), tasks, self._until - time.monotonic())
-
-    def _run(self, task: Callable[[object], Iterator[Outcome]], tasks: int, seconds: float) -> list[Outcome]:
-        """The outcomes of a Spark job; empty if it has not come to its end in so many seconds: it may wait for a slot
-        that other jobs have. It runs in a thread of its own, as job groups belong to threads."""
-        outcomes: list[Outcome] = []
-        errors: list[BaseException] = []
-        group = f"kproxy.spark {self._id}"
-
-        def collect() -> None:
-            try:
-                self._context.setJobGroup(group, "kproxy joins each executor's host", True)
-                rdd = self._context.parallelize(range(tasks), tasks)
-                outcomes.extend(rdd.mapPartitions(task).collect())
-            except Exception as error:  # noqa: BLE001 - whatever py4j raises is raised again below
-                errors.append(error)
-
-        from pyspark import InheritableThread
-
-        job = InheritableThread(target=collect, daemon=True)
-        job.start()
-        job.join(max(seconds, 1.0))
-        if job.is_alive():
-            self._context.cancelJobGroup(group)
-            job.join()
-            return []
-        if errors:
-            raise errors[0]
-        return outcomes
+            task, seconds = starter(self.told.to_json(), self._theirs()), self._until - time.monotonic()
+            yield from run(self._context, self._group, task, tasks, seconds, self._given_up)
 
     # Afterwards
 
@@ -255,14 +227,14 @@ class _Application:
             try:
                 if birth(answer.keeper) is None:
                     log.warning("the keeper of kproxy has ended; kproxy is started again")
-                    answer = join(self.told, self._lease, self._timeout)
+                    answer = join(self.told, self._lease, self._timeout, self._given_up)
                 if not (self._has_plugin or self._is_local):
                     self._until = time.monotonic() + self._timeout
                     self._cover(self._executors())
             except Exception as error:  # noqa: BLE001 - also what py4j raises when a job fails or the JVM is gone
                 not_before = time.monotonic() + _TRY_AGAIN
-                if not (self._stopped() or self._detached.is_set()):
-                    log.warning("no kproxy for this driver or a new executor: %s", _first_line(error))
+                if not self._given_up():
+                    log.warning("no kproxy for this driver or a new executor: %s", first_line(error))
         if not self._detached.is_set():
             self._end()
 
@@ -274,6 +246,10 @@ class _Application:
 
     def _stopped(self) -> bool:
         return self._context._jsc is None
+
+    def _given_up(self) -> bool:
+        """Whether nobody wants kproxy any more: what is under way ends at once."""
+        return self._detached.is_set() or self._stopped()
 
     def detach(self) -> None:
         """Give all leases back."""
@@ -290,9 +266,9 @@ class _Application:
             if self._has_plugin:
                 self._plugin.tell(None, None, None)
             elif self._covered:
-                self._run(leaver(self.told.to_json()), max(2 * len(self._covered), 2), _LEAVING)
+                run(self._context, self._group, leaver(self.told.to_json()), max(2 * len(self._covered), 2), _LEAVING)
         except Exception as error:  # noqa: BLE001 - it ends with the application in any case
-            log.warning("executors keep kproxy until they end: %s", _first_line(error))
+            log.warning("executors keep kproxy until they end: %s", first_line(error))
 
     # What kproxy says
 
@@ -306,7 +282,3 @@ class _Application:
         if text and said not in self._said:
             self._said.add(said)
             log.warning("%s", said)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -17,7 +17,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,11 +106,12 @@ class Answer:
         return self.problem or self.not_ready.get(requires, "kproxy is starting")
 
 
-def join(shipped: Shipped, lease: Lease, timeout: float = 60.0) -> Answer:
+def join(shipped: Shipped, lease: Lease, timeout: float = 60.0, given_up: Callable[[], bool] = lambda: False) -> Answer:
     """Take a lease on this host's proxy, which is started if there is none, and wait until it is ready.
 
     Raises ConfigError if it cannot be had (another configuration or program has its port, the brokers refuse the
-    login), and UpstreamError if it is not ready in `timeout` seconds; it goes on trying then, and the lease holds.
+    login), and UpstreamError if it is not ready in `timeout` seconds, or at once when it is given up; it goes on trying
+    then, and the lease holds.
     """
     until = time.monotonic() + timeout
     attempt = uuid4().hex  # tells the keeper that this is one attempt, however often it asks
@@ -120,7 +121,7 @@ def join(shipped: Shipped, lease: Lease, timeout: float = 60.0) -> Answer:
         answer = _ask(shipped.listen, request)
         if answer is None or answer.leaving:
             answer = None
-            _start(shipped, attempt)
+            _start(shipped, attempt, given_up)
         elif answer.failed or answer.useless:
             raise ConfigError(f"{host}: {answer.failed or answer.useless}")
         elif answer.ready(shipped.requires):
@@ -128,6 +129,8 @@ def join(shipped: Shipped, lease: Lease, timeout: float = 60.0) -> Answer:
         if time.monotonic() >= until:
             why = answer.why_not(shipped.requires) if answer else "its keeper does not answer"
             raise UpstreamError("timeout", f"{host}: kproxy is not ready after {timeout:g} s: {why}")
+        if given_up():
+            raise UpstreamError("other", f"{host}: kproxy is not wanted any more")
         if answer is not None:
             time.sleep(_ASK_AGAIN)
 
@@ -203,15 +206,25 @@ def read_line(peer: socket.socket) -> str:
     return said.decode()
 
 
-def _start(shipped: Shipped, attempt: str) -> None:
-    """Start a keeper; when this returns, it listens, or another one does. Raises ConfigError."""
+def _start(shipped: Shipped, attempt: str, given_up: Callable[[], bool]) -> None:
+    """Start a keeper; when this returns, it listens, or another one does, or it is given up. Raises ConfigError."""
     command = [_python(), "-m", "kproxy.spark.keeper", attempt]
-    done = subprocess.run(
-        command, input=shipped.to_json(), text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        start_new_session=True, cwd="/", env=_environment(), check=False,
-    )  # fmt: skip
-    if done.returncode:
-        why = (done.stderr.strip().splitlines() or [f"it ended with code {done.returncode}"])[-1]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        start_new_session=True, cwd="/", env=_environment(),
+    ) as keeper:  # fmt: skip
+        said: str | None = shipped.to_json()
+        while True:
+            try:
+                _, errors = keeper.communicate(said, _ASK_AGAIN)
+                break
+            except subprocess.TimeoutExpired:
+                said = None  # it has been written
+            if given_up():  # it waits until another has ended
+                keeper.kill()
+                return
+    if keeper.returncode:
+        why = (errors.strip().splitlines() or [f"it ended with code {keeper.returncode}"])[-1]
         raise ConfigError(f"{socket.gethostname()}: kproxy cannot be started: {why}")
 
 

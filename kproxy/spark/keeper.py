@@ -23,7 +23,6 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import IO, Any
 
 from kproxy.errors import ConfigError
@@ -36,15 +35,14 @@ _UNUSED, _LOOK_AGAIN = 3.0, 0.5
 _ENDING, _WAITING = 20.0, 25.0
 # Between two starts of a kproxy that ends again and again.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-# The log is emptied when it is longer, in bytes.
-_LONGEST_LOG = 4 << 20
 
 
 class Keeper:
     """The leases, and the kproxy that is there because of them."""
 
-    def __init__(self, shipped: Shipped, listener: socket.socket, attempt: str) -> None:
+    def __init__(self, shipped: Shipped, listener: socket.socket, log: tail.Log, attempt: str) -> None:
         self._shipped = shipped
+        self._log = log
         self._listener = listener
         self._leases: dict[Lease, str] = {}  # and the Python interpreter of each
         self._lingering: set[Lease] = set()
@@ -67,7 +65,7 @@ class Keeper:
                 self._start()
             for key, _ in self._selector.select(_FIRST_PAUSE if self._kproxy is None else _LOOK_AGAIN):
                 key.data()
-            _empty_log()
+            self._log.empty_if_long()
 
     def stop(self) -> None:
         """End kproxy. Who comes now finds nobody, and starts a keeper that waits for this one's lock."""
@@ -222,20 +220,14 @@ def _listen(listen: str) -> socket.socket:
     return listener
 
 
-def _detach(log: Path) -> None:
+def _detach(log: tail.Log) -> None:
     """Go on in a process that nobody waits for, without what this one has open; this one ends."""
     if os.fork():
         os._exit(0)
-    for file, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)):
-        opened = os.open(log if file else os.devnull, flags)
+    for file, opened in ((0, os.open(os.devnull, os.O_RDONLY)), (1, log.to_append())):
         os.dup2(opened, file)
         os.close(opened)
     os.dup2(1, 2)
-
-
-def _empty_log() -> None:
-    if os.fstat(1).st_size > _LONGEST_LOG:
-        os.ftruncate(1, 0)
 
 
 def main(attempt: str) -> int:
@@ -251,8 +243,9 @@ def main(attempt: str) -> int:
         return 0
     with lock:
         keeper = _listen(shipped.listen)
-        _detach(place(shipped.listen, "log"))
-        kept = Keeper(shipped, keeper, attempt)
+        log = tail.Log(place(shipped.listen, "log"))
+        _detach(log)
+        kept = Keeper(shipped, keeper, log, attempt)
         try:
             kept.run()
         finally:

@@ -1,7 +1,9 @@
-"""What a host's kproxy and its keeper warn of, read from their common log. Standard library only.
+"""The common log of a host's kproxy and its keeper: how it is kept, and what both warn of, read from it. It uses the
+standard library only.
 
-kproxy writes `TIME LEVEL MESSAGE` (`kproxy.app.logs`), and the keeper does the same. `KproxyPlugin.java` reads the log
-in the same way.
+kproxy writes `TIME LEVEL MESSAGE` (`kproxy.app.logs`), and the keeper does the same. The first line of the log is its
+*mark*. A log that is emptied or replaced gets another mark, however long it is by then, so its readers begin anew.
+`KproxyPlugin.java` reads the log in the same way.
 """
 
 from __future__ import annotations
@@ -11,10 +13,17 @@ import os
 import re
 import time
 from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
 
 _LINE = re.compile(r"\d{4}-\d\d-\d\dT\S+ (WARNING|ERROR|CRITICAL) +(.+)")
 # The most that is read at once, and the longest line, in bytes.
 _MOST = 1 << 16
+# The log is emptied when it is longer, in bytes: if nothing was written to it for so many seconds, so that its readers
+# have read it, or in any case.
+_LONG, _QUIET, _TOO_LONG = 4 << 20, 3.0, 8 << 20
+# Of the line with the mark: "# ", 32 hexadecimal digits and the end of the line.
+_MARKED = 35
 
 
 def line(level: str, message: str) -> str:
@@ -22,34 +31,69 @@ def line(level: str, message: str) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {level:7} {message}\n"
 
 
+class Log:
+    """A new log. Whatever stood at this path is not written to any more, except by those who have it open."""
+
+    def __init__(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        self._path = path
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        self._write_mark()
+
+    def to_append(self) -> int:
+        """A file descriptor for those who write lines."""
+        return os.open(self._path, os.O_WRONLY | os.O_APPEND)
+
+    def empty_if_long(self) -> None:
+        """The lines go first, then the mark changes. So whoever sees the same mark before and after he has read has
+        read lines that belong to it."""
+        now = os.fstat(self._file)
+        quiet = time.time() > now.st_mtime + _QUIET
+        if now.st_size > (_LONG if quiet else _TOO_LONG):
+            os.ftruncate(self._file, _MARKED)
+            self._write_mark()
+
+    def _write_mark(self) -> None:
+        os.pwrite(self._file, b"# %s\n" % uuid4().hex.encode(), 0)
+
+
+def position(path: Path) -> tuple[str, int]:
+    """The mark of a log, and its length; what is new later comes after it. "-" and 0 if there is no log."""
+    try:
+        with path.open("rb") as log:
+            return _mark(log) or "-", os.fstat(log.fileno()).st_size
+    except OSError:
+        return "-", 0
+
+
+def _mark(log: BinaryIO) -> str:
+    """ "" if the log is just being made."""
+    said = os.pread(log.fileno(), _MARKED, 0)
+    return said[2:-1].decode(errors="replace") if len(said) == _MARKED else ""
+
+
 class Tail:
-    """The lines that are new since the last look. A log that is replaced or cut is read from its beginning."""
+    """The lines that are new since the last look. A log that is replaced or emptied is read from its beginning."""
 
     def __init__(self, path: Path, from_end: bool = False) -> None:
         """`from_end`: what stands there now is not new."""
         self._path = path
-        self._file, self._at = (0, 0), 0
+        self._marked, self._at = position(path) if from_end else ("-", 0)
         self._rest = b""
-        if from_end:
-            try:
-                found = path.stat()
-            except OSError:
-                return
-            self._file, self._at = (found.st_dev, found.st_ino), found.st_size
 
     def look(self) -> list[tuple[int, str]]:
         """(level of `logging`, message) of each new warning or error."""
         try:
             with self._path.open("rb") as log:
-                found = os.fstat(log.fileno())
-                if (found.st_dev, found.st_ino) != self._file or found.st_size < self._at:
-                    self._file, self._at, self._rest = (found.st_dev, found.st_ino), 0, b""
-                log.seek(self._at)
-                new = log.read(_MOST)
+                marked = _mark(log)
+                at, rest = (self._at, self._rest) if marked == self._marked else (_MARKED, b"")
+                new = os.pread(log.fileno(), _MOST, at)
+                if not marked or _mark(log) != marked:  # it is just being made, or emptied
+                    return []
         except OSError:  # there is no proxy
             return []
-        self._at += len(new)
-        *lines, rest = (self._rest + new).split(b"\n")
+        self._marked, self._at = marked, at + len(new)
+        *lines, rest = (rest + new).split(b"\n")
         self._rest = rest if len(rest) < _MOST else b""
         read = (_LINE.match(one.decode(errors="replace")) for one in lines)
         return [(logging.getLevelNamesMapping()[one[1]], one[2]) for one in read if one]

@@ -1,12 +1,18 @@
-"""The Python tasks by which `attach` reaches executors that have no plugin.
+"""The Python tasks by which `attach` reaches executors that have no plugin, and the Spark job that runs them.
 
 They come to executors as code, so that an executor without kproxy can say so.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from kproxy.errors import UpstreamError
+
+# How often it is looked whether the job is still wanted, in seconds.
+_LOOK_AGAIN = 0.2
 
 Outcome: TypeAlias = tuple[str, str, str]
 """An executor's id, why it has no proxy, and what it should be warned of ("" if nothing)."""
@@ -52,3 +58,48 @@ def leaver(told: str) -> Callable[[object], Iterator[Outcome]]:
         yield name, "", ""
 
     return end
+
+
+def run(
+    context: Any,
+    group: str,
+    task: Callable[[object], Iterator[Outcome]],
+    tasks: int,
+    seconds: float,
+    given_up: Callable[[], bool] = lambda: False,
+) -> list[Outcome]:
+    """The outcomes of a Spark job; empty if it has not come to its end in so many seconds, as it may wait for a slot
+    that other jobs have, or if it was given up. Raises UpstreamError if Spark cannot run it.
+
+    It runs in a thread of its own, as job groups belong to threads."""
+    outcomes: list[Outcome] = []
+    errors: list[BaseException] = []
+
+    def collect() -> None:
+        try:
+            context.setJobGroup(group, "kproxy joins each executor's host", True)
+            outcomes.extend(context.parallelize(range(tasks), tasks).mapPartitions(task).collect())
+        except Exception as error:  # noqa: BLE001 - whatever py4j raises is raised again below
+            errors.append(error)
+
+    from pyspark import InheritableThread
+
+    job = InheritableThread(target=collect, daemon=True)
+    job.start()
+    until = time.monotonic() + max(seconds, 1.0)
+    while job.is_alive() and time.monotonic() < until and not given_up():
+        job.join(_LOOK_AGAIN)
+    if job.is_alive():
+        context.cancelJobGroup(group)
+        job.join()
+        return []
+    if errors:
+        raise UpstreamError("other", f"Spark cannot run kproxy's tasks on executors: {first_line(errors[0])}")
+    return outcomes
+
+
+def first_line(error: BaseException) -> str:
+    """What is wrong, of an error that may have Java's stack trace; py4j says before it only what it has called."""
+    lines = [line.removeprefix(": ") for line in str(error).splitlines()]
+    called = len(lines) > 1 and lines[0].startswith("An error occurred while calling ")
+    return (lines[called:] or [type(error).__name__])[0]

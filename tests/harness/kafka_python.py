@@ -15,7 +15,6 @@ with warnings.catch_warnings():
     from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
     from kafka.errors import KafkaTimeoutError
     from kafka.net.sasl.msk import AwsMskIamClient
-    from kafka.protocol.admin import DescribeConfigsResponse
     from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
 
 __all__ = [
@@ -24,7 +23,6 @@ __all__ = [
     "ConfigResource",
     "ConfigResourceType",
     "ConsumerGroupMetadata",
-    "DescribeConfigsResponse",
     "KafkaAdminClient",
     "KafkaConsumer",
     "KafkaProducer",

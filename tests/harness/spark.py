@@ -15,15 +15,36 @@ from uuid import uuid4
 
 import pytest
 
+from kproxy.devcluster import DevCluster
 from kproxy.devcluster.jars import fetch_spark_connector
 from kproxy.spark.host import Answer, look
+from tests.harness.process import free_window
 
 needs_spark = pytest.mark.skipif(
     importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed: pip install --group spark"
 )
 
+# What the brokers of `cluster_with_login` want of clients.
+PASSWORD = f"secret-{uuid4().hex}"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+LOGIN = {"sasl": "PLAIN", "sasl-username": "spark", "sasl-password": PASSWORD}
+
 # Two executors, each a JVM of its own with one core.
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
+
+
+def cluster_with_login() -> DevCluster:
+    """Three brokers. Clients have to log in; other listeners, for the tests' own clients, are open."""
+    properties = {
+        "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.client.plain.sasl.jaas.config": f'{PLAIN} user_spark="{PASSWORD}";',
+    }
+    return DevCluster(3, client_protocol="SASL_PLAINTEXT", properties=properties)
+
+
+def configuration(brokers: DevCluster, **more: Any) -> dict[str, Any]:
+    """What a file of a user's has for them, on ports of its own."""
+    return {"bootstrap-servers": brokers.bootstrap, "listen": f"127.0.0.1:{free_window(202)}", **LOGIN, **more}
 
 
 def connector() -> str:
@@ -100,16 +121,29 @@ def proxy_of(listen: str) -> Answer:
     return answer
 
 
-def executor_pids(home: Path) -> dict[str, int]:
-    """Executor's id → process id of its JVM, of those that write below `home`."""
+def executor_pids(home: Path, application: str = "") -> dict[str, int]:
+    """Executor's id → process id of its JVM, of those that write below `home`; of one application, or of all."""
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
             words = (entry / "cmdline").read_text(errors="replace").split("\0")
-            if "--executor-id" in words and (entry / "cwd").resolve().is_relative_to(home.resolve()):
+            if (
+                "--executor-id" in words
+                and (not application or application in words)
+                and (entry / "cwd").resolve().is_relative_to(home.resolve())
+            ):
                 found[words[words.index("--executor-id") + 1]] = int(entry.name)
         except OSError:
             continue
     return found
+
+
+def had_kproxy_first(log: Path, listen: str) -> bool:
+    """Whether an executor's log has a task; if so, kproxy was ready before it."""
+    text = log.read_text(errors="replace") if log.exists() else ""
+    if "Got assigned task" not in text:
+        return False
+    assert 0 < text.index(f"kproxy is ready for this executor: {listen}") < text.index("Got assigned task")
+    return True

@@ -11,6 +11,7 @@ import pytest
 from kproxy.devcluster import DevCluster
 from tests.harness.clusters import STEADY
 from tests.harness.process import Kproxy
+from tests.harness.spark import cluster_with_login
 from tests.harness.ways import Home, Ways
 
 # A part of every advertised name; it must never reach a client.
@@ -29,6 +30,13 @@ def cluster() -> Iterator[DevCluster]:
 def kproxy(cluster: DevCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kproxy]:
     """Shared by all tests that do not stop it. That it leaked nothing is checked at its end."""
     with Kproxy(tmp_path_factory.mktemp("kproxy"), cluster.bootstrap, forbidden=[FORBIDDEN]) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[DevCluster]:
+    """Of the tests of Spark, which restart them."""
+    with cluster_with_login() as made:
         yield made
 
 

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
@@ -22,12 +21,17 @@ from confluent_kafka import Producer
 from kproxy.devcluster import DevCluster
 from kproxy.process import birth
 from kproxy.spark import attach, detach, plugin
-from kproxy.spark.host import look
+from kproxy.spark.configuration import shipped
+from kproxy.spark.host import Lease, Shipped, join, look, place
+from kproxy.spark.tail import position
 from kproxy.spark.tasks import starter
 from tests.harness.clients import create_topic, note_failures, produce, read_topic, unique
-from tests.harness.process import free_window, wait_until
+from tests.harness.process import wait_until
 from tests.harness.spark import (
+    PASSWORD,
+    PLAIN,
     TWO_EXECUTORS,
+    configuration,
     connector,
     environment,
     executor_pids,
@@ -47,29 +51,19 @@ pytestmark = [
 ]
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "spark"
-PASSWORD = f"secret-{uuid4().hex}"
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 PARTITIONS, KEYS, RECORDS = 6, 7, 500_000
 START_MS, HOUR_MS, STEP_MS = 1_500_001_200_000, 3_600_000, 100
+# The log of the driver's JVM goes to a file.
+LOG4J = """rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d %p %c: %m%n
+"""
 # In seconds; a JVM that starts on a busy machine takes some.
 PATIENCE, GONE = 120.0, 30.0
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Iterator[DevCluster]:
-    """Clients have to log in; other listeners, for the tests' own clients, are open."""
-    properties = {
-        "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.client.plain.sasl.jaas.config": f'{PLAIN} user_spark="{PASSWORD}";',
-    }
-    with DevCluster(3, client_protocol="SASL_PLAINTEXT", properties=properties) as made:
-        yield made
-
-
-def configuration(brokers: DevCluster) -> dict[str, Any]:
-    """As in a file, on ports of its own."""
-    login = {"sasl": "PLAIN", "sasl-username": "spark", "sasl-password": PASSWORD}
-    return {"bootstrap-servers": brokers.bootstrap, "listen": f"127.0.0.1:{free_window(202)}", **login}
 
 
 @dataclass(frozen=True)
@@ -79,9 +73,14 @@ class Site:
     spark: Any
     home: Path
     events: Path
+    log: Path
     listen: str
     bootstrap: str
     config: dict[str, Any]
+
+    @property
+    def told(self) -> Shipped:
+        return shipped(self.config)
 
     @property
     def kafka(self) -> dict[str, str]:
@@ -92,11 +91,14 @@ class Site:
 def site(brokers: DevCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A session with the plugin, attached. At its end nothing of kproxy is left."""
     home = spark_home(tmp_path_factory.mktemp("site"))
+    log = home / "driver.log"
+    (home / "log4j2.properties").write_text(LOG4J.format(log=log))
     events = tmp_path_factory.mktemp("events")
     conf = settings(
         spark_master=TWO_EXECUTORS, spark_eventLog_enabled="true", spark_eventLog_compress="false",
         spark_eventLog_dir=events.as_uri(), spark_eventLog_rolling_enabled="false",
     )  # fmt: skip
+    conf["spark.driver.extraJavaOptions"] += f" -Dlog4j2.configurationFile={home}/log4j2.properties"
     config = configuration(brokers)
     with session(home, conf | plugin(jars=[connector()])) as spark:
         bootstrap = attach(spark, config)
@@ -104,7 +106,7 @@ def site(brokers: DevCluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
         # `attach` did not return before the executors were there.
         assert users(bootstrap) >= {os.getpid(), *executor_pids(home).values()}
         assert len(executor_pids(home)) == 2
-        yield Site(spark, home, events, bootstrap, bootstrap, config)
+        yield Site(spark, home, events, log, bootstrap, bootstrap, config)
         pids = {proxy_of(bootstrap).keeper, proxy_of(bootstrap).kproxy}
     gone(bootstrap, pids)
 
@@ -242,13 +244,14 @@ def last_offsets(checkpoint: Path) -> dict[str, dict[str, int]]:
     return found
 
 
-def kproxy_is_killed(site: Site) -> None:
+def kproxy_is_killed(site: Site) -> int:
     before = proxy_of(site.listen)
     assert before.kproxy is not None
     os.kill(before.kproxy, signal.SIGKILL)
     wait_until(lambda: proxy_of(site.listen).kproxy not in (None, before.kproxy), "kproxy is back")
     wait_until(lambda: proxy_of(site.listen).ready(), "kproxy is ready again")
     assert proxy_of(site.listen).keeper == before.keeper
+    return before.kproxy
 
 
 def executor_is_killed(site: Site) -> None:
@@ -296,6 +299,32 @@ def test_attaching_again_is_the_same(site: Site, brokers: DevCluster) -> None:
     detach(site.spark)
     assert attach(site.spark, site.config) == site.bootstrap
     assert users(site.bootstrap) >= {os.getpid(), *executor_pids(site.home).values()}
+
+
+def test_a_log_that_is_emptied_is_read_on(site: Site) -> None:
+    """Both executors read it. What is said after it was emptied stands before the place where they had read until then,
+    and reaches the driver once."""
+    with subprocess.Popen(["sleep", "600"]) as other:
+        try:
+            kept = join(site.told, Lease.of(other.pid))
+            detach(site.spark)
+            wait_until(lambda: users(site.listen) == {other.pid}, "the application has left")
+            log = place(site.listen, "log")
+            os.truncate(log, 4 << 20)  # as long as it may be
+            attach(site.spark, site.config)
+            said(site, kproxy_is_killed(site))
+            wait_until(lambda: position(log)[1] < 1 << 20, "it is emptied")
+            said(site, kproxy_is_killed(site))
+            assert proxy_of(site.listen).keeper == kept.keeper
+        finally:
+            other.kill()
+
+
+def said(site: Site, pid: int) -> None:
+    """That this kproxy has ended stands in the driver's log, once."""
+    end = f"kproxy (process {pid}) was ended by a signal"
+    wait_until(lambda: end in site.log.read_text(), "its end is said")
+    assert site.log.read_text().count(end) == 1
 
 
 def test_an_executor_without_kproxy_says_so(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

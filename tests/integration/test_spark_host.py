@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -19,10 +20,13 @@ from kproxy.process import birth
 from kproxy.spark import host
 from kproxy.spark.configuration import shipped
 from kproxy.spark.host import Lease, Shipped, join, leave, linger, look, place
+from kproxy.spark.tail import Tail, position
 from tests.harness.process import free_window, wait_until
 
 pytestmark = pytest.mark.integration
 
+# Longer than any test, in seconds: what needs it fails.
+FOR_EVER = 3600.0
 SECRET = "only-in-pipes-and-memory"
 User = Callable[[], "subprocess.Popen[bytes]"]
 
@@ -77,7 +81,9 @@ def test_many_at_once_share_one(told: Shipped, user: User) -> None:
     answer = look(told.listen)
     assert answer is not None
     log = place(told.listen, "log")
-    assert said == {f"{answer.keeper} {told.listen} 0 {socket.gethostname()} {log}\n"}
+    # Some came before the log was there, and none of them after kproxy had written to it.
+    marks = ("- 0", "{} {}".format(*position(log)))
+    assert said <= {f"{answer.keeper} {told.listen} {mark} {socket.gethostname()} {log}\n" for mark in marks}
     assert {lease["pid"] for lease in answer.leases} == {process.pid for process in users}
     # Those that are killed count no more; the last one keeps it.
     *others, last = users
@@ -110,6 +116,20 @@ def test_kproxy_is_killed(told: Shipped, user: User) -> None:
         lambda: (now := look(told.listen)) and now.ready("none") and now.kproxy != before.kproxy and now, "back"
     )
     assert (after.keeper, after.leases) == (before.keeper, before.leases)
+
+
+def test_a_long_log_is_emptied(told: Shipped, user: User) -> None:
+    """Whoever reads it loses nothing that is said afterwards."""
+    before = join(told, Lease.of(user().pid))
+    log = place(told.listen, "log")
+    tail, (marked, _) = Tail(log, from_end=True), position(log)
+    os.truncate(log, 5 << 20)
+    wait_until(lambda: position(log)[0] != marked, "the log is emptied")
+    assert before.kproxy is not None
+    os.kill(before.kproxy, signal.SIGKILL)
+    said = wait_until(tail.look, "its end is said")
+    assert f"kproxy (process {before.kproxy}) was ended by a signal" in said[0][1]
+    assert log.stat().st_size < 5 << 20
 
 
 def test_its_keeper_is_killed(told: Shipped, user: User) -> None:
@@ -227,6 +247,48 @@ def test_not_ready_in_time(told: Shipped, user: User) -> None:
     answer = look(told.listen)
     assert answer is not None
     assert len(answer.leases) == 1  # it goes on trying
+
+
+def test_a_join_is_given_up(told: Shipped, user: User) -> None:
+    """While kproxy cannot be ready, and while another keeper is in the way that neither answers nor ends."""
+    waiting = Shipped(told.listen, told.text.replace('"ready-requires": "none"', '"connect-timeout": "1s"'))
+    unwanted = threading.Event()
+    with ThreadPoolExecutor(1) as thread:
+        joined = thread.submit(join, waiting, Lease.of(user().pid), FOR_EVER, unwanted.is_set)
+        wait_until(lambda: (now := look(told.listen)) and now.leases, "it waits")
+        unwanted.set()
+        with pytest.raises(UpstreamError, match="kproxy is not wanted any more"):
+            joined.result()
+    before = look(told.listen)
+    assert before is not None
+    os.kill(before.keeper, signal.SIGSTOP)
+    try:
+        place(told.listen, "sock").unlink()
+        unwanted.clear()
+        with ThreadPoolExecutor(1) as thread:
+            joined = thread.submit(join, told, Lease.of(user().pid), FOR_EVER, unwanted.is_set)
+            wait_until(lambda: children("kproxy.spark.keeper"), "a keeper waits")
+            unwanted.set()
+            with pytest.raises(UpstreamError, match="kproxy is not wanted any more"):
+                joined.result()
+        assert not children("kproxy.spark.keeper")
+    finally:
+        os.kill(before.keeper, signal.SIGKILL)
+        os.kill(before.keeper, signal.SIGCONT)
+    # A keeper that was killed leaves its files to the next one.
+    lease = Lease.of(user().pid)
+    join(told, lease)
+    leave(told, lease)
+
+
+def children(module: str) -> set[int]:
+    """The processes that this one has started with `python -m MODULE`."""
+    found = set()
+    for child in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
+        for pid in child.read_text().split():
+            words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+            found |= {int(pid)} if module in words else set()
+    return found
 
 
 def test_secrets_are_in_pipes_and_memory(told: Shipped, user: User) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -21,6 +23,7 @@ from tests.harness.clients import create_topic, read_topic, values
 from tests.harness.process import free_window, wait_until
 from tests.harness.spark import (
     TWO_EXECUTORS,
+    configuration,
     connector,
     executor_pids,
     needs_spark,
@@ -38,22 +41,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-PASSWORD = f"secret-{uuid4().hex}"
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-LOGIN = {"sasl": "PLAIN", "sasl-username": "spark", "sasl-password": PASSWORD}
 # Longer than any test: what needs it fails.
 FOR_EVER = 3600.0
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Iterator[DevCluster]:
-    """Clients have to log in; other listeners, for the tests' own clients, are open."""
-    properties = {
-        "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.client.plain.sasl.jaas.config": f'{PLAIN} user_spark="{PASSWORD}";',
-    }
-    with DevCluster(3, client_protocol="SASL_PLAINTEXT", properties=properties) as made:
-        yield made
 
 
 @pytest.fixture
@@ -62,11 +51,6 @@ def start(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
     home = spark_home(tmp_path)
     with ExitStack() as made:
         yield lambda master: made.enter_context(session(home, settings(spark_master=master, spark_jars=connector())))
-
-
-def configuration(brokers: DevCluster, **more: Any) -> dict[str, Any]:
-    """As in a file, on ports of its own."""
-    return {"bootstrap-servers": brokers.bootstrap, "listen": f"127.0.0.1:{free_window(202)}", **LOGIN, **more}
 
 
 def nothing_is_left(listen: str) -> None:
@@ -98,6 +82,26 @@ def test_what_stands_in_the_way_is_said(
     assert said
     detach(spark)
     detach(spark)  # does nothing
+    nothing_is_left(listen)
+
+
+def test_detach_does_not_wait_for_brokers(brokers: DevCluster, start: Callable[[str], Any]) -> None:
+    """The keeper is killed when the brokers have gone: a new kproxy would wait for them for a long time."""
+    spark = start("local[1]")
+    road = f"127.0.0.1:{free_window(1)}"
+    config = configuration(brokers) | {"bootstrap-servers": road}
+    command = [sys.executable, "-m", "tests.harness.forward", f"{road}={brokers.dial[1]}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as forward:
+        try:
+            assert forward.stdout is not None
+            assert forward.stdout.readline() == b"forwarding\n"
+            listen = attach(spark, config, FOR_EVER, ready_requires="one")
+        finally:
+            forward.kill()
+    before = proxy_of(listen)
+    os.kill(before.keeper, signal.SIGKILL)
+    wait_until(lambda: (now := look(listen)) and now.keeper != before.keeper and now.leases, "it is joined again")
+    detach(spark)
     nothing_is_left(listen)
 
 
@@ -171,3 +175,19 @@ def test_without_the_plugin(
     detach(spark)
     nothing_is_left(listen)
     assert executor_pids(tmp_path / "spark") == executors
+
+
+def test_without_the_plugin_and_without_a_python(
+    brokers: DevCluster, start: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark cannot run the tasks of `attach`: in one line the cause, and no stack trace of Java's."""
+    spark = start(TWO_EXECUTORS)
+    config = configuration(brokers)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "/there/is/no/python")
+    with pytest.raises(UpstreamError) as failed:
+        attach(spark, config)
+    said = str(failed.value)
+    assert said.startswith("Spark cannot run kproxy's tasks on executors: org.apache.spark.SparkException: Job aborted")
+    assert 'Cannot run program "/there/is/no/python"' in said
+    assert "\n" not in said
+    nothing_is_left(config["listen"])

@@ -11,16 +11,6 @@ from tests.matrix import kubernetes
 from tests.matrix.client import HERE, NotInstalled
 
 
-@pytest.fixture
-def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, and the only directory where programs are looked for beside the shell's."""
-    monkeypatch.setenv("KPROXY_CACHE", str(tmp_path / "cache"))
-    directory = tmp_path / "bin"
-    directory.mkdir()
-    monkeypatch.setenv("PATH", str(directory))
-    return directory
-
-
 def test_without_go(tools: Path) -> None:
     with pytest.raises(NotInstalled, match="Go is not on this machine"):
         kubernetes.programs()

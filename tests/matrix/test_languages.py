@@ -10,16 +10,6 @@ from tests.matrix.client import Client, NotInstalled
 from tests.matrix.languages import Go, Node, Rust
 
 
-@pytest.fixture
-def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, and the only directory where programs are looked for beside the shell's."""
-    monkeypatch.setenv("KPROXY_CACHE", str(tmp_path / "cache"))
-    directory = tmp_path / "bin"
-    directory.mkdir()
-    monkeypatch.setenv("PATH", str(directory))
-    return directory
-
-
 def program(path: Path, text: str) -> None:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)

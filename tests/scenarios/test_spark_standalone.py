@@ -24,15 +24,13 @@ from tests.harness.clients import produce
 from tests.harness.network import Host
 from tests.harness.process import wait_until
 from tests.harness.spark import connector, environment, needs_spark, settings, spark_home
+from tests.harness.sparkjob import PATIENCE, Job, run_job
 from tests.scenarios.sites import Site
 
 pytestmark = [pytest.mark.matrix, needs_spark, pytest.mark.timeout(900)]
 
-JOB = Path(__file__).with_name("spark_job.py")
 NAMES = {"spark-master": "10.0.0.31", "worker-1": "10.0.0.32", "worker-2": "10.0.0.33"}
 RECORDS = 600
-# In seconds: six JVMs on a busy machine.
-PATIENCE = 240.0
 
 
 @dataclass
@@ -79,36 +77,15 @@ class Cluster:
         return found
 
 
-class Job:
+def start_job(cluster: Cluster, name: str, *conf: str) -> Job:
     """A driver on the master's host."""
-
-    def __init__(self, cluster: Cluster, name: str, *conf: str) -> None:
-        self._fifo = cluster.directory / name
-        os.mkfifo(self._fifo)
-        words = [word for key, value in cluster.settings.items() for word in ("--conf", f"{key}={value}")]
-        self.said = cluster.held.enter_context(
-            cluster.hosts["spark-master"].running(
-                str(cluster.home / "bin" / "spark-submit"), "--master", "spark://spark-master:7077",
-                "--conf", "spark.driver.host=spark-master", *words, *conf, str(JOB), str(self._fifo),
-                env=cluster.env, until="ready\n",
-            )
-        )  # fmt: skip
-        self._commands = cluster.held.enter_context(self._fifo.open("w"))
-
-    def do(self, command: str, answer: str) -> str:
-        """Give a command; the rest of the line with which it is answered."""
-        before = self.said()
-        self._commands.write(f"{command}\n")
-        self._commands.flush()
-
-        def answered() -> str:
-            lines = self.said()[len(before) :].splitlines()
-            found = [line for line in lines if line.startswith((f"{answer} ", "failed "))]
-            return found[0] if found else ""
-
-        line = wait_until(answered, command, PATIENCE)
-        assert line.startswith(answer), f"{line}\n{self.said()[-5000:]}"
-        return line.removeprefix(answer).strip()
+    words = [word for key, value in cluster.settings.items() for word in ("--conf", f"{key}={value}")]
+    submit = (
+        str(cluster.home / "bin" / "spark-submit"), "--master", "spark://spark-master:7077",
+        "--conf", "spark.driver.host=spark-master", *words, *conf,
+    )  # fmt: skip
+    running = cluster.hosts["spark-master"].running
+    return cluster.held.enter_context(run_job(cluster.directory / name, running, *submit, env=cluster.env))
 
 
 @pytest.fixture
@@ -166,7 +143,7 @@ def topic_with_records(cloud: Site) -> str:
 
 def test_with_the_plugin(cluster: Cluster, cloud: Site, config: Path) -> None:
     """A worker that joins late, an executor and a keeper that are killed: each Kafka task finds a kproxy."""
-    job = Job(cluster, "job", *with_plugin(cluster))
+    job = start_job(cluster, "job", *with_plugin(cluster))
     bootstrap = job.do(f"attach {config}", "attached")
     topic = topic_with_records(cloud)
     assert job.do(f"count {bootstrap} {topic}", "counted") == f"{RECORDS} on worker-1"
@@ -211,7 +188,9 @@ def test_dynamic_allocation(cluster: Cluster, cloud: Site, config: Path, plugin:
         "spark.dynamicAllocation.initialExecutors": "0",
     }
     words = [word for key, value in dynamic.items() for word in ("--conf", f"{key}={value}")]
-    job = Job(cluster, "job", *(with_plugin(cluster) if plugin else ["--conf", f"spark.jars={connector()}"]), *words)
+    job = start_job(
+        cluster, "job", *(with_plugin(cluster) if plugin else ["--conf", f"spark.jars={connector()}"]), *words
+    )
     wait_until(lambda: not cluster.executors("worker-1"), "there is no executor", PATIENCE)
     bootstrap = job.do(f"attach {config}", "attached")
     # With the plugin nobody has to wait for an executor; without it one must be there, and know of kproxy.
@@ -231,7 +210,7 @@ def test_two_applications_with_different_clusters(cluster: Cluster, cloud: Site,
     for name, servers in (("one", "10.0.0.11:9092,10.0.0.12:9092,10.0.0.13:9092"), ("two", "10.1.0.11:9093")):
         configs[name] = tmp_path / f"{name}.yaml"
         configs[name].write_text(f"bootstrap-servers: {servers}\n")
-    jobs = {name: Job(cluster, name, *with_plugin(cluster), "--conf", "spark.cores.max=1") for name in configs}
+    jobs = {name: start_job(cluster, name, *with_plugin(cluster), "--conf", "spark.cores.max=1") for name in configs}
     bootstrap = {name: job.do(f"attach {configs[name]}", "attached") for name, job in jobs.items()}
     assert bootstrap["one"] != bootstrap["two"]
     topics = {"one": topic_with_records(cloud), "two": topic_with_records(other)}
@@ -246,7 +225,7 @@ def test_brokers_that_one_host_cannot_reach(cluster: Cluster, cloud: Site, confi
     """`attach` fails with the words of the kproxy there."""
     one = cluster.hosts["worker-1"]
     one.sh("ip route add unreachable 10.0.0.12/32")
-    job = Job(cluster, "job", *with_plugin(cluster))
+    job = start_job(cluster, "job", *with_plugin(cluster))
     said = job.do(f"attach {config}", "failed")
     assert said.startswith("worker-1: kproxy is not ready after 4")  # of 60, the driver took some
     assert " s: cluster default: broker 2 " in said
@@ -260,7 +239,7 @@ def test_brokers_that_one_host_cannot_reach(cluster: Cluster, cloud: Site, confi
 def test_without_the_plugin(cluster: Cluster, cloud: Site, config: Path) -> None:
     """What `attach` warns of; executors that are there have kproxy."""
     cluster.worker("worker-2")
-    job = Job(cluster, "job", "--conf", f"spark.jars={connector()}")
+    job = start_job(cluster, "job", "--conf", f"spark.jars={connector()}")
     bootstrap = job.do(f"attach {config}", "attached")
     assert "without kproxy's Spark plugin, an executor that starts later" in job.said()
     topic = topic_with_records(cloud)

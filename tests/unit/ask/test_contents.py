@@ -55,7 +55,7 @@ CONFIGS = {
                 {"name": name, "value": value, "read_only": True, "config_source": 4, "is_sensitive": secret,
                  "synonyms": [{"name": "x", "value": None, "source": 4}]}
                 for name, value, secret in (("listeners", "A://:1", False), ("advertised.listeners", "A://h:1", True),
-                                            ("log.dirs", "/tmp", False))
+                                            ("cleanup.policy", "/tmp", False))
             ],
         }
     ],
@@ -119,6 +119,32 @@ async def test_brokers_and_topics(newest: int) -> None:
     first, second = found.topics[1].partitions
     assert (first.leaderless, first.under_replicated) == (True, False)
     assert (second.leaderless, second.under_replicated) == (False, True)
+
+
+async def test_what_this_user_may_do() -> None:
+    """Kafka 2.3 and later tell (KIP-430)."""
+    untold = -(2**31)
+    topics = [
+        {"error_code": 0, "name": name, "is_internal": False, "partitions": [], "topic_authorized_operations": bits}
+        for name, bits in (("all", 0b0000_1101_1111_1000), ("reads", 1 << 3 | 1 << 8), ("untold", untold))
+    ]
+    topics[0]["partitions"] = [
+        {"error_code": 0, "partition_index": 0, "leader_id": 1, "leader_epoch": 77, "replica_nodes": [1],
+         "isr_nodes": [1], "offline_replicas": []}
+    ]  # fmt: skip
+    values = METADATA | {"topics": topics, "cluster_authorized_operations": untold}
+    question = contents.contents(served(METADATA=13), operations=True)
+    asked(question, {
+        "topics": None, "allow_auto_topic_creation": False,
+        "include_cluster_authorized_operations": False, "include_topic_authorized_operations": True,
+    })  # fmt: skip
+    found = await question.put(Answering({api.METADATA: body_of(api.METADATA, 8, values)}))
+    everything = frozenset(contents.OPERATIONS.values())
+    allowed = {one.name: one.allowed for one in found.topics}
+    assert allowed == {"all": everything, "reads": frozenset({"Read", "Describe"}), "untold": None}
+    assert found.topics[0].partitions[0].leader == 1
+    older = contents.contents(served(METADATA=7), operations=True)
+    assert older.version == 5
 
 
 def test_a_topic_that_is_asked_for_is_never_created() -> None:

@@ -13,41 +13,14 @@ from hypothesis import strategies as st
 
 from kproxy.ask import survey
 from kproxy.ask.asking import Ask
-from kproxy.ask.survey import TopicSeen
+from kproxy.ask.questions import Question
 from kproxy.errors import UpstreamError, WireError
 from kproxy.wire import api
 from tests.harness.answers import array, text
-from tests.harness.kafka_python import ApiVersionsResponse, DescribeConfigsResponse, MetadataResponse
+from tests.harness.kafka_python import ApiVersionsResponse
 from tests.unit.ask.broker import Broker
 
 SERVED = {key: range(20) for key in api.APIS}
-
-
-def _metadata() -> bytes:
-    partition = MetadataResponse.MetadataResponseTopic.MetadataResponsePartition
-    topic = MetadataResponse.MetadataResponseTopic
-    partitions = [
-        partition(error_code=0, partition_index=0, leader_id=1, leader_epoch=0, replica_nodes=[1, 2], isr_nodes=[1]),
-        partition(error_code=5, partition_index=1, leader_id=-1, leader_epoch=0, replica_nodes=[3], isr_nodes=[]),
-    ]
-    seen = topic(error_code=0, name="orders", is_internal=False, partitions=partitions, authorized_operations={3, 8})
-    hidden = topic(error_code=29, name="secret", is_internal=False, partitions=[], authorized_operations=None)
-    response = MetadataResponse(
-        version=8, throttle_time_ms=0, brokers=[], cluster_id="c", controller_id=7, topics=[seen, hidden],
-        authorized_operations=None,
-    )  # fmt: skip
-    return bytes(response.encode())
-
-
-def _configs() -> bytes:
-    result = DescribeConfigsResponse.DescribeConfigsResult
-    config = result.DescribeConfigsResourceResult
-    configs = [
-        config(name=name, value=value, read_only=True, config_source=4, is_sensitive=False, synonyms=[])
-        for name, value in (("listeners", "A://:1"), ("zookeeper.connect", None))
-    ]
-    done = result(error_code=0, error_message=None, resource_type=4, resource_name="1", configs=configs)
-    return bytes(DescribeConfigsResponse(version=1, throttle_time_ms=0, results=[done]).encode())
 
 
 def _features() -> bytes:
@@ -63,14 +36,15 @@ def _mechanisms(*names: str, error: int = 33) -> bytes:
     return struct.pack(">h", error) + array([text(name) for name in names])
 
 
+def _put(question: Question[Any] | None) -> Callable[[Ask], Awaitable[Any]]:
+    assert question is not None
+    return question.put
+
+
 ASKED: dict[str, tuple[int, bytes, Callable[[Ask], Awaitable[Any]]]] = {
-    "features": (api.API_VERSIONS, _features(), lambda ask: survey.features(ask, SERVED)),
-    "contents": (api.METADATA, _metadata(), lambda ask: survey.contents(ask, SERVED)),
-    "settings": (api.DESCRIBE_CONFIGS, _configs(), lambda ask: survey.settings(ask, SERVED, 1)),
-    "coordinator": (
-        api.FIND_COORDINATOR, struct.pack(">hi", 15, 4), lambda ask: survey.coordinator(ask, SERVED, "g"),
-    ),
-    "mechanisms": (api.SASL_HANDSHAKE, _mechanisms("PLAIN"), lambda ask: survey.mechanisms(ask, SERVED)),
+    "features": (api.API_VERSIONS, _features(), _put(survey.features(SERVED))),
+    "coordinator": (api.FIND_COORDINATOR, struct.pack(">hi", 15, 4), _put(survey.coordinator(SERVED, "g"))),
+    "mechanisms": (api.SASL_HANDSHAKE, _mechanisms("PLAIN"), _put(survey.mechanisms(SERVED))),
 }  # fmt: skip
 each = pytest.mark.parametrize("question", ASKED)
 
@@ -80,22 +54,8 @@ async def answer(question: str, body: bytes | None = None) -> Any:
     return await asking(Broker({key: whole if body is None else body}))
 
 
-async def test_the_topics_that_a_user_may_see() -> None:
-    found = await answer("contents")
-    assert found.controller == 7
-    assert found.topic("orders") == TopicSeen(
-        "orders", 0, 2, (1,), frozenset({1}), frozenset({1, 2, 3}), frozenset({"Read", "Describe"})
-    )
-    assert (found.topic("secret").error, found.topic("secret").allowed) == (29, None)
-    assert found.topic("missing") is None
-
-
-async def test_the_settings_of_listeners() -> None:
-    assert await answer("settings") == {"listeners": "A://:1"}
-
-
 async def test_the_features_and_the_coordinator() -> None:
-    assert (await answer("features")).finalized == {"metadata.version": 30}
+    assert await answer("features") == {"metadata.version": 30}
     assert await answer("coordinator") == (15, 4)
 
 
@@ -115,18 +75,10 @@ async def test_a_list_of_mechanisms_without_end() -> None:
     assert len(await answer("mechanisms", _mechanisms(*["X"] * 50_000))) == 20
 
 
-@each
-async def test_an_old_broker_is_not_asked(question: str) -> None:
-    old = Broker({})
-    asking = {
-        "features": lambda: survey.features(old, {}),
-        "settings": lambda: survey.settings(old, {}, 1),
-        "coordinator": lambda: survey.coordinator(old, {}, "g"),
-        "mechanisms": lambda: survey.mechanisms(old, {}),
-    }.get(question)
-    if asking is not None:
-        await asking()
-        assert old.asked == []
+def test_an_old_broker_is_not_asked() -> None:
+    assert survey.features({api.API_VERSIONS: range(3)}) is None
+    assert survey.coordinator({}, "g") is None
+    assert survey.mechanisms({}) is None
 
 
 @each

@@ -29,7 +29,8 @@ OWN_WORDS = ("kproxy at start", "Reaching brokers", "Sessions that kproxy ends",
 def commands(text: str) -> Iterator[list[str]]:
     """Each use of kproxy in shell blocks and in code spans; HOST:PORT made an address."""
     spans = re.findall(
-        r"`(kproxy (?:run|exec|wait|config|demo|devcluster)\b[^`…\[]*)`", re.sub(r"```.*?```", "", text, flags=re.S)
+        r"`(kproxy (?:run|exec|wait|explain|config|demo|devcluster)\b[^`…\[]*)`",
+        re.sub(r"```.*?```", "", text, flags=re.S),
     )
     comments = re.findall(r"^#\s{2,}((?:docker run|kproxy) .*)$", text, re.M)
     # Text that only names a command asks for no more than that there is one.

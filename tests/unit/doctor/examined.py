@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kproxy.address import Address
+from kproxy.ask.contents import Contents, Partition, Topic
 from kproxy.ask.questions import Members
-from kproxy.ask.survey import Contents, TopicSeen
 from kproxy.cluster.identity import Identity
 from kproxy.cluster.known import Proof
 from kproxy.cluster.topology import NodeKey
@@ -44,15 +44,14 @@ def bad(address: str, reason: str, expected: int | None = None, **more: Any) -> 
     return Contact(where, None if expected is None else key(expected), reason=reason, **(values | more))
 
 
-def topic(name: str, leaderless: tuple[int, ...] = (), **more: Any) -> TopicSeen:
-    values: dict[str, Any] = {
-        "error": 0, "partitions": 3, "leaders": frozenset({1}), "replicas": frozenset({1}), "allowed": None,
-    }  # fmt: skip
-    return TopicSeen(name, leaderless=leaderless, **(values | more))
+def topic(name: str, *leaders: int, replicas: tuple[int, ...] = (1,), **more: Any) -> Topic:
+    """A topic with a partition for each leader."""
+    partitions = tuple(Partition(index, leader, replicas, (), (), 0) for index, leader in enumerate(leaders))
+    return Topic(name, False, partitions, 0, **more)
 
 
 def examination(*nodes: Contact, bootstrap: tuple[Contact, ...] = (), **more: Any) -> Examination:
     servers = bootstrap or (good("kafka.example:9092", 1),)
     asked = next((one for one in servers if one.identity is not None), None)
-    values: dict[str, Any] = {"asked": asked, "contents": Contents(1, ()), "settings": None}
+    values: dict[str, Any] = {"asked": asked, "contents": Contents("c", 1, (), ()), "settings": None}
     return Examination(servers, tuple(nodes), **(values | more))

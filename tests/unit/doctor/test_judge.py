@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kproxy import remedies
-from kproxy.ask.survey import Contents
+from kproxy.ask.contents import Contents
 from kproxy.doctor.causes import cause_of
 from kproxy.doctor.found import Certificate, Elsewhere, Examination, Spoken
 from kproxy.doctor.judge import judge
@@ -83,7 +83,7 @@ def test_the_listener_that_would_serve() -> None:
 
 
 def test_the_cluster_s_own_troubles() -> None:
-    contents = Contents(-1, (topic("t", (0, 2), replicas=frozenset({1, 3})),))
+    contents = Contents("c", -1, (), (topic("t", -1, 1, -1, replicas=(1, 3)),))
     found = examination(good("kafka-1.example:9092", 1, 1), contents=contents)
     assert faults(found) == [Fault.BROKER_MISSING, Fault.NO_CONTROLLER, Fault.NO_LEADER]
 

@@ -1,4 +1,4 @@
-"""What kproxy and its keeper warn of, as others read it from their log."""
+"""The log of kproxy and its keeper, and what others read from it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 
 from kproxy.app import logs
-from kproxy.spark.tail import Tail, line
+from kproxy.spark.tail import Log, Tail, line, position
+
+# The log is emptied when it is longer, in bytes: if nobody writes to it, and in any case.
+LONG, TOO_LONG = 4 << 20, 8 << 20
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
+    """As a keeper makes it."""
+    Log(tmp_path / "log")
     return tmp_path / "log"
 
 
@@ -28,7 +33,7 @@ def test_what_kproxy_logs_is_read(log: Path) -> None:
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     try:
-        with log.open("w") as file:
+        with log.open("a") as file:
             logs.set_up("text", "debug", file)
             logging.getLogger("kproxy.test").info("not this")
             logging.getLogger("kproxy.test").warning("broker %d: NOT reachable", 1)
@@ -45,8 +50,12 @@ def test_what_kproxy_logs_is_read(log: Path) -> None:
 
 
 def test_a_line_is_read_when_it_is_whole(log: Path) -> None:
+    log.unlink()
     tail = Tail(log)
     assert tail.look() == []  # there is no log yet
+    log.touch()
+    assert tail.look() == []  # it is just being made
+    Log(log)
     text = line("WARNING", "größer")
     for part in text[:-1]:
         append(log, part)
@@ -62,16 +71,60 @@ def test_what_stood_there_before_is_not_new(log: Path) -> None:
     assert tail.look() == [(logging.WARNING, "new")]
 
 
-def test_a_log_that_is_emptied_or_replaced_is_read_from_its_beginning(log: Path) -> None:
-    append(log, line("WARNING", "a rather long line that was there at first"))
+def test_a_log_that_is_emptied_is_read_from_its_beginning(tmp_path: Path) -> None:
+    """Even if it is longer by then than it was before."""
+    kept = Log(tmp_path / "log")
+    tail = Tail(tmp_path / "log")
+    with os.fdopen(kept.to_append(), "w") as kproxy:
+        for turn in range(3):
+            kproxy.write(line("WARNING", f"turn {turn}"))
+            kproxy.flush()
+            kept.empty_if_long()  # it is not
+            assert [message for _, message in tail.look()] == [f"turn {turn}"]
+            os.truncate(tmp_path / "log", TOO_LONG + 1)
+            before = position(tmp_path / "log")
+            kept.empty_if_long()
+            assert position(tmp_path / "log") == (position(tmp_path / "log")[0], len(f"# {before[0]}\n"))
+            assert position(tmp_path / "log")[0] != before[0]
+            kproxy.write("not a warning\n" * 100)
+
+
+def test_a_long_log_is_emptied_when_it_was_read(log: Path) -> None:
+    """Those who read it look every second."""
+    kept = Log(log)
+    os.truncate(log, LONG + 1)
+    in_future = log.stat().st_mtime + 3600
+    os.utime(log, (in_future, in_future))
+    kept.empty_if_long()
+    assert log.stat().st_size == LONG + 1
+    os.utime(log, (0, 0))
+    kept.empty_if_long()
+    assert log.stat().st_size < LONG
+
+
+def test_a_log_that_is_just_being_emptied_is_left_alone(log: Path) -> None:
+    """Its lines are gone and its mark is still the old one, or the other way round."""
+    append(log, line("WARNING", "old"))
     tail = Tail(log)
     assert len(tail.look()) == 1
-    os.truncate(log, 0)
-    append(log, line("WARNING", "emptied"))
-    assert tail.look() == [(logging.WARNING, "emptied")]
-    log.rename(log.with_suffix(".old"))  # so that the new file has another number
-    append(log, line("WARNING", "another log, and one that is longer than the last"))
-    assert [message for _, message in tail.look()] == ["another log, and one that is longer than the last"]
+    mark, _ = position(log)
+    os.truncate(log, len(f"# {mark}\n"))
+    assert tail.look() == []
+    log.write_text(f"# {mark[::-1]}\n")
+    append(log, line("WARNING", "new"))
+    assert [message for _, message in tail.look()] == ["new"]
+
+
+def test_a_log_that_is_replaced_is_read_from_its_beginning(log: Path) -> None:
+    """By the next keeper; a kproxy of the one before may write to the end of its own."""
+    append(log, line("WARNING", "of the first"))
+    tail = Tail(log)
+    assert len(tail.look()) == 1
+    with log.open("a") as late:
+        Log(log)
+        late.write(line("WARNING", "late"))
+    append(log, line("WARNING", "of the second"))
+    assert [message for _, message in tail.look()] == ["of the second"]
 
 
 def test_a_line_without_end_costs_no_memory(log: Path) -> None:

@@ -1,7 +1,9 @@
 """A Spark job that does what it is told: `spark-submit spark_job.py COMMANDS`, a fifo with one command on each line.
 
+    id                   says `id ID`, the application's
     attach CONFIG        kproxy.spark.attach; says `attached BOOTSTRAP`
     count BOOTSTRAP TOPIC  counts the records of a topic; says `counted N on HOST,…`, the hosts that ran the Kafka tasks
+    executors N          asks Spark for so many executors (in all, as long as it is asked once); says `asked N`
     stop                 ends
 
 An error is said as `failed TEXT`, and the job goes on. Everything is said on stdout.
@@ -24,12 +26,17 @@ def main(commands: str) -> None:
         for line in lines:
             try:
                 match line.split():
+                    case ["id"]:
+                        say("id", spark.sparkContext.applicationId)
                     case ["attach", config]:
                         from kproxy.spark import attach
 
                         say("attached", attach(spark, config))
                     case ["count", bootstrap, topic]:
                         say("counted", *count(spark, bootstrap, topic))
+                    case ["executors", number]:
+                        assert spark.sparkContext._jsc.sc().requestExecutors(int(number))
+                        say("asked", number)
                     case ["stop"]:
                         break
             except Exception as error:  # noqa: BLE001 - the test reads what is wrong, and goes on

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.listing.listeners import Listener, listeners
+from kproxy.ask.listeners import Listener, listeners
 
 
 def test_as_an_image_with_three_has_them() -> None:

@@ -1,0 +1,91 @@
+"""`kproxy lint`: mistakes in Kafka's configuration files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kproxy.cli.group import kproxy
+
+_KINDS = ("server", "client", "connect", "spark", "compose", "kubernetes")
+
+
+@kproxy.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=str)
+@click.option("--as", "kind", type=click.Choice(_KINDS), help="What the files are, if kproxy does not see it.")
+@click.option(
+    "--host", default="", metavar="HOST", help="The host by which clients reach the brokers, for corrected lines."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "github"]),
+    default="text",
+    show_default=True,
+    help="For a person, a program, or GitHub Actions.",
+)
+@click.option("--fix", is_flag=True, help="Show the corrected files as a diff.")
+@click.option("--write", is_flag=True, help="With --fix: write the corrected files.")
+def lint(files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bool, write: bool) -> int:
+    """Find mistakes in the listeners of Kafka configurations, and say who can connect where.
+
+    \b
+      kproxy lint server.properties
+      kproxy lint docker-compose.yml client.properties
+      kproxy lint --fix --write docker-compose.yml
+
+    FILE is a server.properties, a Docker Compose file, a Kafka resource of Strimzi or CFK, or the file of a client, of
+    Kafka Connect or of Spark. '-' is standard input. Files that are given together are looked at together. The command
+    opens no connection. The exit code is 0 without mistakes, 1 with mistakes, and 2 if a file cannot be read.
+    """
+    from kproxy.lint import fixing, present
+    from kproxy.lint.kinds import Kind
+    from kproxy.lint.linting import Options, Report
+    from kproxy.lint.linting import lint as run
+    from kproxy.lint.source import STDIN, Source, UnreadableError, read
+
+    if write and not fix:
+        raise click.UsageError("--write needs --fix")
+    if write and STDIN in files:
+        raise click.UsageError("--write cannot write standard input: give the file's name")
+    sources: list[Source] = []
+    unreadable: dict[str, str] = {}
+    for name in dict.fromkeys(files):
+        try:
+            sources.append(read(name))
+        except UnreadableError as error:
+            unreadable[name] = str(error)
+    variables = {source.name: _variables(source.path) for source in sources}
+    options = Options(Kind(kind) if kind else None, host, variables)
+    report = run(sources, options)
+    report = Report(report.sources, report.findings, report.rows, report.unknown, {**unreadable, **report.unreadable})
+    fixed = fixing.fix(report, options) if fix else None
+    difference = list(fixing.difference(fixed)) if fixed is not None else None
+    for name, why in report.unreadable.items():
+        click.echo(f"kproxy: {present.said(name)}: {why}", err=True)
+    if form == "json":
+        click.echo(present.as_json(report, difference))
+    else:
+        for line in present.github(report) if form == "github" else present.text(report):
+            click.echo(line)
+        for line in difference or ():
+            click.echo(line)
+    if fixed is not None and write:
+        fixing.write(fixed)
+        click.echo(f"kproxy: wrote {len(fixed.changed)} of {len(sources)} files", err=True)
+        report = Report(fixed.after.sources, fixed.after.findings, (), (), report.unreadable)
+    return 2 if report.unreadable else 1 if report.wrong else 0
+
+
+def _variables(path: Path | None) -> dict[str, str]:
+    """The `.env` beside a file, as Docker Compose reads it."""
+    from kproxy.lint.interpolate import read_env
+    from kproxy.lint.source import UnreadableError, read
+
+    if path is None or not (beside := path.parent / ".env").is_file():
+        return {}
+    try:
+        return read_env(read(str(beside)).text)
+    except UnreadableError:
+        return {}

@@ -1,0 +1,122 @@
+"""What a line says beside its message: addresses, nodes, topics. Nothing else of a line is ever shown."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+# Each begins where no other begins within its run of characters, so the search is linear.
+_ADDRESS = re.compile(
+    r"(?<![\w.@%-])(?P<host>\[[0-9A-Fa-f:.]{2,45}(?:%[\w.]{1,20})?\]|[A-Za-z0-9_][\w.-]{0,252})(?:/[\w.:<>]{1,64})?:(?P<port>\d{1,5})(?![\w@.])",
+    re.ASCII,
+)
+_BARE_IPV6 = re.compile(r"ipv6#(\[[0-9A-Fa-f:.]{2,45}\]:\d{1,5})")
+_UNPORTED = re.compile(
+    r"(?:UnknownHostException: |ENOTFOUND |EAI_AGAIN |dial tcp: lookup |certificate is not valid for '|DNS name matching |IP address )"
+    r"([A-Za-z0-9_][\w.-]{0,252})",
+    re.ASCII,
+)
+_SOURCE = re.compile(r"\.(?:java|scala|kt|py|go|js|ts|c|cc|cpp|rs|rb|cs)$")
+_NODE = re.compile(
+    r"(?:\bnode (?:with id )?|\bid: ?|node_id=|\bnodeId=|broker_id=|[Bb]roker(?: id)? |:\d{1,5}/)(-?\d{1,10})\b(?![.:])"
+)
+_TOPIC = re.compile(
+    r"(?:[Tt]opic(?:\(s\)|s)? ['\"\[]?|topics: \[|for topic |with correlation id \d{1,10} : \{|partition )"
+    r"([A-Za-z0-9._][A-Za-z0-9._-]{0,248})",
+    re.ASCII,
+)
+_NO_TOPIC = frozenset(("is", "in", "and", "or", "to", "not", "of", "for", "with", "that", "the", "this", "could", "metadata",
+                       "authorization", "partition", "partitions", "was", "has", "on", "be", "are", "may", "from", "id", "may",
+                       "error", "load", "list", "a", "cannot", "which", "state", "authorized", "name", "count"))  # fmt: skip
+_MECHANISM = re.compile(r"\b(PLAIN|SCRAM-SHA-(?:256|512)|GSSAPI|OAUTHBEARER|AWS_MSK_IAM)\b")
+_CLIENT = re.compile(r"rdkafka#\w{1,20}-\d{1,9}|clientId=[\w.-]{1,80}", re.ASCII)
+_SERVERS = re.compile(
+    r"(?:bootstrap[._-]servers?[\"']?\s{0,3}[=:]?\s{0,3}|--bootstrap-server[= ]|--broker-list[= ]|(?:\bkcat|\bkafkacat) .{0,80}-b ?)"
+    r"[\[\"']{0,2}([^\s\]\"';]{3,400}(?:, [^\s\]\"';]{3,200}){0,8})"
+)
+_BOOTSTRAP = (
+    "/bootstrap",
+    "bootstrap-",
+    "ootstrap broker",
+    "seed_",
+    "seed broker",
+    "node -",
+    "id: -",
+    "to bootstrap",
+    "seedbroker",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """`bootstrap`: the address is a bootstrap server. None where the line does not say."""
+
+    address: str = ""
+    node: int | None = None
+    topic: str = ""
+    mechanism: str = ""
+    client: str = ""
+    bootstrap: bool | None = None
+
+
+def facts_of(line: str) -> Facts:
+    """What a line says."""
+    found = addresses(line)
+    address = found[0] if found else ""
+    if not address and (match := _UNPORTED.search(line)):
+        address = match[1].rstrip(".")
+    node = next((int(match[1]) for match in _NODE.finditer(line)), None)
+    topic = next((name for match in _TOPIC.finditer(line) if (name := _topic(match)) not in _NO_TOPIC), "")
+    mechanism = _MECHANISM.search(line)
+    client = _CLIENT.search(line)
+    bootstrap = True if any(word in line for word in _BOOTSTRAP) else False if node is not None and node >= 0 else None
+    return Facts(
+        address=address,
+        node=node if node is None or node >= 0 else None,
+        topic=topic,
+        mechanism=mechanism[1] if mechanism else "",
+        client=client[0] if client else "",
+        bootstrap=bootstrap,
+    )
+
+
+def addresses(text: str) -> list[str]:
+    """The hosts with ports, in their order; no times and no lines of source files."""
+    bare = [match[1] for match in _BARE_IPV6.finditer(text)]
+    return bare + [
+        f"{match['host']}:{match['port']}"
+        for match in _ADDRESS.finditer(text)
+        if 0 < int(match["port"]) < 65536 and _is_host(match["host"])
+    ]
+
+
+def servers(line: str) -> list[str]:
+    """The bootstrap servers in a setting or on a command line."""
+    found: list[str] = []
+    for match in _SERVERS.finditer(line):
+        found += addresses(match[1].replace("://", ": "))
+    return found
+
+
+def _is_host(host: str) -> bool:
+    if host.startswith("["):
+        return True
+    if re.fullmatch(r"[\d.]+", host):
+        return is_ip(host)
+    return any(c.isalpha() for c in host) and not _SOURCE.search(host) and not re.search(r"\dT\d\d$", host)
+
+
+def _topic(match: re.Match[str]) -> str:
+    """The topic's name; that of a partition ends with its number."""
+    name = match[1].rstrip(".")
+    return re.sub(r"-\d{1,6}$", "", name) if match[0].startswith("partition") else name
+
+
+def is_ip(host: str) -> bool:
+    """Whether a host is an address of IPv4 or IPv6."""
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,85 @@
+"""`kproxy explain`: arguments, standard input, exit codes, JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from kproxy.cli import invoke
+
+MESSAGE = "Failed to resolve 'kafka-1.prod.internal:9092': Name or service not known"
+
+
+class Input(io.TextIOWrapper):
+    """A standard input with bytes behind it."""
+
+    def __init__(self, data: bytes, terminal: bool = False) -> None:
+        super().__init__(io.BytesIO(data))
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+def test_a_message_as_one_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["explain", MESSAGE]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("A broker's name cannot be resolved\n")
+    assert "kafka-1.prod.internal:9092" in shown
+    assert "kproxy doctor HOST:PORT" in shown
+
+
+def test_several_words_that_may_begin_with_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["explain", *MESSAGE.split(), "-1"]) == 0
+    assert "cannot be resolved" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [[], ["-"]])
+def test_a_log_on_standard_input(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Input(b"noise\n" + MESSAGE.encode() + b"\n"))
+
+    assert invoke(["explain", *arguments]) == 0
+    assert "(line 2)" in capsys.readouterr().out
+
+
+def test_unknown_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["explain", "connection refused"]) == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("Not known")
+    assert "kproxy doctor HOST:PORT" in shown
+
+
+def test_nothing_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", Input(b"", terminal=True))
+
+    assert invoke(["explain"]) == 2
+    assert "give a message" in capsys.readouterr().err
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["explain", "--json", MESSAGE]) == 0
+    told = json.loads(capsys.readouterr().out)
+    (cause,) = told["causes"]
+    assert told["known"] is True
+    assert cause["faults"] == ["name-not-resolved"]
+    assert cause["addresses"] == ["kafka-1.prod.internal:9092"]
+    assert cause["remedies"][0]["fix"]
+    assert cause["said"] == [
+        {"program": "librdkafka", "text": "Failed to resolve '…': …", "count": 1, "first": 1, "last": 1}
+    ]
+    assert invoke(["explain", "--json", "nonsense"]) == 1
+    assert json.loads(capsys.readouterr().out)["known"] is False
+
+
+def test_it_fits_eighty_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    invoke(["explain", MESSAGE])
+    invoke(["explain", "org.apache.kafka Timed out waiting for a node assignment"])
+    invoke(["explain", "nothing"])
+
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80

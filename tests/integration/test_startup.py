@@ -257,5 +257,7 @@ def test_the_line_that_is_printed_works_with_the_addresses_in_it(cluster: DevClu
     command = [sys.executable, "-m", "kproxy", "run", *words]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         wait = ["wait", "--admin", words[words.index("--admin") + 1], "--timeout", "60s"]
-        assert subprocess.run([sys.executable, "-m", "kproxy", *wait], check=False).returncode == 0
-        process.terminate()
+        try:
+            assert subprocess.run([sys.executable, "-m", "kproxy", *wait], check=False).returncode == 0
+        finally:
+            process.terminate()

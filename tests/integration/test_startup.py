@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -238,3 +239,25 @@ def test_a_name_with_several_addresses(
         with RawClient(address) as client:
             assert client.works()
     assert proxy.node(1)["dial"] == f"several.example:{port}"
+
+
+def test_the_line_that_is_printed_works_with_the_addresses_in_it(cluster: DevCluster, own_kproxy: Start) -> None:
+    """One server is given, so that two brokers cannot be reached."""
+    first = min(cluster.node_ids)
+    proxy = own_kproxy(str(cluster.dial[first]))
+    wait_until(lambda: "to find out why: " in proxy.log, "what to do is said")
+    (doctor,) = re.findall(r"to find out why: kproxy (.*)", proxy.log)
+    assert shlex.split(doctor) == ["doctor", "-b", str(cluster.dial[first])]
+    (line,) = re.findall(r"with their addresses in it, this works: kproxy run (.*)", proxy.log)
+    proxy.stop()
+    words = shlex.split(line)
+    for node in cluster.node_ids:
+        words = [word.replace(f"node:{node}=HOST:PORT", f"node:{node}={cluster.dial[node]}") for word in words]
+    assert words[:2] == ["-b", str(cluster.dial[first])]
+    command = [sys.executable, "-m", "kproxy", "run", *words]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        wait = ["wait", "--admin", words[words.index("--admin") + 1], "--timeout", "60s"]
+        try:
+            assert subprocess.run([sys.executable, "-m", "kproxy", *wait], check=False).returncode == 0
+        finally:
+            process.terminate()

@@ -247,6 +247,12 @@ def test_a_tls_listener_without_tls(cluster: DevCluster, own_kproxy: Start) -> N
 # TLS to the clients
 
 
+def test_what_to_do_about_a_tls_listener_is_a_line_to_paste(cluster: DevCluster, own_kproxy: Start) -> None:
+    proxy = own_kproxy(cluster.bootstrap, ready=False)
+    line = complaint(proxy, "the listener expects TLS: kproxy run -b ")
+    assert line.endswith(" --tls")
+
+
 @pytest.fixture(scope="module")
 def secure(cluster: DevCluster, authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kproxy]:
     """TLS on both sides, in workers; clients must show a certificate."""

@@ -18,6 +18,9 @@ _DEFAULTS = {"connect-timeout": "3s"}
 @click.argument("servers", nargs=-1, metavar="[HOST:PORT[,...]]")
 @click.option("--topic", metavar="NAME", help="Also check what this user may do with this topic.")
 @click.option("--group", metavar="NAME", help="Also check this consumer group.")
+@click.option(
+    "--client", metavar="NAME:VERSION", help="Also check whether this client fits the brokers, for example java:3.9.0."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Also draw the picture into FILE."
@@ -26,6 +29,7 @@ def doctor(
     servers: tuple[str, ...],
     topic: str | None,
     group: str | None,
+    client: str | None,
     as_json: bool,
     svg: Path | None,
     **values: object,
@@ -48,8 +52,15 @@ def doctor(
         if "bootstrap_servers" in flags:
             raise click.UsageError("give the servers once: as an argument, or with -b")
         flags["bootstrap_servers"] = servers
+    from kproxy.doctor.clients import Client
     from kproxy.doctor.course import run
+    from kproxy.doctor.examine import Wish
     from kproxy.doctor.line import Line
 
+    try:
+        wish = Wish(topic, group, None if client is None else Client.parse(client))
+    except ValueError as error:
+        raise click.UsageError(f"--client: {error}") from None
+
     file = file or (Path(os.environ["KPROXY_CONFIG"]) if os.environ.get("KPROXY_CONFIG") else None)
-    return run(Line(flags, file), os.environ, _DEFAULTS, topic=topic, group=group, as_json=as_json, svg=svg)
+    return run(Line(flags, file), os.environ, _DEFAULTS, wish=wish, as_json=as_json, svg=svg)

@@ -10,6 +10,7 @@ An examination asks; `judge` and all that follows it are pure. So each verdict c
     listeners  a broker's listener settings: reading them, and the corrected lines
     findings   what is wrong, or worth knowing
     causes     why one contact failed
+    clients    which clients and brokers are too old for each other
     judge      all findings, the first to mend first
     beyond     what is wrong beyond addresses: controller, topics, rights, versions, certificates
     mend       the lines that mend a finding for good

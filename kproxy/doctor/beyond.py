@@ -7,12 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 from kproxy.ask.contents import GROUP_REFUSED, TOPIC_REFUSED, Topic
 from kproxy.ask.questions import NONE
-from kproxy.doctor import mend
+from kproxy.doctor import clients, mend
 from kproxy.doctor.findings import Finding, Whose
 from kproxy.doctor.found import Examination
 from kproxy.remedies.faults import Fault
 from kproxy.rewrite.endpoints import Kind
-from kproxy.wire import api
 
 _COORDINATOR_ERRORS = {14: "it is loading", 15: "no broker coordinates it now", 16: "another broker coordinates it"}
 # A certificate that ends sooner than this is worth a note.
@@ -104,25 +103,27 @@ def _coordinator(found: Examination) -> Iterator[Finding]:
 
 
 def _versions(found: Examination) -> Iterator[Finding]:
-    versions = found.asked.versions if found.asked else None
-    if not versions:
+    asked = found.asked
+    if asked is None or not asked.versions:
         return
-    fetch = versions.get(api.FETCH)
-    if fetch is None:
+    about = (str(asked.address),)
+    if found.client is not None:
+        misfit = clients.misfit(found.client, asked.versions)
+        if misfit is not None:
+            yield Finding(misfit[0], about, misfit[1], Whose.CLIENT)
         return
-    asked = str(found.asked.address) if found.asked else ""
-    if fetch[0] >= 4:
+    if clients.is_4_0(asked.versions):
         why = (
-            "The brokers are Kafka 4.0 or newer. They refuse clients that are too old (KIP-896): the Java client before"
-            " 2.1, and others of before 2019. Such a client sees an unsupported version."
+            "The brokers are Kafka 4.0 or newer. They refuse old clients (KIP-896), such as the Java client before 2.1."
+            " --client NAME:VERSION checks yours."
         )
-        yield Finding(Fault.BROKER_TOO_NEW, (asked,), why, Whose.CLIENT, problem=False)
-    elif 3 not in versions.get(api.API_VERSIONS, ()):
+        yield Finding(Fault.CLIENT_TOO_OLD, about, why, Whose.CLIENT, problem=False)
+    elif clients.is_before_2_1(asked.versions):
         why = (
-            "The brokers are older than Kafka 2.4. The Java client 4.0 and newer needs Kafka 2.1 or newer (KIP-896);"
-            " other new clients may need newer ones, too."
+            "The brokers are older than Kafka 2.1. The Java client 4.0 and newer cannot use them (KIP-896)."
+            " --client NAME:VERSION checks yours."
         )
-        yield Finding(Fault.BROKER_TOO_OLD, (asked,), why, Whose.CLUSTER, problem=False)
+        yield Finding(Fault.BROKER_TOO_OLD, about, why, Whose.CLUSTER, problem=False)
 
 
 def _certificates(found: Examination, now: datetime) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ import click
 from kproxy.config import ClusterConfig, Config, load
 from kproxy.doctor import picture, report
 from kproxy.doctor.contact import Contacts
-from kproxy.doctor.examine import examine
+from kproxy.doctor.examine import Wish, examine
 from kproxy.doctor.found import Step
 from kproxy.doctor.judge import judge
 from kproxy.doctor.line import Line
@@ -34,16 +34,14 @@ class Course:
         environ: Mapping[str, str],
         defaults: Mapping[str, str],
         *,
-        topic: str | None = None,
-        group: str | None = None,
+        wish: Wish,
         on_step: Callable[[Step], None],
     ) -> None:
         """Raises ConfigError."""
         self._line = line
         self._environ = environ
         self._defaults = defaults
-        self._topic = topic
-        self._group = group
+        self._wish = wish
         self._on_step = on_step
         self._config = self._load(line)
 
@@ -76,14 +74,14 @@ class Course:
         async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as closing:
             contacts = Contacts(cluster, tasks, on_step)
             closing.push_async_callback(contacts.close)
-            found = await examine(cluster, contacts, on_step, self._topic, self._group)
+            found = await examine(cluster, contacts, on_step, self._wish)
             findings = judge(found)
             corrected = with_right_tls(found, line)
             if corrected is not None:  # what a client meets that has mended that
                 line, right = corrected, load_one(corrected)
                 contacts = Contacts(right, tasks, on_step)
                 closing.push_async_callback(contacts.close)
-                again = await examine(right, contacts, on_step, self._topic, self._group)
+                again = await examine(right, contacts, on_step, self._wish)
                 known = {one.fault for one in findings}
                 findings += [one for one in judge(again) if one.fault not in known or one.about]
             examined = tuple(steps)
@@ -98,15 +96,14 @@ def run(
     environ: Mapping[str, str],
     defaults: Mapping[str, str],
     *,
-    topic: str | None,
-    group: str | None,
+    wish: Wish,
     as_json: bool,
     svg: Path | None,
 ) -> int:
     """Examine, print, and return the exit code. Raises ConfigError."""
     progress = report.Progress()
     on_step = _unseen if as_json else progress.show
-    reports = Course(line, environ, defaults, topic=topic, group=group, on_step=on_step).run()
+    reports = Course(line, environ, defaults, wish=wish, on_step=on_step).run()
     progress.finish()
     if as_json:
         click.echo(report.as_json(reports))

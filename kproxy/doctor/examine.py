@@ -20,6 +20,7 @@ from kproxy.cluster.identity import Identity
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.dial.routes import Routes
+from kproxy.doctor.clients import Client
 from kproxy.doctor.contact import Contacts, OnStep
 from kproxy.doctor.found import Contact, Elsewhere, Examination, Step, Verdict
 from kproxy.doctor.listeners import listeners_of
@@ -36,6 +37,15 @@ T = TypeVar("T")
 _AT_ONCE = 64
 # Addresses of the broker's other listeners that are tried.
 _ELSEWHERE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user wants to know beside the connection: about a topic, a group, a client in use."""
+
+    topic: str | None = None
+    group: str | None = None
+    client: Client | None = None
 
 
 @dataclass(slots=True)
@@ -97,11 +107,10 @@ async def examine(
     config: ClusterConfig,
     contacts: Contacts,
     on_step: OnStep,
-    topic: str | None = None,
-    group: str | None = None,
+    wish: Wish,
 ) -> Examination:
     """Examine the cluster of this configuration. Raises no error of the network."""
-    more = _More(topic, group, on_step)
+    more = _More(wish.topic, wish.group, on_step)
     limit = asyncio.Semaphore(_AT_ONCE)
     servers = list(dict.fromkeys(config.bootstrap_servers))
 
@@ -111,8 +120,9 @@ async def examine(
 
     found = Examination(
         bootstrap=tuple(await asyncio.gather(*[bootstrap(server) for server in servers])),
-        topic=topic,
-        group=group,
+        topic=wish.topic,
+        group=wish.group,
+        client=wish.client,
         tls=config.tls,
         login=config.sasl,
         user=config.sasl_username,

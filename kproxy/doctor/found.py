@@ -12,6 +12,7 @@ from kproxy.ask.contents import Contents
 from kproxy.ask.questions import Versions
 from kproxy.cluster.identity import Identity
 from kproxy.cluster.topology import NodeKey
+from kproxy.doctor.clients import Client
 
 
 class Verdict(Enum):
@@ -138,7 +139,8 @@ class Examination:
     `contents` is None if the topics were not asked for. `settings`: the listener settings of the node that was asked,
     None if the user may not see them. `elsewhere`: this broker's other listeners. `coordinator`: Kafka's error code and
     node id, None if nobody was asked. `login`: the mechanism with which kproxy logs in, as `user`. `certificate_given`:
-    kproxy has a client certificate. `not_checked`: what was left out, and why.
+    kproxy has a client certificate. `client`: the one in use, if the user says so. `not_checked`: what was left out,
+    and why.
     """
 
     bootstrap: tuple[Contact, ...]
@@ -156,6 +158,7 @@ class Examination:
     certificate_given: bool = False
     via: tuple[str, ...] = ()
     mapped: bool = False
+    client: Client | None = None
     not_checked: tuple[str, ...] = ()
 
     def of_asked(self, contacts: Sequence[Contact]) -> Contact:

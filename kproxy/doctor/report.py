@@ -22,6 +22,8 @@ from kproxy.remedies.faults import Fault
 _WIDTH = 78
 _COLOURS = {Verdict.OK: "green", Verdict.FAILED: "red", Verdict.NOTE: "yellow", Verdict.SKIPPED: "yellow"}
 _LONGEST = 2000
+# The column of a step's target.
+_TARGET = 45
 # Steps that are alike, of which so many are shown.
 _ALIKE = 4
 
@@ -68,11 +70,16 @@ class Progress:
             click.echo(f"  …       {more} more steps like these (--json has all)")
 
 
+def _cut(target: str) -> str:
+    shown = escaped(target[:_WIDTH])
+    return shown if len(shown) <= _TARGET else f"{shown[: _TARGET - 2]}.."
+
+
 def step_line(step: Step) -> str:
     """One step as it is shown."""
     words = {Verdict.OK: "ok", Verdict.FAILED: "FAILED", Verdict.NOTE: "note", Verdict.SKIPPED: "skipped"}
     mark = click.style(f"{words[step.verdict]:<7}", fg=_COLOURS[step.verdict])
-    head = f"  {mark} {step.kind:<11} {one_line(step.target, 40):<32} {step.seconds * 1000:6.0f} ms"
+    head = f"  {mark} {step.kind:<11} {_cut(step.target):<32} {step.seconds * 1000:6.0f} ms"
     return head if not step.text else f"{head}\n{_wrapped(step.text, ' ' * 10)}"
 
 

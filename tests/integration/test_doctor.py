@@ -490,6 +490,7 @@ def test_mistakes_of_the_command_line() -> None:
         ((), "no bootstrap server is given"),
         (("nonsense:port",), "is not a port"),
         (("a:1", "-b", "b:1"), "give the servers once"),
+        (("a:1", "--client", "perl:1"), "allowed: NAME:VERSION with one of java"),
     ):
         done = run("doctor", *arguments)
         assert done.returncode == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import uuid
 
 import pytest
@@ -66,3 +68,23 @@ def started(pair: Pair, report: Report, what: str) -> Cluster:
 
 def strings(addresses: dict[int, object]) -> dict[int, str]:
     return {node: str(address) for node, address in addresses.items()}
+
+
+@each_version
+def test_doctor_and_ls(pair: Pair, report: Report) -> None:
+    """Of each age, with the right verdict; and the old Java client for which a broker is too new."""
+    cluster = started(pair, report, "`kproxy doctor`, `kproxy ls`")
+    report.tell("`kproxy doctor`, `kproxy ls`", pair.version, FAILS)
+    assert kproxy("doctor", cluster.direct_bootstrap) == 0
+    assert kproxy("doctor", cluster.bootstrap) == 1
+    too_new = int(pair.version.partition(".")[0]) >= 4
+    assert kproxy("doctor", cluster.direct_bootstrap, "--client", "java:2.0.0") == int(too_new)
+    assert kproxy("ls", cluster.bootstrap, "--groups") == 0
+    report.tell("`kproxy doctor`, `kproxy ls`", pair.version, WORKS)
+
+
+def kproxy(*arguments: str) -> int:
+    """The exit code of a command."""
+    done = subprocess.run([sys.executable, "-m", "kproxy", *arguments], capture_output=True, text=True, check=False)
+    assert "defect" not in done.stderr, done.stderr
+    return done.returncode

@@ -95,7 +95,7 @@ def _shown(source: Source) -> list[str]:
 def _secret_lines(source: Source) -> set[int]:
     """The lines on which a secret goes on that began on an earlier one."""
     hidden: set[int] = set()
-    for value in properties.parse(source).values.values():
+    for value in properties.parse(source).every:
         if _SECRET_KEY.search(value.key):
             hidden.update(range(value.line + 1, source.line(value.end) + 1))
     # In YAML: all lines that are further in than the key of a block with a secret.

@@ -56,7 +56,7 @@ _SHORT = {"if it resolves": "if DNS", "not known": "?"}
 def table(rows: Sequence[Row]) -> Iterator[str]:
     """At most 80 columns. An address that does not fit has a line of its own."""
     room = _WIDTH - sum(_MARKS) - len(_MARKS) - 2
-    names = [one_line(f"{row.broker} {row.listener}", 60) for row in rows]
+    names = [f"{_end(said(row.broker), 44)} {one_line(row.listener, 30)}" for row in rows]
     first = min(max(len(name) for name in (*names, _HEADINGS[0])), 26)
     second = room - first - 1
     yield _line(_HEADINGS[0], _HEADINGS[1], _HEADINGS[2:], first, second)
@@ -70,6 +70,11 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
                 address = ""
             name = ""
         yield _line(name, address, marks, first, second)
+
+
+def _end(name: str, most: int) -> str:
+    """The end of a path says more than its beginning."""
+    return name if len(name) <= most else f"…{name[1 - most :]}"
 
 
 def _line(name: str, address: str, marks: Sequence[str], first: int, second: int) -> str:

@@ -16,6 +16,7 @@ _SPACE = r"(?:[ \t\f]|\\(?:\r\n|\n|\r))*"
 _CONTINUED = r"\\(?:\r\n|\n|\r)[ \t\f]*"
 _KEY = rf"(?:[^\\=: \t\f]|{_CONTINUED}|\\(?!\r|\n)(?:[\s\S]|\Z))*"
 _PAIR = re.compile(rf"(?:{_CONTINUED})*(?P<key>{_KEY}){_SPACE}[=:]?{_SPACE}")
+_MOST_MISTAKES = 500
 _ESCAPE = re.compile(r"\\(?:(?:\r\n|\n|\r)[ \t\f]*|u([0-9a-fA-F]{4})|([\s\S])|\Z)")
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -73,7 +74,7 @@ def _pair(source: Source, start: int, end: int, found: Properties) -> None:
     key_start = match.start("key") + match["key"].startswith(BOM)
     form = Form.PROPERTY if match.end() > match.end("key") else Form.FIXED  # a key alone
     one = Value(value, source, match.end(), raw_end, form, Layout.PROPERTY, key, key_start, match.end("key"))
-    if key in found.values:
+    if key in found.values and len(found.mistakes) < _MOST_MISTAKES:
         before = found.values[key]
         said = f"{key} is given twice, first on line {before.line}; the last one counts"
         found.mistakes.append(Mistake(one.place, said, before))

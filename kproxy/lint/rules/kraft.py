@@ -23,6 +23,9 @@ _GONE_IN_4 = ("inter.broker.protocol.version", "log.message.format.version", "de
 
 def check(broker: Broker, setup: Setup) -> Iterator[Finding]:
     yield from leftovers(broker)
+    unknown = broker.version is None and broker.family in (Family.CONFLUENT, Family.BITNAMI)
+    if unknown and not broker.roles and "zookeeper.connect" in broker.settings:
+        setup.not_checked(f"{broker.name}: whether its image is old enough to have a ZooKeeper mode")
     if not broker.roles:
         return
     yield from roles(broker)

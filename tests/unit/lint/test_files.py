@@ -141,6 +141,22 @@ def test_what_a_host_is(host: str, kind: str) -> None:
     assert kind_of(host).value == kind
 
 
+@pytest.mark.parametrize("file", ["compose.yml", "kafka.yaml"])
+def test_a_byte_order_mark_in_yaml_makes_no_difference(file: str) -> None:
+    texts = examples.COMPOSE if file == "compose.yml" else examples.KUBERNETES
+    for text in texts.values():
+        found = report({file: "\ufeff" + text.removeprefix("\n")})
+        assert (list(found.findings), dict(found.unreadable)) == ([], {}), shown(found)
+
+
+def test_the_latest_image_may_be_too_new_for_zookeeper() -> None:
+    found = report(
+        {"compose.yml": changed(examples.COMPOSE["cp-all-in-one with ZooKeeper"], "kafka:6.2.0", "kafka:latest")}
+    )
+    assert list(found.findings) == []
+    assert list(found.unknown) == ["broker: whether its image is old enough to have a ZooKeeper mode"]
+
+
 def test_what_is_not_known_is_not_judged() -> None:
     text = """
     services:
@@ -190,6 +206,11 @@ def test_strimzi_without_zookeeper_and_with_tls_for_certificates() -> None:
     assert [(one.rule, one.line) for one in wrong(report({"kafka.yaml": old}))] == [("operator-version", 5)]
     plain = changed(STRIMZI, "        tls: true\n        authentication", "        tls: false\n        authentication")
     assert [one.rule for one in wrong(report({"kafka.yaml": plain}))] == ["operator-authentication"]
+
+
+def test_a_second_published_port_is_a_note_where_the_host_has_a_listener() -> None:
+    found = report({"compose.yml": changed(ONE_NODE, "- '9092:9092'", "- '9092:9092'\n      - '19092:19092'")})
+    assert [(one.rule, one.severity) for one in found.findings] == [("container-name-advertised", Severity.NOTE)]
 
 
 def test_who_can_connect() -> None:

@@ -13,6 +13,7 @@ import pytest
 from kproxy.cli import invoke
 from kproxy.errors import ConfigError
 from kproxy.lint import fixing
+from kproxy.lint.findings import HIDDEN, safe
 from kproxy.lint.linting import Options, lint
 from kproxy.lint.source import read
 from tests.unit.lint import examples
@@ -161,6 +162,36 @@ SECRETS_IN_YAML = f"""\
       KAFKA_SSL_KEYSTORE_PASSWORD: {SECRET}
       KAFKA_OPTS: -Djavax.net.ssl.keyStorePassword={SECRET}
 """
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sasl.oauthbearer.client.credentials.client.secret={}",
+        "ssl.key.password = {}",
+        "  KAFKA_INTER_BROKER_PASSWORD: {}",
+        "      - KAFKA_CLIENT_PASSWORDS={},x",
+        "environment: {{AWS_SECRET_ACCESS_KEY: {}, KAFKA_LISTENERS: x}}",
+        "delegation.token.master.key:{}",
+        "ssl.keystore.key={}",
+        "bootstrap.servers=SASL_SSL://user:{}@kafka:9092",
+        'KAFKA_OPTS: "-Djavax.net.ssl.keyStorePassword={}"',
+        '  password="{}" \\',
+        "x: org.apache.kafka.common.security.plain.PlainLoginModule required {};",
+        '  "api-key": "{}"',
+    ],
+)
+def test_a_line_with_a_secret(line: str) -> None:
+    shown = safe(line.format(SECRET))
+    assert SECRET not in shown
+    assert HIDDEN in shown
+
+
+@pytest.mark.parametrize(
+    "line", ["ssl.keystore.location=/k/all.p12", "key.converter=x", "advertised.listeners=PLAINTEXT://localhost:9092"]
+)
+def test_a_line_without_a_secret(line: str) -> None:
+    assert safe(line) == line
 
 
 @pytest.mark.parametrize("form", ["text", "json", "github"])

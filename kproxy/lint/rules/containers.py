@@ -180,12 +180,18 @@ class _Container:
     def _elsewhere(self, one: Endpoint, listener: Endpoint) -> Iterator[Finding]:
         wrong = next((port for port in self.service.published if port.host_port == one.port), None)
         if wrong is not None:
-            ports = {other.port for other in self.broker.listeners}
+            # Containers reach a listener of theirs without a published port.
+            told = [
+                self.broker.advertises(other.name)
+                for other in self.broker.listeners
+                if other.port == wrong.container_port
+            ]
+            free = all(other is not None and other.host in self.service.names for other in told)
             text = (
                 f"port {one.port} of the host leads to port {wrong.container_port}, but {one.name} has {listener.port}"
             )
             edits = None
-            if wrong.single and wrong.container_port not in ports:
+            if wrong.single and free:
                 edits = _to_port(wrong, listener.port)
             yield found("published-port-differs", wrong.value, self.broker.name, text, edits)
         elif one.kind is Host.LOOPBACK and not self.used(listener) and one.name != self.broker.inter_broker:

@@ -485,6 +485,16 @@ CASES = [
         corrected="- '9092:9092'",
     ),
     compose(
+        "the published port leads to the containers' listener",
+        ONE_NODE,
+        "- '9092:9092'",
+        "- '9092:19092'",
+        rule="published-port-differs",
+        line="9092:19092",
+        corrected="- '9092:9092'",
+        also=frozenset({"container-name-advertised"}),
+    ),
+    compose(
         "no port is published",
         ONE_NODE,
         "- '9092:9092'",

@@ -522,6 +522,17 @@ CASES = [
         corrected="KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092",
     ),
     compose(
+        "Kafka 3.9.0 and the wildcard of a controller",
+        PLAIN,
+        "kafka:4.0.0",
+        "kafka:3.9.0",
+        "CONTROLLER://:9093",
+        "CONTROLLER://0.0.0.0:9093",
+        rule="advertised-wildcard",
+        line="KAFKA_LISTENERS",
+        corrected="KAFKA_LISTENERS: PLAINTEXT://:9092,CONTROLLER://:9093",
+    ),
+    compose(
         "a misspelt variable",
         ONE_NODE,
         "KAFKA_ADVERTISED_LISTENERS",

@@ -15,9 +15,7 @@ _SERVERS = ("bootstrap.servers", "metadata.broker.list")
 _WORKER = ("", "producer.", "consumer.", "admin.")
 # spark.hadoop.kafka.…, spark.kafka.…, spark.sql.….kafka.…: what stands before `kafka.` is the job's own.
 _SPARK = re.compile(r"(spark\.(?:.*\.)?)kafka\.(.+)")
-_SPARK_LINE = re.compile(
-    r"[ \t]*([^\s#!=:][^\s=:]*)(?:[ \t]*[=:][ \t]*|[ \t]+)([^\r\n]*?)[ \t]*(?=\r|\n|\Z)", re.MULTILINE
-)
+_SPARK_LINE = re.compile(r"^[ \t]*([^\s#!=:][^\s=:]*)(?:[ \t]*[=:][ \t]*|[ \t]+)([^\r\n]*)", re.MULTILINE)
 
 
 def read(source: Source, values: dict[str, Value], setup: Setup) -> None:
@@ -35,10 +33,9 @@ def read_spark(source: Source, setup: Setup) -> None:
     for match in _SPARK_LINE.finditer(source.text):
         found = _SPARK.fullmatch(match[1])
         if found is not None:
-            value = Value(
-                match[2], source, match.start(2), match.end(2), Form.PROPERTY, Layout.PROPERTY,
-                match[1], match.start(1), match.end(1),
-            )  # fmt: skip
+            text, start = match[2].rstrip(), match.start(2)
+            where = (start, start + len(text), Form.PROPERTY, Layout.PROPERTY)
+            value = Value(text, source, *where, match[1], match.start(1), match.end(1))
             clients.setdefault(found[1], {})[found[2]] = value
     for prefix, own in clients.items():
         name = f"client {source.name}" if len(clients) == 1 else f"client {source.name} ({prefix}kafka)"

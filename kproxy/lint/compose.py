@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 
 import yaml
 
@@ -13,6 +14,8 @@ from kproxy.lint.model import Broker, Client, Family, Published, Runs, Service, 
 from kproxy.lint.tree import Tree
 from kproxy.lint.value import Value
 
+# More than anybody has; services are compared with one another.
+_MOST_SERVICES, _MOST_PORTS, _LONGEST_RANGE = 200, 1000, 1000
 _HELPERS = ("zookeeper", "schema-registry", "-ui", "connect", "rest", "ksql", "control-center", "exporter", "init")
 _BOOTSTRAP = re.compile(
     r"(?:.*_)?(BOOTSTRAP_?SERVERS?|BOOTSTRAP|BROKERS?|BROKER_?LIST|BROKER_?CONNECT|BROKER_?URLS?|KAFKA_HOSTS?)",
@@ -26,7 +29,10 @@ _MOUNTED = {Family.APACHE: "/mnt/shared/config", Family.BITNAMI: "/bitnami/kafka
 def read(tree: Tree, root: yaml.Node, variables: Mapping[str, str], setup: Setup) -> None:
     """Add the services of one file to the setup."""
     reading = _Reading(tree, variables, setup)
-    for name, (key, node) in tree.mapping(tree.get(root, "services")).items():
+    services = tree.mapping(tree.get(root, "services"))
+    if len(services) > _MOST_SERVICES:
+        setup.not_checked(f"{tree.source.name}: all but the first {_MOST_SERVICES} services")
+    for name, (key, node) in islice(services.items(), _MOST_SERVICES):
         reading.service(name, key, node)
 
 
@@ -55,7 +61,7 @@ class _Reading:
             names=frozenset(names),
             networks=frozenset(networks),
             on_host=mode == "host",
-            published=tuple(published),
+            published=tuple(published[:_MOST_PORTS]),
             environment=environment,
             count=self.count(node),
         )
@@ -218,5 +224,7 @@ def short_ports(value: Value) -> list[Published]:
 def _range(text: str) -> list[int | None]:
     first, dash, last = text.partition("-")
     if dash and first.isdigit() and last.isdigit() and int(first) <= int(last) <= 65535:
+        if int(last) - int(first) >= _LONGEST_RANGE:
+            return [None]
         return list(range(int(first), int(last) + 1))
     return [int(text) if text.isdigit() and 0 < int(text) <= 65535 else None]

@@ -9,6 +9,7 @@ from enum import Enum
 
 from kproxy.lint.value import Value
 
+_MOST = 100
 _ENTRY = re.compile(
     r"(?P<name>[^:/\s]+)://(?P<host>\[[^\]]*\]|[^\[\]:/\s]*):(?P<port>\d{1,5}|[^:/\s]*\{[^}]*\}[^:/\s]*)"
 )
@@ -68,10 +69,11 @@ class Endpoint:
 
 def endpoints(value: Value | str) -> tuple[list[Endpoint], list[tuple[int, str]]]:
     """The endpoints of a list, and the entries that are none, with their index."""
+    # Nobody has a hundred listeners; each is compared with each.
     entries = value.entries if isinstance(value, Value) else value.split(",")
     found: list[Endpoint] = []
     wrong: list[tuple[int, str]] = []
-    for index, entry in enumerate(entries):
+    for index, entry in enumerate(entries[:_MOST]):
         match = _ENTRY.fullmatch(entry)
         port = match["port"] if match else ""
         if match is None or (port.isdigit() and int(port) > 65535):

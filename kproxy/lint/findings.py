@@ -91,10 +91,13 @@ _SECRET = re.compile(
 _IN_JAAS = re.compile(r"""((?:LoginModule|password|user_\w+)\b[^\n]*)""", re.IGNORECASE)
 _USER = re.compile(r"://[^/\s@]+@")
 HIDDEN = "[hidden]"
+_LONGEST, _SHOWN = 4000, 400
 
 
 def safe(line: str) -> str:
     """A line of a file without secrets and without anything that moves a cursor."""
+    if len(line) > _LONGEST:
+        return f"{safe(line[:_SHOWN])}… ({len(line)} characters)"
     shown = _SECRET.sub(lambda match: match[1] + HIDDEN, line)
     if HIDDEN not in shown:
         shown = _IN_JAAS.sub(lambda match: HIDDEN, shown)

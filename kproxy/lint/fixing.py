@@ -23,9 +23,12 @@ from kproxy.lint.linting import Options, Report, lint
 from kproxy.lint.source import MAX_BYTES, Source, overlapping
 
 _ROUNDS = 200
+# Each round reads all files again.
+_SMALL, _ROUNDS_OF_LARGE = 64 * 1024, 10
 # Mending one of these lets the rules see more of a file: what they find then was wrong before.
 _REVEALING = {"variable-spelling", "byte-order-mark", "listener-syntax", "duplicate-key", "controller-names-missing",
               "variable-refused", "removed-setting"}  # fmt: skip
+_LONGEST_KEY = 4000
 _SECRET_KEY = re.compile(r"password|passwd|secret|jaas|credential|passphrase|token|[._]key$", re.IGNORECASE)
 
 
@@ -47,7 +50,8 @@ class Fixed:
 def fix(before: Report, options: Options) -> Fixed:
     """Mend one finding after the other, as long as that helps."""
     now, refused = before, set()
-    for _ in range(_ROUNDS):
+    small = sum(len(source.text) for source in before.sources) < _SMALL
+    for _ in range(_ROUNDS if small else _ROUNDS_OF_LARGE):
         finding = next((one for one in now.findings if one.edits and one.identity not in refused), None)
         if finding is None:
             break
@@ -95,7 +99,7 @@ def _shown(source: Source) -> list[str]:
 def _secret_lines(source: Source) -> set[int]:
     """The lines on which a secret goes on that began on an earlier one."""
     hidden: set[int] = set()
-    for value in properties.parse(source).values.values():
+    for value in properties.parse(source).every:
         if _SECRET_KEY.search(value.key):
             hidden.update(range(value.line + 1, source.line(value.end) + 1))
     # In YAML: all lines that are further in than the key of a block with a secret.
@@ -104,7 +108,7 @@ def _secret_lines(source: Source) -> set[int]:
         indent = len(line) - len(line.lstrip(" "))
         if line.strip() and indent <= inside:
             inside = -1
-        if inside >= 0:
+        if inside >= 0 or len(line) > _LONGEST_KEY:
             hidden.add(number)
         else:
             match = re.match(r"[ ]*(?:- )?[\"']?([\w.\-]+)[\"']?\s*:\s*\S*\s*$", line)

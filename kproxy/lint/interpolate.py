@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 _DEEPEST = 8
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][\w.]*)\s*[=:]\s*(.*?)\s*")
+_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][\w.]*)\s*[=:](.*)")
 
 
 def interpolate(text: str, variables: Mapping[str, str]) -> str:
@@ -80,7 +80,7 @@ def read_env(text: str) -> dict[str, str]:
         match = _LINE.fullmatch(line)
         if match is None or line.lstrip().startswith("#"):
             continue
-        value = match[2]
+        value = match[2].strip()
         if len(value) >= 2 and value[0] in "'\"" and value.find(value[0], 1) > 0:
             quote = value[0]
             value = value[1 : value.find(quote, 1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-from kproxy.lint.source import Source
+from kproxy.lint.source import BOM, Source
 
 
 class Kind(Enum):
@@ -34,18 +34,18 @@ _CLIENT = re.compile(
 
 def recognise(source: Source) -> Kind | None:
     """The kind of a file; None if it is nothing that is known here."""
-    text = source.text
+    text = source.text.removeprefix(BOM)
     if re.search(r"^apiVersion:", text, re.MULTILINE) and re.search(r"^kind:", text, re.MULTILINE):
         return Kind.KUBERNETES
     if re.search(r"""^["']?services["']?[ ]*:""", text, re.MULTILINE) or re.match(r"\s*\{", text):
         return Kind.COMPOSE
     if re.search(r"^[ \t]*spark\.\S", text, re.MULTILINE):
         return Kind.SPARK
-    if _LISTENING.search(text.removeprefix("\ufeff")):
+    if _LISTENING.search(text):
         return Kind.SERVER
     if re.search(r"^[ \t]*key\.converter", text, re.MULTILINE) and _CONNECT.search(text):
         return Kind.CONNECT
-    if _CLIENT.search(text.removeprefix("\ufeff")):
+    if _CLIENT.search(text):
         return Kind.CLIENT
     return _by_name(source.name)
 

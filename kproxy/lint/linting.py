@@ -15,6 +15,8 @@ from kproxy.lint.rules.table import found
 from kproxy.lint.source import BOM, Edit, Source
 from kproxy.lint.tree import MalformedError, Tree, documents
 
+_MOST_FINDINGS = 500
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -62,6 +64,9 @@ def lint(sources: Sequence[Source], options: Options | None = None) -> Report:
     # Services may share a part of the file: a mistake there is said once.
     once = {(one.rule, one.file, one.place.index, one.text): one for one in reversed(findings)}
     ordered = sorted(once.values(), key=lambda one: (order[one.file], one.place.index, one.rule))
+    if len(ordered) > _MOST_FINDINGS:
+        setup.not_checked(f"{len(ordered) - _MOST_FINDINGS} more mistakes: mend the first {_MOST_FINDINGS}")
+        del ordered[_MOST_FINDINGS:]
     return Report(sources, ordered, list(reach.rows(setup)), setup.unknown, reading.unreadable)
 
 

@@ -12,6 +12,7 @@ from kproxy.lint.endpoint import Endpoint, Host, endpoints, kind_of
 from kproxy.lint.source import Place, Source
 from kproxy.lint.value import Value
 
+_MOST_SERVERS = 1000
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -247,7 +248,7 @@ class Setup:
 def server_list(value: Value) -> list[Server]:
     """The addresses of a list of bootstrap servers; what is none is left out."""
     found = []
-    for index, entry in enumerate(value.entries):
+    for index, entry in enumerate(value.entries[:_MOST_SERVERS]):
         address = entry.rpartition("://")[2]
         match = re.fullmatch(r"(\[[^\]]*\]|[^\[\]:/\s]+):(\d{1,5}|[^:/\s]*\{[^}]*\})", address)
         if match is not None:

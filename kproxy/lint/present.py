@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from kproxy.lint.findings import Finding, Severity, safe
 from kproxy.lint.linting import Report
-from kproxy.lint.reach import Row
+from kproxy.lint.reach import IF_RESOLVES, UNKNOWN, Row
 from kproxy.printable import one_line
 
 _WIDTH = 80
@@ -50,18 +50,19 @@ def summary(report: Report) -> str:
 
 _HEADINGS = ("listener", "advertised", "same network", "its host", "other hosts")
 _MARKS = (13, 8, 11)
-_SHORT = {"if it resolves": "if DNS", "not known": "?"}
+_SHORT = {IF_RESOLVES: "if DNS", UNKNOWN: "?"}
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
     """At most 80 columns. An address that does not fit has a line of its own."""
     room = _WIDTH - sum(_MARKS) - len(_MARKS) - 2
-    names = [one_line(f"{row.broker} {row.listener}", 60) for row in rows]
+    names = [f"{_end(said(row.broker), 44)} {one_line(row.listener, 30)}" for row in rows]
     first = min(max(len(name) for name in (*names, _HEADINGS[0])), 26)
-    second = room - first - 1
+    addresses = [one_line(row.advertised, 70) for row in rows]
+    fitting = [len(address) for address in addresses if len(address) < room - first]
+    second = max(*fitting, len(_HEADINGS[1])) if fitting else len(_HEADINGS[1])
     yield _line(_HEADINGS[0], _HEADINGS[1], _HEADINGS[2:], first, second)
-    for name, row in zip(names, rows, strict=True):
-        address = one_line(row.advertised, 70)
+    for name, address, row in zip(names, addresses, rows, strict=True):
         marks = [_SHORT.get(mark, mark) for mark in (row.near, row.host, row.far)]
         if len(name) > first or len(address) > second:
             yield f"  {name}"
@@ -70,6 +71,13 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
                 address = ""
             name = ""
         yield _line(name, address, marks, first, second)
+    if any(IF_RESOLVES in (row.near, row.host, row.far) for row in rows):
+        yield "  (if DNS: if the advertised name or address leads to the broker there)"
+
+
+def _end(name: str, most: int) -> str:
+    """The end of a path says more than its beginning."""
+    return name if len(name) <= most else f"…{name[1 - most :]}"
 
 
 def _line(name: str, address: str, marks: Sequence[str], first: int, second: int) -> str:

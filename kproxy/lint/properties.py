@@ -13,7 +13,10 @@ _ESCAPED = r"\\(?:\r\n|[\s\S]|\Z)"
 # One logical line. A comment is never continued; anything else is, by a backslash at the end of its line.
 _LINE = re.compile(rf"[ \t\f]*(?:[#!][^\r\n]*|(?P<body>(?:[^\\\r\n]|{_ESCAPED})*)){_END}")
 _SPACE = r"(?:[ \t\f]|\\(?:\r\n|\n|\r))*"
-_PAIR = re.compile(rf"(?P<key>(?:[^\\=: \t\f]|\\(?!\r|\n)(?:[\s\S]|\Z))*){_SPACE}[=:]?{_SPACE}")
+_CONTINUED = r"\\(?:\r\n|\n|\r)[ \t\f]*"
+_KEY = rf"(?:[^\\=: \t\f]|{_CONTINUED}|\\(?!\r|\n)(?:[\s\S]|\Z))*"
+_PAIR = re.compile(rf"(?:{_CONTINUED})*(?P<key>{_KEY}){_SPACE}[=:]?{_SPACE}")
+_MOST_MISTAKES = 500
 _ESCAPE = re.compile(r"\\(?:(?:\r\n|\n|\r)[ \t\f]*|u([0-9a-fA-F]{4})|([\s\S])|\Z)")
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -33,11 +36,13 @@ class Properties:
 
     values: dict[str, Value]
     mistakes: list[Mistake]
+    every: list[Value]
+    """Also those that another one replaces."""
 
 
 def parse(source: Source) -> Properties:
     """Read all keys and values, as Java does, and trim values, as Kafka does."""
-    found = Properties({}, [])
+    found = Properties({}, [], [])
     text, at = source.text, 0
     while at < len(text):
         match = _LINE.match(text, at)
@@ -63,13 +68,18 @@ def _pair(source: Source, start: int, end: int, found: Properties) -> None:
     if start == 0 and key.startswith(BOM):
         text_ = "the file begins with a byte order mark, which Java takes for a part of the first key"
         found.mistakes.append(Mistake(Place(source, 0), text_))
-        key, start = key[1:], start + 1
-    one = Value(value, source, match.end(), raw_end, Form.PROPERTY, Layout.PROPERTY, key, start, match.end("key"))
-    if key in found.values:
+        key = key[1:]
+    if not key and not value and not re.search("[=:]", match[0]):
+        return  # a backslash at the end of the file
+    key_start = match.start("key") + match["key"].startswith(BOM)
+    form = Form.PROPERTY if match.end() > match.end("key") else Form.FIXED  # a key alone
+    one = Value(value, source, match.end(), raw_end, form, Layout.PROPERTY, key, key_start, match.end("key"))
+    if key in found.values and len(found.mistakes) < _MOST_MISTAKES:
         before = found.values[key]
         said = f"{key} is given twice, first on line {before.line}; the last one counts"
         found.mistakes.append(Mistake(one.place, said, before))
     found.values[key] = one
+    found.every.append(one)
 
 
 def _unescaped(raw: str) -> str:

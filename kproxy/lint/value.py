@@ -33,6 +33,8 @@ class Layout(Enum):
     NONE = ""
 
 
+_MOST_ENTRIES = 200
+_LEAD = re.compile(r"(?:\s|\\(?:\r\n|\n|\r))*")
 _PLAIN = re.compile(r"[A-Za-z0-9_./<$][A-Za-z0-9_./:,@*+\-\[\]{}$<>= ]*")
 
 
@@ -73,13 +75,16 @@ class Value:
         return [part.strip() for part in self.text.split(",") if part.strip()]
 
     def _spans(self) -> list[tuple[int, int]] | None:
-        """Where each entry of a list is written; None if that cannot be told."""
+        """Where each entry of a list is written; None if that cannot be told, or for a list that nobody writes."""
+        if self.raw.count(",") > _MOST_ENTRIES:
+            return None
         spans, at = [], self.start
         for part in self.raw.split(","):
-            match = re.fullmatch(r"((?:\s|\\(?:\r\n|\n|\r))*)(.*?)((?:\s|\\(?:\r\n|\n|\r))*)", part, re.DOTALL)
-            assert match is not None
-            if match[2]:
-                spans.append((at + len(match[1]), at + len(match[1]) + len(match[2])))
+            lead = _LEAD.match(part)
+            assert lead is not None
+            kept = _without_end(part)
+            if len(kept) > lead.end():
+                spans.append((at + lead.end(), at + len(kept)))
             at += len(part) + 1
         return spans if len(spans) == len(self.entries) else None
 
@@ -187,6 +192,14 @@ class Value:
             re.fullmatch(wanted[self.layout], before)
             and (self.layout is Layout.PROPERTY or re.fullmatch(r"[\"']?\s*(#.*)?", after))
         )
+
+
+def _without_end(part: str) -> str:
+    """Without white space and continued lines at its end."""
+    end = len(part)
+    while end and (part[end - 1].isspace() or (part[end - 1] == "\\" and part[end : end + 1] in ("\r", "\n"))):
+        end -= 1
+    return part[:end]
 
 
 def _in(text: str, quote: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kproxy.lint.endpoint import Endpoint, Host
-from kproxy.lint.findings import Finding
+from kproxy.lint.findings import Finding, Severity
 from kproxy.lint.model import Broker, Client, Published, Server, Service, Setup
 from kproxy.lint.rules.cluster import clusters
 from kproxy.lint.rules.listeners import set_or_add
@@ -180,12 +180,18 @@ class _Container:
     def _elsewhere(self, one: Endpoint, listener: Endpoint) -> Iterator[Finding]:
         wrong = next((port for port in self.service.published if port.host_port == one.port), None)
         if wrong is not None:
-            ports = {other.port for other in self.broker.listeners}
+            # Containers reach a listener of theirs without a published port.
+            told = [
+                self.broker.advertises(other.name)
+                for other in self.broker.listeners
+                if other.port == wrong.container_port
+            ]
+            free = all(other is not None and other.host in self.service.names for other in told)
             text = (
                 f"port {one.port} of the host leads to port {wrong.container_port}, but {one.name} has {listener.port}"
             )
             edits = None
-            if wrong.single and wrong.container_port not in ports:
+            if wrong.single and free:
                 edits = _to_port(wrong, listener.port)
             yield found("published-port-differs", wrong.value, self.broker.name, text, edits)
         elif one.kind is Host.LOOPBACK and not self.used(listener) and one.name != self.broker.inter_broker:
@@ -218,6 +224,12 @@ class _Container:
         clients, between = self.used(listener), one.name == self.broker.inter_broker and bool(self.others)
         text = f"{one.name} advertises {one.host}, and its port is published"
         port = there[0].host_port
+        if any(self._at_host(other) for other in self._outer()):
+            line = f"(without the published port {port or there[0].container_port})"
+            why = "The host has a listener of its own. Through this port, its clients get a name of the containers."
+            at, note = one.value, Severity.NOTE
+            yield found("container-name-advertised", at, self.broker.name, text, None, line, severity=note, why=why)
+            return
         edits = None
         if port is not None and not there[0].value.key and there[0].single:
             host = self.setup.advertise or "localhost"
@@ -231,6 +243,11 @@ class _Container:
             else:
                 edits = one.value.entry_changed(one.index, f"//{one.host}:{one.port_text}", f"//{host}:{port}")
         yield found("container-name-advertised", one.value, self.broker.name, text, edits)
+
+    def _at_host(self, one: Endpoint) -> bool:
+        """Whether this listener is published at the port that it advertises."""
+        listener = self.broker.listener(one.name)
+        return listener is not None and any(port.host_port == one.port for port in self.published_at(listener))
 
     def _free_outer(self) -> int:
         taken = {one.port for one in self.broker.listeners} | {one.container_port for one in self.service.published}

@@ -23,12 +23,16 @@ _GONE_IN_4 = ("inter.broker.protocol.version", "log.message.format.version", "de
 
 def check(broker: Broker, setup: Setup) -> Iterator[Finding]:
     yield from leftovers(broker)
+    unknown = broker.version is None and broker.family in (Family.CONFLUENT, Family.BITNAMI)
+    if unknown and not broker.roles and "zookeeper.connect" in broker.settings:
+        setup.not_checked(f"{broker.name}: whether its image is old enough to have a ZooKeeper mode")
     if not broker.roles:
         return
     yield from roles(broker)
     yield from required(broker)
     yield from controllers(broker)
     yield from voters(broker)
+    yield from wildcards_in_3_9_0(broker)
 
 
 def leftovers(broker: Broker) -> Iterator[Finding]:
@@ -168,6 +172,21 @@ def _advertised(broker: Broker, names: list[str], listening: list[Endpoint]) -> 
         text = f"the controllers' listener {one.name} is in advertised.listeners"
         severity = None if old else Severity.WARNING
         yield found("controller-advertised", value, broker.name, text, edits, severity=severity)
+
+
+def wildcards_in_3_9_0(broker: Broker) -> Iterator[Finding]:
+    """Kafka 3.9.0, and no other version, takes the address of a controllers' listener for an advertised one."""
+    value = broker.settings.get("listeners")
+    reference = broker.service.image.text if broker.service and broker.service.image else ""
+    tag = ":7.9.0" if broker.family is Family.CONFLUENT else ":3.9.0"
+    if value is None or tag not in reference:
+        return
+    for one in broker.listeners:
+        if one.name in broker.controller_names and one.host == "0.0.0.0" and not broker.advertises(one.name):
+            text = f"{one.name} listens on 0.0.0.0, and the image is {reference}"
+            why = "Kafka 3.9.0 takes this for an advertised address and does not start (KAFKA-18281)."
+            edits = value.entry_changed(one.index, "//0.0.0.0:", "//:")
+            yield found("advertised-wildcard", value, broker.name, text, edits, why=why)
 
 
 def voters(broker: Broker) -> Iterator[Finding]:

@@ -23,10 +23,15 @@ _FACTORS = (
     "transaction.state.log.replication.factor",
     "default.replication.factor",
 )
-_OPERATORS_OWN = re.compile(
+_STRIMZIS_OWN = re.compile(
     r"listeners|advertised\..*|listener\..*|inter\.broker\.listener\.name|security\.inter\.broker\.protocol|node\.id"
     r"|broker\.id|process\.roles|controller\.quorum\.voters|controller\.listener\.names|zookeeper\.connect|host\.name|port"
     r"|log\.dirs?|sasl\..*|ssl\.(?!cipher\.suites|protocol|enabled\.protocols).*"
+)
+# CFK's examples set some of Strimzi's own, such as the JAAS entry of a listener.
+_CFKS_OWN = re.compile(
+    r"listeners|advertised\.listeners|listener\.security\.protocol\.map|inter\.broker\.listener\.name|node\.id"
+    r"|process\.roles|controller\.listener\.names|controller\.quorum\.voters"
 )
 
 
@@ -164,16 +169,11 @@ def advertised(cluster: Cluster, one: OperatorListener) -> Iterator[Finding]:
 
 
 def settings(cluster: Cluster) -> Iterator[Finding]:
+    strimzi = cluster.operator == STRIMZI
     for key, value in cluster.config.items():
-        if _OPERATORS_OWN.fullmatch(key) and (
-            cluster.operator == STRIMZI or not key.startswith(("sasl.", "ssl.", "log."))
-        ):
+        if (_STRIMZIS_OWN if strimzi else _CFKS_OWN).fullmatch(key):
             text = f"{key} is a setting that {cluster.operator} makes"
-            why = (
-                ""
-                if cluster.operator == STRIMZI
-                else "This overrides what the operator makes: its listeners and services no longer fit."
-            )
+            why = "" if strimzi else "This overrides what the operator makes: its listeners and services no longer fit."
             yield found("operator-setting-ignored", value, cluster.name, text, value.removed(), why=why)
         elif key in _FACTORS and value.text.isdigit() and int(value.text) > (cluster.replicas or int(value.text)):
             said = "is 1 broker" if cluster.replicas == 1 else f"are {cluster.replicas} brokers"

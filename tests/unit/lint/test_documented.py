@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.lint import fixing, present
 from kproxy.lint.kinds import Kind
+from kproxy.lint.linting import Options
 from kproxy.lint.rules.table import RULES
-from tests.unit.lint.broken import CASES
+from tests.unit.lint.broken import APP, CASES, PLAIN
+from tests.unit.lint.helpers import report
 
 PAGE = (Path(__file__).parents[3] / "docs" / "lint.md").read_text()
 # These need more than one text: see test_hostile.py and test_files.py.
@@ -19,6 +22,14 @@ ELSEWHERE = {"syntax", "byte-order-mark", "canonical-host-name", "operator-authe
 def test_the_page_has_each_rule() -> None:
     rows = re.findall(r"^\| `([\w-]+)` \| (error|warning|note) \| (.+) \|$", PAGE, re.MULTILINE)
     assert rows == [(rule.id, rule.severity.value, rule.why) for rule in RULES.values()]
+
+
+def test_the_page_shows_what_is_printed() -> None:
+    before = report({"docker-compose.yml": PLAIN + APP})
+    printed = "\n".join([*present.text(before), *present.text(fixing.fix(before, Options()).after)])
+    finding, table = re.findall(r"\n\n```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert finding in printed
+    assert table in printed
 
 
 def test_the_page_has_each_kind() -> None:

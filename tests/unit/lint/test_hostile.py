@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kproxy.cli import invoke
-from kproxy.lint import present
+from kproxy.lint import fixing, present
 from kproxy.lint.kinds import Kind
-from kproxy.lint.linting import lint
+from kproxy.lint.linting import Options, lint
 from kproxy.lint.source import MAX_BYTES, UnreadableError, decode, read
 from tests.unit.lint import examples
 from tests.unit.lint.helpers import report, shown
@@ -119,6 +119,30 @@ def test_latin_1_as_java_reads_it() -> None:
 def test_a_large_file_is_read_in_one_pass() -> None:
     text = GOOD + "# " + "x" * 1000 + "\n" + "".join(f"other.{n}=\\\n  {'y' * 50}\n" for n in range(20_000))
     assert list(report({"server.properties": text}).findings) == []
+
+
+MANY = {
+    "listeners": "listeners=" + ",".join(f"L{n}://h:{n}" for n in range(100_000)),
+    "spaces in a list": "listeners=A://x:1" + " " * 1_000_000 + "b,B://x:1",
+    "continued lines": "listeners=A://x:1" + "\\\n" * 500_000 + ",A://x:1",
+    "one key": "node.id=1\n" * 20_000,
+    "secrets": "listeners=A://x:1,A://x:1 # " + "password" * 100_000,
+    "protocols": "listener.security.protocol.map=" + ",".join(f"L{n}:X" for n in range(100_000)),
+    "servers": "bootstrap.servers=" + ",".join(f"h{n}:9092" for n in range(100_000)),
+    "spaces in Spark": "spark.master x\n" + " " * 1_000_000 + "\nspark.kafka.bootstrap.servers" + " " * 500_000 + "\t",
+    "services": "services:\n" + "".join(f"  k{n}: {{image: apache/kafka}}\n" for n in range(20_000)),
+    "port ranges": "services:\n  kafka: {image: apache/kafka, ports: [" + "'1-65535:1-65535'," * 10_000 + "]}",
+    "braces": "services:\n  kafka: {image: '" + "${" * 500_000 + "'}",
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_much_of_one_thing_takes_no_quadratic_time(name: str) -> None:
+    """Each of these would take an hour otherwise: the limit of the test run is the assertion."""
+    found = report({"server.properties" if "=" in MANY[name].partition(chr(10))[0] else "file": MANY[name] + "\n"})
+    fixed = fixing.fix(found, Options())
+    assert len("\n".join(fixing.difference(fixed))) < 50_000_000
+    assert len("\n".join(present.text(found))) < 5_000_000
 
 
 def test_nothing_from_a_file_moves_the_cursor() -> None:

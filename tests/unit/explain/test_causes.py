@@ -125,6 +125,39 @@ def test_the_bootstrap_server_of_the_configuration_is_filled_in() -> None:
     assert "lb.example:31090 is assumed to be your bootstrap server (line 2)" in " ".join(shown(explanation).split())
 
 
+def test_the_commands_have_the_addresses_of_the_case() -> None:
+    text = " ".join(shown(explained("bootstrap.servers=lb.example:31090", unresolved(1))).split())
+
+    assert "`kcat -b lb.example:31090 -L` shows" in text
+    assert "`getent hosts kafka-1.prod.internal` on" in text
+
+
+def test_a_host_is_not_named_twice() -> None:
+    lines = (
+        "WARN [AdminClient clientId=a] Error connecting to node kafka-1.x.example:9092 (id: 1 rack: null)",
+        "java.net.UnknownHostException: kafka-1.x.example",
+        "\tat org.apache.kafka.clients.NetworkClient",
+    )
+
+    assert only(explained(*lines)).addresses() == ["kafka-1.x.example:9092"]
+    assert "kafka-1.x.example:9092 is the advertised address of broker 1:" in " ".join(shown(explained(*lines)).split())
+
+
+def test_a_broker_s_log_has_the_causes_of_many_clients() -> None:
+    socket_server = (
+        "[2026-01-02 03:04:05] INFO [SocketServer listenerType=BROKER, nodeId=1] {} (kafka.network.Selector)"
+    )
+    explanation = explained(
+        socket_server.format("Failed authentication with /10.0.0.1 (channelId=a) (SSL handshake failed)"),
+        socket_server.format("Failed authentication with /10.0.0.2 (channelId=b) (Authentication failed: no)"),
+        "[2026-01-02 03:04:05] WARN [SocketServer listenerType=BROKER, nodeId=1] Unexpected error from /10.0.0.3; closing",
+        "org.apache.kafka.common.network.InvalidReceiveException: Invalid receive (size = 1195725856 larger than 1)",
+    )
+
+    assert [cause.faults for cause in explanation.causes[:2]] == [(Fault.CREDENTIALS_REFUSED,), (Fault.NOT_KAFKA,)]
+    assert Fault.CERTIFICATE_UNTRUSTED in explanation.causes[2].faults
+
+
 def test_without_a_bootstrap_server_the_line_says_so() -> None:
     explanation = explained(unresolved(1))
 

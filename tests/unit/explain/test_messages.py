@@ -8,8 +8,7 @@ import pytest
 
 from kproxy import remedies
 from kproxy.explain.explanation import Explanation, explain
-from kproxy.explain.patterns import BY_ADDRESS
-from kproxy.remedies import Fault, Program
+from kproxy.remedies import BY_ADDRESS, Fault, Program
 from kproxy.remedies.own import sections
 from tests.unit.explain.unrelated import UNRELATED
 

@@ -34,6 +34,7 @@ _BROKER = (
     "kafka.network.", "kafka.server.", "SocketServer", "KafkaServer", "[BrokerServer", "NodeToControllerChannelManager",
     "ReplicaFetcher", "RaftManager", "kafka.raft",
 )  # fmt: skip
+_EXCEPTION = re.compile(rb"[a-z]\w{0,30}(?:\.[\w$]{1,60}){1,10}(?:Exception|Error)\b")
 _PREFIX = re.compile(rb"^[\w.-]{1,60} {1,20}\| ")  # docker compose
 
 
@@ -125,6 +126,8 @@ def _continues(line: bytes) -> bool:
     """Whether a line belongs to the one before it, as the lines of a stack trace do."""
     if b" | " in line[:64]:
         line = _PREFIX.sub(b"", line)
+    if line[:1].islower() and _EXCEPTION.match(line):
+        return True
     return line[:1] in (b" ", b"\t", b"}", b"") or line.startswith(
         (b"Caused by:", b"Suppressed:", b"Traceback (", b"During handling")
     )

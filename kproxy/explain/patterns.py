@@ -18,7 +18,7 @@ _WORD = re.compile(r"[A-Za-z0-9_]+")
 
 # Words of Kafka's alone. A message without one needs them beside it.
 _OF_KAFKA = (
-    "kafka", "Kafka", "bootstrap", "Bootstrap broker", "node assignment", "Node may not be available", "artition", "ipv4#",
+    "kafka", "Kafka", "bootstrap", "Bootstrap broker", "node assignment", "Node may not be available", "Broker may not be available", "artition", "ipv4#",
     "ipv6#", "Failed to resolve '", "ApiVersion", "API_VERSIONS", "correlation id", "Invalid receive (size", "Invalid response size",
     "receive.message.max.bytes", "unable to dial:", "in-flight-requests", "Failed to connect to broker", "eplica",
     "NotLeader", "NOT_LEADER", "LeaderNot", "LEADER_NOT", "oordinator", "COORDINATOR", "Rebalance", "REBALANCE", "Broker: ",

@@ -7,6 +7,7 @@ from kproxy.remedies.remedy import Remedy, Shared, said
 
 # What clients say after they have not reached a broker, whatever the reason was.
 NOT_ESTABLISHED = "Connection to node … could not be established. Node may not be available."
+OLD_NOT_ESTABLISHED = "Connection to node … could not be established. Broker may not be available."
 UNREACHED_JAVA = (
     "Bootstrap broker … disconnected",
     "Timed out waiting for a node assignment",
@@ -14,7 +15,7 @@ UNREACHED_JAVA = (
     "Topic … not present in metadata after … ms",
     "Timeout of …ms expired before the position for partition … could be determined",
     "Timeout of …ms expired before the last committed offset for partitions",
-    "Expiring … record(s) for …: … ms has passed since",
+    "Expiring … record(s) for …:… ms has passed since batch creation",
     "Timeout expired while fetching topic metadata",
     "Timeout expired while trying to create topic",
     "Call(callName=…, deadlineMs=…) timed out at …",
@@ -24,6 +25,7 @@ UNREACHED_SPARK = (
     "terminated with exception: Timed out waiting for a node assignment",
     "terminated with exception: Timeout of …ms expired before the position for partition … could be determined",
 )
+UNREACHED_SARAMA = ("kafka: client has run out of available brokers to talk to",)
 UNREACHED_PYTHON = ("KafkaTimeoutError: Unable to bootstrap from", "NoBrokersAvailable")
 UNREACHED_AIOKAFKA = ("KafkaConnectionError: Unable to bootstrap from [",)
 
@@ -65,7 +67,12 @@ TABLE: tuple[Remedy, ...] = (
                 "unable to open connection to broker; addr: …, err: dial tcp: lookup …: no such host",
                 "unable to dial: dial tcp: lookup …: no such host",
             ),
-            sarama=("Failed to connect to broker …: dial tcp: lookup …: no such host", Shared("no such host")),
+            sarama=(
+                "Failed to connect to broker …: dial tcp: lookup …: no such host",
+                "kafka: client has run out of available brokers to talk to: dial tcp: lookup …: no such host",
+                *UNREACHED_SARAMA,
+                Shared("no such host"),
+            ),
         ),
     ),
     Remedy(

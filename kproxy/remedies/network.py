@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from kproxy.remedies.advertised import (
     NOT_ESTABLISHED,
+    OLD_NOT_ESTABLISHED,
     UNREACHED_AIOKAFKA,
     UNREACHED_JAVA,
     UNREACHED_PYTHON,
+    UNREACHED_SARAMA,
     UNREACHED_SPARK,
 )
 from kproxy.remedies.faults import Fault
@@ -17,6 +19,8 @@ DISCONNECTED_PYTHON = ("KafkaConnectionError: socket disconnected", "socket disc
 
 # What Sarama says of a connection that ends, whatever the reason.
 SARAMA_EOF = (
+    *UNREACHED_SARAMA,
+    "kafka: client has run out of available brokers to talk to: EOF",
     "client/metadata got error from broker … while fetching metadata: EOF",
     "client/metadata got error from broker … while fetching metadata: unexpected EOF",
 )
@@ -33,7 +37,12 @@ TABLE: tuple[Remedy, ...] = (
         "connect to otherwise, run kproxy: it dials the reachable address instead. Inside a container, 127.0.0.1 is "
         "the container itself.",
         said(
-            java=(NOT_ESTABLISHED, *UNREACHED_JAVA, Shared("java.net.ConnectException: Connection refused")),
+            java=(
+                NOT_ESTABLISHED,
+                OLD_NOT_ESTABLISHED,
+                *UNREACHED_JAVA,
+                Shared("java.net.ConnectException: Connection refused"),
+            ),
             spark=UNREACHED_SPARK,
             librdkafka=("Connect to … failed: Connection refused", "…/… brokers are down"),
             kafka_python=(
@@ -55,7 +64,11 @@ TABLE: tuple[Remedy, ...] = (
                 "unable to open connection to broker; addr: …, err: dial tcp …: connect: connection refused",
                 "unable to dial: dial tcp …: connect: connection refused",
             ),
-            sarama=("Failed to connect to broker …: dial tcp …: connect: connection refused",),
+            sarama=(
+                "Failed to connect to broker …: dial tcp …: connect: connection refused",
+                "kafka: client has run out of available brokers to talk to: dial tcp …: connect: connection refused",
+                *UNREACHED_SARAMA,
+            ),
         ),
     ),
     Remedy(
@@ -93,7 +106,11 @@ TABLE: tuple[Remedy, ...] = (
                 "unable to open connection to broker; addr: …, err: dial tcp …: i/o timeout",
                 "unable to dial: dial tcp …: i/o timeout",
             ),
-            sarama=("Failed to connect to broker …: dial tcp …: i/o timeout",),
+            sarama=(
+                "Failed to connect to broker …: dial tcp …: i/o timeout",
+                "kafka: client has run out of available brokers to talk to: dial tcp …: i/o timeout",
+                *UNREACHED_SARAMA,
+            ),
         ),
     ),
     Remedy(
@@ -107,6 +124,7 @@ TABLE: tuple[Remedy, ...] = (
         said(
             java=(
                 NOT_ESTABLISHED,
+                OLD_NOT_ESTABLISHED,
                 Shared("java.net.NoRouteToHostException: No route to host"),
                 Shared("java.net.ConnectException: Network is unreachable"),
             ),

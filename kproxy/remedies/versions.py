@@ -84,6 +84,7 @@ TABLE: tuple[Remedy, ...] = (
             ),
             librdkafka=(
                 "Receive failed: Invalid response size … (0..…): increase receive.message.max.bytes",
+                "Receive failed: Invalid message size … (0..…): increase receive.message.max.bytes",
                 "Invalid frame size …",
             ),
             kafka_python=("InvalidReceiveError: Invalid frame length: …", "InvalidReceiveError"),

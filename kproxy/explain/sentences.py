@@ -35,7 +35,7 @@ _SENTENCES: dict[Fault, str] = {
     Fault.CLIENT_CERTIFICATE_MISSING: "{who}: the listener there requires a certificate of the client.",
     Fault.CLIENT_CERTIFICATE_REFUSED: "{who}: the listener there refuses the client's certificate.",
     Fault.CREDENTIALS_REFUSED: "{who}: the broker refuses the client's user or password.",
-    Fault.SASL_MECHANISM: "{who}: the broker has not enabled the client's SASL mechanism.",
+    Fault.SASL_MECHANISM: "{who}: the broker has not enabled the client's SASL mechanism{mechanism}.",
     Fault.LOGIN_NOT_OFFERED: "{who}: the listener there has no SASL, and the client wants to log in.",
     Fault.LOGIN_NEEDED: "{who}: the listener there requires a login.",
 }
@@ -61,9 +61,9 @@ def sentence(cause: Cause) -> str:
         return f"The text is about {_list(addresses)}." if addresses else ""
     if fault not in _SENTENCES or not addresses or cause.findings[0].broker:
         return ""
-    if len(addresses) == 1:
-        return _SENTENCES[fault].format(who=_who(cause.findings, addresses[0]))
-    return _SENTENCES[fault].format(who=_list(addresses))
+    who = _who(cause.findings, addresses[0]) if len(addresses) == 1 else _list(addresses)
+    mechanism = next((f" {finding.facts.mechanism}" for finding in cause.findings if finding.facts.mechanism), "")
+    return _SENTENCES[fault].format(who=who, mechanism=mechanism)
 
 
 def _who(findings: Sequence[Finding], address: str) -> str:

@@ -81,6 +81,12 @@ def test_a_refused_login_explains_the_disconnects() -> None:
     assert cause.faults == (Fault.CREDENTIALS_REFUSED,)
 
 
+def test_the_mechanism_is_named() -> None:
+    line = "[AdminClient clientId=a] Connection to node -1 (b.example/10.0.0.1:9092) failed authentication due to: Client SASL mechanism 'SCRAM-SHA-256' not enabled in the server, enabled mechanisms are [PLAIN]"
+
+    assert "has not enabled the client's SASL mechanism SCRAM-SHA-256." in " ".join(shown(explained(line)).split())
+
+
 def test_two_clients_with_two_causes() -> None:
     explanation = explained(
         unresolved(1, "producer-1"),

@@ -83,6 +83,8 @@ class Cause:
         return [address for address in found if address not in hosts]
 
 
+_WEAK = frozenset({Fault.SILENT, Fault.CLOSED})
+
 # What is said last where words fit several causes: it says least.
 _UNSPECIFIC = frozenset({Fault.CLOSED, Fault.SILENT, Fault.TLS_FAILED, Fault.OVERLOADED})
 
@@ -114,7 +116,7 @@ def causes_of(findings: Iterable[Finding], servers: Iterable[str]) -> list[Cause
         else:
             left.append(finding)
     groups = _narrowed(left)
-    for root in [root for root in roots if root.faults[0] in _LATER]:
+    for root in [root for root in roots if root.faults[0] in _LATER | _WEAK]:
         group = next((one for one in groups if _may_explain(one, root)), None)
         if group:
             roots.remove(root)
@@ -172,6 +174,8 @@ def _parts(address: str) -> tuple[str, str]:
 
 def _may_explain(group: Cause, root: Cause) -> bool:
     """Whether what is known for certain only follows from one of the causes that other words fit."""
+    if root.faults[0] not in _LATER and root.first < group.first:
+        return False
     return _together(group, root) and any(root.faults[0] in _FOLLOWS.get(fault, ()) for fault in group.faults)
 
 
@@ -193,6 +197,8 @@ def _above(finding: Finding, roots: list[Cause]) -> Cause | None:
     fits = [root for root in roots if _together(root, one)]
     same = [root for root in fits if root.faults[0] in finding.faults]
     after = [root for root in fits if _FOLLOWS.get(root.faults[0], frozenset()) & set(finding.faults)]
+    # That a server is silent or hangs up may itself follow from what was said before.
+    after = [root for root in after if root.faults[0] not in _WEAK or root.first < finding.first]
     if finding.broker:  # it has many clients, and each its own cause
         after = []
     if not finding.facts.address:  # a request that failed for whatever reason stands under the first one

@@ -141,7 +141,10 @@ def _look(record: list[tuple[int, bytes, bool]], found: Findings) -> None:
     sure = is_sure(whole)
     likely = sure or is_likely(whole)
     broker = any(word in whole for word in _BROKER)
-    foreign = not sure and is_foreign(whole.lower())
+    foreign = is_foreign(whole.lower())
+    if sure and foreign and not is_sure(whole.partition("\n")[2]):
+        sure = likely = False  # an exception of another program after a line of Kafka's
+    foreign = foreign and not sure
     for number, raw, hit in record:
         if not hit:
             continue
@@ -150,7 +153,8 @@ def _look(record: list[tuple[int, bytes, bool]], found: Findings) -> None:
             if len(found.servers) < _MOST_SERVERS:
                 found.servers.setdefault(server, number)
         rest = whole if b"OutOfMemoryError" in raw else ""
-        for finding in _of_line(line, raw, number, likely, foreign, broker, rest):
+        kafkas = likely or (foreign and is_sure(line))
+        for finding in _of_line(line, raw, number, kafkas, foreign and not kafkas, broker, rest):
             finding.broker = broker
             found.add(finding)
 

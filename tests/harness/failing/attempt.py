@@ -26,7 +26,7 @@ class Attempt:
     password: str = "alice-secret"
     ca: str = ""
     topic: str = "orders"
-    patience_ms: int = 5000
+    patience_ms: int = 8000
 
     def arguments(self) -> list[str]:
         """For the programs of tests/matrix."""

@@ -113,6 +113,17 @@ def test_a_stack_trace_is_one_record() -> None:
     assert explained(*trace[:3]).causes == ()
 
 
+def test_another_program_s_exception_after_a_line_of_kafka_s() -> None:
+    lines = (
+        "INFO [Consumer clientId=c, groupId=g] Subscribed to topic(s): orders (org.apache.kafka.clients.consumer)",
+        "org.postgresql.util.PSQLException: The connection attempt failed.",
+        "\tat org.postgresql.core.v3.ConnectionFactoryImpl.openConnectionImpl(ConnectionFactoryImpl.java:331)",
+        "Caused by: java.net.ConnectException: Connection refused",
+    )
+
+    assert explained(*lines).causes == ()
+
+
 def test_localhost_is_wrong_only_as_an_advertised_address() -> None:
     refused = "Connect to ipv4#127.0.0.1:9092 failed: Connection refused (after 0ms in state CONNECT)"
 
@@ -147,6 +158,20 @@ def test_a_host_is_not_named_twice() -> None:
 
     assert only(explained(*lines)).addresses() == ["kafka-1.x.example:9092"]
     assert "kafka-1.x.example:9092 is the advertised address of broker 1:" in " ".join(shown(explained(*lines)).split())
+
+
+def test_a_last_attempt_that_is_cut_short_follows_from_those_before() -> None:
+    connection = "kafka.net.connection: <KafkaConnection node_id=bootstrap-0 host=[127.0.0.1:9092<-50056]>: {}"
+    cause = only(
+        explained(
+            *[connection.format("Connection lost: KafkaConnectionError: socket disconnected")] * 3,
+            connection.format("Request timed out after 228 ms. Closing connection."),
+            "kafka.errors.KafkaTimeoutError: KafkaTimeoutError: Unable to bootstrap from 127.0.0.1:9092",
+        )
+    )
+
+    assert Fault.CREDENTIALS_REFUSED in cause.faults
+    assert len(cause.follows) == 2
 
 
 def test_a_broker_s_log_has_the_causes_of_many_clients() -> None:

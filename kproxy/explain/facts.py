@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 # Each begins where no other begins within its run of characters, so the search is linear.
 _ADDRESS = re.compile(
-    r"(?<![\w.@%-])(?P<host>\[[0-9A-Fa-f:.]{2,45}(?:%[\w.]{1,20})?\]|[A-Za-z0-9_][\w.-]{0,252})(?:/[\w.:<>]{1,64})?:(?P<port>\d{1,5})(?![\w@.])",
+    r"(?<![\w.@%-])(?P<host>\[[0-9A-Fa-f:.]{2,45}(?:%[\w.]{1,20})?\]|[A-Za-z0-9_][\w.-]{0,252})(?:/[\w.:<>]{1,64})?:(?P<port>\d{1,5})(?![\w@.]| ms\b)",
     re.ASCII,
 )
 _PAIR = re.compile(r"\('([0-9A-Fa-f.:]{2,45})', (\d{1,5})[,)]")  # as Python shows it

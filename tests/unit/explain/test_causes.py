@@ -87,6 +87,18 @@ def test_the_mechanism_is_named() -> None:
     assert "has not enabled the client's SASL mechanism SCRAM-SHA-256." in " ".join(shown(explained(line)).split())
 
 
+def test_an_expired_record_s_age_is_no_port() -> None:
+    cause = only(
+        explained(
+            "WARN [Producer clientId=p] Connection to node 1 (localhost/127.0.0.1:33129) could not be established. Node may not be available.",
+            "org.apache.kafka.common.errors.TimeoutException: Expiring 1 record(s) for orders-0:5026 ms has passed since batch creation.",
+        )
+    )
+
+    assert cause.faults == (Fault.LOOPBACK_ADVERTISED,)
+    assert len(cause.follows) == 1
+
+
 def test_two_clients_with_two_causes() -> None:
     explanation = explained(
         unresolved(1, "producer-1"),

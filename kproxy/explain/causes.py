@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from dataclasses import replace as copy
 
 from kproxy.explain.findings import Finding
-from kproxy.explain.refining import refined
+from kproxy.explain.refining import host_of, refined
 from kproxy.remedies import Fault
 
 _UNREACHED = frozenset(
@@ -31,7 +31,9 @@ _LOGIN = frozenset(
     }
 )  # fmt: skip
 # What happens to groups, transactions and requests while brokers cannot be used.
-_LATER = frozenset({Fault.OVERLOADED, Fault.GROUP, Fault.NO_COORDINATOR, Fault.NO_CONTROLLER, Fault.CONFIGURATION})
+_LATER = frozenset(
+    {Fault.TOPIC_UNKNOWN, Fault.OVERLOADED, Fault.GROUP, Fault.NO_COORDINATOR, Fault.NO_CONTROLLER, Fault.CONFIGURATION}
+)
 
 # Each fault, and those that follow from it.
 _FOLLOWS: dict[Fault, frozenset[Fault]] = {
@@ -75,8 +77,19 @@ class Cause:
         return {finding.facts.client for finding in self.findings if finding.facts.client}
 
     def addresses(self) -> list[str]:
-        """In the order of the text."""
-        return list(dict.fromkeys(finding.facts.address for finding in self.findings if finding.facts.address))
+        """In the order of the text. A host alone is left out where it stands with its port too."""
+        found = list(dict.fromkeys(finding.facts.address for finding in self.findings if finding.facts.address))
+        hosts = {host_of(address) for address in found if host_of(address) != address}
+        return [address for address in found if address not in hosts]
+
+
+_WEAK = frozenset({Fault.SILENT, Fault.CLOSED})
+
+# What is said last where words fit several causes: it says least.
+_UNSPECIFIC = frozenset({Fault.CLOSED, Fault.SILENT, Fault.TLS_FAILED, Fault.OVERLOADED})
+
+# Words that fit all of these say only that something failed.
+_VAGUE = frozenset({Fault.PORT_CLOSED, Fault.CLOSED})
 
 
 def causes_of(findings: Iterable[Finding], servers: Iterable[str]) -> list[Cause]:
@@ -102,10 +115,18 @@ def causes_of(findings: Iterable[Finding], servers: Iterable[str]) -> list[Cause
             above.follows.append(finding)
         else:
             left.append(finding)
-    roots += _narrowed(left)
+    groups = _narrowed(left)
+    for root in [root for root in roots if root.faults[0] in _LATER | _WEAK]:
+        group = next((one for one in groups if _may_explain(one, root)), None)
+        if group:
+            roots.remove(root)
+            group.follows += root.findings + root.follows
+    roots += groups
     roots += [Cause((), [finding]) for finding in unknown if not roots]
     for root in roots:
         root.follows.sort(key=lambda finding: finding.first)
+    for root in groups:
+        root.faults = tuple(sorted(root.faults, key=lambda fault: fault in _UNSPECIFIC))
     return sorted(roots, key=lambda cause: (len(cause.faults) != 1, cause.first))
 
 
@@ -135,13 +156,27 @@ def _together(above: Cause, below: Cause) -> bool:
         return False
     if below.faults and below.faults[0] in _LATER:
         return True
-    mine, others = set(above.addresses()), set(below.addresses())
-    return not mine or not others or bool(_hosts(mine) & _hosts(others))
+    mine, others = above.addresses(), below.addresses()
+    return not mine or not others or any(_same(one, other) for one in mine for other in others)
 
 
-def _hosts(addresses: set[str]) -> set[str]:
-    """Addresses, and hosts where a message gives no port."""
-    return addresses | {address.rpartition(":")[0] for address in addresses if ":" in address}
+def _same(one: str, other: str) -> bool:
+    """Whether two addresses are one; some messages give no port, and this machine has several names."""
+    hosts, ports = zip(*map(_parts, (one, other)), strict=True)
+    return hosts[0] == hosts[1] and (ports[0] == ports[1] or "" in ports)
+
+
+def _parts(address: str) -> tuple[str, str]:
+    host = host_of(address)
+    port = address[len(host) + 1 :]
+    return ("localhost" if host.startswith("127.") or host == "[::1]" else host), port
+
+
+def _may_explain(group: Cause, root: Cause) -> bool:
+    """Whether what is known for certain only follows from one of the causes that other words fit."""
+    if root.faults[0] not in _LATER and root.first < group.first:
+        return False
+    return _together(group, root) and any(root.faults[0] in _FOLLOWS.get(fault, ()) for fault in group.faults)
 
 
 def _top(cause: Cause, certain: list[Cause], roots: list[Cause]) -> Cause:
@@ -162,6 +197,10 @@ def _above(finding: Finding, roots: list[Cause]) -> Cause | None:
     fits = [root for root in roots if _together(root, one)]
     same = [root for root in fits if root.faults[0] in finding.faults]
     after = [root for root in fits if _FOLLOWS.get(root.faults[0], frozenset()) & set(finding.faults)]
+    # That a server is silent or hangs up may itself follow from what was said before.
+    after = [root for root in after if root.faults[0] not in _WEAK or root.first < finding.first]
+    if finding.broker:  # it has many clients, and each its own cause
+        after = []
     if not finding.facts.address:  # a request that failed for whatever reason stands under the first one
         same = same or after
     return next(iter(sorted(same, key=lambda root: root.first) + sorted(after, key=lambda root: root.first)), None)
@@ -170,9 +209,12 @@ def _above(finding: Finding, roots: list[Cause]) -> Cause | None:
 def _narrowed(findings: list[Finding]) -> list[Cause]:
     """Words of one client with several causes each: what they have in common."""
     groups: list[Cause] = []
-    for finding in sorted(findings, key=lambda one: (len(one.faults), one.first)):
+    for finding in sorted(findings, key=lambda one: (_is_vague(one.faults), len(one.faults), one.first)):
         one = Cause(finding.faults, [finding])
         for group in groups:
+            if _is_vague(finding.faults) and not _is_vague(group.faults) and _together(group, one):
+                group.follows.append(finding)  # it fits nearly everything, and says nothing more
+                break
             common = tuple(fault for fault in group.faults if fault in finding.faults)
             if common and _together(group, one):
                 group.faults = common
@@ -181,6 +223,10 @@ def _narrowed(findings: list[Finding]) -> list[Cause]:
         else:
             groups.append(one)
     return groups
+
+
+def _is_vague(faults: tuple[Fault, ...]) -> bool:
+    return set(faults) >= _VAGUE
 
 
 def counted(findings: Iterable[Finding]) -> list[Finding]:

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from kproxy.explain.causes import Cause, causes_of, counted
 from kproxy.explain.findings import Finding, Findings, search
 from kproxy.explain.reading import MOST, Reading
-from kproxy.explain.sentences import sentence, title
+from kproxy.explain.sentences import fitted, sentence, title
 from kproxy.remedies import Fault, of
 from kproxy.remedies.own import Row
 
@@ -64,7 +64,12 @@ class Explanation:
             "title": title(cause),
             "sentence": sentence(cause),
             "remedies": [
-                {"fault": one.value, "cause": of(one).cause, "check": of(one).check, "fix": of(one).fix}
+                {
+                    "fault": one.value,
+                    "cause": of(one).cause,
+                    "check": fitted(of(one).check, cause, self.server),
+                    "fix": fitted(of(one).fix, cause, self.server),
+                }
                 for one in cause.faults
             ],
             "meanings": [row.meaning for row in own_rows(cause)],

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 
 # Each begins where no other begins within its run of characters, so the search is linear.
 _ADDRESS = re.compile(
-    r"(?<![\w.@%-])(?P<host>\[[0-9A-Fa-f:.]{2,45}(?:%[\w.]{1,20})?\]|[A-Za-z0-9_][\w.-]{0,252})(?:/[\w.:<>]{1,64})?:(?P<port>\d{1,5})(?![\w@.])",
+    r"(?<![\w.@%-])(?P<host>\[[0-9A-Fa-f:.]{2,45}(?:%[\w.]{1,20})?\]|[A-Za-z0-9_][\w.-]{0,252})(?:/[\w.:<>]{1,64})?:(?P<port>\d{1,5})(?![\w@.]| ms\b)",
     re.ASCII,
 )
+_PAIR = re.compile(r"\('([0-9A-Fa-f.:]{2,45})', (\d{1,5})[,)]")  # as Python shows it
 _BARE_IPV6 = re.compile(r"ipv6#(\[[0-9A-Fa-f:.]{2,45}\]:\d{1,5})")
 _UNPORTED = re.compile(
-    r"(?:UnknownHostException: |ENOTFOUND |EAI_AGAIN |dial tcp: lookup |certificate is not valid for '|DNS name matching |IP address )"
+    r"(?:UnknownHostException: |ENOTFOUND |EAI_AGAIN |dial tcp: lookup |certificate is not valid for '|DNS name matching |IP address (?=[0-9:]))"
     r"([A-Za-z0-9_][\w.-]{0,252})",
     re.ASCII,
 )
 _SOURCE = re.compile(r"\.(?:java|scala|kt|py|go|js|ts|c|cc|cpp|rs|rb|cs)$")
 _NODE = re.compile(
-    r"(?:\bnode (?:with id )?|\bid: ?|node_id=|\bnodeId=|broker_id=|[Bb]roker(?: id)? |:\d{1,5}/)(-?\d{1,10})\b(?![.:])"
+    r"(?:\bnode (?:with id )?|\bid: ?|node_id=|\bnodeId=|broker_id=|[Bb]roker(?: id)?:? |:\d{1,5}/)(-?\d{1,10})\b(?!\.|:\d)"
 )
 _TOPIC = re.compile(
     r"(?:[Tt]opic(?:\(s\)|s)? ['\"\[]?|topics: \[|for topic |with correlation id \d{1,10} : \{|partition )"
@@ -84,6 +85,10 @@ def facts_of(line: str) -> Facts:
 def addresses(text: str) -> list[str]:
     """The hosts with ports, in their order; no times and no lines of source files."""
     bare = [match[1] for match in _BARE_IPV6.finditer(text)]
+    bare += [
+        f"{host}:{match[2]}" if ":" not in (host := match[1]) else f"[{host}]:{match[2]}"
+        for match in _PAIR.finditer(text)
+    ]
     return bare + [
         f"{match['host']}:{match['port']}"
         for match in _ADDRESS.finditer(text)

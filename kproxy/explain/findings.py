@@ -30,7 +30,11 @@ _OTHERS = {
     b"server": (b"--bootstrap-server",), b"list": (b"--broker-list",), b"kcat": (b"kcat",), b"kafkacat": (b"kafkacat",),
 }  # fmt: skip
 # Loggers of brokers: they say some things in the same words as clients.
-_BROKER = ("kafka.network.", "kafka.server.", "SocketServer", "KafkaServer", "[BrokerServer")
+_BROKER = (
+    "kafka.network.", "kafka.server.", "SocketServer", "KafkaServer", "[BrokerServer", "NodeToControllerChannelManager",
+    "ReplicaFetcher", "RaftManager", "kafka.raft",
+)  # fmt: skip
+_EXCEPTION = re.compile(rb"[a-z]\w{0,30}(?:\.[\w$]{1,60}){1,10}(?:Exception|Error)\b")
 _PREFIX = re.compile(rb"^[\w.-]{1,60} {1,20}\| ")  # docker compose
 
 
@@ -46,6 +50,7 @@ class Finding:
     first: int
     last: int
     count: int = 1
+    broker: bool = False  # the words are a broker's, about its clients or about other brokers
 
     @property
     def program(self) -> Program | None:
@@ -109,7 +114,9 @@ def _literals() -> dict[bytes, tuple[bytes, ...]]:
     """For each word: what a line with it must have too, so that it is worth a closer look."""
     found: dict[bytes, set[bytes]] = {word: set(literals) for word, literals in _OTHERS.items()}
     for word, patterns in by_word().items():
-        found.setdefault(word, set()).update(max(one.parts, key=len).encode() for one in patterns)
+        found.setdefault(word, set()).update(
+            (one.parts[0] if one.spans else max(one.parts, key=len)).rstrip().encode() for one in patterns
+        )
     for name in codes.names():
         found.setdefault(name.encode(), set()).add(name.encode())
     return {word: tuple(literals) for word, literals in found.items()}
@@ -119,6 +126,8 @@ def _continues(line: bytes) -> bool:
     """Whether a line belongs to the one before it, as the lines of a stack trace do."""
     if b" | " in line[:64]:
         line = _PREFIX.sub(b"", line)
+    if line[:1].islower() and _EXCEPTION.match(line):
+        return True
     return line[:1] in (b" ", b"\t", b"}", b"") or line.startswith(
         (b"Caused by:", b"Suppressed:", b"Traceback (", b"During handling")
     )
@@ -131,7 +140,11 @@ def _look(record: list[tuple[int, bytes, bool]], found: Findings) -> None:
     whole = b"\n".join(line for _, line, _ in record).decode("utf-8", "replace")
     sure = is_sure(whole)
     likely = sure or is_likely(whole)
-    foreign = not sure and is_foreign(whole.lower())
+    broker = any(word in whole for word in _BROKER)
+    foreign = is_foreign(whole.lower())
+    if sure and foreign and not is_sure(whole.partition("\n")[2]):
+        sure = likely = False  # an exception of another program after a line of Kafka's
+    foreign = foreign and not sure
     for number, raw, hit in record:
         if not hit:
             continue
@@ -139,21 +152,31 @@ def _look(record: list[tuple[int, bytes, bool]], found: Findings) -> None:
         for server in servers(line) if likely or "bootstrap" in line else ():
             if len(found.servers) < _MOST_SERVERS:
                 found.servers.setdefault(server, number)
-        for finding in _of_line(line, raw, number, likely, foreign):
+        rest = whole if b"OutOfMemoryError" in raw else ""
+        kafkas = likely or (foreign and is_sure(line))
+        for finding in _of_line(line, raw, number, kafkas, foreign and not kafkas, broker, rest):
+            finding.broker = broker
             found.add(finding)
 
 
-def _of_line(line: str, raw: bytes, number: int, likely: bool, foreign: bool) -> Iterator[Finding]:
+def _of_line(
+    line: str, raw: bytes, number: int, likely: bool, foreign: bool, broker: bool, rest: str
+) -> Iterator[Finding]:
     words = set(raw.translate(_WORDS).split())
     patterns = [
         pattern
         for word in words & by_word().keys()
         for pattern in by_word()[word]
-        if (likely or (pattern.alone and not foreign)) and pattern.find(line)
+        if (likely or (pattern.alone and not foreign)) and pattern.find(line, rest)
     ]
-    broker = any(word in line for word in _BROKER)
     best = max(
-        patterns, key=lambda one: (one.weight, broker is (one.program is Program.BROKER), one.alone), default=None
+        patterns,
+        key=lambda one: (
+            broker and one.program is Program.BROKER,
+            one.weight,
+            broker is (one.program is Program.BROKER),
+        ),
+        default=None,
     )
     code = codes.find(line) if likely or _is_kafkas(line) else None
     if best is None and (code is None or foreign):

@@ -11,26 +11,14 @@ from dataclasses import dataclass
 from functools import cache
 
 from kproxy import remedies
-from kproxy.remedies import Fault, Program
+from kproxy.remedies import BY_ADDRESS, Fault, Program
 from kproxy.remedies.own import Row, sections
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 
-# Faults that the address in a message shows, and not its words: see `refining`.
-BY_ADDRESS = frozenset(
-    {
-        Fault.NAME_RESOLVES_WRONGLY,
-        Fault.LOOPBACK_ADVERTISED,
-        Fault.WILDCARD_ADVERTISED,
-        Fault.CONTAINER_NAME_ADVERTISED,
-        Fault.KUBERNETES_NAME_ADVERTISED,
-        Fault.PRIVATE_ADDRESS_ADVERTISED,
-    }
-)
-
 # Words of Kafka's alone. A message without one needs them beside it.
 _OF_KAFKA = (
-    "kafka", "Kafka", "bootstrap", "Bootstrap broker", "node assignment", "Node may not be available", "artition", "ipv4#",
+    "kafka", "Kafka", "bootstrap", "Bootstrap broker", "node assignment", "Node may not be available", "Broker may not be available", "artition", "ipv4#",
     "ipv6#", "Failed to resolve '", "ApiVersion", "API_VERSIONS", "correlation id", "Invalid receive (size", "Invalid response size",
     "receive.message.max.bytes", "unable to dial:", "in-flight-requests", "Failed to connect to broker", "eplica",
     "NotLeader", "NOT_LEADER", "LeaderNot", "LEADER_NOT", "oordinator", "COORDINATOR", "Rebalance", "REBALANCE", "Broker: ",
@@ -47,7 +35,7 @@ _OF_KAFKA = (
     "MaxMessageBytes", "is Denied operation", "current broker", "controller quorum", "message of length",
     "Connection setup timed out in state", "expired before the", "Failed to update metadata after", "FetchMetadata",
     "deadlineMs=", "IllegalSaslState", "OutOfOrderSequence", "OUT_OF_ORDER", "InconsistentClusterId", "INCONSISTENT_CLUSTER_ID",
-    "ThrottlingQuotaExceeded", "UnknownProducerId", "ConsumerGroup", "Invalid timestamp", "seed_",
+    "ThrottlingQuotaExceeded", "UnknownProducerId", "ConsumerGroup", "Invalid timestamp", "seed_", "Unable connect to", "unable to open connection to broker", "AdminClient thread has exited", "does not exist as expected",
 )  # fmt: skip
 
 
@@ -67,11 +55,21 @@ class Pattern:
         """How much it says: the more, the more precise."""
         return sum(map(len, self.parts))
 
-    def find(self, line: str) -> tuple[int, int] | None:
-        """Where the message begins and ends in a line."""
+    @property
+    def spans(self) -> bool:
+        """Whether it is the first line of a stack trace and one of its frames."""
+        return " … at " in self.text
+
+    def find(self, line: str, rest: str = "") -> tuple[int, int] | None:
+        """Where the message begins and ends in a line; `rest` is what follows the line in its record."""
+        if self.spans:
+            return self._find((self.parts[0].strip(),), line) if self.parts[1].strip() in rest else None
+        return self._find(self.parts, line)
+
+    def _find(self, parts: tuple[str, ...], line: str) -> tuple[int, int] | None:
         begin = end = -1
         position = 0
-        for part in self.parts:
+        for part in parts:
             found = line.find(part, position)
             whole = begin < 0 and self.text.startswith(part)
             while whole and found > 0 and part[0].isalnum() and line[found - 1].isalnum():
@@ -80,6 +78,8 @@ class Pattern:
                 return None
             begin = found if begin < 0 else begin
             position = end = found + len(part)
+        if self.text.endswith(": ") and line[end:].strip():
+            return None  # nothing follows, and that is what it means
         if self.text[-1].isalnum() and line[end : end + 1].isalnum():
             return None
         return begin, end
@@ -102,7 +102,7 @@ def _words(pattern: Pattern) -> list[str]:
     words = []
     last = len(pattern.parts) - 1
     open_start, open_end = pattern.text.startswith("…"), pattern.text.endswith("…")
-    for number, part in enumerate(pattern.parts):
+    for number, part in enumerate(pattern.parts[:1] if pattern.spans else pattern.parts):
         for match in _WORD.finditer(part):
             cut_start = match.start() == 0 and (number > 0 or open_start)
             cut_end = match.end() == len(part) and (number < last or open_end)

@@ -10,6 +10,8 @@ from kproxy.explain.facts import is_ip
 from kproxy.explain.findings import Finding
 from kproxy.remedies import Fault, Program
 
+_NOT_REACHED = frozenset({Fault.PORT_CLOSED, Fault.FILTERED, Fault.NO_ROUTE})
+
 
 def refined(finding: Finding, servers: Collection[str]) -> Finding:
     """The finding, with a more precise fault if its address shows one.
@@ -17,14 +19,15 @@ def refined(finding: Finding, servers: Collection[str]) -> Finding:
     A bootstrap server is the user's own choice. Only an advertised address can be wrong in the broker.
     """
     facts = finding.facts
-    if len(finding.faults) != 1 or not facts.address or finding.program in (Program.KPROXY, Program.BROKER):
+    certain = len(finding.faults) == 1 or set(finding.faults) <= _NOT_REACHED
+    if not certain or not facts.address or finding.broker or finding.program is Program.KPROXY:
         return finding
     if facts.address in servers or facts.bootstrap is True:
         return finding
     unclear = facts.bootstrap is None and not servers
     if unclear and finding.faults[0] is not Fault.NAME_NOT_RESOLVED:
         return finding
-    fault = _by_address(finding.faults[0], host_of(facts.address))
+    fault = _by_address(finding.faults[0], host_of(facts.address)) if finding.faults else None
     return replace(finding, faults=(fault,)) if fault else finding
 
 

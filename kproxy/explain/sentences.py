@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from kproxy.explain.causes import Cause
 from kproxy.explain.findings import Finding
-from kproxy.remedies import Fault, Program, of
+from kproxy.explain.refining import host_of
+from kproxy.remedies import Fault, of
 
 _MOST = 3
 
@@ -34,7 +35,7 @@ _SENTENCES: dict[Fault, str] = {
     Fault.CLIENT_CERTIFICATE_MISSING: "{who}: the listener there requires a certificate of the client.",
     Fault.CLIENT_CERTIFICATE_REFUSED: "{who}: the listener there refuses the client's certificate.",
     Fault.CREDENTIALS_REFUSED: "{who}: the broker refuses the client's user or password.",
-    Fault.SASL_MECHANISM: "{who}: the broker has not enabled the client's SASL mechanism.",
+    Fault.SASL_MECHANISM: "{who}: the broker has not enabled the client's SASL mechanism{mechanism}.",
     Fault.LOGIN_NOT_OFFERED: "{who}: the listener there has no SASL, and the client wants to log in.",
     Fault.LOGIN_NEEDED: "{who}: the listener there requires a login.",
 }
@@ -58,11 +59,11 @@ def sentence(cause: Cause) -> str:
     addresses = cause.addresses()
     if len(cause.faults) > 1:
         return f"The text is about {_list(addresses)}." if addresses else ""
-    if fault not in _SENTENCES or not addresses or cause.findings[0].program is Program.BROKER:
+    if fault not in _SENTENCES or not addresses or cause.findings[0].broker:
         return ""
-    if len(addresses) == 1:
-        return _SENTENCES[fault].format(who=_who(cause.findings, addresses[0]))
-    return _SENTENCES[fault].format(who=_list(addresses))
+    who = _who(cause.findings, addresses[0]) if len(addresses) == 1 else _list(addresses)
+    mechanism = next((f" {finding.facts.mechanism}" for finding in cause.findings if finding.facts.mechanism), "")
+    return _SENTENCES[fault].format(who=who, mechanism=mechanism)
 
 
 def _who(findings: Sequence[Finding], address: str) -> str:
@@ -78,6 +79,22 @@ def _who(findings: Sequence[Finding], address: str) -> str:
 def _list(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_MOST])
     return f"{shown} and {len(names) - _MOST} more" if len(names) > _MOST else shown
+
+
+def fitted(text: str, cause: Cause, server: str) -> str:
+    """A text of a remedy with the addresses of this case in its commands."""
+    address = next((one for one in cause.addresses() if host_of(one) != one), "")
+    host = host_of(address)
+    words = {"BOOTSTRAP": server} if server else {}
+    if address:
+        words |= {
+            "HOST:PORT": address,
+            "HOST PORT": f"{host} {address[len(host) + 1 :]}",
+            "hosts NAME": f"hosts {host}",
+        }
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text
 
 
 def title(cause: Cause) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from kproxy.explain.causes import Cause, counted
 from kproxy.explain.explanation import Explanation, numbers, own_rows
 from kproxy.explain.findings import Finding
-from kproxy.explain.sentences import sentence, title
+from kproxy.explain.sentences import fitted, sentence, title
 from kproxy.printable import escaped
 from kproxy.remedies import of
 
@@ -47,15 +47,15 @@ def _cause(explanation: Explanation, cause: Cause, number: str, log: bool, width
     if len(cause.faults) > 1:
         for position, fault in enumerate(cause.faults, 1):
             yield from _wrapped(f"{position}) {of(fault).title}", "  ", width, 3)
-            yield from _wrapped(f"Check: {of(fault).check}", "     ", width)
+            yield from _wrapped(f"Check: {fitted(of(fault).check, cause, explanation.server)}", "     ", width)
     elif rows:
         for row in rows:
             yield from _labelled("Meaning", plain(row.meaning), width)
     elif cause.faults:
         remedy = of(cause.faults[0])
         yield from _labelled("Why", remedy.cause, width)
-        yield from _labelled("Check", remedy.check, width)
-        yield from _labelled("Do", remedy.fix, width)
+        yield from _labelled("Check", fitted(remedy.check, cause, explanation.server), width)
+        yield from _labelled("Do", fitted(remedy.fix, cause, explanation.server), width)
     for code in dict.fromkeys(finding.code for finding in cause.findings):
         if code:
             again = "Clients try again." if code.retriable else "To try again does not help."

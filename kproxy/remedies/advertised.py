@@ -6,15 +6,16 @@ from kproxy.remedies.faults import Fault
 from kproxy.remedies.remedy import Remedy, Shared, said
 
 # What clients say after they have not reached a broker, whatever the reason was.
+NOT_ESTABLISHED = "Connection to node … could not be established. Node may not be available."
+OLD_NOT_ESTABLISHED = "Connection to node … could not be established. Broker may not be available."
 UNREACHED_JAVA = (
-    "Connection to node … could not be established. Node may not be available.",
     "Bootstrap broker … disconnected",
     "Timed out waiting for a node assignment",
     "Failed to update metadata after … ms",
     "Topic … not present in metadata after … ms",
     "Timeout of …ms expired before the position for partition … could be determined",
     "Timeout of …ms expired before the last committed offset for partitions",
-    "Expiring … record(s) for …: … ms has passed since",
+    "Expiring … record(s) for …:… ms has passed since batch creation",
     "Timeout expired while fetching topic metadata",
     "Timeout expired while trying to create topic",
     "Call(callName=…, deadlineMs=…) timed out at …",
@@ -24,6 +25,7 @@ UNREACHED_SPARK = (
     "terminated with exception: Timed out waiting for a node assignment",
     "terminated with exception: Timeout of …ms expired before the position for partition … could be determined",
 )
+UNREACHED_SARAMA = ("kafka: client has run out of available brokers to talk to",)
 UNREACHED_PYTHON = ("KafkaTimeoutError: Unable to bootstrap from", "NoBrokersAvailable")
 UNREACHED_AIOKAFKA = ("KafkaConnectionError: Unable to bootstrap from [",)
 
@@ -44,7 +46,7 @@ TABLE: tuple[Remedy, ...] = (
                 "No resolvable bootstrap urls given in bootstrap.servers",
                 "Error connecting to node …",
                 Shared("java.net.UnknownHostException: …"),
-                *UNREACHED_JAVA[2:],
+                *UNREACHED_JAVA[1:],
             ),
             spark=UNREACHED_SPARK,
             librdkafka=(
@@ -61,8 +63,16 @@ TABLE: tuple[Remedy, ...] = (
                 "Unable connect to node with id …: [Errno 8] nodename nor servname provided, or not known",
             ),
             kafkajs=("Connection error: getaddrinfo ENOTFOUND …", "Failed to connect: getaddrinfo ENOTFOUND …"),
-            franz_go=("unable to dial: dial tcp: lookup …: no such host",),
-            sarama=("Failed to connect to broker …: dial tcp: lookup …: no such host", Shared("no such host")),
+            franz_go=(
+                "unable to open connection to broker; addr: …, err: dial tcp: lookup …: no such host",
+                "unable to dial: dial tcp: lookup …: no such host",
+            ),
+            sarama=(
+                "Failed to connect to broker …: dial tcp: lookup …: no such host",
+                "kafka: client has run out of available brokers to talk to: dial tcp: lookup …: no such host",
+                *UNREACHED_SARAMA,
+                Shared("no such host"),
+            ),
         ),
     ),
     Remedy(
@@ -73,7 +83,7 @@ TABLE: tuple[Remedy, ...] = (
         "Compare `getent hosts NAME` on the client's machine and on the broker.",
         "Correct the name in DNS or in `/etc/hosts`. Or run kproxy, and say with `--map` where the broker really is.",
         said(
-            java=UNREACHED_JAVA[:2],
+            java=(NOT_ESTABLISHED, UNREACHED_JAVA[0]),
             librdkafka=("Connect to … failed: Connection refused",),
             kafka_python=("unable to connect: …",),
         ),

@@ -73,3 +73,16 @@ class Fault(Enum):
     GROUP = "group"  # a consumer group's business: rebalances, sessions, fenced members
     TRANSACTION = "transaction"  # a producer's epoch, sequence or transaction
     KPROXY = "kproxy"  # kproxy's own message; the remedy of its table
+
+
+# Faults that the address in a message shows, and not its words.
+BY_ADDRESS = frozenset(
+    {
+        Fault.NAME_RESOLVES_WRONGLY,
+        Fault.LOOPBACK_ADVERTISED,
+        Fault.WILDCARD_ADVERTISED,
+        Fault.CONTAINER_NAME_ADVERTISED,
+        Fault.KUBERNETES_NAME_ADVERTISED,
+        Fault.PRIVATE_ADDRESS_ADVERTISED,
+    }
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kproxy.remedies.faults import Fault
+from kproxy.remedies.network import DISCONNECTED_PYTHON, SARAMA_EOF
 from kproxy.remedies.remedy import Remedy, Shared, said
 
 TABLE: tuple[Remedy, ...] = (
@@ -22,11 +23,11 @@ TABLE: tuple[Remedy, ...] = (
             librdkafka=(
                 "Disconnected: verify that security.protocol is correctly configured, broker might require SASL",
             ),
-            kafka_python=("KafkaConnectionError: socket disconnected", "socket disconnected"),
+            kafka_python=DISCONNECTED_PYTHON,
             aiokafka=("Connection at … broken",),
             kafkajs=("KafkaJSConnectionClosedError: Closed connection", "Connection closed by the server"),
             franz_go=("killing connection after 0 successful responses (is SASL missing?)",),
-            sarama=("client/metadata got error from broker … while fetching metadata: EOF",),
+            sarama=SARAMA_EOF,
             broker=(
                 "Unexpected Kafka request of type … during SASL handshake.",
                 "IllegalSaslStateException: Unexpected Kafka request of type … during SASL",
@@ -77,6 +78,7 @@ TABLE: tuple[Remedy, ...] = (
                 "Kafka broker does not support … sasl mechanism. Enabled mechanisms: …",
                 "SaslHandshake failed: UnsupportedSaslMechanismError",
                 "UnsupportedSaslMechanismError",
+                *DISCONNECTED_PYTHON,
             ),
             aiokafka=("UnsupportedSaslMechanismError",),
             kafkajs=(
@@ -115,7 +117,7 @@ TABLE: tuple[Remedy, ...] = (
                 "Local: Authentication failure",
                 "Broker: SASL Authentication failed",
             ),
-            kafka_python=("SaslAuthenticationFailedError", "Failed to authenticate via SASL"),
+            kafka_python=("SaslAuthenticationFailedError", "Failed to authenticate via SASL", *DISCONNECTED_PYTHON),
             aiokafka=("AuthenticationFailedError", "AuthenticationFailed"),
             kafkajs=(
                 "SASL PLAIN authentication failed: …",
@@ -218,6 +220,7 @@ TABLE: tuple[Remedy, ...] = (
                 "TransactionalIdAuthorizationException: …",
                 "Error while fetching metadata with correlation id … : {…=TOPIC_AUTHORIZATION_FAILED}",
                 "Not authorized to access topics: [",
+                "Topic '…' does not exist as expected",
                 "TopicAuthorizationException: …",
                 "GroupAuthorizationException: …",
             ),

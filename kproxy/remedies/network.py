@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
-from kproxy.remedies.advertised import UNREACHED_AIOKAFKA, UNREACHED_JAVA, UNREACHED_PYTHON, UNREACHED_SPARK
+from kproxy.remedies.advertised import (
+    NOT_ESTABLISHED,
+    OLD_NOT_ESTABLISHED,
+    UNREACHED_AIOKAFKA,
+    UNREACHED_JAVA,
+    UNREACHED_PYTHON,
+    UNREACHED_SARAMA,
+    UNREACHED_SPARK,
+)
 from kproxy.remedies.faults import Fault
 from kproxy.remedies.remedy import Remedy, Shared, said
+
+# What kafka-python says of a connection that ends, even if the broker has said why just before.
+DISCONNECTED_PYTHON = ("KafkaConnectionError: socket disconnected", "socket disconnected")
+
+# What Sarama says of a connection that ends, whatever the reason.
+SARAMA_EOF = (
+    *UNREACHED_SARAMA,
+    "kafka: client has run out of available brokers to talk to: EOF",
+    "client/metadata got error from broker … while fetching metadata: EOF",
+    "client/metadata got error from broker … while fetching metadata: unexpected EOF",
+)
 
 TABLE: tuple[Remedy, ...] = (
     Remedy(
@@ -18,7 +37,12 @@ TABLE: tuple[Remedy, ...] = (
         "connect to otherwise, run kproxy: it dials the reachable address instead. Inside a container, 127.0.0.1 is "
         "the container itself.",
         said(
-            java=(*UNREACHED_JAVA, Shared("java.net.ConnectException: Connection refused")),
+            java=(
+                NOT_ESTABLISHED,
+                OLD_NOT_ESTABLISHED,
+                *UNREACHED_JAVA,
+                Shared("java.net.ConnectException: Connection refused"),
+            ),
             spark=UNREACHED_SPARK,
             librdkafka=("Connect to … failed: Connection refused", "…/… brokers are down"),
             kafka_python=(
@@ -36,8 +60,15 @@ TABLE: tuple[Remedy, ...] = (
                 'Unable connect to "…": Multiple exceptions: [Errno 111] Connect call failed (…)',
             ),
             kafkajs=("Connection error: connect ECONNREFUSED …", "Failed to connect: connect ECONNREFUSED …"),
-            franz_go=("unable to dial: dial tcp …: connect: connection refused",),
-            sarama=("Failed to connect to broker …: dial tcp …: connect: connection refused",),
+            franz_go=(
+                "unable to open connection to broker; addr: …, err: dial tcp …: connect: connection refused",
+                "unable to dial: dial tcp …: connect: connection refused",
+            ),
+            sarama=(
+                "Failed to connect to broker …: dial tcp …: connect: connection refused",
+                "kafka: client has run out of available brokers to talk to: dial tcp …: connect: connection refused",
+                *UNREACHED_SARAMA,
+            ),
         ),
     ),
     Remedy(
@@ -62,6 +93,7 @@ TABLE: tuple[Remedy, ...] = (
             kafka_python=("KafkaConnectionError: Connection timed out", *UNREACHED_PYTHON),
             aiokafka=(
                 *UNREACHED_AIOKAFKA,
+                'Unable connect to "…": ',
                 'Unable connect to "…": [Errno 110] Connect call failed (…)',
                 "Unable connect to node with id …: [Errno 110] Connect call failed (…)",
             ),
@@ -70,8 +102,15 @@ TABLE: tuple[Remedy, ...] = (
                 "Failed to connect: Connection timeout",
                 "KafkaJSConnectionError: Connection timeout",
             ),
-            franz_go=("unable to dial: dial tcp …: i/o timeout",),
-            sarama=("Failed to connect to broker …: dial tcp …: i/o timeout",),
+            franz_go=(
+                "unable to open connection to broker; addr: …, err: dial tcp …: i/o timeout",
+                "unable to dial: dial tcp …: i/o timeout",
+            ),
+            sarama=(
+                "Failed to connect to broker …: dial tcp …: i/o timeout",
+                "kafka: client has run out of available brokers to talk to: dial tcp …: i/o timeout",
+                *UNREACHED_SARAMA,
+            ),
         ),
     ),
     Remedy(
@@ -84,6 +123,8 @@ TABLE: tuple[Remedy, ...] = (
         "(`--via`).",
         said(
             java=(
+                NOT_ESTABLISHED,
+                OLD_NOT_ESTABLISHED,
                 Shared("java.net.NoRouteToHostException: No route to host"),
                 Shared("java.net.ConnectException: Network is unreachable"),
             ),
@@ -106,6 +147,7 @@ TABLE: tuple[Remedy, ...] = (
             ),
             kafkajs=("Connection error: connect EHOSTUNREACH …", "Connection error: connect ENETUNREACH …"),
             franz_go=(
+                "unable to open connection to broker; addr: …, err: dial tcp …: connect: no route to host",
                 "unable to dial: dial tcp …: connect: no route to host",
                 "unable to dial: dial tcp …: connect: network is unreachable",
             ),
@@ -144,7 +186,7 @@ TABLE: tuple[Remedy, ...] = (
             java=(
                 "Disconnecting from node … due to request timeout.",
                 "Cancelled in-flight API_VERSIONS request with correlation id …",
-                *UNREACHED_JAVA[2:],
+                *UNREACHED_JAVA[1:],
             ),
             librdkafka=(
                 "ApiVersionRequest failed: Local: Timed out",
@@ -153,7 +195,7 @@ TABLE: tuple[Remedy, ...] = (
                 "… request(s) timed out: disconnect",
             ),
             kafka_python=("Timeout during ApiVersions check", "Request timed out after … ms", *UNREACHED_PYTHON),
-            aiokafka=(*UNREACHED_AIOKAFKA, "RequestTimedOutError"),
+            aiokafka=(*UNREACHED_AIOKAFKA, 'Unable connect to "…": ', "RequestTimedOutError"),
             kafkajs=("Request … timed out",),
             sarama=("Error while sending ApiVersionsRequest …: read tcp …: i/o timeout",),
         ),
@@ -174,22 +216,23 @@ TABLE: tuple[Remedy, ...] = (
                 "Cancelled in-flight API_VERSIONS request with correlation id … due to node … being disconnected",
                 Shared("java.io.EOFException"),
                 Shared("java.io.IOException: Connection reset by peer"),
-                *UNREACHED_JAVA[2:],
+                *UNREACHED_JAVA[1:],
             ),
             librdkafka=(
                 "Disconnected while requesting ApiVersion: might be caused by incorrect security.protocol configuration",
+                "Disconnected: connection closed by peer: receive 0 after POLLIN (after …ms in state APIVERSION_QUERY)",
                 "Disconnected: connection closed by peer",
                 "Disconnected (after …ms in state APIVERSION_QUERY",
                 "Receive failed: Connection reset by peer",
                 "Local: Broker transport failure",
                 "Disconnected (after …",
             ),
-            kafka_python=("KafkaConnectionError: socket disconnected", "socket disconnected", *UNREACHED_PYTHON),
-            aiokafka=(*UNREACHED_AIOKAFKA, "Connection at … broken"),
+            kafka_python=(*DISCONNECTED_PYTHON, *UNREACHED_PYTHON),
+            aiokafka=(*UNREACHED_AIOKAFKA, "Connection at … closed", "Connection at … broken"),
             kafkajs=("KafkaJSConnectionClosedError: Closed connection", "Connection closed by the server"),
             franz_go=("the broker connection has died",),
             sarama=(
-                "client/metadata got error from broker … while fetching metadata: EOF",
+                *SARAMA_EOF,
                 "Error while sending ApiVersionsRequest …: EOF",
             ),
         ),

@@ -40,7 +40,7 @@ TABLE: tuple[Remedy, ...] = (
         "the quota, or send less.",
         said(
             java=(
-                "Expiring … record(s) for …: … ms has passed since batch creation",
+                "Expiring … record(s) for …:… ms has passed since batch creation",
                 "ThrottlingQuotaExceededException: …",
                 "BufferExhaustedException: Failed to allocate … bytes within the configured max blocking time … ms",
                 "org.apache.kafka.common.errors.TimeoutException: The request timed out.",

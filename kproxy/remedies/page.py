@@ -6,8 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from kproxy.remedies import families, of
-from kproxy.remedies.faults import Fault
+from kproxy.remedies import BY_ADDRESS, Fault, all_remedies, families, of
 from kproxy.remedies.own import Section, sections
 from kproxy.remedies.remedy import Message, Program, Remedy
 
@@ -37,8 +36,8 @@ Most people come here for one reason. The client has reached *one* broker. This 
 of all brokers, and the client cannot resolve or reach them. Run kproxy, and give the client `127.0.0.1:19092` as its
 bootstrap server.
 
-If a message says that a name cannot be resolved, [the first cause](#{name}) is the one.
-Other messages fit several causes.
+The causes are below, each with the words of the programs. Some words fit several causes:
+[Messages with several causes](#messages-with-several-causes).
 """
 
 _SEVERAL = """\
@@ -47,6 +46,8 @@ _SEVERAL = """\
 The words alone do not say which cause it is. Look for another message before it, or check the causes above each table
 in their order.
 """
+
+_SEVERAL_ANCHOR = "#messages-with-several-causes"
 
 _PROGRAMS = {
     Program.LIBRDKAFKA: "librdkafka (confluent-kafka, kcat, Go, .NET, Node.js)",
@@ -59,10 +60,11 @@ def page() -> str:
     """The whole page."""
     parts = [
         _HEAD,
-        _WITHOUT.format(name=anchor(of(Fault.NAME_NOT_RESOLVED).title)),
+        _WITHOUT,
+        "\n".join(_index()) + "\n",
+        *(part for family, remedies in families().items() for part in _family(family, remedies)),
         _SEVERAL,
         *_several(),
-        *(part for family, remedies in families().items() for part in _family(family, remedies)),
         *(_section(one) for one in sections()),
     ]
     return "\n".join(parts)
@@ -74,13 +76,21 @@ def anchor(heading: str) -> str:
 
 
 def causes() -> dict[tuple[Program, str], list[Remedy]]:
-    """The remedies of each message of a program."""
+    """The remedies of each message of a program. A fault that only the address shows does not count beside others."""
     found: dict[tuple[Program, str], list[Remedy]] = {}
-    for remedies in families().values():
-        for remedy in remedies:
-            for message in remedy.messages:
-                found.setdefault((message.program, message.text), []).append(remedy)
+    for remedy in sorted(all_remedies(), key=lambda one: one.fault in BY_ADDRESS):
+        for message in remedy.messages:
+            group = found.setdefault((message.program, message.text), [])
+            if not group or remedy.fault not in BY_ADDRESS:
+                group.append(remedy)
     return found
+
+
+def _index() -> Iterator[str]:
+    yield from ("| about | cause |", "|---|---|")
+    for family, remedies in families().items():
+        links = (f"[{one.title}](#{anchor(one.title)})" for one in remedies if one.messages)
+        yield f"| {family} | {'<br>'.join(links)} |"
 
 
 def _several() -> Iterator[str]:
@@ -104,7 +114,7 @@ def _family(family: str, remedies: Iterable[Remedy]) -> Iterator[str]:
     for remedy in remedies:
         if not remedy.messages:
             continue
-        own = [one for one in remedy.messages if len(of_message[one.program, one.text]) == 1]
+        own = [one for one in remedy.messages if of_message[one.program, one.text] == [remedy]]
         text = [
             f"#### {remedy.title}",
             _wrapped(remedy.cause),
@@ -113,6 +123,9 @@ def _family(family: str, remedies: Iterable[Remedy]) -> Iterator[str]:
         ]
         if own:
             text.append("\n".join(_table(own)))
+        if len(own) < len(remedy.messages):
+            more = "More messages" if own else "The messages"
+            text.append(_wrapped(f"{more} fit other causes too: [Messages with several causes]({_SEVERAL_ANCHOR})."))
         yield "\n\n".join(text) + "\n"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kproxy.remedies.faults import Fault
+from kproxy.remedies.network import DISCONNECTED_PYTHON, SARAMA_EOF
 from kproxy.remedies.remedy import Remedy, said
 
 TABLE: tuple[Remedy, ...] = (
@@ -19,27 +20,35 @@ TABLE: tuple[Remedy, ...] = (
                 "InvalidReceiveException: Invalid receive (size = 1213486160 larger than …)",
                 "InvalidReceiveException: Invalid receive (size = 1347703880 larger than …)",
                 "InvalidReceiveException: Invalid receive (size = 1397966893 larger than …)",
-                "Unexpected error from …; closing connection",
+                "java.lang.OutOfMemoryError: Java heap space … at org.apache.kafka.common.network.NetworkReceive.readFrom",
+                "The AdminClient thread has exited.",
             ),
             librdkafka=(
                 "Receive failed: Invalid response size 1213486160 (0..…): increase receive.message.max.bytes",
                 "Receive failed: Invalid response size 1397966893 (0..…): increase receive.message.max.bytes",
             ),
             kafka_python=(
-                "KafkaProtocolError: Unrecognized frame size",
+                *DISCONNECTED_PYTHON,
+                "InvalidReceiveError: Invalid frame length: 1213486160",
                 "Received unrecognized correlation id",
                 "Received response with no in-flight-requests!",
             ),
-            aiokafka=("CorrelationIdError: Correlation ids do not match: sent …, recv …",),
-            kafkajs=("KafkaJSProtocolError: Invalid response size 1213486160",),
+            aiokafka=(
+                "Connection at … closed",
+                "CorrelationIdError: Correlation ids do not match: sent …, recv …",
+            ),
+            kafkajs=("KafkaJSConnectionClosedError: Closed connection", "Connection closed by the server"),
             franz_go=(
                 "the four size bytes are 'HTTP' in ascii, the beginning of an HTTP response; is your broker port correct?",
             ),
             sarama=(
+                "Failed to read ApiVersionsResponse V… payload from …: unexpected EOF",
+                *SARAMA_EOF,
                 "kafka: error decoding packet: message of length 1213486160 too large or too small",
                 "kafka: error decoding packet: message of length 1397966893 too large or too small",
             ),
             broker=(
+                "Unexpected error from …; closing connection",
                 "InvalidReceiveException: Invalid receive (size = 1195725856 larger than …)",
                 "InvalidReceiveException: Invalid receive (size = 1347375956 larger than …)",
                 "InvalidReceiveException: Invalid receive (size = 1212501072 larger than …)",
@@ -241,6 +250,7 @@ TABLE: tuple[Remedy, ...] = (
                 "Error while fetching metadata with correlation id … : {…=UNKNOWN_TOPIC_OR_PARTITION}",
                 "UnknownTopicOrPartitionException: …",
                 "This server does not host this topic-partition.",
+                "Topic '…' does not exist as expected",
                 "Topic … not present in metadata after … ms",
                 "Error while fetching metadata with correlation id … : {…=INVALID_TOPIC_EXCEPTION}",
             ),

@@ -84,12 +84,17 @@ TABLE: tuple[Remedy, ...] = (
             ),
             librdkafka=(
                 "Receive failed: Invalid response size … (0..…): increase receive.message.max.bytes",
+                "Receive failed: Invalid message size … (0..…): increase receive.message.max.bytes",
                 "Invalid frame size …",
             ),
-            kafka_python=("InvalidReceiveError", "KafkaProtocolError: Unrecognized frame size"),
+            kafka_python=("InvalidReceiveError: Invalid frame length: …", "InvalidReceiveError"),
             franz_go=("invalid large response size … > limit …", "invalid negative response size …"),
             sarama=("kafka: error decoding packet: message of length … too large or too small",),
-            broker=("Invalid receive (size = … larger than …)", "InvalidReceiveException: Invalid receive (size = -…"),
+            broker=(
+                "Unexpected error from …; closing connection",
+                "Invalid receive (size = … larger than …)",
+                "InvalidReceiveException: Invalid receive (size = -…",
+            ),
         ),
     ),
     Remedy(

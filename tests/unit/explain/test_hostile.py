@@ -54,12 +54,12 @@ def test_memory_does_not_grow_with_the_text() -> None:
     explain(io.BytesIO(HIT))
     tracemalloc.start()
     try:
-        explain(io.BufferedReader(Endless(varied)), most=6_000_000)
+        explain(io.BufferedReader(Endless(varied)), most=1_500_000)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
 
-    assert peak < 20_000_000
+    assert peak < 8_000_000
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import pytest
 
 from kproxy import remedies
 from kproxy.explain.explanation import Explanation, explain
-from kproxy.explain.patterns import BY_ADDRESS
-from kproxy.remedies import Fault, Program
+from kproxy.remedies import BY_ADDRESS, Fault, Program
 from kproxy.remedies.own import sections
 from tests.unit.explain.unrelated import UNRELATED
 
@@ -87,6 +86,18 @@ def test_all_unrelated_errors_in_one_log_are_not_known() -> None:
         ("Error code: 41 from the kafka broker", Fault.WRONG_NODE),
         ("UNKNOWN_TOPIC_OR_PARTITION", Fault.TOPIC_UNKNOWN),
         ("[Error 5] LeaderNotAvailableError: orders", Fault.NO_LEADER),
+        ("[WARN ][org.apache.kafka.clients.NetworkClient][main] Error connecting to node 7b9b3d1abf9d:9094 (id: 1 rack: null)", Fault.CONTAINER_NAME_ADVERTISED),
+        ("kafka0   | [2026-01-02 03:04:05] WARN [Producer clientId=p] Connection to node -1 (localhost/127.0.0.1:29092) could not be established. Node may not be available.", Fault.PORT_CLOSED),
+        ("Connection to node 0 (kafka/127.0.0.1:443) could not be established. Broker may not be available.", Fault.PORT_CLOSED),
+        ("NetworkClient - Error while fetching metadata with correlation id 1 : {foo=LEADER_NOT_AVAILABLE}", Fault.NO_LEADER),
+        ("kafkashaded.org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired before the position for partition a-3 could be determined", Fault.FILTERED),
+        ("[STREAM_FAILED] Query [id = 5] terminated with exception: org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: describeTopics", Fault.NAME_NOT_RESOLVED),
+        ("omkafka: suspended due to kafka error -169: Local: Authentication failure", Fault.CREDENTIALS_REFUSED),
+        ("rdkafka#consumer-1|FAIL| a.example:9092/1: Receive failed: Invalid message size 100663755 (0..100000000): increase receive.message.max.bytes", Fault.FRAME_SIZE),
+        ('{"class":"kafka","error":"kafka: client has run out of available brokers to talk to (Is your cluster reachable?)"}', Fault.PORT_CLOSED),
+        ("kafka: client has run out of available brokers to talk to: dial tcp 127.0.0.1:9092: connect: connection refused", Fault.PORT_CLOSED),
+        ("org.apache.kafka.common.errors.TimeoutException: Expiring 1 record(s) for orders-0:120001 ms has passed since batch creation", Fault.NAME_NOT_RESOLVED),
+        ("java.lang.IllegalArgumentException: requirement failed: inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options", Fault.LISTENER_CONFIGURATION),
     ],
 )  # fmt: skip
 def test_a_message_alone(text: str, fault: Fault) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from kproxy.spark.package import build
 from tests.harness.clients import create_topic, produce
 from tests.harness.process import free_window, wait_until
 from tests.harness.spark import TWO_EXECUTORS, connector, environment, executor_pids, proxy_of, settings, spark_home
+from tests.harness.sparkjob import Job, run_job, running
 from tests.matrix import pythons
 from tests.matrix.clients import NotInstalled
 
@@ -163,7 +166,7 @@ def site(directory: Path, package: Package, broker: DevCluster, home: Path) -> S
     return Site(home, listen, settings(spark_master=TWO_EXECUTORS) | conf, options)
 
 
-def program(directory: Path) -> tuple[str, ...]:
+def program_of_java(directory: Path) -> tuple[str, ...]:
     (directory / "Job.java").write_text(JAVA)
     return "--class", "org.codehaus.janino.SimpleCompiler", "spark-internal", str(directory / "Job.java"), "Job"
 
@@ -174,7 +177,7 @@ def test_no_python_anywhere(package: Package, broker: DevCluster, without_python
     topic = create_topic(broker.direct_bootstrap, 4)
     produce(broker.direct_bootstrap, topic, (b"%d" % n for n in range(1000)))
     jars = "--jars", f"{package.jar},{connector()}"
-    words = *here.options, *jars, *program(tmp_path), here.listen, topic
+    words = *here.options, *jars, *program_of_java(tmp_path), here.listen, topic
     with job(here.home, without_python, here.conf, *words) as output:
         here.check(output, "1000")
     here.gone()
@@ -204,7 +207,54 @@ def test_other_versions_of_spark(
         pytest.skip(str(reason))
     [spark] = python.parents[1].glob("lib/python3.*/site-packages/pyspark")
     here = site(tmp_path, package, broker, spark_home(tmp_path, spark))
-    words = *here.options, "--jars", str(package.jar), *program(tmp_path)
+    words = *here.options, "--jars", str(package.jar), *program_of_java(tmp_path)
     with job(here.home, without_python, here.conf, *words) as output:
         here.check(output, "100")
     here.gone()
+
+
+def test_two_applications_share_what_one_has_sent(package: Package, broker: DevCluster, tmp_path: Path) -> None:
+    """The first starts kproxy from the archive that it was sent. It ends, and its files go with it: the second goes on
+    with a kproxy from its own."""
+    topic = create_topic(broker.direct_bootstrap, 2)
+    produce(broker.direct_bootstrap, topic, (b"%d" % n for n in range(100)))
+    here = site(tmp_path, package, broker, spark_home(tmp_path))
+    conf = here.conf | {"spark.master": "local-cluster[1,1,1024]"}
+    words = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+    jars = "--jars", f"{package.jar},{connector()}"
+    submit = [str(here.home / "bin" / "spark-submit"), *words, *here.options, *jars]
+
+    def start(name: str) -> AbstractContextManager[Job]:
+        run = partial(running, log=tmp_path / f"{name}.log")
+        return run_job(tmp_path / name, run, *submit, env=environment(here.home))
+
+    def count(job: Job) -> None:
+        assert job.do(f"count {here.listen} {topic}", "counted").startswith("100 on ")
+
+    with ExitStack() as first:
+        one = first.enter_context(start("one"))
+        count(one)
+        before = proxy_of(here.listen)
+        files = {program(pid) for pid in (before.keeper, before.kproxy)}
+        assert len(files) == 1
+        with start("two") as two:
+            count(two)
+            assert proxy_of(here.listen).kproxy == before.kproxy
+            first.close()
+            assert not files.pop().exists()
+            wait_until(lambda: program(proxy_of(here.listen).kproxy).exists(), "another kproxy")
+            count(two)
+            assert "the Python that ran kproxy has been removed" in two.said()
+            # Whoever comes later starts what he needs, too.
+            os.kill(proxy_of(here.listen).keeper, signal.SIGKILL)
+            count(two)
+            now = wait_until(lambda: (now := look(here.listen)) and now.ready() and now, "another keeper")
+            assert program(now.keeper).exists()
+    here.gone()
+
+
+def program(pid: int | None) -> Path:
+    """The Python of the archive that this process runs."""
+    words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    [python] = {Path(word) for word in words if "/env/lib/native/python3" in word}
+    return python

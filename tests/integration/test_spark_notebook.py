@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,27 @@ def test_without_the_plugin(
     detach(spark)
     nothing_is_left(listen)
     assert executor_pids(tmp_path / "spark") == executors
+
+
+def test_fewer_executors_than_there_should_be(
+    brokers: DevCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One of two, without the plugin: while a job has its only slot, `attach` fails; then it warns, and goes on."""
+    conf = settings(spark_master=TWO_EXECUTORS, spark_cores_max="1", spark_jars=connector())
+    config, fifo = configuration(brokers), tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with session(spark_home(tmp_path), conf) as spark, ThreadPoolExecutor(1) as thread:
+        waiting = spark.sparkContext.parallelize([0], 1).map(lambda _: fifo.read_text())
+        busy = thread.submit(waiting.collect)
+        said = r"^executor 0 ran no task within 6 s, so it has no kproxy$"
+        with fifo.open("w"), pytest.raises(UpstreamError, match=said):  # it is open once the task has its slot
+            attach(spark, config, timeout=6)
+        assert busy.result() == [""]
+        nothing_is_left(config["listen"])
+        assert attach(spark, config, timeout=15) == config["listen"]
+        assert "Spark has 1 of 2 executors after 15 s; attach goes on" in caplog.messages
+        detach(spark)
+    nothing_is_left(config["listen"])
 
 
 def test_without_the_plugin_and_without_a_python(

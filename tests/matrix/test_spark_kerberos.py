@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kproxy.devcluster import DevCluster
 from kproxy.spark import attach, plugin
-from tests.harness.clients import create_topic, read_topic, values
+from tests.harness.clients import create_topic, produce, read_topic, values
 from tests.harness.kdc import REALM, Kdc, needs_kdc
-from tests.harness.process import free_window
+from tests.harness.process import free_window, wait_until
 from tests.harness.spark import TWO_EXECUTORS, connector, needs_spark, session, settings, spark_home
 
 pytestmark = [
@@ -58,6 +59,29 @@ def brokers(kdc: Kdc) -> Iterator[DevCluster]:
         yield made
 
 
+def configuration(brokers: DevCluster, kdc: Kdc, listen: str) -> dict[str, Any]:
+    login = {"sasl": "GSSAPI", "sasl-username": "alice", "kerberos-keytab": str(kdc.keytab("alice"))}
+    return {"bootstrap-servers": brokers.bootstrap, "listen": listen, **login}
+
+
+def secure_settings(kdc: Kdc, listen: str, directory: Path | None) -> dict[str, str]:
+    """With a directory, Hadoop wants Kerberos by what stands in its `hadoop`, and Spark is to have Kafka's tokens."""
+    conf = settings(spark_master=TWO_EXECUTORS)
+    for role in ("driver", "executor"):
+        conf[f"spark.{role}.extraJavaOptions"] += f" -Djava.security.krb5.conf={kdc.directory}/krb5.conf"
+    if directory is None:
+        return conf
+    (directory / "hadoop").mkdir()
+    property = "<property><name>hadoop.security.authentication</name><value>kerberos</value></property>"
+    (directory / "hadoop" / "core-site.xml").write_text(f"<configuration>{property}</configuration>")
+    return conf | {
+        "spark.kerberos.principal": f"alice@{REALM}",
+        "spark.kerberos.keytab": str(kdc.keytab("alice")),
+        "spark.kafka.clusters.ours.auth.bootstrap.servers": listen,
+        "spark.kafka.clusters.ours.security.protocol": "SASL_PLAINTEXT",
+    }
+
+
 @pytest.mark.parametrize("hadoop", [False, True], ids=["Spark without Kerberos", "Spark with Kerberos"])
 def test_kproxy_logs_in(
     brokers: DevCluster, kdc: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hadoop: bool
@@ -66,27 +90,11 @@ def test_kproxy_logs_in(
     Kubernetes only, whatever spark.kafka.clusters says."""
     for name, value in kdc.environment.items():
         monkeypatch.setenv(name, value)
-    keytab = str(kdc.keytab("alice"))
     listen = f"127.0.0.1:{free_window(202)}"
-    config = {
-        "bootstrap-servers": brokers.bootstrap, "listen": listen,
-        "sasl": "GSSAPI", "sasl-username": "alice", "kerberos-keytab": keytab,
-    }  # fmt: skip
-    conf = settings(spark_master=TWO_EXECUTORS)
-    for role in ("driver", "executor"):
-        conf[f"spark.{role}.extraJavaOptions"] += f" -Djava.security.krb5.conf={kdc.directory}/krb5.conf"
+    config = configuration(brokers, kdc, listen)
+    conf = secure_settings(kdc, listen, tmp_path if hadoop else None)
     if hadoop:
-        site = tmp_path / "hadoop"
-        site.mkdir()
-        property = "<property><name>hadoop.security.authentication</name><value>kerberos</value></property>"
-        (site / "core-site.xml").write_text(f"<configuration>{property}</configuration>")
-        monkeypatch.setenv("HADOOP_CONF_DIR", str(site))
-        conf |= {
-            "spark.kerberos.principal": f"alice@{REALM}",
-            "spark.kerberos.keytab": keytab,
-            "spark.kafka.clusters.ours.auth.bootstrap.servers": listen,
-            "spark.kafka.clusters.ours.security.protocol": "SASL_PLAINTEXT",
-        }
+        monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "hadoop"))
     topic = create_topic(brokers.direct_bootstrap, 2, 2)
     with session(spark_home(tmp_path), conf | plugin(jars=[connector()])) as spark:
         kafka = {"kafka.bootstrap.servers": attach(spark, config)}
@@ -97,3 +105,41 @@ def test_kproxy_logs_in(
         assert user.isSecurityEnabled() == hadoop
         assert user.getCurrentUser().getTokens().isEmpty()
     assert len(values(read_topic(brokers.direct_bootstrap, topic, 2))) == 20
+
+
+def test_spark_s_tokens(
+    brokers: DevCluster, kdc: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What Spark does by itself on YARN and Kubernetes, done here by hand: its provider logs in to get a token, which
+    kproxy refuses, and Spark goes on without. If Spark has a token, its clients log in with it, and are refused."""
+    from py4j.protocol import Py4JJavaError
+
+    for name, value in kdc.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "hadoop"))
+    listen = f"127.0.0.1:{free_window(202)}"
+    patience = {"default.api.timeout.ms": "6000", "request.timeout.ms": "3000"}
+    conf = secure_settings(kdc, listen, tmp_path)
+    conf |= {f"spark.kafka.clusters.ours.kafka.{key}": value for key, value in patience.items()}
+    topic = create_topic(brokers.direct_bootstrap, 2, 2)
+    produce(brokers.direct_bootstrap, topic, [b"one", b"two"])
+    with session(spark_home(tmp_path), conf | plugin(jars=[connector()])) as spark:
+        kafka = {"kafka.bootstrap.servers": attach(spark, configuration(brokers, kdc, listen)), "subscribe": topic}
+        jvm, context = spark._jvm, spark.sparkContext._jsc
+        manager = jvm.org.apache.spark.deploy.security.HadoopDelegationTokenManager(
+            context.sc().conf(), context.hadoopConfiguration(), None
+        )
+        assert manager.isProviderLoaded("kafka")
+        credentials = jvm.org.apache.hadoop.security.Credentials()
+        manager.obtainDelegationTokens(credentials)
+        assert credentials.numberOfTokens() == 0
+        refused = "the client sent a login, but kproxy itself logs in (--sasl): remove the credentials from the client"
+        wait_until(lambda: refused in caplog.text, "kproxy says why")
+        assert spark.read.format("kafka").options(**kafka).load().count() == 2
+        text = jvm.org.apache.hadoop.io.Text
+        kind, service = text("KAFKA_DELEGATION_TOKEN"), text("kafka.server.delegation.token.ours")
+        token = jvm.org.apache.hadoop.security.token.Token(bytearray(b"id"), bytearray(b"key"), kind, service)
+        jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser().addToken(service, token)
+        impatient = {f"kafka.{key}": value for key, value in patience.items()}
+        with pytest.raises(Py4JJavaError, match="TimeoutException"):
+            spark.read.format("kafka").options(**kafka, **impatient).load().count()

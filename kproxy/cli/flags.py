@@ -139,8 +139,11 @@ def given(values: Mapping[str, object]) -> tuple[Path | None, dict[str, object]]
     return (file if isinstance(file, Path) else None), flags
 
 
-def words(file: Path | None, flags: Mapping[str, object], wanted: Callable[[Setting], bool]) -> Iterator[str]:
-    """What `given` has found, as the words of a command line again, without the passwords of URLs."""
+def words(
+    file: Path | None, flags: Mapping[str, object], wanted: Callable[[Setting], bool], *, names_users: bool = True
+) -> Iterator[str]:
+    """What `given` has found, as the words of a command line again, without the passwords of URLs. What goes into a log
+    names no user."""
     from kproxy.config.hop import mask
     from kproxy.config.options import all_settings
 
@@ -153,6 +156,8 @@ def words(file: Path | None, flags: Mapping[str, object], wanted: Callable[[Sett
         if setting.is_switch:
             yield setting.flag if value else setting.option.off
             continue
+        if setting.name == "sasl_username" and not names_users:
+            value = "USER"
         for one in value if isinstance(value, tuple) else (value,):
             yield from (setting.option.short or setting.flag, mask(str(one)))
 

@@ -33,7 +33,10 @@ def run(ctx: click.Context, /, **values: object) -> int:
     from kproxy.app.main import run as run_app
     from kproxy.app.nextstep import Invocation
 
-    typed = Invocation(tuple(words(file, flags, lambda one: one.key != "map")), tuple(words(file, flags, reaching)))
+    typed = Invocation(
+        tuple(words(file, flags, lambda one: one.key != "map", names_users=False)),
+        tuple(words(file, flags, reaching, names_users=False)),
+    )
     return run_app(config, invocation=typed)
 
 

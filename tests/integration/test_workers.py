@@ -131,7 +131,7 @@ def test_a_killed_worker_is_replaced_and_no_record_is_lost(cluster: DevCluster, 
 
 def test_draining_loses_no_answer(cluster: DevCluster, proxy: Kproxy) -> None:
     topic = new_topic(cluster.direct_bootstrap, partitions=1)
-    leader = leaders(cluster.direct_bootstrap, topic)[0]
+    leader = wait_until(lambda: leaders(cluster.direct_bootstrap, topic).get(0), "a leader that all know")
     with contextlib.ExitStack() as held:
         fetching = [held.enter_context(RawClient(proxy.node(leader)["local"])) for _ in range(2 * COUNT)]
         idle = held.enter_context(RawClient(proxy.bootstrap))

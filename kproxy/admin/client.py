@@ -27,6 +27,8 @@ MOST = 32 * 1024 * 1024
 """Bytes of one answer: /status of the largest cluster has a few MiB."""
 _MOST_TEXT = 64 * 1024
 _ASK_AGAIN = 0.1
+# A page without an end says something every few seconds.
+_SILENT = 20.0
 _LONGEST_LINE = 1000
 # What --admin of `kproxy run` may be, and where this machine asks it then.
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -63,6 +65,27 @@ class AdminClient:
     def post(self, path: str, value: object) -> object:
         """Send a JSON value; the JSON value of the answer. Raises AdminError."""
         return self._json(self._ask("POST", path, json.dumps(value).encode(), self._seconds))
+
+    def stream(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
+        """The lines of a page without an end, as they come. Raises AdminError if there are none, or they end."""
+        host = _WILDCARDS.get(self._address.host, self._address.host)
+        connection = http.client.HTTPConnection(host, self._address.port, timeout=_SILENT)
+        headers = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
+        try:
+            connection.request("GET", f"{path}?{urlencode(query)}", headers=headers)
+            with connection.getresponse() as response:
+                if response.status != 200:
+                    kind = response.headers.get_content_type()
+                    raise AdminError(
+                        self._refusal(_Answer(response.status, kind, response.read(_MOST_TEXT))), response.status
+                    )
+                while line := response.readline(_MOST_TEXT):
+                    yield line
+        except (OSError, http.client.HTTPException) as error:
+            raise AdminError(f"no kproxy answers at {self._address} (--admin): {_why(error)}") from None
+        finally:
+            connection.close()
+        raise AdminError(f"kproxy at {self._address} (--admin) has ended the connection")
 
     def wait_ready(self, seconds: float, requires: str) -> Sequence[str]:
         """Ask until it is ready, for so long at most; why it is not, in lines, empty if it is. `requires`: all, one or

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
 from email.utils import formatdate
 from http import HTTPStatus
 
@@ -112,6 +112,9 @@ class Connection:
             self._turn(idle=False)
             method = request.method.decode()
             reply = await self._reply(request)
+        if reply.stream is not None:
+            await self._send_stream(reply, reply.stream, with_body=method != "HEAD")
+            return False
         await self._send(reply, with_body=method != "HEAD")
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
@@ -190,15 +193,27 @@ class Connection:
                 await asyncio.sleep(0)
         return bytes(body)
 
+    async def _send_stream(self, reply: Reply, stream: AsyncGenerator[bytes, None], *, with_body: bool) -> None:
+        """A reply without an end of its own: the connection is its. A peer that takes nothing for WRITE_SECONDS, or is
+        gone, ends it."""
+        headers = {**_headers(reply), "Connection": "close"}
+        response = h11.Response(
+            status_code=reply.status, reason=reply.status.phrase.encode(), headers=list(headers.items())
+        )
+        self._writer.write(self._http.send(response) or b"")
+        async with aclosing(stream):
+            if not with_body:
+                return
+            async for data in stream:
+                if self._reader.at_eof() or self._closing():  # whoever reads a stream says nothing more
+                    return
+                self._writer.write(self._http.send(h11.Data(data=data)) or b"")
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await self._writer.drain()
+        self._writer.write(self._http.send(h11.EndOfMessage()) or b"")
+
     async def _send(self, reply: Reply, *, with_body: bool) -> None:
-        headers = {
-            "Date": formatdate(usegmt=True),
-            "Content-Type": reply.content_type,
-            "Content-Length": str(len(reply.body)),
-            "Cache-Control": "no-store",
-            "X-Content-Type-Options": "nosniff",
-            **reply.headers,
-        }
+        headers = {**_headers(reply), "Content-Length": str(len(reply.body)), **reply.headers}
         if self._closing() or self._http.their_state is not h11.DONE:
             headers["Connection"] = "close"
         events: list[h11.Event] = [
@@ -217,3 +232,13 @@ class Connection:
                 self._writer.write_eof()
                 while await self._reader.read(MAX_HEAD):
                     pass
+
+
+def _headers(reply: Reply) -> dict[str, str]:
+    return {
+        "Date": formatdate(usegmt=True),
+        "Content-Type": reply.content_type,
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+        **reply.headers,
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TypeAlias
@@ -14,6 +14,9 @@ from prometheus_client.exposition import gzip_accepted
 from kproxy.admin.hosts import is_known
 from kproxy.admin.requests import JSON, Reply, Request, line
 from kproxy.metrics import Metrics, exposition
+from kproxy.watch.feed import TooMany
+
+NDJSON = "application/x-ndjson"
 
 PIECES_AT_A_TIME = 64
 """Pieces of the metrics' text written before others may run: about half a millisecond. The data plane shares
@@ -32,6 +35,9 @@ class AdminPages:
     word."""
     quit: Callable[[], None] | None = None
     """Ends kproxy in good order; None where nobody may ask for that."""
+    tap: Callable[[Mapping[str, Sequence[str]]], AsyncGenerator[bytes, None]] | None = None
+    """Lines of what passes, for the query of a request. Raises ValueError if it says what there is not, and
+    kproxy.watch's TooMany."""
     hosts: Collection[str] = ()
     """Names by which it may be asked, see `kproxy.admin.hosts`."""
     token: str | None = field(default=None, repr=False)
@@ -86,6 +92,17 @@ async def readyz(sources: AdminPages, request: Request) -> Reply:
 
 async def status(sources: AdminPages, request: Request) -> Reply:
     return Reply(HTTPStatus.OK, sources.status(), JSON)
+
+
+async def tap(sources: AdminPages, request: Request) -> Reply:
+    assert sources.tap is not None  # or there is no such route
+    try:
+        stream = sources.tap(request.query)
+    except ValueError as error:
+        return line(HTTPStatus.BAD_REQUEST, str(error))
+    except TooMany as error:
+        return line(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+    return Reply(HTTPStatus.OK, b"", NDJSON, stream=stream)
 
 
 def index(paths: Iterable[str]) -> Page:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from urllib.parse import parse_qs
@@ -55,6 +55,8 @@ class Reply:
     body: bytes
     content_type: str = TEXT
     headers: Mapping[str, str] = field(default_factory=dict)
+    stream: AsyncGenerator[bytes, None] | None = None
+    """What follows the body, until it ends or the peer is gone."""
 
 
 class Refused(Exception):

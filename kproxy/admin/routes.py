@@ -78,6 +78,7 @@ _SHOWN = (
 TABLE: tuple[Route, ...] = (
     Route("/", pages.index([route.path for route in _SHOWN])),
     *_SHOWN,
+    Route("/tap", pages.tap, enabled=lambda sources: sources.tap is not None),
     Route(
         "/quit", pages.quit, method="POST", token=Token.IF_SET, enabled=lambda sources: sources.quit is not None
     ),

@@ -8,6 +8,7 @@
     present     what a person sees at start
     table       a table of nodes, or a list on a narrow terminal
     nextstep    the command lines that help where a broker cannot be reached
+    follow      what `kproxy tap` shows
     preflight   what `kproxy config check` examines beyond the file
 
 A command imports these modules only when it needs them: `kproxy --help` needs none.

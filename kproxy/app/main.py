@@ -34,6 +34,7 @@ from kproxy.relay.selector import RelaySelector
 from kproxy.status import asjson
 from kproxy.status.readiness import Requires, missing, not_ready, useless_to_wait
 from kproxy.status.shown import ClusterStatus, Status, WorkerStatus
+from kproxy.watch.feed import Feed, Filter
 from kproxy.workers.here import Here
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class Carriers(Protocol):
     def changed(self, name: str) -> None: ...
     async def metrics(self) -> Metrics: ...
     def status(self) -> tuple[WorkerStatus, ...]: ...
+    def watch(self, feed: Feed | None) -> None: ...
     async def hold(self, seconds: float, cluster: str | None = None) -> None: ...
     def release(self, cluster: str | None = None) -> None: ...
     async def drain(self, seconds: float) -> int: ...
@@ -136,7 +138,11 @@ class App:
             if self._config.admin is not None:
                 quit = partial(self.control.end, "POST /quit") if self._config.admin_quit else None
                 hosts = (self._config.admin.host, *self._config.admin_host)
-                pages = AdminPages(self._carriers.metrics, self._status, self._readiness, quit, hosts, self._token)
+                feed = Feed(self._carriers.watch)
+                pages = AdminPages(
+                    self._carriers.metrics, self._status, self._readiness, quit,
+                    lambda query: feed.subscribe(Filter.of(query)), hosts, self._token,
+                )  # fmt: skip
                 admin = await start_admin(self._config.admin, pages)
             log.info("kproxy %s", __version__)
             for gateway in self._gateways:

@@ -7,6 +7,7 @@
     look      wait
     doctor    doctor
     ls        ls
+    tap       tap
     config    config check, show, schema
     lint      lint
     explain   explain
@@ -26,11 +27,11 @@ from typing import NoReturn
 
 import click
 
-from kproxy.cli import config, doctor, explain, lint, look, ls, run, trial
+from kproxy.cli import config, doctor, explain, lint, look, ls, run, tap, trial
 from kproxy.cli.group import Session, kproxy
 from kproxy.errors import ConfigError, KproxyError
 
-_FAMILIES = (run, doctor, look, ls, config, lint, explain, trial)  # each adds its commands when it is imported
+_FAMILIES = (run, doctor, look, ls, tap, config, lint, explain, trial)  # each adds its commands when it is imported
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 

@@ -29,6 +29,8 @@ from kproxy.rewrite.endpoints import Endpoints
 from kproxy.tls import faults
 from kproxy.tls.handshakes import ClientTls
 from kproxy.tls.tlssocket import TlsSocket
+from kproxy.watch.feed import Emit
+from kproxy.watch.lines import Where
 
 if TYPE_CHECKING:
     from kproxy.sasl.login import LoggedIn
@@ -46,6 +48,7 @@ class _Carried:
     key: NodeKey | None
     done: Callable[[], None]
     asking: Between | None = None  # while kproxy asks whom it has reached
+    where: Where | None = None  # once there is a session
 
 
 class Sessions:
@@ -73,6 +76,7 @@ class Sessions:
         self._open: dict[Session, _Carried] = {}
         self._relogins: dict[Session, asyncio.Task[None]] = {}
         self._warned_of: set[str] = set()  # mechanisms
+        self._emit: Emit | None = None  # while somebody looks on
 
     def carry(self, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
         """Open a session between the client and a node (None: a bootstrap server). The client is told that kproxy is at
@@ -104,6 +108,7 @@ class Sessions:
         label = _label(key)
         counters = self._metrics.node(self._config.name, label)
         calls = self._calls.setdefault(label, Calls(counters.call))
+        peer = str(_peer(client))
         try:
             conversation = Conversation(
                 calls,
@@ -119,6 +124,9 @@ class Sessions:
             carried.done()
             return
         self._open[session] = carried
+        carried.where = Where(self._config.name, label, peer)
+        if self._emit is not None:
+            session.observe(partial(self._emit, carried.where))
         if upstream.check is not None:
             session.hold_before_first_request(partial(self._begin_check, session, upstream.check))
         if upstream.login is not None and upstream.login.result.lifetime_ms:
@@ -220,6 +228,18 @@ class Sessions:
     def _report(self, key: NodeKey | None, side: str, error: WireError | UpstreamError) -> None:
         self._metrics.refused(self._config.name, side, error.reason)
         log.warning("closed a connection to %s: %s", _name(key), error)
+
+    # For those who look on
+
+    def watch(self, emit: Emit | None) -> None:
+        """Tell each exchange in all sessions, also those to come; None: no more."""
+        self._emit = emit
+        for session, carried in self._open.items():
+            if emit is None:
+                session.unobserve()
+            else:
+                assert carried.where is not None  # as each that is open has
+                session.observe(partial(emit, carried.where))
 
     # All of them at once
 

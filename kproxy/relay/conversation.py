@@ -46,6 +46,7 @@ from struct import Struct
 
 from kproxy.relay.calls import LOGIN_APIS, Call, Calls, LoginCalls, OwnCall
 from kproxy.relay.inflight import InFlight
+from kproxy.relay.observer import Beginning
 from kproxy.relay.requests import Acks, check_answerable, find_mechanism
 from kproxy.relay.responses import Responses
 from kproxy.relay.tokens import hop_over_tokens
@@ -125,6 +126,18 @@ class Conversation:
     def quiet(self) -> bool:
         """Whether nothing is under way, and nothing of the client waits here."""
         return self.settled and not self._client_tail
+
+    # For those who look on
+
+    @property
+    def beginning(self) -> Beginning:
+        """Where an observer begins that comes now."""
+        left, head = self._responses.position
+        return Beginning(self._left_to_broker, self._client_tail, left, head, self._in_flight.tokens)
+
+    def see_through(self, wrap: Callable[[Localise], Localise]) -> Callable[[], None]:
+        """Have the local addresses of responses to come looked up through a wrapper; what is returned undoes that."""
+        return self._responses.see_through(wrap)
 
     # From the client
 

@@ -48,6 +48,23 @@ class Responses:
         return not (self._left or self._response or self._tail)
 
     @property
+    def position(self) -> tuple[int, bytes]:
+        """How many bytes of the response under way are to come, and the beginning of the next one that is here."""
+        if self._response is None:
+            return self._left, self._tail
+        return max(0, self._response.left - len(self._tail)), b""
+
+    def see_through(self, wrap: Callable[[Localise], Localise]) -> Callable[[], None]:
+        """Have the local addresses of responses to come looked up through a wrapper; what is returned undoes that."""
+        original = self._localise
+        self._localise = wrap(original)
+
+        def undo() -> None:
+            self._localise = original
+
+        return undo
+
+    @property
     def kept(self) -> int:
         """How many bytes wait for others to come."""
         return len(self._tail) + (0 if self._response is None else self._response.kept)

@@ -100,6 +100,10 @@ class RelaySelector(selectors.BaseSelector):
     def modify_relay(self, fd: int, mask: int) -> None:
         self._poller.modify(fd, mask)
 
+    def replace_relay(self, fd: int, callback: Callback) -> None:
+        """Call this from now on."""
+        self._relayed[fd] = callback
+
     def end_relay(self, fd: int) -> None:
         """Forget a socket, before it is closed."""
         if self._relayed.pop(fd, None) is not None:

@@ -47,6 +47,12 @@ class Side:
             self._pump.selector.modify_relay(self.sock.fileno(), mask)
         self._watched = mask
 
+    def react(self, callback: Callback) -> None:
+        """Have the selector call this from now on."""
+        self.on_event = callback
+        if self._watched is not None:
+            self._pump.selector.replace_relay(self.sock.fileno(), callback)
+
     def unwatch(self) -> None:
         """Hear nothing of the socket, not even that its peer has hung up, until `watch`."""
         if self._watched is not None:

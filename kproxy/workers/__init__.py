@@ -7,6 +7,7 @@
     pulse      whether a process answers, and the pauses before it is replaced
     forker     the process that forks the workers, as the main process has it
     forking    that process
+    batch      what a worker has seen pass, told to the main process now and then
     messages   what the main process and a worker say to each other
 
 The main process has everything there must be one of: listeners, topology, routes, admin endpoint, log. It accepts,

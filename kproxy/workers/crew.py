@@ -20,6 +20,7 @@ from kproxy.config import Config
 from kproxy.errors import WireError
 from kproxy.metrics import Metrics, Numbers
 from kproxy.status.shown import WorkerStatus
+from kproxy.watch.feed import Feed
 from kproxy.workers import messages
 from kproxy.workers.forker import Forker
 from kproxy.workers.member import QUIET, Client, Member
@@ -61,6 +62,7 @@ class Crew:
         self._numbers = count(1)
         self._holds: dict[int, str | None] = {}  # the clusters (None: all) that are held, by the number of the hold
         self._there: set[int] = set()  # those of them that nothing is in flight under, and that nobody has released
+        self._feed: Feed | None = None  # while somebody looks on
         self._waits: dict[asyncio.Event, Callable[[], bool]] = {}  # what somebody waits for
 
     def serve(self, gateways: list[Gateway]) -> None:
@@ -129,6 +131,7 @@ class Crew:
         for name in self._gateways:
             worker.send(messages.Changed(name))
         worker.send(messages.Holds(dict(self._holds)))
+        worker.send(messages.Watch(self._feed is not None))
         if self._stopping:
             worker.send(messages.Drain())
         held = [client for _, client in self._held]
@@ -140,7 +143,7 @@ class Crew:
             await asyncio.sleep(_COUNT_EVERY)
             self._tell_all(messages.Count())
 
-    def _hear(self, worker: Member, message: object) -> None:
+    def _hear(self, worker: Member, message: object) -> None:  # one branch for each message
         if worker.pulse.heard() >= QUIET and worker.started:
             log.warning("process %d, a worker, answers again", worker.pid)
             self._is_well(worker)
@@ -158,6 +161,8 @@ class Crew:
                 worker.answer(number, self._answer(question))
             case messages.Noted(name, fact):
                 self._gateways[name].reach.note(fact)
+            case messages.Seen():
+                self._pass_on(message)
             case messages.Logged(logger, level, text):
                 logging.getLogger(logger).log(level, "%s", text)
             case messages.Started(pid):
@@ -166,6 +171,10 @@ class Crew:
             case Numbers():
                 worker.numbers = message
                 worker.counted.set()
+
+    def _pass_on(self, seen: messages.Seen) -> None:
+        if self._feed is not None:  # else it has come too late
+            self._feed.pass_on_all(seen.passed, seen.lost)
 
     def _answer(self, question: object) -> object:
         match question:
@@ -237,6 +246,11 @@ class Crew:
         total = Metrics(sums)
         total.listeners_bound = self._metrics.listeners_bound
         return total
+
+    def watch(self, feed: Feed | None) -> None:
+        """Tell the feed what passes in all workers, also in those to come; None: no more."""
+        self._feed = feed
+        self._tell_all(messages.Watch(feed is not None))
 
     def status(self) -> tuple[WorkerStatus, ...]:
         return tuple(

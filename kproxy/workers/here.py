@@ -16,6 +16,7 @@ from kproxy.metrics import Metrics
 from kproxy.relay.pump import Pump
 from kproxy.relay.selector import RelaySelector
 from kproxy.status.shown import WorkerStatus
+from kproxy.watch.feed import Emit, Feed
 
 
 class Here:
@@ -45,6 +46,15 @@ class Here:
     def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
         """Carry a client of this cluster; see `Sessions.carry`."""
         self._sessions[name].carry(client, key, host, done)
+
+    def watch(self, feed: Feed | None) -> None:
+        """Tell the feed what passes in the sessions of all clusters, also in those to come; None: no more."""
+        self.emit(None if feed is None else feed.publish)
+
+    def emit(self, emit: Emit | None) -> None:
+        """The same, told to this."""
+        for sessions in self._sessions.values():
+            sessions.watch(emit)
 
     async def metrics(self) -> Metrics:
         return self._metrics

@@ -16,6 +16,7 @@ from kproxy.address import Address
 from kproxy.cluster.known import Fact, Known
 from kproxy.cluster.topology import Node, NodeKey
 from kproxy.rewrite.endpoints import Endpoints
+from kproxy.watch.lines import Passed
 
 SIZE = Struct("!I")
 
@@ -56,6 +57,13 @@ class Holds:
     missed some."""
 
     clusters: dict[int, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Whether somebody looks on: then say what passes (`Seen`)."""
+
+    on: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +145,14 @@ class Noted:
 
     cluster: str
     fact: Fact
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What has passed, and how much more there was."""
+
+    passed: tuple[Passed, ...]
+    lost: int
 
 
 @dataclass(frozen=True, slots=True)

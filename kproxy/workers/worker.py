@@ -27,6 +27,7 @@ from kproxy.metrics import Metrics
 from kproxy.relay.selector import RelaySelector
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.workers import messages
+from kproxy.workers.batch import Batch
 from kproxy.workers.here import Here
 
 log = logging.getLogger(__name__)
@@ -163,6 +164,7 @@ class Worker:
         self._metrics = Metrics()
         self._clusters: dict[str, Cluster] = {}
         self._holds: dict[int, str | None] = {}
+        self._batch: Batch | None = None  # while somebody looks on
 
     async def run(self) -> None:
         """Until the main process is gone: then the whole process ends at once."""
@@ -191,12 +193,26 @@ class Worker:
                     self._clusters[name].look()
                 case messages.Count():
                     self._main.tell(self._metrics.numbers())
+                case messages.Watch(on):
+                    self._watch(on)
                 case messages.Ping():
                     self._main.tell(messages.Pong())
                 case messages.Drain():
                     self._here.begin_drain()
                 case messages.Holds(clusters):
                     self._hold(clusters)
+
+    def _watch(self, on: bool) -> None:
+        if on == (self._batch is not None):
+            return
+        if on:
+            self._batch = Batch(self._main)
+            self._here.emit(self._batch.add)
+        else:
+            self._here.emit(None)
+            if self._batch is not None:
+                self._batch.end()
+            self._batch = None
 
     def _hold(self, clusters: dict[int, str | None]) -> None:
         for number in clusters.keys() - self._holds.keys():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -40,6 +40,12 @@ class Running:
 
     def enable_quit(self) -> None:
         self.set(quit=lambda: self.quits.append("asked"))
+
+    def enable_tap(self) -> None:
+        async def lines() -> AsyncGenerator[bytes, None]:
+            yield b"{}\n"
+
+        self.set(tap=lambda query: lines())
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout=60)

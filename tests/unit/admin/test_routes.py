@@ -45,6 +45,7 @@ def running(running: Running, monkeypatch: pytest.MonkeyPatch) -> Running:
     """With every route, and a token."""
     monkeypatch.setattr(routes, "TABLE", ALL)
     running.enable_quit()
+    running.enable_tap()
     running.set(token=TOKEN)
     return running
 

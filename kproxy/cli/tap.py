@@ -1,0 +1,74 @@
+"""`kproxy tap`: live requests and responses of a kproxy that runs."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from kproxy.cli.group import kproxy
+
+
+@kproxy.command()
+@click.option(
+    "--admin", default="127.0.0.1:19091", metavar="HOST:PORT", envvar="KPROXY_ADMIN", show_envvar=True,
+    show_default=True, help="Admin endpoint of the kproxy to look at.",
+)  # fmt: skip
+@click.option("--cluster", metavar="NAME", help="Only this cluster.")
+@click.option("--node", metavar="ID", help="Only this node: 2, controller-3000, bootstrap.")
+@click.option("--api", metavar="NAME", help="Only this API: Produce, Fetch, Metadata, and so on.")
+@click.option("--client", metavar="TEXT", help="Only clients with this text in their address, client id or software.")
+@click.option("--slow", metavar="DURATION", help="Only responses that took at least so long: 50ms.")
+@click.option("--errors", is_flag=True, help="Only responses with an error code.")
+@click.option("--json", "as_json", is_flag=True, help="Print each as JSON.")
+@click.option("--summary", is_flag=True, help="Show a table that is renewed each second, instead of lines.")
+def tap(
+    admin: str,
+    cluster: str | None,
+    node: str | None,
+    api: str | None,
+    client: str | None,
+    slow: str | None,
+    errors: bool,
+    as_json: bool,
+    summary: bool,
+) -> int:
+    """Show the requests and responses that pass a running kproxy.
+
+    \b
+      kproxy tap
+      kproxy tap --slow 50ms
+      kproxy tap --api Produce --client billing --json
+      kproxy tap --summary
+
+    Each line has the time, the client, its client id and software, the node, the API and its version, the sizes, the
+    time to the response, the error, and which addresses kproxy has rewritten. Records, passwords and tokens are never
+    shown. Ctrl-C ends it. It costs nothing while nobody looks on. A reader that is too slow is told how many lines it
+    has missed.
+    """
+    from kproxy.address import Address
+    from kproxy.admin.client import AdminClient
+    from kproxy.app import follow
+
+    query = {"cluster": cluster, "node": node, "api": api, "client": client, "slow": _seconds(slow)}
+    asked = {name: value for name, value in query.items() if value is not None}
+    if errors:
+        asked["errors"] = "1"
+    try:
+        source = AdminClient(Address.parse(admin))
+    except ValueError as error:
+        raise click.UsageError(f"--admin: {error}") from None
+    show = follow.as_json if as_json else follow.as_table if summary else follow.as_lines
+    show(source.stream("/tap", asked), sys.stdout)
+    return 0
+
+
+def _seconds(slow: str | None) -> str | None:
+    if slow is None:
+        return None
+    from kproxy.config.quantities import duration
+
+    try:
+        return str(duration(0, 86400).parse(slow))
+    except ValueError as error:
+        raise click.UsageError(f"--slow: {error}") from None

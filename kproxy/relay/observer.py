@@ -1,0 +1,294 @@
+"""Looking on at one session: which requests and responses pass, whose, how large, how fast, with which error. Sans-IO.
+
+An observer sees the same bytes as the conversation, before anything is done with them, and does nothing to them. It is
+there only while somebody looks on, so that nobody pays for it otherwise; it may begin in the middle of a frame. It
+reads headers: API, version, correlation id, client id; of ApiVersions requests the software's name; of responses the
+error code, where it stands before anything of variable length. It never reads records, tokens or other contents.
+
+What it keeps is bounded: the beginning of one frame for each direction, and the requests in flight.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from struct import Struct
+
+from kproxy.address import Address
+from kproxy.errors import WireError
+from kproxy.printable import one_line
+from kproxy.rewrite.endpoints import Endpoints, Localise
+from kproxy.wire import definitions
+from kproxy.wire.api import API_VERSIONS, APIS, SASL_HANDSHAKE
+from kproxy.wire.primitives import Buffer, Underflow, read_string, skip_tags
+
+_read_request = Struct(">ihhih").unpack_from  # size, API key, version, correlation id, length of the client id
+_read_response = Struct(">ii").unpack_from
+_INT16 = Struct(">h")
+
+# What is looked at of a frame, at most: its header, and in ApiVersions two short strings.
+_HEAD = 600
+_REQUEST_HEAD, _RESPONSE_HEAD = 14, 8
+# Behind the header of a response: tags, the throttle time, the error code.
+_ERROR_WITHIN = 8
+# Requests that wait for a response; those of acks=0 wait until a later one is answered.
+_MOST_WAITING = 10_000
+_LONGEST_NAME = 100
+# Addresses of one response that are told.
+_REWRITTEN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request and its response. `at` is when the request came, in seconds of the clock that the observer is given;
+    `seconds` is None if it has no response. `error` is Kafka's code, None if the first bytes do not tell. Sizes are in
+    bytes, without the size field. `rewritten`: advertised and local addresses."""
+
+    at: float
+    key: int
+    version: int
+    client_id: str
+    software: str
+    request_size: int
+    response_size: int = 0
+    seconds: float | None = None
+    error: int | None = None
+    rewritten: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def api(self) -> str:
+        """The name of the API, or its number."""
+        api = APIS.get(self.key)
+        return str(self.key) if api is None else api.name
+
+
+@dataclass(slots=True)
+class _Waiting:
+    at: float
+    key: int
+    version: int
+    correlation_id: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where an observer begins. `request_left` and `response_left` are bytes of a frame under way that pass first;
+    `request_head` and `response_head` are the beginning of a frame that has come already. `tokens`: SASL tokens without
+    headers may come."""
+
+    request_left: int = 0
+    request_head: bytes = b""
+    response_left: int = 0
+    response_head: bytes = b""
+    tokens: bool = False
+
+
+class Observer:
+    """Sees what both sides of one session send. `emit` is told each exchange when its response has begun, in the order
+    of the responses."""
+
+    def __init__(self, emit: Callable[[Exchange], None], beginning: Beginning = Beginning()) -> None:
+        self._emit = emit
+        self._request_left = beginning.request_left
+        self._request_head = beginning.request_head
+        self._response_left = beginning.response_left
+        self._response_head = beginning.response_head
+        self._waiting: deque[_Waiting] = deque()
+        self._rewritten: tuple[tuple[str, str], ...] = ()
+        self._begun: Exchange | None = None  # whose response may still be rewritten
+        self._blind = beginning.tokens
+        self.client_id = ""
+        self.software = ""
+
+    # What passes
+
+    def from_client(self, chunk: Buffer, now: float) -> None:
+        """The client has sent this."""
+        if self._blind:
+            return
+        at, end = self._request_left, len(chunk)
+        if at >= end:
+            self._request_left = at - end
+            return
+        data: Buffer = chunk
+        if self._request_head:
+            data = self._request_head + bytes(chunk[at:])
+            at, end = 0, len(data)
+            self._request_head = b""
+        while at < end:
+            after = self._request(data, at, end, now)
+            if after is None:
+                self._request_head = bytes(data[at:end])
+                self._request_left = 0
+                return
+            at = after
+        self._request_left = at - end
+
+    def from_upstream(self, chunk: Buffer, now: float) -> None:
+        """The broker has sent this."""
+        if self._blind:
+            return
+        at, end = self._response_left, len(chunk)
+        if at >= end:
+            self._response_left = at - end
+            return
+        data: Buffer = chunk
+        if self._response_head:
+            data = self._response_head + bytes(chunk[at:])
+            at, end = 0, len(data)
+            self._response_head = b""
+        while at < end:
+            after = self._response(data, at, end, now)
+            if after is None:
+                self._response_head = bytes(data[at:end])
+                self._response_left = 0
+                return
+            at = after
+        self._response_left = at - end
+
+    def rewriting(self, localise: Localise) -> Localise:
+        """The same, noted for the exchange whose response is being rewritten."""
+
+        def noted(endpoints: Endpoints) -> Sequence[Address]:
+            local = localise(endpoints)
+            pairs = zip(endpoints.nodes, local, strict=True)
+            self._rewritten = tuple((str(one.advertised), str(to)) for one, to in list(pairs)[:_REWRITTEN])
+            return local
+
+        return noted
+
+    def flush(self) -> None:
+        """Tell the exchange whose response has begun: nothing more will be known of it."""
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            if self._rewritten:
+                begun = _with_rewritten(begun, self._rewritten)
+                self._rewritten = ()
+            self._emit(begun)
+
+    # One frame
+
+    def _request(self, data: Buffer, at: int, end: int, now: float) -> int | None:
+        """Note the request that begins here; the index behind it, or None if too little of it has come."""
+        if end - at < _REQUEST_HEAD:
+            return None
+        size, key, version, correlation_id, length = _read_request(data, at)
+        if size < 10 or length < -1:
+            self._blind = True  # it is not Kafka's, and the session ends
+            return end
+        after = int(at + 4 + size)
+        wanted = min(after, at + _HEAD) if key == API_VERSIONS else min(after, at + _REQUEST_HEAD + max(0, length))
+        wanted = min(wanted, at + _HEAD)
+        if end < wanted:
+            return None
+        self.client_id = _text(data, at + _REQUEST_HEAD, min(length, wanted - at - _REQUEST_HEAD))
+        if key == API_VERSIONS and version >= 3:
+            self.software = _software(bytes(data[at + 12 : wanted])) or self.software
+        if key == SASL_HANDSHAKE and version == 0:
+            self._blind = True  # tokens without headers follow: nothing more is looked at
+            return end
+        self._waiting.append(_Waiting(now, key, version, correlation_id, size))
+        if len(self._waiting) > _MOST_WAITING:
+            self._tell_unanswered(self._waiting.popleft())
+        return after
+
+    def _response(self, data: Buffer, at: int, end: int, now: float) -> int | None:
+        if end - at < _RESPONSE_HEAD:
+            return None
+        size, correlation_id = _read_response(data, at)
+        if size < 4:
+            self._blind = True
+            return end
+        after = int(at + 4 + size)
+        wanted = min(after, at + _RESPONSE_HEAD + _ERROR_WITHIN)
+        if end < wanted:
+            return None
+        waiting = self._find(correlation_id)
+        self.flush()
+        if waiting is not None:
+            error = _error(waiting.key, waiting.version, bytes(data[at + _RESPONSE_HEAD : wanted]))
+            seconds = max(0.0, now - waiting.at)
+            self._begun = self._exchange(waiting, size, seconds, error)
+        return after
+
+    def _find(self, correlation_id: int) -> _Waiting | None:
+        """The request that this answers. A broker answers in order, so those before it have no answer (acks=0, or
+        kproxy has answered). None: it answers kproxy, or a request from before."""
+        for place, one in enumerate(self._waiting):
+            if one.correlation_id == correlation_id:
+                for _ in range(place):
+                    self._tell_unanswered(self._waiting.popleft())
+                return self._waiting.popleft()
+        return None
+
+    def _tell_unanswered(self, waiting: _Waiting) -> None:
+        self.flush()
+        self._emit(self._exchange(waiting, 0, None, None))
+
+    def _exchange(self, waiting: _Waiting, size: int, seconds: float | None, error: int | None) -> Exchange:
+        return Exchange(
+            waiting.at, waiting.key, waiting.version, self.client_id, self.software, waiting.size, size, seconds, error
+        )
+
+
+def _with_rewritten(exchange: Exchange, rewritten: tuple[tuple[str, str], ...]) -> Exchange:
+    return Exchange(
+        exchange.at, exchange.key, exchange.version, exchange.client_id, exchange.software, exchange.request_size,
+        exchange.response_size, exchange.seconds, exchange.error, rewritten,
+    )  # fmt: skip
+
+
+def _text(data: Buffer, at: int, length: int) -> str:
+    if length <= 0:
+        return ""
+    return one_line(bytes(data[at : at + length]).decode("utf-8", "replace"), _LONGEST_NAME)
+
+
+def _software(head: bytes) -> str:
+    """The software's name and version in an ApiVersions request of version 3 or later, from its client id on."""
+    try:
+        _, at = read_string(head, 0, len(head), compact=False, nullable=True)
+        at = skip_tags(head, at, len(head))
+        name, at = read_string(head, at, len(head), compact=True, nullable=False)
+        version, _ = read_string(head, at, len(head), compact=True, nullable=False)
+    except (Underflow, WireError):
+        return ""
+    both = b" ".join((name or b"", version or b""))
+    return one_line(both.decode("utf-8", "replace"), _LONGEST_NAME)
+
+
+def _error(key: int, version: int, head: bytes) -> int | None:
+    """The error code of a response, from what stands behind its correlation id."""
+    place = error_place(key, version)
+    if place is None or place + 2 > len(head):
+        return None
+    if key in APIS and version >= APIS[key].flexible and key != API_VERSIONS and head[0]:
+        return None  # tagged fields in the header, which no broker sends yet
+    return int(_INT16.unpack_from(head, place)[0])
+
+
+@cache
+def error_place(key: int, version: int) -> int | None:
+    """Where the error code of a response stands behind its correlation id, in bytes; None if more than numbers stand
+    before it."""
+    api = APIS.get(key)
+    if api is None or not api.serves(version):
+        return None
+    try:
+        message = definitions.message(f"{api.name}Response")
+    except FileNotFoundError:
+        return None
+    at = 1 if version >= api.flexible and key != API_VERSIONS else 0  # the header's tags: none
+    sizes = {"int8": 1, "bool": 1, "int16": 2, "int32": 4, "int64": 8}
+    for field in message.fields:
+        if version not in field.versions or version in field.tagged:
+            continue
+        if field.name == "ErrorCode":
+            return at
+        if field.type not in sizes:
+            return None
+        at += sizes[field.type]
+    return None

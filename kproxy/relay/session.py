@@ -23,7 +23,8 @@ from typing import Protocol
 
 from kproxy.errors import WireError
 from kproxy.relay.conversation import Conversation
-from kproxy.relay.observer import Exchange, Observer
+from kproxy.relay.observation import Observation
+from kproxy.relay.observer import Exchange
 from kproxy.relay.roster import Roster
 from kproxy.relay.selector import HANGUP, READ, WRITE, Callback
 from kproxy.relay.side import Side, Step
@@ -49,7 +50,7 @@ class Session:
     """
 
     __slots__ = (
-        "_awaited", "_draining", "_on_end", "_on_held", "_pump", "_roster", "_unobserve", "client", "closed",
+        "_awaited", "_draining", "_observation", "_on_end", "_on_held", "_pump", "_roster", "client", "closed",
         "conversation", "ended_by", "traffic", "upstream",
     )  # fmt: skip
 
@@ -71,7 +72,7 @@ class Session:
         self._on_end = on_end
         self._on_held: list[Callable[[], None]] = []  # whom to call when the last request has left whole
         self._draining = False
-        self._unobserve: Callable[[], None] | None = None
+        self._observation: Observation | None = None
         self._awaited = False  # whether anybody wants to know when nothing is in flight
         self.closed = False
         self.ended_by = "kproxy"
@@ -98,32 +99,16 @@ class Session:
     def observe(self, emit: Callable[[Exchange], None]) -> None:
         """Tell each exchange from now on, until `unobserve`. Who does not look on does not pay: the two steps of the
         session are replaced, and put back."""
-        if self.closed or self._unobserve is not None:
-            return
-        conversation = self.conversation
-        observer = Observer(emit, conversation.beginning)
-
-        def from_client(chunk: Buffer, now: float) -> Buffer:
-            observer.from_client(chunk, now)
-            return conversation.from_client(chunk, now)
-
-        def from_upstream(chunk: Buffer, now: float) -> Buffer:
-            observer.from_upstream(chunk, now)
-            try:
-                return conversation.from_upstream(chunk, now)
-            finally:
-                observer.flush()
-
-        self._unobserve = conversation.see_through(observer.rewriting)
-        self._set_steps(from_client, from_upstream)
+        if not self.closed and self._observation is None:
+            seen = self._observation = Observation(self.conversation, emit)
+            self._set_steps(seen.from_client, seen.from_upstream)
 
     def unobserve(self) -> None:
         """Nobody looks on any more."""
-        if self.closed or self._unobserve is None:
-            return
-        self._unobserve()
-        self._unobserve = None
-        self._set_steps(self.conversation.from_client, self.conversation.from_upstream)
+        if not self.closed and self._observation is not None:
+            self._observation.end()
+            self._observation = None
+            self._set_steps(self.conversation.from_client, self.conversation.from_upstream)
 
     def _set_steps(self, from_client: Step, from_upstream: Step) -> None:
         self.client.step, self.upstream.step = from_client, from_upstream

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hmac
 from pathlib import Path
 
@@ -28,7 +30,16 @@ def read_file(path: Path) -> str:
         raise ConfigError(f"{path} {error}") from None
 
 
-def is_shown(authorization: str, token: str) -> bool:
-    """Whether an Authorization header has the token (RFC 6750 §2.1). Takes as long for any wrong one."""
-    scheme, _, shown = authorization.strip().partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(shown.strip().encode("latin-1"), token.encode())
+def is_shown(authorization: str, token: str, *, basic: bool = False) -> bool:
+    """Whether an Authorization header has the token (RFC 6750 §2.1); with `basic` also as the password of any user
+    (RFC 7617 §2), which is how a browser can show it. Takes as long for any wrong one."""
+    scheme, _, rest = authorization.strip().partition(" ")
+    shown = rest.strip().encode("latin-1")
+    if basic and scheme.lower() == "basic":
+        try:
+            shown = base64.b64decode(shown, validate=True).partition(b":")[2]
+        except binascii.Error:
+            return False
+    elif scheme.lower() != "bearer":
+        return False
+    return hmac.compare_digest(shown, token.encode())

@@ -57,6 +57,8 @@ class Connection:
         self._writer = writer
         self._pages = pages
         self._closing = closing
+        address = writer.get_extra_info("peername")  # None: it is gone already
+        self._peer = str(address[0]) if address else ""
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
         # So that `drain` waits until the peer has taken everything, and WRITE_SECONDS bounds all of it.
         writer.transport.set_write_buffer_limits(high=0)
@@ -148,7 +150,7 @@ class Connection:
             # Somebody on the way may see another end of it (RFC 9112 §6.1, request smuggling).
             return line(HTTPStatus.BAD_REQUEST, "nobody can tell where the body ends", {"Connection": "close"})
         try:
-            request = Request.of(head.method.decode(), head.target.decode("latin-1"), headers)
+            request = Request.of(head.method.decode(), head.target.decode("latin-1"), headers, self._peer)
         except ValueError:
             return line(HTTPStatus.BAD_REQUEST, "the query of the request has too many fields")
         if not request.has_body:

@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from prometheus_client.exposition import gzip_accepted
 
-from kproxy.admin.hosts import is_known
 from kproxy.admin.requests import JSON, Reply, Request, line
 from kproxy.metrics import Metrics, exposition
 
@@ -36,6 +35,8 @@ class AdminPages:
     """Names by which it may be asked, see `kproxy.admin.hosts`."""
     token: str | None = field(default=None, repr=False)
     """What a request must show where its route needs a token; None: nobody has one."""
+    token_reads: bool = False
+    """Whether pages that only show something need the token too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,8 @@ async def readyz(sources: AdminPages, request: Request) -> Reply:
     except ValueError as error:
         return line(HTTPStatus.BAD_REQUEST, f"requires: {error}")
     reasons, missing = state.reasons, state.missing
-    if not is_known(request.host, sources.hosts):  # they have names of brokers
-        reasons = ["not ready; kproxy tells the reasons only to a Host that --admin-host allows"] if reasons else []
+    if request.withheld:
+        reasons = [f"not ready; kproxy tells the reasons {request.withheld}"] if reasons else []
         missing = []
     if reasons:
         return line(HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(reasons))

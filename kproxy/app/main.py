@@ -136,7 +136,15 @@ class App:
             if self._config.admin is not None:
                 quit = partial(self.control.end, "POST /quit") if self._config.admin_quit else None
                 hosts = (self._config.admin.host, *self._config.admin_host)
-                pages = AdminPages(self._carriers.metrics, self._status, self._readiness, quit, hosts, self._token)
+                pages = AdminPages(
+                    self._carriers.metrics,
+                    self._status,
+                    self._readiness,
+                    quit,
+                    hosts,
+                    self._token,
+                    self._config.admin_token_reads,
+                )
                 admin = await start_admin(self._config.admin, pages)
             log.info("kproxy %s", __version__)
             for gateway in self._gateways:

@@ -90,6 +90,9 @@ def between_clusters(config: Config) -> Iterator[Finding]:
     if config.admin_token is not None and config.admin_token_file is not None:
         text = "cannot be combined with admin-token; allowed: one of them"
         yield Finding((("admin-token-file",), ("admin-token",)), text)
+    if config.admin_token_reads and config.admin_token is None and config.admin_token_file is None:
+        text = "needs a token, and there is none; allowed: together with admin-token-file, or with admin-token"
+        yield Finding((("admin-token-reads",), ("admin-token-file",)), text)
     seen: dict[str, int] = {}
     for index, cluster in enumerate(config.clusters):
         if cluster.name in seen:

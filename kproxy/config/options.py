@@ -196,6 +196,16 @@ class Config(Model):
         kinds.path(),
         Option(PROCESS, "File that has this token and nothing else; kproxy reads it once, at start.", unset="none"),
     ] = None
+    admin_token_reads: Annotated[
+        bool,
+        kinds.boolean(),
+        Option(
+            PROCESS,
+            "Demand the token also for what only shows something: /metrics, /status. /livez and /readyz stay open for "
+            "probes; /readyz then gives its reasons only to those who show the token.",
+            off="--no-admin-token-reads",
+        ),
+    ] = False
     ready_requires: Annotated[
         Literal["all", "one", "none"],
         kinds.choice("all", "one", "none"),

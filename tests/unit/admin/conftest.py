@@ -7,6 +7,7 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -21,6 +22,20 @@ from tests.unit.admin.endpoint import Running, readiness, source
 @pytest.fixture
 def running(caplog: pytest.LogCaptureFixture) -> Iterator[Running]:
     caplog.set_level(logging.DEBUG, "kproxy")
+    with endpoint("127.0.0.1") as here:
+        yield here
+
+
+@pytest.fixture
+def everywhere(caplog: pytest.LogCaptureFixture) -> Iterator[Running]:
+    """One that other machines can ask too."""
+    caplog.set_level(logging.DEBUG, "kproxy")
+    with endpoint("0.0.0.0") as here:
+        yield here
+
+
+@contextmanager
+def endpoint(host: str) -> Iterator[Running]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -29,7 +44,7 @@ def running(caplog: pytest.LogCaptureFixture) -> Iterator[Running]:
 
     async def start() -> AdminServer:
         return await start_admin(
-            Address("127.0.0.1", 0),
+            Address(host, 0),
             AdminPages(
                 source(metrics),
                 lambda: json.dumps(status, ensure_ascii=False).encode(),

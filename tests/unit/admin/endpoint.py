@@ -51,9 +51,12 @@ class Running:
         return http.client.HTTPConnection(self.admin.address.host, self.admin.address.port, timeout=60)
 
     def ask(
-        self, path: str, method: str = "GET", body: bytes | None = None, **headers: str
+        self, path: str, method: str = "GET", body: bytes | None = None, via: str = "", **headers: str
     ) -> tuple[http.client.HTTPResponse, bytes]:
+        """The answer; `via` is another address of this machine to ask at, and from."""
         client = self.client()
+        if via:
+            client = http.client.HTTPConnection(via, self.admin.address.port, timeout=60)
         try:
             client.request(method, path, body, {name.replace("_", "-"): text for name, text in headers.items()})
             response = client.getresponse()
@@ -66,6 +69,16 @@ class Running:
         with self.connect() as peer:
             peer.sendall(data)
             return read_all(peer)
+
+
+def own_address() -> str:
+    """An address of this machine that is not loopback; "" if it has none. No packet is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect(("192.0.2.1", 9))
+        except OSError:
+            return ""
+        return str(sock.getsockname()[0])
 
 
 def source(metrics: Metrics) -> Callable[[], Coroutine[Any, Any, Metrics]]:

@@ -141,6 +141,14 @@ def test_variables_that_are_no_options() -> None:
             ["--admin-token-file: cannot be combined with admin-token; allowed: one of them"],
         ),
         (
+            {"bootstrap_servers": "a", "admin_token_reads": True},
+            {},
+            [
+                "--admin-token-reads: needs a token, and there is none; "
+                "allowed: together with admin-token-file, or with admin-token"
+            ],
+        ),
+        (
             {"bootstrap_servers": "a"},
             {"KPROXY_ADMIN_TOKEN": "hunter2"},
             [

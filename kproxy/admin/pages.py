@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from prometheus_client.exposition import gzip_accepted
 
+from kproxy.admin.bearer import TokenFile
 from kproxy.admin.requests import JSON, Reply, Request, line
 from kproxy.metrics import Metrics, exposition
 
@@ -33,10 +34,14 @@ class AdminPages:
     """Ends kproxy in good order; None where nobody may ask for that."""
     hosts: Collection[str] = ()
     """Names by which it may be asked, see `kproxy.admin.hosts`."""
-    token: str | None = field(default=None, repr=False)
+    token: str | TokenFile | None = field(default=None, repr=False)
     """What a request must show where its route needs a token; None: nobody has one."""
     token_reads: bool = False
     """Whether pages that only show something need the token too."""
+
+    def expected(self) -> str | None:
+        """The token as it is now."""
+        return self.token.current() if isinstance(self.token, TokenFile) else self.token
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,9 +145,10 @@ def _admit(sources: AdminPages, request: Request) -> Route:
 
 
 def _check_token(route: Route, sources: AdminPages, request: Request) -> None:
-    token, needs = sources.token, route.needs
+    needs = route.needs
     if needs is Token.NEVER or (needs is Token.READS and not sources.token_reads):
         return
+    token = sources.expected()
     if token is None:
         if needs is not Token.IF_SET:
             text = "this request needs a token, and kproxy has none: start it with --admin-token-file FILE"
@@ -170,10 +171,12 @@ def _withheld(sources: AdminPages, request: Request) -> str:
     """To whom alone a page that everybody may ask for tells what names brokers; "": to this one."""
     if not is_known(request.host, sources.hosts):
         return "only to a Host that --admin-host allows"
-    shown = request.headers.get("authorization", "")
-    if sources.token_reads and (sources.token is None or not bearer.is_shown(shown, sources.token, basic=True)):
-        return "only to those who show its token (--admin-token-reads)"
-    return ""
+    if not sources.token_reads:
+        return ""
+    token, shown = sources.expected(), request.headers.get("authorization", "")
+    if token is not None and bearer.is_shown(shown, token, basic=True):
+        return ""
+    return "only to those who show its token (--admin-token-reads)"
 
 
 async def _body(route: Route, request: Request, read_body: ReadBody) -> object:

@@ -256,12 +256,12 @@ async def _look_after_ports(gateway: Gateway) -> None:
         gateway.bind_missing()
 
 
-def _token(config: Config) -> str | None:
+def _token(config: Config) -> str | bearer.TokenFile | None:
     """What clients of the admin endpoint must show. Read before the event loop turns: the file may be a pipe."""
     if config.admin is None or config.admin_token_file is None:
         return config.admin_token
     try:
-        return bearer.read_file(config.admin_token_file)
+        return bearer.TokenFile(config.admin_token_file)
     except ConfigError as error:
         raise ConfigError(f"--admin-token-file: {error}") from None
 

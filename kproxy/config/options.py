@@ -194,7 +194,12 @@ class Config(Model):
     admin_token_file: Annotated[
         Path | None,
         kinds.path(),
-        Option(PROCESS, "File that has this token and nothing else; kproxy reads it once, at start.", unset="none"),
+        Option(
+            PROCESS,
+            "File that has this token and nothing else, and that other users cannot read. kproxy reads it again when "
+            "it changes.",
+            unset="none",
+        ),
     ] = None
     admin_token_reads: Annotated[
         bool,

@@ -22,6 +22,11 @@ SECTION = Section(
             "ask](configuration.md#who-may-ask-the-admin-endpoint).",
         ),
         Row(
+            "`… is open to other users (mode …): chmod 600 …`",
+            "Others can read the file of `--admin-token-file`, or change it. For a Secret of Kubernetes, set "
+            "`defaultMode: 0400`: [The token](admin.md#who-may-ask).",
+        ),
+        Row(
             "`… is taken by another process, perhaps another kproxy`",
             "Use `--admin HOST:PORT` with another port, or `--no-admin`.",
         ),

@@ -113,6 +113,8 @@ def test_other_mistakes_are_told_beside_them_and_nothing_twice(capsys: pytest.Ca
            [f"k.yaml:2: admin-token-file: {name} has no token; allowed: 16 to 4096 characters of ASCII without spaces,"
             " and nothing else"]) for name in ("empty", "short", "two")),
         (HEAD + "admin-token-file: good\n", []),
+        (HEAD + "admin-token-file: open\n",
+         ["k.yaml:2: admin-token-file: open is open to other users (mode 0644): chmod 600 open"]),
         (HEAD + "admin: off\nadmin-token-file: gone\n", []),
         (HEAD + "exit-with: [gone, 2147483647]\n",
          ["k.yaml:2: exit-with[1]: there is no process 2147483647; allowed: one that runs "
@@ -125,6 +127,10 @@ def test_what_is_not_on_this_machine(text: str, lines: list[str], capsys: pytest
     Path("short").write_text("0123456789abcde\n")
     Path("two").write_text("0123456789abcdef\n0123456789abcdef\n")
     Path("good").write_text("0123456789abcdef\r\n")
+    Path("open").write_text("0123456789abcdef\n")
+    for name in ("empty", "binary", "short", "two", "good"):
+        Path(name).chmod(0o600)
+    Path("open").chmod(0o644)
     assert check(text, capsys) == lines
 
 

@@ -22,6 +22,11 @@ SECTION = Section(
             "ask](configuration.md#who-may-ask-the-admin-endpoint).",
         ),
         Row(
+            "`does not speak TLS, which --admin-tls-cert demands`, `failed the TLS handshake: …`",
+            "A probe or a scraper asks the admin endpoint with `http://`, or does not trust its certificate: "
+            "[HTTPS](admin.md#https).",
+        ),
+        Row(
             "`… is open to other users (mode …): chmod 600 …`",
             "Others can read the file of `--admin-token-file`, or change it. For a Secret of Kubernetes, set "
             "`defaultMode: 0400`: [The token](admin.md#who-may-ask).",

@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from kproxy.address import Address
 from kproxy.admin.pages import AdminPages
 from kproxy.admin.server import AdminServer, start_admin
 from kproxy.metrics import Metrics
+from kproxy.tls.handshakes import AdminTls, Files
+from tests.harness.tls import Authority
 from tests.unit.admin.endpoint import Running, readiness, source
 
 
@@ -34,8 +37,23 @@ def everywhere(caplog: pytest.LogCaptureFixture) -> Iterator[Running]:
         yield here
 
 
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def encrypted(authority: Authority, caplog: pytest.LogCaptureFixture) -> Iterator[Running]:
+    """One that speaks TLS, with the certificate of `authority` for 127.0.0.1."""
+    caplog.set_level(logging.DEBUG, "kproxy")
+    cert, key = authority.files("127.0.0.1")
+    with endpoint("127.0.0.1", AdminTls(Files(cert=cert, key=key))) as here:
+        here.trust = authority.client_context()
+        yield here
+
+
 @contextmanager
-def endpoint(host: str) -> Iterator[Running]:
+def endpoint(host: str, tls: AdminTls | None = None) -> Iterator[Running]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -50,6 +68,7 @@ def endpoint(host: str) -> Iterator[Running]:
                 lambda: json.dumps(status, ensure_ascii=False).encode(),
                 lambda asked: readiness(asked, not_ready),
             ),
+            tls,
         )
 
     admin = asyncio.run_coroutine_threadsafe(start(), loop).result(timeout=60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import socket
+import ssl
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -33,6 +34,8 @@ class Running:
     not_ready: list[str] = field(default_factory=list)
     loop_errors: list[dict[str, Any]] = field(default_factory=list)
     quits: list[str] = field(default_factory=list)
+    trust: ssl.SSLContext | None = None
+    """With which clients ask, if it speaks TLS."""
 
     def set(self, **sources: Any) -> None:
         """Other sources for the pages, from the next connection on."""
@@ -44,10 +47,22 @@ class Running:
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout=60)
 
-    def connect(self) -> socket.socket:
+    def plain(self) -> socket.socket:
         return socket.create_connection((self.admin.address.host, self.admin.address.port), timeout=60)
 
+    def connect(self) -> socket.socket:
+        return self.secure(self.plain()) if self.trust else self.plain()
+
+    def secure(self, peer: socket.socket, context: ssl.SSLContext | None = None) -> ssl.SSLSocket:
+        """Do the handshake."""
+        context = context or self.trust
+        assert context is not None
+        return context.wrap_socket(peer, server_hostname=self.admin.address.host, suppress_ragged_eofs=False)
+
     def client(self) -> http.client.HTTPConnection:
+        if self.trust:
+            host, port = self.admin.address.host, self.admin.address.port
+            return http.client.HTTPSConnection(host, port, timeout=60, context=self.trust)
         return http.client.HTTPConnection(self.admin.address.host, self.admin.address.port, timeout=60)
 
     def ask(

@@ -71,6 +71,16 @@ def test_certificates_each_with_its_line(
     ]
 
 
+def test_the_certificate_of_the_admin_endpoint(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    cert, key = authority.files("kproxy.example")
+    _, other = authority.files("other.example")
+    text = f"{HEAD}admin-tls-cert: {cert}\nadmin-tls-key: "
+    assert check(f"{text}{key}\n", capsys) == []
+    (line,) = check(f"{text}{other}\n", capsys)
+    assert line == f"k.yaml:2: admin-tls-cert: {cert}: the key of {other} does not belong to the certificate"
+
+
 def test_of_several_clusters_each_has_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     one = "  - name: {}\n    bootstrap-servers: kafka\n    listen: 127.0.0.1:{}\n    tls: true\n    tls-ca: gone.pem\n"
     assert check("clusters:\n" + one.format("a", 10000) + one.format("b", 11000), capsys) == [

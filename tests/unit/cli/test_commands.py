@@ -100,6 +100,7 @@ def test_every_option_is_a_flag(app: App) -> None:
         "client-tls-cert": "kproxy.pem", "client-tls-key": "kproxy.key", "client-tls-ca": "clients.pem",
         "sasl": "OAUTHBEARER", "sasl-username": "u", "oauth-scope": "s", "oauth-ca": "c", "oauth-extensions": "a=b",
         "oauth-token-file": "t", "kerberos-service": "k",
+        "admin-tls-cert": "admin.pem", "admin-tls-key": "admin.key",
     }  # fmt: skip
     # These exclude others.
     several = {"tls-insecure", "client-config", "sasl-password-file", "sasl-password-command", "oauth-token-url",

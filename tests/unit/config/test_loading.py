@@ -141,6 +141,15 @@ def test_variables_that_are_no_options() -> None:
             ["--admin-token-file: cannot be combined with admin-token; allowed: one of them"],
         ),
         (
+            {"bootstrap_servers": "a", "admin_tls_key": "f"},
+            {"KPROXY_ADMIN_TLS_KEY_PASSWORD": "x"},
+            [
+                "--admin-tls-key: is given, but admin-tls-cert is not; allowed: together with admin-tls-cert",
+                "KPROXY_ADMIN_TLS_KEY_PASSWORD: is given, but admin-tls-cert is not; "
+                "allowed: together with admin-tls-cert",
+            ],
+        ),
+        (
             {"bootstrap_servers": "a", "admin_token_reads": True},
             {},
             [

@@ -147,7 +147,8 @@ SECTION = Section(
         ),
         Row(
             "`no kproxy answers at … (--admin): …`",
-            "`kproxy wait` got no answer. `kproxy run` has ended, has another `--admin`, or has `--no-admin`.",
+            "`kproxy wait` got no answer. `kproxy run` has ended, has another `--admin`, or has `--no-admin`. If the "
+            "message ends with `--admin-ca FILE says whom to trust`, give it the CA of kproxy's certificate.",
         ),
         Row(
             "`--exit-with: there is no process …; allowed: …`",

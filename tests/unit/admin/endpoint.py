@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import json
 import socket
 import ssl
-from collections.abc import Callable, Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from kproxy.admin.pages import Readiness
+from kproxy.address import Address
+from kproxy.admin.pages import AdminPages, Readiness
 from kproxy.admin.routes import TABLE
-from kproxy.admin.server import AdminServer
+from kproxy.admin.server import AdminServer, start_admin
 from kproxy.metrics import Metrics
+from kproxy.tls.handshakes import AdminTls
 
 T = TypeVar("T")
 PATHS = [route.path for route in TABLE if route.method == "GET"]
@@ -114,3 +119,33 @@ def readiness(requires: str | None, not_ready: list[str]) -> Readiness:
     if requires not in (None, "all"):
         raise ValueError("allowed: all")
     return Readiness(["node 2 is missing"] if requires == "all" else not_ready, ["node 2 is missing"])
+
+
+@contextmanager
+def endpoint(host: str, tls: AdminTls | None = None) -> Iterator[Running]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    metrics, status, not_ready, loop_errors = Metrics(), dict[str, object](), list[str](), list[dict[str, Any]]()
+    loop.set_exception_handler(lambda _, context: loop_errors.append(context))
+
+    async def start() -> AdminServer:
+        return await start_admin(
+            Address(host, 0),
+            AdminPages(
+                source(metrics),
+                lambda: json.dumps(status, ensure_ascii=False).encode(),
+                lambda asked: readiness(asked, not_ready),
+            ),
+            tls,
+        )
+
+    admin = asyncio.run_coroutine_threadsafe(start(), loop).result(timeout=60)
+    here = Running(loop, admin, metrics, status, not_ready, loop_errors)
+    yield here
+    here.do(admin.close())
+    here.do(loop.shutdown_default_executor())
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+    assert loop_errors == []

@@ -6,6 +6,8 @@
     hosts         the names under which a client may ask for the pages (pure)
     bearer        the token: reads its file, and checks whether a request shows it
     connection    one HTTP/1.1 connection on asyncio streams with h11: limits, timeouts
+    encryption    TLS as configured
+    secured       TLS on such a connection
     server        the bound address and its connections
     client        asks the admin endpoint of another kproxy
 

@@ -10,6 +10,7 @@ import http.client
 import json
 import re
 import socket
+import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -30,6 +31,8 @@ _ASK_AGAIN = 0.1
 # A page without an end says something every few seconds.
 _SILENT = 20.0
 _LONGEST_LINE = 1000
+# In the answer of a kproxy that speaks HTTPS to a client that does not.
+_NEEDS_TLS = b"speaks HTTPS only"
 # What --admin of `kproxy run` may be, and where this machine asks it then.
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -49,11 +52,19 @@ class _Answer:
 class AdminClient:
     """The kproxy whose admin endpoint is at `address`. Each question has a connection of its own."""
 
-    def __init__(self, address: Address, token: str | None = None, seconds: float = SECONDS) -> None:
-        """Raises ValueError if the token cannot be one; what it says does not have it."""
+    def __init__(
+        self,
+        address: Address,
+        token: str | None = None,
+        seconds: float = SECONDS,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """With `tls` it is asked with HTTPS. Raises ValueError if the token cannot be one; what it says does not have
+        it."""
         if token is not None and not re.fullmatch("[!-~]+", token):
             raise ValueError("the token is empty, or has characters that no token has")
-        self._address = address
+        self.address = address
+        self._tls = tls
         self._token = token
         self._seconds = seconds
 
@@ -68,10 +79,13 @@ class AdminClient:
 
     def stream(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
         """The lines of a page without an end, as they come. Raises AdminError if there are none, or they end."""
-        host = _WILDCARDS.get(self._address.host, self._address.host)
-        connection = http.client.HTTPConnection(host, self._address.port, timeout=_SILENT)
+        host = _WILDCARDS.get(self.address.host, self.address.host)
+        connection = http.client.HTTPConnection(host, self.address.port, timeout=_SILENT)
         headers = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
         try:
+            connection.connect()
+            if self._tls is not None:
+                connection.sock = self._tls.wrap_socket(connection.sock, server_hostname=host)
             connection.request("GET", f"{path}?{urlencode(query)}", headers=headers)
             with connection.getresponse() as response:
                 if response.status != 200:
@@ -82,10 +96,10 @@ class AdminClient:
                 while line := response.readline(_MOST_TEXT):
                     yield line
         except (OSError, http.client.HTTPException) as error:
-            raise AdminError(f"no kproxy answers at {self._address} (--admin): {_why(error)}") from None
+            raise AdminError(f"no kproxy answers at {self.address} (--admin): {self._why(error)}") from None
         finally:
             connection.close()
-        raise AdminError(f"kproxy at {self._address} (--admin) has ended the connection")
+        raise AdminError(f"kproxy at {self.address} (--admin) has ended the connection")
 
     def wait_ready(self, seconds: float, requires: str) -> Sequence[str]:
         """Ask until it is ready, for so long at most; why it is not, in lines, empty if it is. `requires`: all, one or
@@ -102,6 +116,8 @@ class AdminClient:
             answer = self._ask("GET", f"/readyz?{urlencode({'requires': requires})}", None, seconds)
         except AdminError as error:
             return [str(error)]
+        if answer.status == 400 and _NEEDS_TLS in answer.body:
+            return [self._refusal(answer)]
         if answer.status == 503:
             return answer.lines or ["not ready"]
         if answer.status != 200:
@@ -109,25 +125,29 @@ class AdminClient:
         return [] if answer.lines[:1] == ["ok"] else [str(self._stranger("it does not say ok"))]
 
     def _ask(self, method: str, target: str, body: bytes | None, seconds: float) -> _Answer:
-        host = _WILDCARDS.get(self._address.host, self._address.host)
+        host = _WILDCARDS.get(self.address.host, self.address.host)
         headers = {"Accept": "application/json, text/plain", "Connection": "close"}
         if body is not None:
             headers["Content-Type"] = "application/json"
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
-        connection = http.client.HTTPConnection(host, self._address.port, timeout=seconds)
+        connection = http.client.HTTPConnection(host, self.address.port, timeout=seconds)
         limit = _Limit(seconds)
         try:
             connection.connect()
             with limit.of(connection.sock):
+                if self._tls is not None:
+                    tls = self._tls.wrap_socket(connection.sock, server_hostname=host, do_handshake_on_connect=False)
+                    connection.sock = limit.sock = tls
+                    tls.do_handshake()
                 connection.request(method, target, body, headers)
                 with connection.getresponse() as response:
                     received = response.read(MOST + 1)
                     if limit.passed or (len(received) <= MOST and response.length):
                         raise http.client.IncompleteRead(b"")
         except (OSError, http.client.HTTPException) as error:
-            why = f"no complete answer within {seconds:g} s" if limit.passed else _why(error)
-            raise AdminError(f"no kproxy answers at {self._address} (--admin): {why}") from None
+            why = f"no complete answer within {seconds:g} s" if limit.passed else self._why(error)
+            raise AdminError(f"no kproxy answers at {self.address} (--admin): {why}") from None
         finally:
             connection.close()
         if len(received) > MOST:
@@ -148,7 +168,9 @@ class AdminClient:
     def _refusal(self, answer: _Answer) -> str:
         """What to do about an answer that is none; what kproxy itself says comes last."""
         said = answer.lines[0] if answer.lines else f"HTTP {answer.status}"
-        here = f"kproxy at {self._address} (--admin)"
+        here = f"kproxy at {self.address} (--admin)"
+        if answer.status == 400 and _NEEDS_TLS in answer.body:
+            return f"{here} speaks HTTPS only: give --admin https://{self.address}, and --admin-ca FILE if need be"
         if answer.status == 401 and self._token is None:
             return f"{here} requires a token: give it with --admin-token-file FILE or KPROXY_ADMIN_TOKEN"
         if answer.status == 401:
@@ -156,14 +178,21 @@ class AdminClient:
                 f"{here} refuses this token (--admin-token-file, KPROXY_ADMIN_TOKEN): give the one it was started with"
             )
         if answer.status == 421:
-            way_out = f"give its IP address, or start it with --admin-host {self._address.host}"
+            way_out = f"give its IP address, or start it with --admin-host {self.address.host}"
             return f"{here} does not accept that host name: {way_out}"
         if answer.status == 404:
             return f"{here} has no such page; it may be an older kproxy or another server. It says: {said}"
         return f"{here} refuses: {said}"
 
+    def _why(self, error: Exception) -> str:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"TLS: its certificate is not good: {error.verify_message}; --admin-ca FILE says whom to trust"
+        if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+            return f"TLS: {(error.reason or 'failed').replace('_', ' ').lower()}; it may speak plain HTTP only"
+        return _why(error)
+
     def _stranger(self, what: str) -> AdminError:
-        return AdminError(f"the server at {self._address} (--admin) is not kproxy: {what}")
+        return AdminError(f"the server at {self.address} (--admin) is not kproxy: {what}")
 
 
 class _Limit:
@@ -173,13 +202,19 @@ class _Limit:
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
         self.passed = False
+        self.sock: socket.socket | None = None
+        """Which one it is: TLS makes another one of it."""
 
     @contextmanager
     def of(self, sock: socket.socket) -> Iterator[None]:
+        self.sock = sock
+
         def hang_up() -> None:
             self.passed = True
+            assert self.sock is not None
             with suppress(OSError):  # it has just been closed
-                sock.shutdown(socket.SHUT_RDWR)
+                # TLS's own shutdown would take the connection from under a read.
+                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
 
         watch = Timer(max(0.0, self._until - time.monotonic()), hang_up)
         watch.daemon = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from email.utils import formatdate
@@ -14,6 +15,8 @@ import h11
 from kproxy.admin.pages import AdminPages
 from kproxy.admin.requests import Refused, Reply, Request, line
 from kproxy.admin.routes import answer, too_large
+from kproxy.admin.secured import NotTls, Secured
+from kproxy.tls.handshakes import AdminTls
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +38,10 @@ LINGER_SECONDS = 1.0
 """How long bytes that nobody wants are read before closing: closing at once would reset the connection, and
 the peer might lose the answer that says what was wrong."""
 
+HANDSHAKE_SECONDS = 5.0
+"""From a connection to the end of its TLS handshake."""
+
+SPEAKS_TLS = "this is kproxy's admin endpoint and speaks HTTPS only (--admin-tls-cert): ask https://"
 NOT_HTTP = "this is kproxy's admin endpoint and speaks HTTP/1.1; Kafka clients connect to kproxy's listeners"
 
 
@@ -47,16 +54,24 @@ class Connection:
         writer: asyncio.StreamWriter,
         pages: AdminPages,
         closing: Callable[[], bool],
+        tls: AdminTls | None = None,
+        complain: Callable[[str], None] = logger.debug,
     ) -> None:
+        """`complain` is told what is wrong with a peer that does not speak TLS as it should."""
         self._loop = asyncio.get_running_loop()
         self.idle = True
         """No request is under way, or not the whole of one: closing loses nothing."""
         self.since = self._loop.time()
         """When it became idle, or busy."""
-        self._reader = reader
-        self._writer = writer
+        self._reader: asyncio.StreamReader | Secured = reader
+        self._writer: asyncio.StreamWriter | Secured = writer
+        self._streams = reader, writer
+        self._tls = tls
+        self._complain = complain
         self._pages = pages
         self._closing = closing
+        address = writer.get_extra_info("peername")  # None: it is gone already
+        self._peer = str(address[0]) if address else ""
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
         # So that `drain` waits until the peer has taken everything, and WRITE_SECONDS bounds all of it.
         writer.transport.set_write_buffer_limits(high=0)
@@ -64,6 +79,8 @@ class Connection:
     async def serve(self) -> None:
         """Until either side has enough. Nothing escapes: a peer's fault ends the connection, ours is logged."""
         try:
+            if self._tls is not None and not await self._secure(self._tls):
+                return
             seconds = HEAD_SECONDS
             while await self._one_request(seconds):
                 seconds = IDLE_SECONDS
@@ -82,6 +99,28 @@ class Connection:
         finally:
             await self._closed()
 
+    async def _secure(self, tls: AdminTls) -> bool:
+        """Do the handshake; whether there may be requests. Raises OSError."""
+        secured = Secured(*self._streams, tls.current())
+        try:
+            async with asyncio.timeout(HANDSHAKE_SECONDS):
+                if not await secured.handshake():
+                    return False
+        except NotTls:
+            self._complain("does not speak TLS, which --admin-tls-cert demands")
+            await self._send(line(HTTPStatus.BAD_REQUEST, SPEAKS_TLS), with_body=True)
+            await self._linger()
+            return False
+        except TimeoutError:
+            self._complain(f"did not finish the TLS handshake within {HANDSHAKE_SECONDS:g} s")
+            raise
+        except ssl.SSLError as error:
+            self._complain(f"failed the TLS handshake: {(error.reason or 'closed early').replace('_', ' ').lower()}")
+            await self._linger()
+            return False
+        self._reader = self._writer = secured
+        return True
+
     def close(self) -> None:
         """Close an idle connection; `serve` then returns."""
         self._writer.close()
@@ -92,7 +131,9 @@ class Connection:
     async def _closed(self) -> None:
         self._writer.close()
         with suppress(OSError, asyncio.CancelledError):
-            await self._writer.wait_closed()
+            async with asyncio.timeout(LINGER_SECONDS):  # the end of TLS may find no room
+                await self._writer.wait_closed()
+        self.abort()
 
     async def _one_request(self, seconds: float) -> bool:
         """Read and answer one; whether another may follow."""
@@ -151,7 +192,7 @@ class Connection:
             # Somebody on the way may see another end of it (RFC 9112 §6.1, request smuggling).
             return line(HTTPStatus.BAD_REQUEST, "nobody can tell where the body ends", {"Connection": "close"})
         try:
-            request = Request.of(head.method.decode(), head.target.decode("latin-1"), headers)
+            request = Request.of(head.method.decode(), head.target.decode("latin-1"), headers, self._peer)
         except ValueError:
             return line(HTTPStatus.BAD_REQUEST, "the query of the request has too many fields")
         if not request.has_body:

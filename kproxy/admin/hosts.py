@@ -1,4 +1,4 @@
-"""By which names the admin endpoint may be asked. Pure.
+"""By which names the admin endpoint may be asked, and from where without a token. Pure.
 
 A page of any site can make a browser ask a name of that site for `/status`, when that name leads to this machine for a
 moment (DNS rebinding). The Host that the browser sends is then that name, which is nobody's name for kproxy.
@@ -29,6 +29,16 @@ def is_known(host: str, names: Collection[str]) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_loopback(peer: str) -> bool:
+    """Whether a peer's IP address ("": unknown) is one that only this machine has, also as IPv6 writes IPv4's."""
+    try:
+        address = ipaddress.ip_address(peer)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def _without_port(host: str) -> str:

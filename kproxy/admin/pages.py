@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from prometheus_client.exposition import gzip_accepted
 
-from kproxy.admin.hosts import is_known
+from kproxy.admin.bearer import TokenFile
 from kproxy.admin.requests import JSON, Reply, Request, line
 from kproxy.metrics import Metrics, exposition
 from kproxy.watch.feed import TooMany
@@ -40,8 +40,14 @@ class AdminPages:
     kproxy.watch's TooMany."""
     hosts: Collection[str] = ()
     """Names by which it may be asked, see `kproxy.admin.hosts`."""
-    token: str | None = field(default=None, repr=False)
+    token: str | TokenFile | None = field(default=None, repr=False)
     """What a request must show where its route needs a token; None: nobody has one."""
+    token_reads: bool = False
+    """Whether pages that only show something need the token too."""
+
+    def expected(self) -> str | None:
+        """The token as it is now."""
+        return self.token.current() if isinstance(self.token, TokenFile) else self.token
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +88,8 @@ async def readyz(sources: AdminPages, request: Request) -> Reply:
     except ValueError as error:
         return line(HTTPStatus.BAD_REQUEST, f"requires: {error}")
     reasons, missing = state.reasons, state.missing
-    if not is_known(request.host, sources.hosts):  # they have names of brokers
-        reasons = ["not ready; kproxy tells the reasons only to a Host that --admin-host allows"] if reasons else []
+    if request.withheld:
+        reasons = [f"not ready; kproxy tells the reasons {request.withheld}"] if reasons else []
         missing = []
     if reasons:
         return line(HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(reasons))

@@ -19,7 +19,8 @@ class Request:
     """What was asked: names of `headers` are in lower case.
 
     `body` is the JSON value that came with it, None where the route takes none. It may be a secret, as headers may, so
-    neither is in the text of this object.
+    neither is in the text of this object. `peer` is the IP address of who asks, "" where there is none. `withheld` says
+    to whom alone the page may tell what names brokers, if that is not this one: "only with the token".
     """
 
     method: str
@@ -27,12 +28,15 @@ class Request:
     query: Mapping[str, Sequence[str]] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: object = field(default=None, repr=False)
+    peer: str = ""
+    withheld: str = ""
 
     @classmethod
-    def of(cls, method: str, target: str, headers: Mapping[str, str]) -> Request:
+    def of(cls, method: str, target: str, headers: Mapping[str, str], peer: str = "") -> Request:
         """From the target of the request line. Raises ValueError if its query has too many fields."""
         path, _, query = target.partition("?")
-        return cls(method, path, parse_qs(query, max_num_fields=MAX_QUERY_FIELDS) if query else {}, headers)
+        fields = parse_qs(query, max_num_fields=MAX_QUERY_FIELDS) if query else {}
+        return cls(method, path, fields, headers, peer=peer)
 
     @property
     def host(self) -> str:

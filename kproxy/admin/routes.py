@@ -1,7 +1,8 @@
 """The table of pages, and the one function that enforces what it says: who may ask, how, with how large a body.
 
 A page that needs no more is one function in `pages` and one line here. What a line does not say is refused: other
-methods, foreign hosts, bodies, and of browsers all but GET.
+methods, foreign hosts, bodies, and of browsers all but GET. What changes something needs the token, if there is one;
+without one, only this machine may ask for it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from http import HTTPStatus
 from typing import NoReturn, TypeAlias
 
 from kproxy.admin import bearer, pages
-from kproxy.admin.hosts import is_known
+from kproxy.admin.hosts import is_known, is_loopback
 from kproxy.admin.pages import AdminPages, Page
 from kproxy.admin.requests import JSON, Refused, Reply, Request, line
 
@@ -30,9 +31,10 @@ ReadBody: TypeAlias = Callable[[int], Awaitable[bytes]]
 
 
 class Token(Enum):
-    """When a request must show the token."""
+    """When a request must show the token. NEVER and READS are for pages that change nothing."""
 
     NEVER = "never"
+    READS = "with --admin-token-reads"
     IF_SET = "if kproxy has one"
     ALWAYS = "always"
 
@@ -45,15 +47,17 @@ def _always(sources: AdminPages) -> bool:
 class Route:
     """One page and one method (GET: HEAD too).
 
-    `refuses_browsers` None: unless the method is GET. `any_host`: answered whatever the Host is, for probes, which
-    choose it. `most_body`: bytes that the JSON of a request may have; 0: it has none. `enabled`: whether there is this
-    route.
+    `changes` None: it changes something unless the method is GET. `token` None: READS, or IF_SET if it changes
+    something. `refuses_browsers` None: unless the method is GET. `any_host`: answered whatever the Host is, for probes,
+    which choose it. `most_body`: bytes that the JSON of a request may have; 0: it has none. `enabled`: whether there is
+    this route.
     """
 
     path: str
     page: Page
     method: str = "GET"
-    token: Token = Token.NEVER
+    changes: bool | None = None
+    token: Token | None = None
     refuses_browsers: bool | None = None
     any_host: bool = False
     most_body: int = 0
@@ -62,6 +66,18 @@ class Route:
     def __post_init__(self) -> None:
         if self.most_body > MOST_BODY:
             raise ValueError(f"{self.path} allows a body larger than {MOST_BODY} bytes")
+        if self.changes_something and self.needs in (Token.NEVER, Token.READS):
+            raise ValueError(f"{self.path} changes something without the token")
+
+    @property
+    def changes_something(self) -> bool:
+        return self.method != "GET" if self.changes is None else self.changes
+
+    @property
+    def needs(self) -> Token:
+        if self.token is not None:
+            return self.token
+        return Token.IF_SET if self.changes_something else Token.READS
 
     @property
     def not_for_browsers(self) -> bool:
@@ -70,19 +86,17 @@ class Route:
 
 _SHOWN = (
     Route("/metrics", pages.metrics),
-    Route("/livez", pages.livez, any_host=True),
-    # Whether kproxy is ready is no secret, only why it is not: the page keeps that from hosts that are not known.
-    Route("/readyz", pages.readyz, any_host=True),
+    Route("/livez", pages.livez, token=Token.NEVER, any_host=True),
+    # Whether kproxy is ready is no secret, only why it is not: `_withheld` says from whom the page keeps that.
+    Route("/readyz", pages.readyz, token=Token.NEVER, any_host=True),
     Route("/status", pages.status),
 )
 TABLE: tuple[Route, ...] = (
     Route("/", pages.index([route.path for route in _SHOWN])),
     *_SHOWN,
     Route("/tap", pages.tap, enabled=lambda sources: sources.tap is not None),
-    Route(
-        "/quit", pages.quit, method="POST", token=Token.IF_SET, enabled=lambda sources: sources.quit is not None
-    ),
-)  # fmt: skip
+    Route("/quit", pages.quit, method="POST", enabled=lambda sources: sources.quit is not None),
+)
 
 
 async def answer(sources: AdminPages, request: Request, read_body: ReadBody) -> Reply:
@@ -99,7 +113,8 @@ async def answer(sources: AdminPages, request: Request, read_body: ReadBody) -> 
     # A page needs no token: it cannot show what it is not given.
     headers = {name: value for name, value in request.headers.items() if name != "authorization"}
     try:
-        return await route.page(sources, replace(request, headers=headers, body=body))
+        withheld = _withheld(sources, request)
+        return await route.page(sources, replace(request, headers=headers, body=body, withheld=withheld))
     except Exception:
         logger.exception("the admin page %s failed", route.path)
         return line(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; see the log of kproxy")
@@ -126,21 +141,43 @@ def _admit(sources: AdminPages, request: Request) -> Route:
     # to each POST (Fetch, "append a request Origin header"), Sec-Fetch-Site to each request (Fetch Metadata).
     if route.not_for_browsers and ("origin" in request.headers or "sec-fetch-site" in request.headers):
         _refuse(HTTPStatus.FORBIDDEN, "kproxy refuses this request from a browser, because any web page could send it")
-    _check_token(route, sources.token, request)
+    _check_token(route, sources, request)
     return route
 
 
-def _check_token(route: Route, token: str | None, request: Request) -> None:
-    if route.token is Token.NEVER or (route.token is Token.IF_SET and token is None):
+def _check_token(route: Route, sources: AdminPages, request: Request) -> None:
+    needs = route.needs
+    if needs is Token.NEVER or (needs is Token.READS and not sources.token_reads):
         return
+    token = sources.expected()
     if token is None:
-        _refuse(
-            HTTPStatus.FORBIDDEN,
-            "this request needs a token, and kproxy has none: start it with --admin-token-file FILE",
-        )
-    if not bearer.is_shown(request.headers.get("authorization", ""), token):
+        if needs is not Token.IF_SET:
+            text = "this request needs a token, and kproxy has none: start it with --admin-token-file FILE"
+            _refuse(HTTPStatus.FORBIDDEN, text)
+        if route.changes_something and not is_loopback(request.peer):
+            text = "without a token, kproxy takes this request only from its own machine (127.0.0.1, ::1)"
+            _refuse(HTTPStatus.FORBIDDEN, f"{text}: start it with --admin-token-file FILE")
+        return
+    # A browser sends a password again by itself, also where another site's page makes it ask. That page cannot read the
+    # answer, but it could change something.
+    basic = needs is Token.READS and not route.not_for_browsers
+    if not bearer.is_shown(request.headers.get("authorization", ""), token, basic=basic):
         text = "this request needs the token of kproxy (--admin-token-file): send 'Authorization: Bearer TOKEN'"
-        _refuse(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": "Bearer"})
+        if basic:
+            text, scheme = f"{text}; in a browser, give the token as the password of any user", 'Basic realm="kproxy"'
+        _refuse(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": scheme if basic else "Bearer"})
+
+
+def _withheld(sources: AdminPages, request: Request) -> str:
+    """To whom alone a page that everybody may ask for tells what names brokers; "": to this one."""
+    if not is_known(request.host, sources.hosts):
+        return "only to a Host that --admin-host allows"
+    if not sources.token_reads:
+        return ""
+    token, shown = sources.expected(), request.headers.get("authorization", "")
+    if token is not None and bearer.is_shown(shown, token, basic=True):
+        return ""
+    return "only to those who show its token (--admin-token-reads)"
 
 
 async def _body(route: Route, request: Request, read_body: ReadBody) -> object:

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
+import math
 import os
 import socket
+from functools import partial
 
 from kproxy.address import Address
 from kproxy.admin.connection import Connection
 from kproxy.admin.pages import AdminPages
 from kproxy.ephemeral import connection_at
 from kproxy.errors import ConfigError
+from kproxy.tls.handshakes import AdminTls
+
+logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 64
 """Scrapers, probes and a few people; more is a fault or an attack, and must not take the proxy's descriptors. A new
 connection is served all the same, for it may be a probe: another one gives way to it."""
+COMPLAIN_SECONDS = 30.0
+"""Between two lines in the log about peers that do not speak TLS as they should: a probe may come every second."""
 CLOSE_SECONDS = 2.0
 """What `AdminServer.close` gives to answers under way."""
 
 
-async def start_admin(address: Address, pages: AdminPages) -> AdminServer:
+async def start_admin(address: Address, pages: AdminPages, tls: AdminTls | None = None) -> AdminServer:
     """Bind and serve. Raises ConfigError when the address cannot be bound."""
-    admin = AdminServer(pages)
+    admin = AdminServer(pages, tls)
     try:
         listening = await _bound(admin, address)
     except OSError as error:
@@ -51,8 +59,11 @@ async def _bound(admin: AdminServer, address: Address) -> asyncio.Server:
 class AdminServer:
     """The bound HTTP server; made by `start_admin`."""
 
-    def __init__(self, pages: AdminPages) -> None:
+    def __init__(self, pages: AdminPages, tls: AdminTls | None = None) -> None:
         self.pages = pages
+        self._tls = tls
+        self._complained = -math.inf
+        self._untold = 0
         self.closing = False
         self._listening: asyncio.Server | None = None
         self._connections: dict[Connection, asyncio.Task[None] | None] = {}
@@ -69,7 +80,9 @@ class AdminServer:
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, from accept to close; asyncio runs a task of this for each. Nothing escapes."""
-        connection = Connection(reader, writer, self.pages, lambda: self.closing)
+        peer = writer.get_extra_info("peername")
+        complain = partial(self._complain, str(peer[0]) if peer else "a peer")
+        connection = Connection(reader, writer, self.pages, lambda: self.closing, self._tls, complain)
         if self.closing:
             connection.abort()
             return
@@ -80,6 +93,16 @@ class AdminServer:
             await connection.serve()
         finally:
             self._connections.pop(connection, None)
+
+    def _complain(self, peer: str, what: str) -> None:
+        """Log it, with how many others there were since the last line."""
+        now = asyncio.get_running_loop().time()
+        if now - self._complained < COMPLAIN_SECONDS:
+            self._untold += 1
+            return
+        others = f" ({self._untold} more since the last message)" if self._untold else ""
+        logger.warning("admin: %s %s%s", peer, what, others)
+        self._complained, self._untold = now, 0
 
     def _give_way(self) -> None:
         """Cut off the connection that has waited longest for its next request, whole or half; if all are being

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 from kproxy import __version__
 from kproxy.address import Address
 from kproxy.admin import bearer
+from kproxy.admin.encryption import admin_tls
 from kproxy.admin.pages import AdminPages, Readiness
 from kproxy.admin.server import start_admin
 from kproxy.app import logs, nextstep
@@ -93,7 +94,8 @@ class App:
     def __init__(
         self, config: Config, selector: RelaySelector, places: Places, invocation: Invocation | None = None
     ) -> None:
-        """Raises ConfigError if what `--exit-with` names cannot be watched, or --admin-token-file cannot be used."""
+        """Raises ConfigError if what `--exit-with` names cannot be watched, or a file of the admin endpoint is no
+        good."""
         self._config = config
         self._invocation = invocation
         self._selector = selector
@@ -102,6 +104,7 @@ class App:
         self._gateways: list[Gateway] = []
         self.control = Control(config)
         self._token = _token(config)
+        self._admin_tls = admin_tls(config)
 
     @property
     def bootstrap(self) -> Mapping[str, Address]:
@@ -140,10 +143,16 @@ class App:
                 hosts = (self._config.admin.host, *self._config.admin_host)
                 feed = Feed(self._carriers.watch)
                 pages = AdminPages(
-                    self._carriers.metrics, self._status, self._readiness, quit,
-                    lambda query: feed.subscribe(Filter.of(query)), hosts, self._token,
-                )  # fmt: skip
-                admin = await start_admin(self._config.admin, pages)
+                    self._carriers.metrics,
+                    self._status,
+                    self._readiness,
+                    quit,
+                    lambda query: feed.subscribe(Filter.of(query)),
+                    hosts,
+                    self._token,
+                    self._config.admin_token_reads,
+                )
+                admin = await start_admin(self._config.admin, pages, self._admin_tls)
             log.info("kproxy %s", __version__)
             for gateway in self._gateways:
                 servers = ",".join(str(server) for server in gateway.config.bootstrap_servers)
@@ -155,7 +164,8 @@ class App:
                 background.append(gateway.tasks.create_task(self._help_with_bootstrap(gateway)))
                 background.append(gateway.tasks.create_task(_look_after_ports(gateway)))
             if admin is not None:
-                log.info("metrics, health and status on http://%s", admin.address)
+                scheme = "http" if self._admin_tls is None else "https"
+                log.info("metrics, health and status on %s://%s", scheme, admin.address)
             background.extend(self.control.watch(tasks))
             # What was made until now lives as long as the process: the collector need not look at it again.
             gc.freeze()
@@ -254,12 +264,12 @@ async def _look_after_ports(gateway: Gateway) -> None:
         gateway.bind_missing()
 
 
-def _token(config: Config) -> str | None:
+def _token(config: Config) -> str | bearer.TokenFile | None:
     """What clients of the admin endpoint must show. Read before the event loop turns: the file may be a pipe."""
     if config.admin is None or config.admin_token_file is None:
         return config.admin_token
     try:
-        return bearer.read_file(config.admin_token_file)
+        return bearer.TokenFile(config.admin_token_file)
     except ConfigError as error:
         raise ConfigError(f"--admin-token-file: {error}") from None
 

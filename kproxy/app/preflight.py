@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 from kproxy.admin import bearer
+from kproxy.admin.encryption import admin_tls
 from kproxy.app.endings import Ending
 from kproxy.cluster.encryption import broker_tls, client_tls
 from kproxy.config import ClusterConfig, Config
@@ -36,6 +37,11 @@ def findings(config: Config) -> Iterator[Finding]:
     for index, cluster in enumerate(config.clusters):
         for keys, text in chain(_certificates(cluster), _login(cluster)):
             yield Finding(tuple(("clusters", index, key) for key in keys), text)
+    try:
+        admin_tls(config)
+    except BadFiles as error:
+        for key, text in error.found:
+            yield Finding(tuple((one,) for one in (key, "admin-tls-key", "admin-tls-key-password")), text)
     if config.admin is not None and config.admin_token_file is not None:
         try:
             bearer.read_file(config.admin_token_file)

@@ -12,6 +12,7 @@
     lint      lint
     explain   explain
     trial     demo, devcluster
+    asking    the options of commands that ask a running kproxy
     flags     makes flags from the declaration in `kproxy.config`, and their grouped help
 
 Exit codes: 0 fine; 1 failed while running; 2 wrong usage or configuration; 130 ended by Ctrl-C.

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
+from kproxy.cli.asking import admin_options, asking
 from kproxy.cli.group import kproxy, timeout_option
 
 
 @kproxy.command()
-@click.option(
-    "--admin", default="127.0.0.1:19091", metavar="HOST:PORT", envvar="KPROXY_ADMIN", show_envvar=True,
-    show_default=True,
-    help="Admin endpoint of the kproxy to wait for.",
-)  # fmt: skip
+@admin_options("Admin endpoint of the kproxy to wait for.")
 @click.option(
     "--ready-requires", default="all", type=click.Choice(["all", "one", "none"]), show_default=True,
     help="How many nodes of each cluster must be reachable.",
 )  # fmt: skip
 @timeout_option("60s", "How long to wait. With 0, kproxy checks once.")
-def wait(admin: str, ready_requires: str, timeout: float) -> int:
+def wait(admin: str, admin_ca: Path | None, admin_token_file: Path | None, ready_requires: str, timeout: float) -> int:
     """Wait until a running or starting kproxy is ready.
 
     \b
@@ -27,13 +26,7 @@ def wait(admin: str, ready_requires: str, timeout: float) -> int:
 
     The exit code is 0 if kproxy is ready. It is 1 if kproxy is not ready in time; the reasons are printed.
     """
-    from kproxy.address import Address
-    from kproxy.admin.client import AdminClient
-
-    try:
-        client = AdminClient(Address.parse(admin))
-    except ValueError as error:
-        raise click.UsageError(f"--admin: {error}") from None
+    client = asking(admin, admin_ca, admin_token_file)
     reasons = client.wait_ready(timeout, ready_requires)
     for reason in reasons:
         click.echo(f"kproxy: not ready after {timeout:g} s: {reason}", err=True)

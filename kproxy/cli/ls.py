@@ -7,14 +7,17 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from kproxy.cli.asking import ca_option, trusting, without_scheme
 from kproxy.cli.flags import ConfiguredCommand, given, reaching
 from kproxy.cli.group import kproxy, show_tracebacks
 
 if TYPE_CHECKING:
+    from kproxy.admin.client import AdminClient
     from kproxy.config import Config
     from kproxy.config.options import Setting
     from kproxy.listing.snapshot import Wanted
@@ -24,7 +27,7 @@ _WIDTH = 80
 
 
 def _offers(setting: Setting) -> bool:
-    return reaching(setting) or setting.key in ("admin", "log-level")
+    return reaching(setting) or setting.key in ("admin", "admin-token-file", "log-level")
 
 
 @kproxy.command(cls=ConfiguredCommand, offers=_offers, defaults={"log-level": "error"})
@@ -41,11 +44,12 @@ def _offers(setting: Setting) -> bool:
 @click.option("--listeners", is_flag=True, help="Ask every broker that can be reached for its listeners.")
 @click.option("--compare", is_flag=True, help="Show the cluster directly and through kproxy, side by side.")
 @click.option("--through", metavar="HOST:PORT", help="The kproxy to compare with. [default: the one at --admin]")
+@ca_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def ls(
     ctx: click.Context, /, servers: str | None, topic: tuple[str, ...], internal: bool, partitions: bool, groups: bool,
-    listeners: bool, compare: bool, through: str | None, as_json: bool, **values: object,
+    listeners: bool, compare: bool, through: str | None, as_json: bool, admin_ca: Path | None, **values: object,
 ) -> int:  # fmt: skip
     """Show what is in a cluster: brokers, controller, topics, listeners, groups.
 
@@ -73,7 +77,9 @@ def ls(
             raise click.UsageError("the bootstrap servers are given twice: HOST:PORT and -b")
         flags["bootstrap_servers"] = (servers,)
     assert isinstance(ctx.command, ConfiguredCommand)
-    config = load(flags, os.environ, file, ctx.command.defaults)
+    environment = dict(os.environ)
+    https = _take_https(flags, environment)
+    config = load(flags, environment, file, ctx.command.defaults)
     show_tracebacks(ctx, config)
     from kproxy.app import logs
 
@@ -86,21 +92,57 @@ def ls(
         own_listeners=not (topic or groups or compare),
     )
     try:
+        client = _client(config, admin_ca, https=https, token_needed="admin_token_file" in flags)
         if compare:
-            return _compare(config, wanted, through, as_json)
-        return _list(config, wanted, partitions, as_json)
+            return _compare(config, wanted, client, through, as_json)
+        return _list(config, wanted, client, partitions, as_json)
     except KproxyError as error:
         click.echo(f"kproxy: {error}", err=True)
         return _NOT_ASKED
 
 
-def _list(config: Config, wanted: Wanted, partitions: bool, as_json: bool) -> int:
+def _take_https(flags: dict[str, object], environment: dict[str, str]) -> bool:
+    """Whether --admin, or else KPROXY_ADMIN, begins with https://. Takes schemes away, which no server's option has."""
+    found = False
+    if admin := environment.get("KPROXY_ADMIN"):
+        found, environment["KPROXY_ADMIN"] = without_scheme(admin)
+    given = flags.get("admin")
+    if isinstance(given, str):
+        found, flags["admin"] = without_scheme(given)
+    return found
+
+
+def _client(config: Config, ca: Path | None, *, https: bool, token_needed: bool) -> AdminClient | None:
+    """For the kproxy of this configuration. Its own certificate is trusted where no other file is given. Raises
+    ConfigError if a token that was asked for cannot be read; that of a kproxy of somebody else may be theirs alone."""
+    from kproxy.admin import bearer
+    from kproxy.admin.client import AdminClient
+    from kproxy.errors import ConfigError
+    from kproxy.listing import running
+
+    if config.admin is None:
+        return None
+    token, tls = config.admin_token, None
+    if config.admin_token_file is not None:
+        try:
+            token = bearer.read_file(config.admin_token_file)
+        except ConfigError as error:
+            if token_needed:
+                raise ConfigError(f"--admin-token-file: {error}") from None
+    if ca is None and config.admin_tls_cert is not None:
+        tls = trusting(config.admin_tls_cert, config.admin, config.admin_tls_key_password, "admin-tls-cert")
+    elif https or ca is not None:
+        tls = trusting(ca, config.admin)
+    return AdminClient(config.admin, token, running.SECONDS, tls)
+
+
+def _list(config: Config, wanted: Wanted, client: AdminClient | None, partitions: bool, as_json: bool) -> int:
     import asyncio
 
     from kproxy.listing import asjson, running, text
     from kproxy.listing.gather import gather
 
-    served = running.look(config.admin)
+    served = running.look(client)
     found = []
     for cluster in config.clusters:
         seen = asyncio.run(gather(cluster, wanted))
@@ -116,7 +158,7 @@ def _list(config: Config, wanted: Wanted, partitions: bool, as_json: bool) -> in
     return 0
 
 
-def _compare(config: Config, wanted: Wanted, through: str | None, as_json: bool) -> int:
+def _compare(config: Config, wanted: Wanted, client: AdminClient | None, through: str | None, as_json: bool) -> int:
     import asyncio
 
     from kproxy.address import Address
@@ -129,7 +171,7 @@ def _compare(config: Config, wanted: Wanted, through: str | None, as_json: bool)
         other = None if through is None else Address.parse(through, 9092)
     except ValueError as error:
         raise click.UsageError(f"--through: {error}") from None
-    pair = asyncio.run(look(config.clusters[0], config.admin, other, wanted))
+    pair = asyncio.run(look(config.clusters[0], client, other, wanted))
     if as_json:
         click.echo(json.dumps(asjson.comparison(pair), indent=2))
     else:

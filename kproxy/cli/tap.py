@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
+from kproxy.cli.asking import admin_options, asking
 from kproxy.cli.group import kproxy
 
 
 @kproxy.command()
-@click.option(
-    "--admin", default="127.0.0.1:19091", metavar="HOST:PORT", envvar="KPROXY_ADMIN", show_envvar=True,
-    show_default=True, help="Admin endpoint of the kproxy to look at.",
-)  # fmt: skip
+@admin_options("Admin endpoint of the kproxy to look at.")
 @click.option("--cluster", metavar="NAME", help="Only this cluster.")
 @click.option("--node", metavar="ID", help="Only this node: 2, controller-3000, bootstrap.")
 @click.option("--api", metavar="NAME", help="Only this API: Produce, Fetch, Metadata, and so on.")
@@ -24,6 +23,8 @@ from kproxy.cli.group import kproxy
 @click.option("--summary", is_flag=True, help="Show a table that is renewed each second, instead of lines.")
 def tap(
     admin: str,
+    admin_ca: Path | None,
+    admin_token_file: Path | None,
     cluster: str | None,
     node: str | None,
     api: str | None,
@@ -46,20 +47,14 @@ def tap(
     shown. Ctrl-C ends it. It costs nothing while nobody looks on. A reader that is too slow is told how many lines it
     has missed.
     """
-    from kproxy.address import Address
-    from kproxy.admin.client import AdminClient
     from kproxy.app import follow
 
     query = {"cluster": cluster, "node": node, "api": api, "client": client, "slow": _seconds(slow)}
     asked = {name: value for name, value in query.items() if value is not None}
     if errors:
         asked["errors"] = "1"
-    try:
-        source = AdminClient(Address.parse(admin))
-    except ValueError as error:
-        raise click.UsageError(f"--admin: {error}") from None
     show = follow.as_json if as_json else follow.as_table if summary else follow.as_lines
-    show(source.stream("/tap", asked), sys.stdout)
+    show(asking(admin, admin_ca, admin_token_file).stream("/tap", asked), sys.stdout)
     return 0
 
 

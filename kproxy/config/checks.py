@@ -84,12 +84,7 @@ def between_clusters(config: Config) -> Iterator[Finding]:
     """What is wrong between the clusters of one process, and its admin address."""
     if not config.clusters:
         yield Finding((("clusters",),), "is empty; allowed: one cluster or more")
-    if config.admin_quit and config.admin is None:
-        text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-quit"
-        yield Finding((("admin-quit",), ("admin",)), text)
-    if config.admin_token is not None and config.admin_token_file is not None:
-        text = "cannot be combined with admin-token; allowed: one of them"
-        yield Finding((("admin-token-file",), ("admin-token",)), text)
+    yield from _admin(config)
     seen: dict[str, int] = {}
     for index, cluster in enumerate(config.clusters):
         if cluster.name in seen:
@@ -107,6 +102,23 @@ def between_clusters(config: Config) -> Iterator[Finding]:
     for taken, claim in combinations(_advertised(config), 2):
         if _clash(taken, claim):
             yield Finding((*claim.locs, *taken.locs), _clash_text(claim, taken))
+
+
+def _admin(config: Config) -> Iterator[Finding]:
+    """What does not fit together in the options of the admin endpoint."""
+    if config.admin_quit and config.admin is None:
+        text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-quit"
+        yield Finding((("admin-quit",), ("admin",)), text)
+    if config.admin_token is not None and config.admin_token_file is not None:
+        text = "cannot be combined with admin-token; allowed: one of them"
+        yield Finding((("admin-token-file",), ("admin-token",)), text)
+    for key, given in (("key", config.admin_tls_key), ("key-password", config.admin_tls_key_password)):
+        if given is not None and config.admin_tls_cert is None:
+            text = "is given, but admin-tls-cert is not; allowed: together with admin-tls-cert"
+            yield Finding(((f"admin-tls-{key}",),), text)
+    if config.admin_token_reads and config.admin_token is None and config.admin_token_file is None:
+        text = "needs a token, and there is none; allowed: together with admin-token-file, or with admin-token"
+        yield Finding((("admin-token-reads",), ("admin-token-file",)), text)
 
 
 def _bound(config: Config) -> Iterator[_Claim]:

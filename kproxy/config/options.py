@@ -163,6 +163,26 @@ class Config(Model):
         kinds.listen_address_or_off(),
         Option(PROCESS, "Address of the HTTP endpoint for metrics, health and status.", off="--no-admin"),
     ] = Address("127.0.0.1", 19091)
+    admin_tls_cert: Annotated[
+        Path | None,
+        kinds.path(),
+        Option(
+            PROCESS,
+            "Use TLS for the admin endpoint, with this certificate and chain: a PEM file or a key store (PKCS #12, "
+            "JKS).",
+            unset="plain HTTP",
+        ),
+    ] = None
+    admin_tls_key: Annotated[
+        Path | None,
+        kinds.path(),
+        Option(PROCESS, "Private key of admin-tls-cert, a PEM file.", unset="in the file of admin-tls-cert"),
+    ] = None
+    admin_tls_key_password: Annotated[
+        str | None,
+        kinds.text("PASSWORD"),
+        Option(PROCESS, "Password of the private key or of the key store.", unset="none", secret=True),
+    ] = None
     admin_host: Annotated[
         tuple[Annotated[str, kinds.host()], ...],
         Option(
@@ -194,8 +214,23 @@ class Config(Model):
     admin_token_file: Annotated[
         Path | None,
         kinds.path(),
-        Option(PROCESS, "File that has this token and nothing else; kproxy reads it once, at start.", unset="none"),
+        Option(
+            PROCESS,
+            "File that has this token and nothing else, and that other users cannot read. kproxy reads it again when "
+            "it changes.",
+            unset="none",
+        ),
     ] = None
+    admin_token_reads: Annotated[
+        bool,
+        kinds.boolean(),
+        Option(
+            PROCESS,
+            "Demand the token also for what only shows something: /metrics, /status. /livez and /readyz stay open for "
+            "probes; /readyz then gives its reasons only to those who show the token.",
+            off="--no-admin-token-reads",
+        ),
+    ] = False
     ready_requires: Annotated[
         Literal["all", "one", "none"],
         kinds.choice("all", "one", "none"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kproxy.address import Address
+from kproxy.admin.client import AdminClient
 from kproxy.config import ClusterConfig
 from kproxy.errors import AdminError
 from kproxy.listing import running
@@ -16,8 +17,8 @@ _LOOKS = 3
 _DIRECTLY = {"map": (), "via": (), "tls": False, "tls_ca": None, "tls_cert": None, "tls_key": None, "cluster_id": None}
 
 
-async def look(config: ClusterConfig, admin: Address | None, through: Address | None, wanted: Wanted) -> Pair:
-    """Ask both: the brokers, and the kproxy at `through`, or the one whose admin endpoint is `admin`. Raises
+async def look(config: ClusterConfig, admin: AdminClient | None, through: Address | None, wanted: Wanted) -> Pair:
+    """Ask both: the brokers, and the kproxy at `through`, or the one whose admin endpoint `admin` asks. Raises
     KproxyError."""
     for again in reversed(range(_LOOKS)):
         direct = await gather(config, wanted)
@@ -40,14 +41,16 @@ async def _through(config: ClusterConfig, server: Address, wanted: Wanted) -> Sn
     return await gather(local, wanted)
 
 
-def _bootstrap(admin: Address | None, cluster_id: str | None) -> Address:
+def _bootstrap(admin: AdminClient | None, cluster_id: str | None) -> Address:
     """Where clients of the running kproxy begin. Raises AdminError."""
     instead = "start one with kproxy run, or say where it listens with --through HOST:PORT"
     if admin is None:
         raise AdminError(f"--admin is off, so that no kproxy can be found: {instead}")
-    found = running.serving(admin, running.clusters(admin), cluster_id)
+    found = running.serving(admin.address, running.clusters(admin), cluster_id)
     if found is None:
-        raise AdminError(f"the kproxy at {admin} (--admin) does not serve the cluster {cluster_id}: {instead}")
+        raise AdminError(f"the kproxy at {admin.address} (--admin) does not serve the cluster {cluster_id}: {instead}")
     if found.bootstrap is None:
-        raise AdminError(f"the ports of the kproxy at {admin} are published under other numbers: give --through")
+        raise AdminError(
+            f"the ports of the kproxy at {admin.address} are published under other numbers: give --through"
+        )
     return Address.parse(found.bootstrap)

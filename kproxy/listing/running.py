@@ -13,7 +13,8 @@ from kproxy.printable import escaped
 from kproxy.status import asjson
 from kproxy.status.shown import ClusterStatus
 
-_SECONDS = 2.0
+SECONDS = 2.0
+"""For its answer, which is an addition to what the brokers say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +27,19 @@ class Running:
     local: Mapping[int, str]
 
 
-def clusters(admin: Address) -> Sequence[ClusterStatus]:
+def clusters(client: AdminClient) -> Sequence[ClusterStatus]:
     """Those that the kproxy with this admin endpoint serves. Raises AdminError if there is none."""
-    status = AdminClient(admin, seconds=_SECONDS).get("/status")
+    status = client.get("/status")
     try:
         return asjson.read(json.dumps(status).encode()).clusters
     except ValueError as error:
-        raise AdminError(f"the server at {admin} (--admin): {error}") from None
+        raise AdminError(f"the server at {client.address} (--admin): {error}") from None
 
 
-def look(admin: Address | None) -> Sequence[ClusterStatus]:
+def look(client: AdminClient | None) -> Sequence[ClusterStatus]:
     """The same, without a difference between one that serves nothing and none."""
     try:
-        return [] if admin is None else clusters(admin)
+        return [] if client is None else clusters(client)
     except AdminError:
         return []
 

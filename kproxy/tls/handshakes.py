@@ -192,6 +192,18 @@ def _wrong_name(expected: str, names: list[str]) -> str:
     )
 
 
+class AdminTls(_Tls):
+    """TLS towards those who ask the admin endpoint, which does the handshakes itself."""
+
+    def __init__(self, files: Files) -> None:
+        super().__init__(files, "admin-tls", "admin")
+
+    def _new(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_alpn_protocols(["http/1.1"])
+        return context
+
+
 class ClientTls(_Tls):
     """TLS towards the clients of one cluster. With `files.ca`, each must show a certificate of that CA."""
 

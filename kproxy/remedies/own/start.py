@@ -22,6 +22,16 @@ SECTION = Section(
             "ask](configuration.md#who-may-ask-the-admin-endpoint).",
         ),
         Row(
+            "`does not speak TLS, which --admin-tls-cert demands`, `failed the TLS handshake: …`",
+            "A probe or a scraper asks the admin endpoint with `http://`, or does not trust its certificate: "
+            "[HTTPS](admin.md#https).",
+        ),
+        Row(
+            "`… is open to other users (mode …): chmod 600 …`",
+            "Others can read the file of `--admin-token-file`, or change it. For a Secret of Kubernetes, set "
+            "`defaultMode: 0400`: [The token](admin.md#who-may-ask).",
+        ),
+        Row(
             "`… is taken by another process, perhaps another kproxy`",
             "Use `--admin HOST:PORT` with another port, or `--no-admin`.",
         ),
@@ -137,7 +147,8 @@ SECTION = Section(
         ),
         Row(
             "`no kproxy answers at … (--admin): …`",
-            "`kproxy wait` got no answer. `kproxy run` has ended, has another `--admin`, or has `--no-admin`.",
+            "`kproxy wait` got no answer. `kproxy run` has ended, has another `--admin`, or has `--no-admin`. If the "
+            "message ends with `--admin-ca FILE says whom to trust`, give it the CA of kproxy's certificate.",
         ),
         Row(
             "`--exit-with: there is no process …; allowed: …`",

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,7 @@ from kproxy.admin.pages import AdminPages
 from kproxy.admin.requests import JSON, Reply, Request
 from kproxy.admin.routes import Route, Token
 from kproxy.errors import AdminError
+from tests.harness.tls import Authority, in_thread
 from tests.unit.admin.endpoint import Running
 
 TOKEN = "a-token-of-these-tests"
@@ -97,6 +99,70 @@ def test_refusals_say_what_to_do(running: Running) -> None:
     with pytest.raises(AdminError) as caught:
         right.get("/write")
     assert caught.value.status == 405
+
+
+def test_over_tls(encrypted: Running, authority: Authority) -> None:
+    encrypted.status["version"] = "1"
+    address = encrypted.admin.address
+    encrypted.set(token=TOKEN, token_reads=True)
+    client = AdminClient(address, TOKEN, tls=authority.client_context())
+    assert client.get("/status") == {"version": "1"}
+    assert client.wait_ready(0, "all") == ["node 2 is missing"]
+    without = AdminClient(address, tls=authority.client_context())
+    assert "requires a token" in refusal(lambda: without.get("/status"))
+    assert without.wait_ready(0, "all") == [
+        "not ready; kproxy tells the reasons only to those who show its token (--admin-token-reads)"
+    ]
+
+
+def test_another_way_than_the_server_speaks(running: Running, encrypted: Running, authority: Authority) -> None:
+    there = encrypted.admin.address
+    text = (
+        f"kproxy at {there} (--admin) speaks HTTPS only: give --admin https://{there}, and --admin-ca FILE if need be"
+    )
+    assert refusal(lambda: AdminClient(there).get("/status")) == text
+    assert AdminClient(there).wait_ready(0, "all") == [text]
+    client = AdminClient(running.admin.address, tls=authority.client_context())
+    assert refusal(lambda: client.get("/read")).endswith("; it may speak plain HTTP only")
+
+
+def test_a_certificate_that_is_not_trusted(encrypted: Running, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    client = AdminClient(encrypted.admin.address, tls=Authority(tmp_path / "other").client_context())
+    said = refusal(lambda: client.get("/status"))
+    assert said.startswith(f"no kproxy answers at {client.address} (--admin): TLS: its certificate is not good: ")
+    assert said.endswith("; --admin-ca FILE says whom to trust")
+
+
+@pytest.mark.parametrize("first", [b"", b"\x16\x03\x03\x01\x00\x02"], ids=["nothing", "a record"])
+def test_a_handshake_byte_by_byte_has_no_more_time(authority: Authority, first: bytes) -> None:
+    ended = threading.Event()
+    with answering(first, more=lambda: b"" if ended.wait(0.02) else b"\x16") as address:
+        client = AdminClient(address, seconds=0.3, tls=authority.client_context())
+        text = refusal(lambda: client.get("/status"))
+        ended.set()
+    assert text.startswith(f"no kproxy answers at {address} (--admin): ")
+    assert first == b"" or text.endswith("no complete answer within 0.3 s")
+
+
+def test_an_answer_byte_by_byte_over_tls_has_no_more_time(authority: Authority) -> None:
+    ended = threading.Event()
+
+    def serve(listening: socket.socket) -> None:
+        peer, _ = listening.accept()
+        with authority.server_context("127.0.0.1").wrap_socket(peer, server_side=True) as tls, suppress(OSError):
+            tls.recv(65536)
+            tls.sendall(OK + b"\r\n")
+            while not ended.wait(0.02):
+                tls.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = in_thread(lambda: serve(listening))
+        address = Address(*listening.getsockname()[:2])
+        text = refusal(lambda: AdminClient(address, seconds=0.5, tls=authority.client_context()).get("/status"))
+        ended.set()
+        thread.join()
+    assert text == f"no kproxy answers at {address} (--admin): no complete answer within 0.5 s"
 
 
 def test_a_name_that_kproxy_does_not_know(monkeypatch: pytest.MonkeyPatch, running: Running) -> None:

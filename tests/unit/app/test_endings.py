@@ -186,6 +186,7 @@ def test_quit(start: Start) -> None:
 def test_quit_needs_the_token_if_there_is_one(start: Start, tmp_path: Path) -> None:
     token = "a-token-of-this-test"
     (tmp_path / "token").write_text(f"{token}\n")
+    (tmp_path / "token").chmod(0o600)
     proxy = start("--admin-quit", "--admin-token-file", str(tmp_path / "token"), "--log-level", "debug")
 
     assert [post(proxy), post(proxy, Authorization="Bearer 0123456789abcdef")] == [401, 401]

@@ -201,6 +201,7 @@ def test_a_token_that_cannot_be_used_is_one_config_error(monkeypatch: pytest.Mon
     monkeypatch.setattr(main, "raise_file_limit", lambda: None)
     cluster = ClusterConfig(bootstrap_servers=(Address("127.0.0.1", 1),), listen=Address("127.0.0.1", 0))
     (tmp_path / "token").write_text("hunter2\n")
+    (tmp_path / "token").chmod(0o600)
     with pytest.raises(ConfigError, match=r"^--admin-token-file: .*token has no token; allowed: 16 to ") as caught:
         main.run(Config(clusters=(cluster,), admin_token_file=tmp_path / "token"))
     assert "hunter2" not in str(caught.value)

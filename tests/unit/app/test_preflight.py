@@ -71,6 +71,16 @@ def test_certificates_each_with_its_line(
     ]
 
 
+def test_the_certificate_of_the_admin_endpoint(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    cert, key = authority.files("kproxy.example")
+    _, other = authority.files("other.example")
+    text = f"{HEAD}admin-tls-cert: {cert}\nadmin-tls-key: "
+    assert check(f"{text}{key}\n", capsys) == []
+    (line,) = check(f"{text}{other}\n", capsys)
+    assert line == f"k.yaml:2: admin-tls-cert: {cert}: the key of {other} does not belong to the certificate"
+
+
 def test_of_several_clusters_each_has_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     one = "  - name: {}\n    bootstrap-servers: kafka\n    listen: 127.0.0.1:{}\n    tls: true\n    tls-ca: gone.pem\n"
     assert check("clusters:\n" + one.format("a", 10000) + one.format("b", 11000), capsys) == [
@@ -113,6 +123,8 @@ def test_other_mistakes_are_told_beside_them_and_nothing_twice(capsys: pytest.Ca
            [f"k.yaml:2: admin-token-file: {name} has no token; allowed: 16 to 4096 characters of ASCII without spaces,"
             " and nothing else"]) for name in ("empty", "short", "two")),
         (HEAD + "admin-token-file: good\n", []),
+        (HEAD + "admin-token-file: open\n",
+         ["k.yaml:2: admin-token-file: open is open to other users (mode 0644): chmod 600 open"]),
         (HEAD + "admin: off\nadmin-token-file: gone\n", []),
         (HEAD + "exit-with: [gone, 2147483647]\n",
          ["k.yaml:2: exit-with[1]: there is no process 2147483647; allowed: one that runs "
@@ -125,6 +137,10 @@ def test_what_is_not_on_this_machine(text: str, lines: list[str], capsys: pytest
     Path("short").write_text("0123456789abcde\n")
     Path("two").write_text("0123456789abcdef\n0123456789abcdef\n")
     Path("good").write_text("0123456789abcdef\r\n")
+    Path("open").write_text("0123456789abcdef\n")
+    for name in ("empty", "binary", "short", "two", "good"):
+        Path(name).chmod(0o600)
+    Path("open").chmod(0o644)
     assert check(text, capsys) == lines
 
 

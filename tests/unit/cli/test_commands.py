@@ -94,12 +94,13 @@ def test_every_option_is_a_flag(app: App) -> None:
         "node-ports": "3000-3001", "map": "a=b", "via": "ssh://c", "connect-timeout": "1s", "retire-after": "2s",
         "max-connections": "3", "max-request-size": "4KiB", "admin": "127.0.0.1:5000", "drain-timeout": "6s",
         "workers": "2", "admin-host": "kproxy.example", "admin-quit": None, "admin-token-file": "t",
-        "exit-with": "ended",
+        "exit-with": "ended", "admin-token-reads": None,
         "log-format": "json", "log-level": "warning", "ready-requires": "none",
         "tls": None, "tls-ca": "ca.pem", "tls-cert": "me.pem", "tls-key": "me.key", "tls-server-name": "kafka",
         "client-tls-cert": "kproxy.pem", "client-tls-key": "kproxy.key", "client-tls-ca": "clients.pem",
         "sasl": "OAUTHBEARER", "sasl-username": "u", "oauth-scope": "s", "oauth-ca": "c", "oauth-extensions": "a=b",
         "oauth-token-file": "t", "kerberos-service": "k",
+        "admin-tls-cert": "admin.pem", "admin-tls-key": "admin.key",
     }  # fmt: skip
     # These exclude others.
     several = {"tls-insecure", "client-config", "sasl-password-file", "sasl-password-command", "oauth-token-url",
@@ -116,7 +117,7 @@ def test_every_option_is_a_flag(app: App) -> None:
         for setting in declared
         for value in [getattr(app.configs[0].clusters[0] if setting.in_cluster else app.configs[0], setting.name)]
     }
-    given = {"max-connections": 3, "workers": 2, "admin-quit": True, "tls": True}
+    given = {"max-connections": 3, "workers": 2, "admin-quit": True, "admin-token-reads": True, "tls": True}
     assert shown == values | given
 
 

@@ -10,10 +10,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
 from kproxy.cli import invoke
+from tests.harness.tls import Authority
 
 NOBODY = "127.0.0.1:1"
 
@@ -93,3 +95,62 @@ def test_another_server(capsys: pytest.CaptureFixture[str]) -> None:
 def test_wrong_usage(words: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["wait", *words]) == 2
     assert problem in capsys.readouterr().err
+
+
+TOKEN = "a-token-of-these-tests"
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def of(authority: Authority, name: str) -> list[str]:
+    cert, key = authority.files(name)
+    return ["--admin-tls-cert", str(cert), "--admin-tls-key", str(key), "--ready-requires", "none"]
+
+
+def test_with_tls_as_a_health_check_does(authority: Authority, capsys: pytest.CaptureFixture[str]) -> None:
+    """On its own machine, whatever name the certificate has; with the CA, or with the certificate itself."""
+    with running(*of(authority, "kproxy.team.svc")) as admin:
+        for words in (
+            ["--admin", f"https://{admin}", "--admin-ca", str(authority.pem)],
+            ["--admin", admin, "--admin-ca", str(authority.directory / "kproxy.team.svc.pem")],
+        ):
+            assert invoke(["wait", "--ready-requires", "none", *words]) == 0
+        assert capsys.readouterr() == ("", "")
+        assert invoke(["wait", "--timeout", "0", "--admin", f"https://{admin}"]) == 1
+        assert "TLS: its certificate is not good: " in capsys.readouterr().err
+        assert invoke(["wait", "--timeout", "0", "--admin", admin]) == 1
+        assert f"speaks HTTPS only: give --admin https://{admin}" in capsys.readouterr().err
+
+
+def test_the_reasons_need_the_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    file.chmod(0o600)
+    with running("--admin-token-file", str(file), "--admin-token-reads") as admin:
+        ask = ["wait", "--admin", admin, "--timeout"]
+        while "only to those who show its token" not in capsys.readouterr().err:
+            assert invoke([*ask, "0"]) == 1
+        assert invoke([*ask, "0", "--admin-token-file", str(file)]) == 1
+        assert "cluster default: " in capsys.readouterr().err
+        monkeypatch.setenv("KPROXY_ADMIN_TOKEN", TOKEN)
+        assert invoke([*ask, "0"]) == 1
+        assert "cluster default: " in capsys.readouterr().err
+        assert invoke([*ask, "0", "--admin-token-file", str(file)]) == 2
+        assert "--admin-token-file cannot be combined with KPROXY_ADMIN_TOKEN" in capsys.readouterr().err
+
+
+def test_files_that_are_no_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    file.chmod(0o644)
+    assert invoke(["wait", "--admin-token-file", str(file)]) == 2
+    text = f"kproxy: --admin-token-file: {file} is open to other users (mode 0644): chmod 600 {file}\n"
+    assert capsys.readouterr().err == text
+    assert invoke(["wait", "--admin-ca", str(tmp_path / "gone.pem")]) == 2
+    assert "--admin-ca: " in (said := capsys.readouterr().err)
+    assert "cannot be read: No such file or directory" in said

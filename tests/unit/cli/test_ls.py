@@ -7,11 +7,17 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from kproxy.cli import invoke
+from kproxy.status import asjson
+from kproxy.status.shown import ClusterStatus, Status
+from kproxy.tls.handshakes import AdminTls, Files
 from tests.harness.peers import Peer
+from tests.harness.tls import Authority
+from tests.unit.admin.endpoint import Running, endpoint
 from tests.unit.listing.fake import Listed, Told, Topic
 
 
@@ -270,3 +276,70 @@ def test_no_kproxy_to_compare_with(held: ExitStack, capsys: pytest.CaptureFixtur
     assert failed(capsys, cluster.bootstrap, "--compare").startswith("--admin is off, so that no kproxy can be found")
     said = failed(capsys, cluster.bootstrap, "--compare", "--admin", "127.0.0.1:1")
     assert said == "no kproxy answers at 127.0.0.1:1 (--admin): Connection refused"
+
+
+TOKEN = "a-token-of-these-tests"
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[tuple[Running, Authority, Path]]:
+    """The admin endpoint of a kproxy for the cluster `fake`, with TLS and a token for all pages; its token file."""
+    authority = Authority(tmp_path)
+    cert, key = authority.files("kproxy.team.svc")
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    file.chmod(0o600)
+    with endpoint("127.0.0.1", AdminTls(Files(cert=cert, key=key))) as here:
+        one = ClusterStatus(
+            name="default", bootstrap_servers=(), via=(), listen="127.0.0.1:19092", bootstrap="127.0.0.1:19092",
+            cluster_id="fake", answered=True, searched=True, problem=None, login_refused=False, full=None, sessions=0,
+            nodes=(),
+        )  # fmt: skip
+        here.status |= json.loads(asjson.write(Status(version="1", draining=False, workers=(), clusters=(one,))))
+        here.set(token=TOKEN, token_reads=True)
+        yield here, authority, file
+
+
+def test_a_kproxy_with_tls_and_a_token(
+    guarded: tuple[Running, Authority, Path],
+    held: ExitStack,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    running, authority, file = guarded
+    cluster = Cluster(Told(), 1, held)
+    admin = str(running.admin.address)
+
+    def served(*words: str) -> bool:
+        return f"kproxy (--admin {admin}) serves it" in "\n".join(listed(capsys, cluster.bootstrap, *words))
+
+    trusted = ["--admin-ca", str(authority.pem)]
+    with_token = ["--admin-token-file", str(file)]
+    assert served("--admin", f"https://{admin}", *trusted, *with_token)
+    assert served("--admin", admin, *trusted, *with_token)
+    assert not served("--admin", admin, *trusted)
+    assert not served("--admin", f"https://{admin}", *with_token)
+    said = failed(capsys, cluster.bootstrap, "--compare", "--admin", admin, *trusted)
+    assert said.startswith(f"kproxy at {admin} (--admin) requires a token")
+    cert, key = (authority.directory / f"kproxy.team.svc.{kind}" for kind in ("pem", "key"))
+    own = tmp_path / "kproxy.yaml"
+    own.write_text(
+        f"admin: {admin}\nadmin-tls-cert: {cert}\nadmin-tls-key: {key}\nadmin-token-file: {file}\n"
+        "admin-token-reads: true\n"
+    )
+    monkeypatch.delenv("KPROXY_ADMIN")
+    assert served("-c", str(own))  # the file of the kproxy itself says all of it
+    monkeypatch.setenv("KPROXY_ADMIN", f"https://{admin}")
+    monkeypatch.setenv("KPROXY_ADMIN_TOKEN", TOKEN)
+    assert served(*trusted)
+
+
+def test_a_token_that_cannot_be_read(held: ExitStack, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """It matters to those who give it, and not where a file of another user's kproxy names it."""
+    cluster = Cluster(Told(), 1, held)
+    gone = tmp_path / "gone"
+    said = failed(capsys, cluster.bootstrap, "--admin", "127.0.0.1:1", "--admin-token-file", str(gone))
+    assert said == f"--admin-token-file: {gone} cannot be read: No such file or directory"
+    (tmp_path / "kproxy.yaml").write_text(f"admin: 127.0.0.1:1\nadmin-token-file: {gone}\n")
+    assert listed(capsys, cluster.bootstrap, "-c", str(tmp_path / "kproxy.yaml"))

@@ -141,6 +141,23 @@ def test_variables_that_are_no_options() -> None:
             ["--admin-token-file: cannot be combined with admin-token; allowed: one of them"],
         ),
         (
+            {"bootstrap_servers": "a", "admin_tls_key": "f"},
+            {"KPROXY_ADMIN_TLS_KEY_PASSWORD": "x"},
+            [
+                "--admin-tls-key: is given, but admin-tls-cert is not; allowed: together with admin-tls-cert",
+                "KPROXY_ADMIN_TLS_KEY_PASSWORD: is given, but admin-tls-cert is not; "
+                "allowed: together with admin-tls-cert",
+            ],
+        ),
+        (
+            {"bootstrap_servers": "a", "admin_token_reads": True},
+            {},
+            [
+                "--admin-token-reads: needs a token, and there is none; "
+                "allowed: together with admin-token-file, or with admin-token"
+            ],
+        ),
+        (
             {"bootstrap_servers": "a"},
             {"KPROXY_ADMIN_TOKEN": "hunter2"},
             [

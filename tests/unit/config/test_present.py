@@ -25,6 +25,7 @@ EVERYTHING: dict[str, object] = {
     "via": ("ssh://me@bastion", "http://proxy:3128"),
     "max_request_size": "1000001", "admin": "off", "ready_requires": "all", "drain_timeout": "1.5",
     "workers": 3, "admin_host": ("kproxy.example", "*"), "admin_token_file": "/run/secrets/admin",
+    "admin_token_reads": True, "admin_tls_cert": "admin.pem", "admin_tls_key": "admin.key",
     "exit_with": ("ended", "http://localhost:4040"),
     "log_format": "json", "log_level": "debug", "tls": "yes", "tls_ca": "ca.p12", "tls_cert": "me.pem",
     "tls_key": "me.key", "tls_server_name": "*", "tls_insecure": "no", "client_tls_cert": "kproxy.pem",
@@ -51,10 +52,14 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     loaded = read({"listen": "[::1]:1"}, {"KPROXY_LOG_LEVEL": "error"}, Path("k.yaml"))
     assert show(loaded.config, loaded.origins) == (
         "admin: off  # k.yaml:1\n"
+        "# admin-tls-cert: plain HTTP\n"
+        "# admin-tls-key: in the file of admin-tls-cert\n"
+        "# admin-tls-key-password: none\n"
         "# admin-host: none\n"
         "admin-quit: false  # default\n"
         "# admin-token: none\n"
         "# admin-token-file: none\n"
+        "admin-token-reads: false  # default\n"
         "ready-requires: one  # default\n"
         "# exit-with: none\n"
         "drain-timeout: 10s  # default\n"

@@ -1,0 +1,122 @@
+"""TLS on one admin connection, over the asyncio streams that carry it: the rest of the connection sees streams again.
+
+The first bytes are looked at before OpenSSL is: who speaks plain HTTP can then be told so. A handshake is a connection
+like any other to the limits of `server` and of `connection`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import suppress
+from typing import Any
+
+_PIECE = 64 * 1024
+"""Bytes that are encrypted, or read, before the peer has to take, or send, some: an answer may have many MiB."""
+_HANDSHAKE = b"\x16"
+"""The first byte of TLS (RFC 8446 §5.1): a record of the handshake."""
+
+
+class NotTls(Exception):
+    """The peer does not begin a handshake."""
+
+
+class Secured:
+    """A reader and a writer, both for plain bytes, over those of an encrypted connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._unsent = bytearray()
+        self._shaken = self._ended = False
+
+    @property
+    def transport(self) -> asyncio.WriteTransport:
+        return self._writer.transport
+
+    def get_extra_info(self, name: str) -> Any:
+        return self._writer.get_extra_info(name)
+
+    async def handshake(self) -> bool:
+        """Whether it is done: False if the peer closed before it said anything. Raises NotTls, OSError."""
+        first = await self._reader.read(_PIECE)
+        if not first:
+            return False
+        if not first.startswith(_HANDSHAKE):
+            raise NotTls
+        self._incoming.write(first)
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._flush()
+                await self._receive()
+                continue
+            except ssl.SSLError:
+                await self._flush()  # the alert that says why
+                raise
+            self._shaken = True
+            await self._flush()
+            return True
+
+    async def read(self, most: int) -> bytes:
+        """Some bytes; none where the peer has ended what it says, with TLS's own end or without: HTTP tells itself
+        whether something is missing. Raises OSError."""
+        if self._ended:  # nobody wants what still comes, so it need not be understood
+            return await self._reader.read(most)
+        while True:
+            try:
+                return self._tls.read(most)
+            except ssl.SSLWantReadError:
+                await self._flush()  # what OpenSSL answers by itself, to a new key
+                await self._receive()
+            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                return b""
+
+    def write(self, data: bytes) -> None:
+        """To be sent by `drain`."""
+        self._unsent += data
+
+    async def drain(self) -> None:
+        """Until the transport has room for more; with `high=0`, until the peer has all. Raises OSError."""
+        while self._unsent:
+            sent = self._tls.write(memoryview(self._unsent)[:_PIECE].tobytes())
+            del self._unsent[:sent]
+            await self._flush()
+        await self._flush()
+
+    def write_eof(self) -> None:
+        """Say that nothing follows."""
+        self._say_end()
+        self._writer.write_eof()
+        self._ended = True
+
+    def close(self) -> None:
+        self._say_end()
+        self._writer.close()
+
+    async def wait_closed(self) -> None:
+        await self._writer.wait_closed()
+
+    def _say_end(self) -> None:
+        if self._shaken and not self._writer.is_closing():
+            self._shaken = False
+            with suppress(OSError):  # the peer has not said so yet, or has gone
+                self._tls.unwrap()
+            if data := self._outgoing.read():
+                self._writer.write(data)
+
+    async def _receive(self) -> None:
+        if data := await self._reader.read(_PIECE):
+            self._incoming.write(data)
+            # A peer may send records without any content for as long as it likes.
+            await asyncio.sleep(0)
+        else:
+            self._incoming.write_eof()
+
+    async def _flush(self) -> None:
+        if data := self._outgoing.read():
+            self._writer.write(data)
+            await self._writer.drain()

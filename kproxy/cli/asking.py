@@ -1,0 +1,106 @@
+"""Asking a kproxy that runs: the options that say where it is, whom to trust there, and the token."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    import ssl
+
+    from kproxy.address import Address
+    from kproxy.admin.client import AdminClient
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+HTTPS = "https://"
+
+ca_option = click.option(
+    "--admin-ca", type=click.Path(path_type=Path), metavar="FILE",
+    help="Ask the admin endpoint with HTTPS, and trust these certificates.  [default: with https://, the system's]",
+)  # fmt: skip
+
+
+def admin_options(text: str) -> Callable[[Command], Command]:
+    """`--admin`, with this help, `--admin-ca` and `--admin-token-file`, for `asking`."""
+    where = click.option(
+        "--admin", default="127.0.0.1:19091", metavar="[https://]HOST:PORT", envvar="KPROXY_ADMIN", show_envvar=True,
+        show_default=True, help=text,
+    )  # fmt: skip
+    token = click.option(
+        "--admin-token-file", type=click.Path(path_type=Path), metavar="FILE", envvar="KPROXY_ADMIN_TOKEN_FILE",
+        show_envvar=True, help="File that has the token of that kproxy. KPROXY_ADMIN_TOKEN is the token itself.",
+    )  # fmt: skip
+
+    def decorate(command: Command) -> Command:
+        return where(ca_option(token(command)))
+
+    return decorate
+
+
+def asking(admin: str, ca: Path | None, token_file: Path | None) -> AdminClient:
+    """The client for what the options say. Raises UsageError, ConfigError."""
+    from kproxy.address import Address
+    from kproxy.admin.client import AdminClient
+
+    https, where = without_scheme(admin)
+    token = os.environ.get("KPROXY_ADMIN_TOKEN") or None
+    if token_file is not None:
+        if token is not None:
+            raise click.UsageError(
+                "--admin-token-file cannot be combined with KPROXY_ADMIN_TOKEN; allowed: one of them"
+            )
+        token = _read(token_file)
+    try:
+        address = Address.parse(where)
+    except ValueError as error:
+        raise click.UsageError(f"--admin: {error}") from None
+    try:
+        return AdminClient(address, token, tls=trusting(ca, address) if https or ca is not None else None)
+    except ValueError as error:
+        raise click.UsageError(f"{error} (KPROXY_ADMIN_TOKEN)") from None
+
+
+def without_scheme(admin: str) -> tuple[bool, str]:
+    """Whether what --admin says begins with https://, and the address."""
+    return admin.startswith(HTTPS), admin.removeprefix("http://").removeprefix(HTTPS).removesuffix("/")
+
+
+def trusting(ca: Path | None, address: Address, password: str | None = None, key: str = "--admin-ca") -> ssl.SSLContext:
+    """What to ask this address with. Raises UsageError if the file, which `key` names, is no good.
+
+    On this machine the name in a certificate of the file is not compared: it is that of a service, and nobody is on the
+    way.
+    """
+    import ssl
+
+    from kproxy.admin.hosts import is_loopback
+    from kproxy.tls.stores import load_trust
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # The file may have the certificate of that kproxy itself.
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    if ca is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        return context
+    try:
+        load_trust(context, ca, password)
+    except ValueError as error:
+        raise click.UsageError(f"{key}: {ca}: {error}") from None
+    context.check_hostname = not (address.is_wildcard or address.host == "localhost" or is_loopback(address.host))
+    return context
+
+
+def _read(file: Path) -> str:
+    from kproxy.admin import bearer
+    from kproxy.errors import ConfigError
+
+    try:
+        return bearer.read_file(file)
+    except ConfigError as error:
+        raise ConfigError(f"--admin-token-file: {error}") from None

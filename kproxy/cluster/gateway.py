@@ -11,12 +11,12 @@ from time import monotonic
 
 from kproxy.address import Address
 from kproxy.cluster.door import Carry, Door
-from kproxy.cluster.encryption import client_tls
+from kproxy.cluster.encryption import Ends, client_tls
 from kproxy.cluster.explore import Explorer
 from kproxy.cluster.known import Fact
 from kproxy.cluster.listeners import Listeners
 from kproxy.cluster.places import Places
-from kproxy.cluster.reach import Reach
+from kproxy.cluster.reach import Concerns, Reach
 from kproxy.cluster.topology import Learned, Node, NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.ephemeral import connection_at
@@ -66,6 +66,14 @@ class Gateway:
         self.reach = Reach(config, self.topology, metrics, tasks, self._listeners.is_own, self._news)
         self.explorer = Explorer(config, self.topology, self.reach, self.learn)
         self._count_listeners()
+
+    def reconfigure(self, config: ClusterConfig, ends: Ends, seconds: float) -> Concerns:
+        """Serve the cluster so from now on; return which sessions that concerns, which have so many seconds to end.
+        Listeners and local ports stay as they are."""
+        self.config = config
+        self.door.reconfigure(config, expects_tls=ends.clients is not None)
+        self.explorer.reconfigure(config)
+        return self.reach.reconfigure(config, ends.brokers, seconds)
 
     def _news(self, fact: Fact) -> None:
         self.explorer.stir()

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 
 from kproxy.cluster.gateway import Gateway
@@ -22,6 +22,7 @@ from kproxy.metrics import Metrics, Numbers
 from kproxy.status.shown import WorkerStatus
 from kproxy.workers import messages
 from kproxy.workers.forker import Forker
+from kproxy.workers.here import Reconfigured
 from kproxy.workers.member import QUIET, Client, Member
 from kproxy.workers.pulse import TURN, Pauses, turns
 
@@ -38,6 +39,8 @@ _END_WITHIN = 5.0
 _STUCK = 15
 # For how many turns a client waits for a worker to be there.
 _HELD = 10
+# What a reload waits for the workers, in seconds: they read certificates.
+_RECONFIGURE_WITHIN = 10.0
 # What is new about a cluster, the workers hear so much later, in seconds.
 _NEWS_AFTER = 0.02
 
@@ -47,6 +50,7 @@ class Crew:
 
     def __init__(self, config: Config, metrics: Metrics, tasks: asyncio.TaskGroup) -> None:
         self._config = config
+        self._edition = 0  # of the configuration: how often it has changed
         self.forker = Forker()
         self._metrics = metrics
         self._tasks = tasks
@@ -129,6 +133,7 @@ class Crew:
         for name in self._gateways:
             worker.send(messages.Changed(name))
         worker.send(messages.Holds(dict(self._holds)))
+        worker.send(messages.Reconfigure())
         if self._stopping:
             worker.send(messages.Drain())
         held = [client for _, client in self._held]
@@ -154,6 +159,9 @@ class Crew:
                 if number in self._holds:  # else that hold was undone meanwhile
                     worker.settled.add(number)
                     self._check()
+            case messages.Reconfigured(edition, draining):
+                worker.edition, worker.draining = edition, worker.draining + draining
+                self._check()
             case messages.Asked(number, question):
                 worker.answer(number, self._answer(question))
             case messages.Noted(name, fact):
@@ -170,7 +178,7 @@ class Crew:
     def _answer(self, question: object) -> object:
         match question:
             case messages.Configuration():
-                return self._config
+                return messages.Configured(self._edition, self._config)
             case messages.Look(name):
                 return _view(self._gateways[name])
             case messages.Claim(name, cluster_id, said_by):
@@ -221,6 +229,21 @@ class Crew:
 
     # What the app asks for
 
+    async def reconfigure(self, config: Config, taken: Sequence[Reconfigured]) -> int:
+        """Let all workers, those to come as well, do as this configuration says; return how many sessions are drained
+        for it. One that does not answer hears of it when it does."""
+        self._config = config
+        self._edition += 1
+        for worker in self._workers.values():
+            worker.draining = 0
+        self._tell_all(messages.Reconfigure())
+
+        def followed() -> bool:
+            return all(worker.edition == self._edition for worker in self._workers.values() if worker.well)
+
+        await self._until(followed, _RECONFIGURE_WITHIN)
+        return sum(worker.draining for worker in self._workers.values())
+
     async def metrics(self) -> Metrics:
         """The sums over all processes."""
         workers = [worker for worker in self._workers.values() if worker.well]
@@ -235,7 +258,7 @@ class Crew:
         for numbers in (self._metrics.numbers(), self._ended, *(worker.numbers for worker in self._workers.values())):
             sums.add(numbers)
         total = Metrics(sums)
-        total.listeners_bound = self._metrics.listeners_bound
+        total.adopt_process(self._metrics)
         return total
 
     def status(self) -> tuple[WorkerStatus, ...]:

@@ -6,16 +6,29 @@ import asyncio
 import contextlib
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from kproxy.cluster.gateway import Gateway
+from kproxy.cluster.reach import Concerns
 from kproxy.cluster.sessions import Dial, Localise, Sessions
 from kproxy.cluster.topology import NodeKey
-from kproxy.config import ClusterConfig
+from kproxy.config import ClusterConfig, Config
 from kproxy.metrics import Metrics
 from kproxy.relay.pump import Pump
 from kproxy.relay.selector import RelaySelector
 from kproxy.status.shown import WorkerStatus
+from kproxy.tls.handshakes import ClientTls
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfigured:
+    """A cluster that is served in another way from now on: its configuration, TLS with its clients, and which of the
+    sessions that are there this concerns."""
+
+    config: ClusterConfig
+    tls: ClientTls | None
+    concerns: Concerns
 
 
 class Here:
@@ -45,6 +58,18 @@ class Here:
     def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
         """Carry a client of this cluster; see `Sessions.carry`."""
         self._sessions[name].carry(client, key, host, done)
+
+    async def reconfigure(self, config: Config, taken: Sequence[Reconfigured]) -> int:
+        """`change`, as all who carry sessions do it."""
+        return self.change(config, taken)
+
+    def change(self, config: Config, taken: Sequence[Reconfigured]) -> int:
+        """Carry the sessions of these clusters so from now on; return how many of those that are there it concerns:
+        they are drained."""
+        seconds = config.drain_timeout
+        return sum(
+            self._sessions[one.config.name].reconfigure(one.config, one.tls, one.concerns, seconds) for one in taken
+        )
 
     async def metrics(self) -> Metrics:
         return self._metrics

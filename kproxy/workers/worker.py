@@ -17,17 +17,18 @@ from functools import partial
 from typing import Any
 
 from kproxy.address import Address
+from kproxy.cluster.encryption import Ends
 from kproxy.cluster.listeners import leads_to
 from kproxy.cluster.reach import Reach
 from kproxy.cluster.tasks import Supervised
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig, Config
-from kproxy.errors import WireError
+from kproxy.errors import ConfigError, WireError
 from kproxy.metrics import Metrics
 from kproxy.relay.selector import RelaySelector
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.workers import messages
-from kproxy.workers.here import Here
+from kproxy.workers.here import Here, Reconfigured
 
 log = logging.getLogger(__name__)
 
@@ -42,15 +43,15 @@ def work(calls: socket.socket, packets: socket.socket) -> None:
     """Be a worker until the main process is gone."""
     main = MainProcess(calls)
     try:
-        config = main.ask(messages.Configuration())
+        configured = main.ask(messages.Configuration())
     except TimeoutError:
         os._exit(1)
     # Of what libraries say, the main process leaves out what it would of its own.
-    level = config.log_level.upper()
+    level = configured.config.log_level.upper()
     logging.basicConfig(handlers=[_ToMain(main)], level=level, format="%(message)s", force=True)
     selector = RelaySelector()
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
-        runner.run(Worker(config, main, packets, selector).run())
+        runner.run(Worker(configured, main, packets, selector).run())
 
 
 class MainProcess:
@@ -114,6 +115,7 @@ class Cluster:
             lambda fact: main.tell(messages.Noted(config.name, fact)), self._claim,
         )  # fmt: skip
         self.dial = self._reach.dial
+        self.reconfigure = self._reach.reconfigure
         self.look()
 
     def look(self) -> None:
@@ -154,11 +156,13 @@ class Cluster:
 class Worker:
     """The sessions of this worker, on one event loop."""
 
-    def __init__(self, config: Config, main: MainProcess, packets: socket.socket, selector: RelaySelector) -> None:
+    def __init__(
+        self, configured: messages.Configured, main: MainProcess, packets: socket.socket, selector: RelaySelector
+    ) -> None:
         self._main = main
         self._packets = packets
         self._packets.setblocking(False)
-        self._config = config
+        self._configured = configured
         self._selector = selector
         self._metrics = Metrics()
         self._clusters: dict[str, Cluster] = {}
@@ -168,7 +172,7 @@ class Worker:
         """Until the main process is gone: then the whole process ends at once."""
         async with Supervised("a session") as tasks:
             self._here = Here(self._selector, self._metrics, tasks)
-            for config in self._config.clusters:
+            for config in self._configured.config.clusters:
                 cluster = self._clusters[config.name] = Cluster(config, self._main, self._metrics, tasks)
                 self._here.sessions(config, cluster.dial, cluster.localise)
             asyncio.get_running_loop().add_reader(self._packets.fileno(), self._receive)
@@ -197,6 +201,33 @@ class Worker:
                     self._here.begin_drain()
                 case messages.Holds(clusters):
                     self._hold(clusters)
+                case messages.Reconfigure():
+                    self._reconfigure()
+
+    def _reconfigure(self) -> None:
+        """Do as the main process is configured now."""
+        try:
+            new = self._main.ask(messages.Configuration())
+        except TimeoutError:
+            log.error("the main process has not answered within %g s", _PATIENCE)
+            return
+        draining = 0
+        if new.edition != self._configured.edition:
+            before = {config.name: config for config in self._configured.config.clusters}
+            self._configured = new
+            logging.getLogger().setLevel(new.config.log_level.upper())
+            taken = [self._take_over(one, new.config) for one in new.config.clusters if one != before[one.name]]
+            draining = self._here.change(new.config, [one for one in taken if one is not None])
+        self._main.tell(messages.Reconfigured(new.edition, draining))
+
+    def _take_over(self, config: ClusterConfig, process: Config) -> Reconfigured | None:
+        try:
+            ends = Ends.of(config)
+        except ConfigError as error:  # the main process has read them a moment ago
+            log.error("cluster %s: %s; worker %d goes on with the former files", config.name, error, os.getpid())
+            return None
+        concerns = self._clusters[config.name].reconfigure(config, ends.brokers, process.drain_timeout)
+        return Reconfigured(config, ends.clients, concerns)
 
     def _hold(self, clusters: dict[int, str | None]) -> None:
         for number in clusters.keys() - self._holds.keys():

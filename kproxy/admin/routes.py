@@ -81,6 +81,9 @@ TABLE: tuple[Route, ...] = (
     Route(
         "/quit", pages.quit, method="POST", token=Token.IF_SET, enabled=lambda sources: sources.quit is not None
     ),
+    Route(
+        "/reload", pages.reload, method="POST", token=Token.IF_SET, enabled=lambda sources: sources.reload is not None
+    ),
 )  # fmt: skip
 
 

@@ -33,9 +33,18 @@ _READ_WITH = {
 
 def findings(config: Config) -> Iterator[Finding]:
     """What is wrong, where the user wrote it."""
+    yield from of_clusters(config)
+    yield from _of_process(config)
+
+
+def of_clusters(config: Config) -> Iterator[Finding]:
+    """The part of it that a reload can change."""
     for index, cluster in enumerate(config.clusters):
         for keys, text in chain(_certificates(cluster), _login(cluster)):
             yield Finding(tuple(("clusters", index, key) for key in keys), text)
+
+
+def _of_process(config: Config) -> Iterator[Finding]:
     if config.admin is not None and config.admin_token_file is not None:
         try:
             bearer.read_file(config.admin_token_file)

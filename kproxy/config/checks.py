@@ -5,6 +5,7 @@ Pure: each check looks at a valid `ClusterConfig` or `Config` and yields what it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -84,12 +85,7 @@ def between_clusters(config: Config) -> Iterator[Finding]:
     """What is wrong between the clusters of one process, and its admin address."""
     if not config.clusters:
         yield Finding((("clusters",),), "is empty; allowed: one cluster or more")
-    if config.admin_quit and config.admin is None:
-        text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-quit"
-        yield Finding((("admin-quit",), ("admin",)), text)
-    if config.admin_token is not None and config.admin_token_file is not None:
-        text = "cannot be combined with admin-token; allowed: one of them"
-        yield Finding((("admin-token-file",), ("admin-token",)), text)
+    yield from _of_admin(config)
     seen: dict[str, int] = {}
     for index, cluster in enumerate(config.clusters):
         if cluster.name in seen:
@@ -107,6 +103,23 @@ def between_clusters(config: Config) -> Iterator[Finding]:
     for taken, claim in combinations(_advertised(config), 2):
         if _clash(taken, claim):
             yield Finding((*claim.locs, *taken.locs), _clash_text(claim, taken))
+
+
+def _of_admin(config: Config) -> Iterator[Finding]:
+    """What is wrong about who may change something on the admin endpoint."""
+    guarded = config.admin_token is not None or config.admin_token_file is not None
+    if config.admin_quit and config.admin is None:
+        text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-quit"
+        yield Finding((("admin-quit",), ("admin",)), text)
+    if config.admin_reload and config.admin is None:
+        text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-reload"
+        yield Finding((("admin-reload",), ("admin",)), text)
+    elif config.admin_reload and config.admin is not None and not (guarded or _is_loopback(config.admin.host)):
+        text = f"would let anybody who reaches {config.admin} reload; allowed: with admin-token-file, or a loopback"
+        yield Finding((("admin-reload",), ("admin",)), f"{text} address in admin")
+    if config.admin_token is not None and config.admin_token_file is not None:
+        text = "cannot be combined with admin-token; allowed: one of them"
+        yield Finding((("admin-token-file",), ("admin-token",)), text)
 
 
 def _bound(config: Config) -> Iterator[_Claim]:
@@ -159,6 +172,12 @@ def share_host(one: str, other: str) -> bool:
 
 def _same_host(one: str, other: str) -> bool:
     """Whether two hosts are the same as far as can be told without resolving names."""
-    loopback = {"localhost", "127.0.0.1", "::1"}
     one, other = one.lower(), other.lower()
-    return one == other or ("localhost" in (one, other) and one in loopback and other in loopback)
+    return one == other or ("localhost" in (one, other) and one in _LOOPBACK and other in _LOOPBACK)
+
+
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+def _is_loopback(host: str) -> bool:
+    return host.lower() in _LOOPBACK or re.fullmatch(r"127(\.\d{1,3}){3}", host, re.ASCII) is not None

@@ -185,6 +185,16 @@ class Config(Model):
             off="--no-admin-quit",
         ),
     ] = False
+    admin_reload: Annotated[
+        bool,
+        kinds.boolean(),
+        Option(
+            PROCESS,
+            "Let POST /reload on the admin endpoint, and with it kproxy reload, read the configuration again. Without "
+            "a token, the admin endpoint must then be on a loopback address.",
+            off="--no-admin-reload",
+        ),
+    ] = False
     admin_token: Annotated[
         str | None,
         kinds.token(),
@@ -224,6 +234,16 @@ class Config(Model):
         quantities.duration(0, 86400),
         Option(PROCESS, "How long kproxy waits for requests in flight when it stops.", reload=Reload.LIVE),
     ] = 10.0
+    watch_config: Annotated[
+        bool,
+        kinds.boolean(),
+        Option(
+            PROCESS,
+            "Read the configuration again when the configuration file or a client-config changes, for example a "
+            "mounted ConfigMap.",
+            off="--no-watch-config",
+        ),
+    ] = False
     workers: Annotated[
         int,
         quantities.count(1, 256),

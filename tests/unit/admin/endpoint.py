@@ -7,9 +7,9 @@ import http.client
 import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from kproxy.admin.pages import Readiness
+from kproxy.admin.pages import Readiness, Reloaded
 from kproxy.admin.routes import TABLE
 from kproxy.admin.server import AdminServer
 from kproxy.metrics import Metrics
@@ -37,6 +37,13 @@ class Running:
     def set(self, **sources: Any) -> None:
         """Other sources for the pages, from the next connection on."""
         self.admin.pages = replace(self.admin.pages, **sources)
+
+    def enable_reload(self, outcome: Literal["done", "refused", "busy"] = "done") -> None:
+        async def reload() -> Reloaded:
+            self.quits.append("reload")
+            return Reloaded(outcome, ["a line", "another"])
+
+        self.set(reload=reload)
 
     def enable_quit(self) -> None:
         self.set(quit=lambda: self.quits.append("asked"))

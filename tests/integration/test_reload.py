@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,18 @@ import pytest
 
 from kproxy.devcluster import DevCluster
 from tests.harness.clients import create_topic as new_topic
+from tests.harness.clients import leaders, produce
 from tests.harness.flow import Flow, JavaFlow
 from tests.harness.process import Kproxy, wait_until
-from tests.harness.rawclient import RawClient
+from tests.harness.rawclient import METADATA, RawClient
+from tests.harness.signals import not_ignored_by_children
+from tests.harness.spark import PASSWORD
+from tests.harness.ways import Ways
 
 pytestmark = pytest.mark.integration
 
 Start = Callable[..., Kproxy]
-ROUNDS = 12
+ROUNDS = 50
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="--workers needs Linux")
 
 
@@ -63,6 +68,11 @@ def pids(proxy: Kproxy) -> dict[int, int]:
     return {one["worker"]: one["pid"] for one in workers if one["answers"]}
 
 
+def dials(proxy: Kproxy, address: str) -> bool:
+    """Whether broker 2 is reached there."""
+    return bool(proxy.node(2)["dial"] == address)
+
+
 @pytest.mark.parametrize("workers", [1, pytest.param(3, marks=linux_only)])
 def test_reloads_in_a_row_while_clients_of_every_kind_work(
     cluster: DevCluster, own_kproxy: Start, tmp_path: Path, workers: int
@@ -91,8 +101,8 @@ def test_reloads_in_a_row_while_clients_of_every_kind_work(
             assert "of the former configuration will end" in said
             assert second.wait_closed()  # idle, and on the way that is none any more
             assert all(client.works() for client in others)
-            flow.wait_flowing(20)
-            wait_until(lambda to=way if mapped else str(cluster.dial[2]): proxy.node(2)["dial"] == to, "it is said")
+            flow.wait_flowing(5)
+            wait_until(partial(dials, proxy, way if mapped else str(cluster.dial[2])), "it is said")
         programs.wait_flowing()
         assert {node["node"]: node["local"] for node in proxy.status()["nodes"]} == ports
         assert json.loads(proxy.get("/status")[1])["reloads"] == ROUNDS
@@ -119,7 +129,7 @@ def test_a_worker_that_is_replaced_has_the_new_configuration(
         for _ in range(4):  # more than one for each worker
             with RawClient(proxy.node(1)["local"]) as client:
                 assert client.works()
-                client.socket.sendall((4096).to_bytes(4, "big"))
+                client.send(METADATA, 1, bytes(4096))
                 assert client.wait_closed()  # larger than the new limit
         assert proxy.node(1)["dial"] == way
     assert proxy.metric("kproxy_refused_total", side="client") >= 4
@@ -151,6 +161,70 @@ def test_a_config_map_that_is_swapped_is_noticed(cluster: DevCluster, own_kproxy
             assert other.works()
     assert "--watch-config: kproxy goes on with the former configuration: " in proxy.log
     assert proxy.get("/readyz")[0] == 200
+
+
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=linux_only)])
+def test_other_credentials_in_a_client_properties(
+    brokers: DevCluster, own_kproxy: Start, tmp_path: Path, workers: str
+) -> None:
+    """Without a file of kproxy's own: SIGHUP reads the client.properties again."""
+    properties = tmp_path / "client.properties"
+
+    def put(password: str, *more: str) -> None:
+        login = ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", "sasl.username=spark")
+        properties.write_text("\n".join([*login, f"sasl.password={password}", *more]) + "\n")
+
+    def reloads() -> int:
+        return int(json.loads(proxy.get("/status")[1])["reloads"])
+
+    put("wrong")
+    with not_ignored_by_children(signal.SIGHUP):
+        options = ("--client-config", str(properties), "--workers", workers)
+        proxy = own_kproxy(brokers.bootstrap, *options, ready=False)
+    wait_until(lambda: proxy.get("/status")[0] and proxy.status()["login_refused"], "the login is refused")
+    put(PASSWORD)
+    proxy.process.send_signal(signal.SIGHUP)
+    proxy.wait_ready()
+    with RawClient(proxy.node(1)["local"]) as client:
+        assert client.works()
+        put(PASSWORD, "fetch.max.bytes=1")  # no business of a proxy's
+        proxy.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: reloads() == 2, "it has reloaded")
+        assert "SIGHUP: reloaded: nothing has changed" in proxy.log
+        assert client.works()
+        put("wrong again")
+        proxy.process.send_signal(signal.SIGHUP)
+        assert client.wait_closed()  # it logged in with what holds no longer
+    with RawClient(proxy.node(1)["local"]) as client:
+        client.send(METADATA, 1)
+        assert client.wait_closed()  # kproxy cannot log in for it
+    assert PASSWORD not in proxy.log
+    assert "wrong again" not in proxy.log
+
+
+def test_another_hop(cluster: DevCluster, own_kproxy: Start, tmp_path: Path, ways: Ways) -> None:
+    """The sessions through the former one end in good order: it stays open for what is in flight."""
+    file = tmp_path / "kproxy.yaml"
+    file.write_text(f"via: {ways.url('sshd')}\n")
+    proxy = own_kproxy(cluster.bootstrap, "-c", str(file), "--admin-reload", "--drain-timeout", "60s")
+    topic = new_topic(cluster.direct_bootstrap, partitions=1)
+    leader = leaders(cluster.direct_bootstrap, topic)[0]
+    with RawClient(proxy.node(leader)["local"]) as busy, RawClient(proxy.bootstrap) as idle:
+        assert idle.works()
+        busy.send_fetch(topic, 0, 0, 3_600_000)
+        wait_until(lambda: proxy.metric("kproxy_requests_in_flight") == 1, "the fetch is in flight")
+        file.write_text("connect-timeout: 6s\n")
+        status, said = post(proxy)
+        assert (status, said) == (
+            200,
+            "via: none\nconnect-timeout: 6s\n2 sessions of the former configuration will end\n",
+        )
+        assert idle.wait_closed()
+        with RawClient(proxy.node(leader)["local"]) as direct:
+            assert direct.works()
+        produce(cluster.direct_bootstrap, topic, [b"what the fetch waits for"])
+        assert b"what the fetch waits for" in busy.receive()[1]
+        assert busy.wait_closed()
 
 
 def test_every_refusal(cluster: DevCluster, own_kproxy: Start, tmp_path: Path) -> None:

@@ -121,6 +121,7 @@ class Crew:
             )  # fmt: skip
             self._give(worker.take_back())
             worker.send(messages.Ping())
+            self._check()  # nobody waits for it any more
         elif silent == _STUCK:
             log.error(
                 "worker %d (process %d) has not answered for %g s: kproxy kills it, with its %d connections",

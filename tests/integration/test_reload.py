@@ -135,6 +135,32 @@ def test_a_worker_that_is_replaced_has_the_new_configuration(
     assert proxy.metric("kproxy_refused_total", side="client") >= 4
 
 
+@linux_only
+def test_a_worker_that_was_silent_has_the_new_configuration_when_it_answers_again(
+    cluster: DevCluster, own_kproxy: Start, tmp_path: Path
+) -> None:
+    file = tmp_path / "kproxy.yaml"
+    file.write_text("connect-timeout: 5s\n")
+    proxy = own_kproxy(cluster.bootstrap, "-c", str(file), "--admin-reload", "--workers", "2")
+    wait_until(lambda: len(pids(proxy)) == 2, "both workers are there")
+    silent = pids(proxy)[1]
+    os.kill(silent, signal.SIGSTOP)
+    try:
+        file.write_text("max-request-size: 2KiB\n")
+        assert post(proxy)[0] == 200  # it does not wait for ever
+    finally:
+        os.kill(silent, signal.SIGCONT)
+    wait_until(lambda: len(pids(proxy)) == 2, "it answers again")
+    with ExitStack() as held:
+        clients = [held.enter_context(RawClient(proxy.bootstrap)) for _ in range(4)]
+        assert all(client.works() for client in clients)
+        status: list[dict[str, Any]] = json.loads(proxy.get("/status")[1])["workers"]
+        assert all(one["sessions"] for one in status)  # each worker has some
+        for client in clients:
+            client.send(METADATA, 1, bytes(4096))
+            assert client.wait_closed()
+
+
 def test_a_config_map_that_is_swapped_is_noticed(cluster: DevCluster, own_kproxy: Start, tmp_path: Path) -> None:
     """As a kubelet does it: kproxy.yaml → ..data/kproxy.yaml, and ..data leads to another directory at once."""
     volume = tmp_path / "volume"

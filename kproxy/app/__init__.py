@@ -1,6 +1,7 @@
 """The main process of kproxy, from its configuration to its exit code.
 
-    main        connects the parts: the clusters on one event loop, the admin endpoint
+    main        connects the parts on one event loop, the admin endpoint too
+    clusters    the clusters that are served, and what is done for each in the background
     carriers    what the app asks of those who carry the sessions
     control     how the process ends: signals, `--exit-with`, `/quit`, drain
     reload      takes over a new configuration while kproxy runs, and notices changed files

@@ -19,34 +19,27 @@ from kproxy.address import Address
 from kproxy.admin import bearer
 from kproxy.admin.pages import AdminPages, Readiness, Reloaded
 from kproxy.admin.server import start_admin
-from kproxy.app import logs, nextstep
+from kproxy.app import logs
 from kproxy.app.carriers import Carriers
+from kproxy.app.clusters import Clusters
 from kproxy.app.control import Control
 from kproxy.app.nextstep import Invocation
-from kproxy.app.present import show_nodes
 from kproxy.app.reload import Reloader, Source, watch
 from kproxy.cluster.encryption import Ends
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.places import Places, raise_file_limit
 from kproxy.cluster.report import report
-from kproxy.cluster.tasks import Supervised, said
+from kproxy.cluster.tasks import Supervised
 from kproxy.config import Config
-from kproxy.config.changes import changed
-from kproxy.config.declaring import Reload
 from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
 from kproxy.relay.selector import RelaySelector
 from kproxy.status import asjson
 from kproxy.status.readiness import Requires, missing, not_ready, useless_to_wait
 from kproxy.status.shown import ClusterStatus, Status
-from kproxy.workers.here import Here, Reconfigured
+from kproxy.workers.here import Here
 
 log = logging.getLogger(__name__)
-
-# Between two attempts to explore a cluster whose answers cannot be used, in seconds: doubled each time.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
-# How often the ports of nodes are looked through, in seconds, at most.
-_LOOK_EVERY = 30.0
 
 Errand: TypeAlias = Callable[["App"], Awaitable[int]]
 """What a process is there for: it runs for as long as this does, and ends with this exit code."""
@@ -98,8 +91,7 @@ class App:
         self._places = places
         self._metrics = Metrics()
         self._metrics.configured_at = self._metrics.reload_succeeded_at = time.time()
-        self._gateways: list[Gateway] = []
-        self._exploring: dict[str, asyncio.Task[None]] = {}  # by the cluster's name
+        self._clusters: Clusters | None = None
         self._reloader = None if source is None else Reloader(source, config, self._metrics, self._reconfigure)
         self.control = Control(config)
         self._token = _token(config)
@@ -130,13 +122,11 @@ class App:
         self._reloads = await supervised.enter_async_context(Supervised("a reload"))
         self.control.obey_signals(self._hear_of_reload)
         self._carriers = self._who_carries(tasks, await supervised.enter_async_context(Supervised("a session")))
+        clusters = self._clusters = Clusters(
+            self._config, self._metrics, self._places, self._carriers, supervised, self._invocation
+        )
         try:
-            for cluster in self._config.clusters:
-                of_cluster = await supervised.enter_async_context(Supervised(f"cluster {cluster.name}"))
-                carry = partial(self._carriers.carry, cluster.name)
-                news = partial(self._carriers.changed, cluster.name)
-                self._gateways.append(Gateway(cluster, self._metrics, of_cluster, self._places, carry, news))
-            self._carriers.serve(self._gateways)
+            await clusters.open_all()
             if self._config.admin is not None:
                 quit = partial(self.control.end, "POST /quit") if self._config.admin_quit else None
                 reload = self._reload if self._config.admin_reload and self._reloader is not None else None
@@ -146,15 +136,8 @@ class App:
                 )
                 admin = await start_admin(self._config.admin, pages)
             log.info("kproxy %s", __version__)
-            for gateway in self._gateways:
-                servers = ",".join(str(server) for server in gateway.config.bootstrap_servers)
-                log.info("cluster %s: listening on %s for %s", gateway.config.name, gateway.listen, servers)
-                if gateway.config.via:
-                    hops = ", then ".join(str(hop) for hop in gateway.config.via)
-                    log.info("cluster %s: connects through %s", gateway.config.name, hops)
-                self._exploring[gateway.config.name] = gateway.tasks.create_task(self._explore(gateway))
-                background.append(gateway.tasks.create_task(self._help_with_bootstrap(gateway)))
-                background.append(gateway.tasks.create_task(_look_after_ports(gateway)))
+            for gateway in clusters.gateways:
+                clusters.begin(gateway)
             if admin is not None:
                 log.info("metrics, health and status on http://%s", admin.address)
             background.extend(self.control.watch(tasks))
@@ -167,7 +150,8 @@ class App:
             return await errand(self)
         finally:
             self.control.stopping.set()
-            for task in (*background, *self._exploring.values()):
+            clusters.stop()
+            for task in background:
                 task.cancel()
             await self.control.drain(self._gateways, self._carriers)
             if admin is not None:
@@ -179,38 +163,6 @@ class App:
         from kproxy.workers.crew import Crew
 
         return Crew(self._config, self._metrics, tasks)
-
-    async def _explore(self, gateway: Gateway) -> None:
-        """Find the cluster's nodes and a way to each, for as long as kproxy runs. What fails there is a defect: it is
-        the problem of this cluster alone, and does not hinder the next attempt."""
-        told, pause = "", _FIRST_PAUSE
-        while True:
-            try:
-                await gateway.explorer.explore()
-                if gateway.topology.nodes:
-                    self._show_nodes(report(gateway))
-                await gateway.explorer.watch()
-            except Exception as error:
-                problem = f"defect, please report it: {said(error)}"
-                if problem != told:
-                    log.error("cluster %s: %s; trying again", gateway.config.name, problem, exc_info=error)
-                told = problem
-                gateway.explorer.failed(problem)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
-
-    def _show_nodes(self, cluster: ClusterStatus) -> None:
-        show_nodes(cluster, self._config.log_format, self._config.ready_requires)
-        if self._invocation is not None:
-            for line in nextstep.for_nodes(self._invocation, self._config, cluster):
-                log.warning("cluster %s: %s", cluster.name, line)
-
-    async def _help_with_bootstrap(self, gateway: Gateway) -> None:
-        """Say once what to do if no bootstrap server can be used at start."""
-        await gateway.reach.settled.wait()
-        if self._invocation is not None:
-            for line in nextstep.for_bootstrap(self._invocation, self._config, gateway.reach.known.explored):
-                log.warning("cluster %s: %s", gateway.config.name, line)
 
     # A new configuration
 
@@ -230,24 +182,17 @@ class App:
         return await asyncio.shield(self._reloads.create_task(self._reloader.reload("POST /reload")))
 
     async def _reconfigure(self, config: Config, ends: Mapping[str, Ends]) -> int:
-        """Do as this configuration says, which names the same clusters; return how many sessions are drained."""
+        assert self._clusters is not None
+        draining = await self._clusters.reconfigure(config, ends)
         self._config = self.control.config = config
         logs.set_level(config.log_level)
-        new = {cluster.name: cluster for cluster in config.clusters}
-        taken = []
-        for gateway in self._gateways:
-            name = gateway.config.name
-            if new[name] == gateway.config:
-                continue
-            explore = any(setting.option.reload is not Reload.LIVE for setting in changed(gateway.config, new[name]))
-            concerns = gateway.reconfigure(new[name], ends[name], config.drain_timeout)
-            taken.append(Reconfigured(new[name], ends[name].clients, concerns))
-            if explore:
-                self._exploring[name].cancel()
-                self._exploring[name] = gateway.tasks.create_task(self._explore(gateway))
-        return await self._carriers.reconfigure(config, taken)
+        return draining
 
     # What the admin endpoint shows
+
+    @property
+    def _gateways(self) -> list[Gateway]:
+        return [] if self._clusters is None else self._clusters.gateways
 
     def not_ready(self, requires: Requires | None = None) -> Sequence[str]:
         """Why clients should wait, a line each; empty when they need not. `requires` overrides --ready-requires."""
@@ -286,13 +231,6 @@ class App:
             workers=self._carriers.status(),
             clusters=tuple(report(gateway) for gateway in self._gateways),
         )
-
-
-async def _look_after_ports(gateway: Gateway) -> None:
-    while True:
-        await asyncio.sleep(min(_LOOK_EVERY, max(0.05, gateway.config.retire_after / 4)))
-        gateway.retire()
-        gateway.bind_missing()
 
 
 def _token(config: Config) -> str | None:

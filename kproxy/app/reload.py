@@ -24,7 +24,8 @@ log = logging.getLogger(__name__)
 _READ_WITHIN = 30.0
 
 Apply = Callable[[Config, Mapping[str, Ends]], Awaitable[int]]
-"""Does as a configuration says, with the TLS of each cluster; returns how many sessions are drained for it."""
+"""Does as a configuration says, with the TLS of each cluster; returns how many sessions are drained for it.
+Raises ConfigError, and has changed nothing then."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -104,7 +105,10 @@ class Reloader:
             return self._refused(why, error.problems)
         except TimeoutError:
             return self._refused(why, [f"the files could not be read within {_READ_WITHIN:g} s"])
-        draining = await self._apply(new, ends)
+        try:
+            draining = await self._apply(new, ends)
+        except ConfigError as error:  # of a port that a new cluster cannot have
+            return self._refused(why, error.problems)
         self._config = new
         lines = list(changes.lines) or ["nothing has changed"]
         if changes.lines:

@@ -50,6 +50,7 @@ class Gateway:
         self.tasks = tasks
         self._on_change = on_change
         self._warned_wildcard = False
+        self._ended = False
         # Handshakes are for the sessions, in other processes perhaps; but a bad file is to end kproxy at its start.
         self.door = Door(
             config, metrics, places, self.local_host, carry,
@@ -132,6 +133,8 @@ class Gateway:
         """The local addresses of what a broker named; each is bound. Raises WireError."""
         if any(endpoint.node_id < 0 for endpoint in endpoints.nodes):
             raise WireError("malformed", "the broker named a node with a negative id")
+        if self._ended and not self.topology.knows(endpoints):
+            raise WireError("not-localised", "a new node of a cluster that kproxy no longer serves has no local port")
         self.learn(endpoints)
         nodes = self.topology.nodes
         return [self.local_address(nodes[NodeKey(e.kind, e.node_id)], host) for e in endpoints.nodes]
@@ -249,6 +252,12 @@ class Gateway:
                 log.info("%s has been gone for %g s: closed port %d", node.key, self.config.retire_after, node.port)
 
     # The end, and what the app asks for
+
+    def end(self, seconds: float) -> None:
+        """The cluster is served no more; its sessions have so many seconds to end."""
+        self._ended = True
+        self.stop_accepting()
+        self.reach.end(seconds)
 
     def stop_accepting(self) -> None:
         """Close the listeners and the connections that have said nothing yet."""

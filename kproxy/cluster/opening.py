@@ -64,6 +64,10 @@ class Opener:
         if any(getattr(config, name) != getattr(before, name) for name in of_login):
             self._login = _login(config)  # sessions that log in again do so with theirs
 
+    def end(self, seconds: float) -> None:
+        """Nothing more is opened. What is kept open is closed after so many seconds."""
+        self._tasks.create_task(self._close_former(self._dialer, seconds))
+
     async def _close_former(self, dialer: Dialer, seconds: float) -> None:
         await asyncio.sleep(seconds)
         self._former.discard(dialer)

@@ -83,6 +83,10 @@ class Reach:
 
         return moved
 
+    def end(self, seconds: float) -> None:
+        """The cluster is served no more; its sessions have so many seconds to end."""
+        self._opener.end(seconds)
+
     def _leads(self, config: ClusterConfig, key: NodeKey | None, dial: Address) -> bool:
         """Whether an address may be a route to the node, or, for None, to a bootstrap server."""
         node = None if key is None else self._topology.nodes.get(key)

@@ -156,6 +156,15 @@ class Sessions:
             asyncio.get_running_loop().call_later(seconds, self._close, left, seconds)
         return len(going)
 
+    def end(self, seconds: float) -> int:
+        """The cluster is served no more: all sessions end, as those that a new configuration concerns."""
+        self._drop_unopened()
+        return self.reconfigure(self._config, self._tls, lambda key, dial: True, seconds)
+
+    @property
+    def none_left(self) -> bool:
+        return not (self._open or self._opening)
+
     def _close(self, sessions: Sequence[Session], seconds: float) -> None:
         busy = [session for session in sessions if not session.closed]
         if busy:

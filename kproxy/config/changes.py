@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
+from kproxy.config.checks import share_ports
 from kproxy.config.declaring import Reload
 from kproxy.config.hop import mask
 from kproxy.config.options import ClusterConfig, Config, Setting, cluster_settings, process_settings
@@ -25,10 +26,17 @@ def compare(old: Config, new: Config) -> Changes:
     """From one configuration to another. A cluster is the same one if it has the same name."""
     before = {cluster.name: cluster for cluster in old.clusters}
     after = {cluster.name: cluster for cluster in new.clusters}
-    refused = [f"cluster {name} is new" for name in after if name not in before]
-    refused += [f"cluster {name} is gone" for name in before if name not in after]
-    lines = []
-    several = len(old.clusters) > 1
+    new_ones = [cluster for name, cluster in after.items() if name not in before]
+    gone = [cluster for name, cluster in before.items() if name not in after]
+    lines = [f"cluster {cluster.name}: removed" for cluster in gone]
+    lines += [f"cluster {cluster.name}: added" for cluster in new_ones]
+    refused = [
+        f"cluster {one.name} would have ports of cluster {other.name}, which is gone"
+        for one in new_ones
+        for other in gone
+        if share_ports(one, other)
+    ]
+    several = len(before | after) > 1
     pairs: list[tuple[str, Sequence[Setting], BaseModel, BaseModel]] = [
         (f"cluster {name}: " if several else "", changed(before[name], after[name]), before[name], after[name])
         for name in after

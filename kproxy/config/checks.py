@@ -165,6 +165,20 @@ def _clash_text(claim: _Claim, taken: _Claim) -> str:
     return f"{claim.text} and {taken.text} overlap; allowed: ports that nothing else uses"
 
 
+def share_ports(one: ClusterConfig, other: ClusterConfig) -> bool:
+    """Whether two clusters may bind the same port."""
+    return share_host(one.listen.host, other.listen.host) and any(
+        mine.overlaps(its) for mine in _ports(one) for its in _ports(other)
+    )
+
+
+def _ports(cluster: ClusterConfig) -> Iterator[PortRange]:
+    if cluster.listen.port:
+        yield PortRange(cluster.listen.port, cluster.listen.port)
+    if window := _window(cluster):
+        yield window
+
+
 def share_host(one: str, other: str) -> bool:
     """Whether something that listens on one host is in the way of what listens on the other."""
     return any(Address(host, 0).is_wildcard for host in (one, other)) or _same_host(one, other)

@@ -67,7 +67,7 @@ class Crew:
         self._there: set[int] = set()  # those of them that nothing is in flight under, and that nobody has released
         self._waits: dict[asyncio.Event, Callable[[], bool]] = {}  # what somebody waits for
 
-    def serve(self, gateways: list[Gateway]) -> None:
+    def serve(self, gateways: Sequence[Gateway]) -> None:
         """Carry the sessions of these clusters from now on."""
         self._gateways = {gateway.config.name: gateway for gateway in gateways}
         keepers = [self._keep(number) for number in range(1, self._config.workers + 1)]
@@ -230,9 +230,13 @@ class Crew:
 
     # What the app asks for
 
-    async def reconfigure(self, config: Config, taken: Sequence[Reconfigured]) -> int:
+    async def reconfigure(
+        self, config: Config, taken: Sequence[Reconfigured], added: Sequence[Gateway], removed: Sequence[str]
+    ) -> int:
         """Let all workers, those to come as well, do as this configuration says; return how many sessions are drained
         for it. One that does not answer hears of it when it does."""
+        # Those that are removed stay: their last sessions may ask.
+        self._gateways |= {gateway.config.name: gateway for gateway in added}
         self._config = config
         self._edition += 1
         for worker in self._workers.values():

@@ -116,6 +116,7 @@ class Cluster:
         )  # fmt: skip
         self.dial = self._reach.dial
         self.reconfigure = self._reach.reconfigure
+        self.end = self._reach.end
         self.look()
 
     def look(self) -> None:
@@ -172,13 +173,17 @@ class Worker:
         """Until the main process is gone: then the whole process ends at once."""
         async with Supervised("a session") as tasks:
             self._here = Here(self._selector, self._metrics, tasks)
+            self._tasks = tasks
             for config in self._configured.config.clusters:
-                cluster = self._clusters[config.name] = Cluster(config, self._main, self._metrics, tasks)
-                self._here.sessions(config, cluster.dial, cluster.localise)
+                self._add(config)
             asyncio.get_running_loop().add_reader(self._packets.fileno(), self._receive)
             gc.freeze()
             self._main.tell(messages.Started(os.getpid()))
             await asyncio.Event().wait()
+
+    def _add(self, config: ClusterConfig) -> None:
+        cluster = self._clusters[config.name] = Cluster(config, self._main, self._metrics, self._tasks)
+        self._here.sessions(config, cluster.dial, cluster.localise)
 
     def _receive(self) -> None:
         for _ in range(_AT_ONCE):
@@ -192,7 +197,8 @@ class Worker:
                 case messages.Take() as take:
                     self._take(take, fds)
                 case messages.Changed(name):
-                    self._clusters[name].look()
+                    if name in self._clusters:  # else it is to hear of it, or served no more
+                        self._clusters[name].look()
                 case messages.Count():
                     self._main.tell(self._metrics.numbers())
                 case messages.Ping():
@@ -216,8 +222,16 @@ class Worker:
             before = {config.name: config for config in self._configured.config.clusters}
             self._configured = new
             logging.getLogger().setLevel(new.config.log_level.upper())
-            taken = [self._take_over(one, new.config) for one in new.config.clusters if one != before[one.name]]
-            draining = self._here.change(new.config, [one for one in taken if one is not None])
+            after = {config.name: config for config in new.config.clusters}
+            removed = before.keys() - after.keys()
+            draining = self._here.remove(new.config, list(removed))
+            for name in removed:
+                self._clusters.pop(name).end(new.config.drain_timeout)
+            changed = [one for name, one in after.items() if name in before and one != before[name]]
+            taken = [self._take_over(one, new.config) for one in changed]
+            draining += self._here.change(new.config, [one for one in taken if one is not None])
+            for name in after.keys() - before.keys():
+                self._add(after[name])
         self._main.tell(messages.Reconfigured(new.edition, draining))
 
     def _take_over(self, config: ClusterConfig, process: Config) -> Reconfigured | None:

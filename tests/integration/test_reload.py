@@ -11,7 +11,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from kproxy.devcluster import DevCluster
 from tests.harness.clients import create_topic as new_topic
 from tests.harness.clients import leaders, produce
 from tests.harness.flow import Flow, JavaFlow
-from tests.harness.process import Kproxy, wait_until
+from tests.harness.process import Kproxy, free_window, wait_until
 from tests.harness.rawclient import METADATA, RawClient
 from tests.harness.signals import not_ignored_by_children
 from tests.harness.spark import PASSWORD
@@ -82,7 +82,8 @@ def test_reloads_in_a_row_while_clients_of_every_kind_work(
     librdkafka = new_topic(cluster.direct_bootstrap)
     java = new_topic(cluster.direct_bootstrap)
     file.write_text("connect-timeout: 5s\n")
-    proxy = own_kproxy(cluster.bootstrap, "-c", str(file), "--admin-reload", "--workers", str(workers))
+    options = ("--admin-reload", "--workers", str(workers), "--drain-timeout", "1h")
+    proxy = own_kproxy(cluster.bootstrap, "-c", str(file), *options)
     wait_until(lambda: workers == 1 or len(pids(proxy)) == workers, "all workers are there")
     ports = {node["node"]: node["local"] for node in proxy.status()["nodes"]}
     with ExitStack() as held:
@@ -107,7 +108,6 @@ def test_reloads_in_a_row_while_clients_of_every_kind_work(
         assert {node["node"]: node["local"] for node in proxy.status()["nodes"]} == ports
         assert json.loads(proxy.get("/status")[1])["reloads"] == ROUNDS
         assert proxy.metric("kproxy_config_reloads_total", outcome="success") == ROUNDS
-    assert "still busy" not in proxy.log
     assert "defect" not in proxy.log
 
 
@@ -133,6 +133,69 @@ def test_a_worker_that_is_replaced_has_the_new_configuration(
                 assert client.wait_closed()  # larger than the new limit
         assert proxy.node(1)["dial"] == way
     assert proxy.metric("kproxy_refused_total", side="client") >= 4
+
+
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=linux_only)])
+def test_a_cluster_comes_and_goes(cluster: DevCluster, tmp_path: Path, workers: str) -> None:
+    """A fetch in flight of the removed one still gets its answer; the other one does not notice."""
+    file = tmp_path / "kproxy.yaml"
+    first = free_window(404)
+    name = "- name: {}\n  bootstrap-servers: {}\n  listen: 127.0.0.1:{}\n"
+    one = "clusters:\n" + name.format("one", cluster.bootstrap, first + 1)
+    both = one + name.format("two", cluster.bootstrap, first + 203)
+    file.write_text(one)
+    topic = new_topic(cluster.direct_bootstrap, partitions=1)
+    leader = leaders(cluster.direct_bootstrap, topic)[0]
+    command = ["run", "-c", str(file), "--admin", f"127.0.0.1:{first}", "--admin-reload", "--drain-timeout", "60s"]
+    log = tmp_path / "log"
+
+    def status() -> dict[str, dict[str, Any]]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{first}/status", timeout=60) as answer:
+            return {each["name"]: each for each in json.load(answer)["clusters"]}
+
+    def ready(name: str) -> bool:
+        with suppress(OSError):
+            nodes = status()[name]["nodes"]
+            return len(nodes) == 3 and all(node["dial"] for node in nodes)
+        return False
+
+    def reload() -> str:
+        words = [sys.executable, "-m", "kproxy", "reload", "--admin", f"127.0.0.1:{first}"]
+        return subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout
+
+    def local(name: str) -> str:
+        return str(next(node["local"] for node in status()[name]["nodes"] if node["node"] == str(leader)))
+
+    with log.open("wb") as written:
+        words = [sys.executable, "-m", "kproxy", *command, "--workers", workers]
+        process = subprocess.Popen(words, stderr=written, cwd=Path(__file__).parents[2])
+    try:
+        wait_until(lambda: ready("one"), "it is ready")
+        with RawClient(local("one")) as stays:
+            assert stays.works()
+            file.write_text(both)
+            assert reload() == "cluster two: added\n"
+            wait_until(lambda: ready("two"), "the other one is ready")
+            with RawClient(local("two")) as busy, RawClient(f"127.0.0.1:{first + 203}") as idle:
+                assert idle.works()
+                busy.send_fetch(topic, 0, 0, 3_600_000)
+                wait_until(lambda: status()["two"]["sessions"] == 2, "both have spoken")
+                file.write_text(one)
+                assert reload() == "cluster two: removed\n2 sessions of the former configuration will end\n"
+                assert idle.wait_closed()
+                with pytest.raises(ConnectionRefusedError):
+                    RawClient(f"127.0.0.1:{first + 203}")
+                produce(cluster.direct_bootstrap, topic, [b"what the fetch waits for"])
+                assert b"what the fetch waits for" in busy.receive()[1]
+                assert busy.wait_closed()
+            assert stays.works()
+            assert set(status()) == {"one"}
+        process.terminate()
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert "defect" not in log.read_text()
 
 
 @linux_only

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -107,9 +108,6 @@ def test_what_has_changed_is_said_and_flags_and_variables_still_win(
         (GOOD + "exit-with: there\n", "exit-with has changed (none → there): only a restart can change that"),
         (GOOD.replace("127.0.0.1:0", "127.0.0.1:1234"), "listen has changed (127.0.0.1:0 → 127.0.0.1:1234)"),
         (GOOD + "admin-token: 0123456789abcdef\n", "admin-token has changed: only a restart"),
-        ("admin: off\nclusters:\n- bootstrap-servers: a:1\n  listen: 127.0.0.1:0\n- name: b\n"
-         "  bootstrap-servers: b:1\n  listen: 127.0.0.1:0\n", "cluster b is new: only a restart can change that"),
-        (GOOD + "name: other\n", "cluster default is gone: only a restart can change that"),
     ],
 )  # fmt: skip
 def test_a_mistake_changes_nothing(
@@ -371,6 +369,56 @@ def test_a_cluster_of_another_id_is_not_served_by_a_reload(file: Path) -> None:
 
         file.write_text(GOOD.replace("a:1", f"'{good.address}'"))
         served(file, scenario)
+
+
+def test_clusters_come_and_go(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """An added one is served, a removed one ends when nothing is in flight; the others do not notice."""
+    one, two = FakeBroker(), FakeBroker()
+    with Peer(one) as first, Peer(two) as second:
+        broker(first, one)
+        broker(second, two)
+        both = two_clusters(first.address, second.address)
+        single = both[: both.index("- name: two")]
+
+        async def scenario(running: App) -> None:
+            await until(lambda: not running.not_ready("all"), "it is ready")
+            stays = client_of(running, "one", 1)
+            await works(stays)
+            assert "cluster two: added" in (await reload(running, both, file)).lines
+            await until(lambda: not running.not_ready("all"), "both are ready")
+            assert [cluster.name for cluster in running.status().clusters] == ["one", "two"]
+            clients = [client_of(running, "two"), client_of(running, "two", 1)]
+            for client in clients:
+                await works(client)
+            bootstrap = running.bootstrap["two"]
+            answer = await reload(running, single, file)
+            assert list(answer.lines) == ["cluster two: removed", "2 sessions of the former configuration will end"]
+            for client in clients:
+                await until(partial(is_closed, client), "its sessions end")
+                client.close()
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((bootstrap.host, bootstrap.port), 30)
+            assert [cluster.name for cluster in running.status().clusters] == ["one"]
+            put(file, both)
+            again = await running._reload()
+            assert (again.outcome, "still ending" in again.lines[0]) == ("refused", True)
+            with socket.create_server(("127.0.0.1", 0)) as taken:
+                port = taken.getsockname()[1]
+                put(
+                    file,
+                    both.replace("two", "three")
+                    .replace("127.0.0.1:0", f"127.0.0.1:{port}", 2)
+                    .replace(f"127.0.0.1:{port}", "127.0.0.1:0", 1),
+                )
+                again = await running._reload()
+                assert (again.outcome, "the port is taken" in again.lines[0]) == ("refused", True)
+            assert [cluster.name for cluster in running.status().clusters] == ["one"]
+            await works(stays)
+            stays.close()
+
+        file.write_text(single)
+        served(file, scenario)
+    assert "defect" not in caplog.text
 
 
 # SIGHUP

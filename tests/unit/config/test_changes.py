@@ -48,13 +48,13 @@ def test_what_is_live(cluster: dict[str, Any], process: dict[str, Any], line: st
         ({}, {"admin": None}, "admin has changed (127.0.0.1:19091 → off)"),
         ({}, {"workers": 2}, "workers has changed (1 → 2)"),
         ({}, {"admin_token": "s" * 16}, "admin-token has changed"),
-        ({"name": "other"}, {}, "cluster other is new"),
+        ({"name": "other"}, {}, "cluster other would have ports of cluster default, which is gone"),
     ],
 )  # fmt: skip
 def test_what_needs_a_restart(cluster: dict[str, Any], process: dict[str, Any], line: str) -> None:
     found = compare(config(), config(cluster, **process))
     assert found.refused[0] == f"{line}: only a restart can change that"
-    assert not found.lines
+    assert all("added" in one or "removed" in one for one in found.lines)
 
 
 def test_clusters_are_told_apart_by_name_and_their_order_does_not_count() -> None:
@@ -62,7 +62,9 @@ def test_clusters_are_told_apart_by_name_and_their_order_does_not_count() -> Non
     turned = Config.model_validate({"clusters": [{**TWO[1], "map": ["x=y"]}, TWO[0]]})
     assert list(compare(before, turned).lines) == ["cluster b: map: x=y"]
     fewer = compare(before, Config.model_validate({"clusters": TWO[:1]}))
-    assert list(fewer.refused) == ["cluster b is gone: only a restart can change that"]
+    assert (list(fewer.lines), list(fewer.refused)) == (["cluster b: removed"], [])
+    more = compare(Config.model_validate({"clusters": TWO[:1]}), before)
+    assert (list(more.lines), list(more.refused)) == (["cluster b: added"], [])
     assert compare(before, before) == compare(turned, turned)
     assert not compare(before, before).lines
 

@@ -101,6 +101,14 @@ class AdminClient:
             connection.close()
         raise AdminError(f"kproxy at {self.address} (--admin) has ended the connection")
 
+    def reload(self, seconds: float) -> tuple[bool, Sequence[str]]:
+        """Let it read its configuration again; whether it took it over, and what it says, in lines. Raises
+        AdminError."""
+        answer = self._ask("POST", "/reload", None, seconds)
+        if answer.status not in (200, 400) or not answer.lines:
+            raise AdminError(self._refusal(answer), answer.status)
+        return answer.status == 200, answer.lines
+
     def wait_ready(self, seconds: float, requires: str) -> Sequence[str]:
         """Ask until it is ready, for so long at most; why it is not, in lines, empty if it is. `requires`: all, one or
         none of each cluster's nodes."""

@@ -7,7 +7,7 @@ import gzip
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from prometheus_client.exposition import gzip_accepted
 
@@ -44,6 +44,8 @@ class AdminPages:
     """What a request must show where its route needs a token; None: nobody has one."""
     token_reads: bool = False
     """Whether pages that only show something need the token too."""
+    reload: Callable[[], Awaitable[Reloaded]] | None = None
+    """Reads the configuration again; None where nobody may ask for that."""
 
     def expected(self) -> str | None:
         """The token as it is now."""
@@ -56,6 +58,14 @@ class Readiness:
 
     reasons: Sequence[str] = ()
     missing: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """What came of a reload, in lines: what has changed, or why nothing has."""
+
+    outcome: Literal["done", "refused", "busy"]
+    lines: Sequence[str]
 
 
 Page: TypeAlias = Callable[[AdminPages, Request], Awaitable[Reply]]
@@ -126,3 +136,12 @@ async def quit(sources: AdminPages, request: Request) -> Reply:
     assert sources.quit is not None  # or there is no such route
     sources.quit()
     return line(HTTPStatus.ACCEPTED, "stopping")
+
+
+async def reload(sources: AdminPages, request: Request) -> Reply:
+    assert sources.reload is not None  # or there is no such route
+    answer = await sources.reload()
+    return line(_OF_RELOADS[answer.outcome], "\n".join(answer.lines))
+
+
+_OF_RELOADS = {"done": HTTPStatus.OK, "refused": HTTPStatus.BAD_REQUEST, "busy": HTTPStatus.CONFLICT}

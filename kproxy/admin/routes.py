@@ -96,6 +96,7 @@ TABLE: tuple[Route, ...] = (
     *_SHOWN,
     Route("/tap", pages.tap, enabled=lambda sources: sources.tap is not None),
     Route("/quit", pages.quit, method="POST", enabled=lambda sources: sources.quit is not None),
+    Route("/reload", pages.reload, method="POST", enabled=lambda sources: sources.reload is not None),
 )
 
 

@@ -75,6 +75,10 @@ class Secured:
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
                 return b""
 
+    def at_eof(self) -> bool:
+        """Whether the peer is gone, as far as is known without reading."""
+        return self._reader.at_eof()
+
     def write(self, data: bytes) -> None:
         """To be sent by `drain`."""
         self._unsent += data

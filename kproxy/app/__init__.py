@@ -1,7 +1,11 @@
 """The main process of kproxy, from its configuration to its exit code.
 
-    main        connects the parts: the clusters on one event loop, the admin endpoint
+    main        connects the parts on one event loop, the admin endpoint too
+    clusters    the clusters that are served, and what is done for each in the background
+    carriers    what the app asks of those who carry the sessions
     control     how the process ends: signals, `--exit-with`, `/quit`, drain
+    reload      takes over a new configuration while kproxy runs, and notices changed files
+    terminal    whether the terminal that kproxy was started on is still there
     endings     the conditions that `--exit-with` waits for
     exec        `kproxy exec`: runs a command, with its environment, signals and exit code
     logs        the log: lines for people or JSON

@@ -1,4 +1,4 @@
-"""How a running kproxy ends: who may ask for it, what a second signal does, the drain."""
+"""What signals do, and how a running kproxy ends: who may ask for it, what a second signal does, the drain."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from kproxy.app.terminal import Terminal
 from kproxy.cluster.gateway import Gateway
 from kproxy.config import Config
 from kproxy.metrics import Metrics
@@ -31,20 +32,25 @@ class Control:
 
     def __init__(self, config: Config) -> None:
         """Raises ConfigError if what `--exit-with` names cannot be watched."""
-        self._config = config
+        self.config = config
         self.stopping = asyncio.Event()
         self._why = ""  # it has been told to stop; "" if its errand is done
         self._signalled = False
         self._endings = _endings(config)
 
-    def obey_signals(self) -> None:
-        """SIGTERM, SIGINT and SIGHUP end this process from now on."""
+    def obey_signals(self, reload: Callable[[str], bool] = lambda why: False) -> None:
+        """SIGTERM and SIGINT end this process from now on. SIGHUP does `reload`, or ends the process where that says
+        False, as nothing could be reloaded, or where it means that the terminal was closed."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop, number)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored by nohup: it stays so
             # Never at once: a terminal that is closed may send it twice, by itself and by the shell in it.
-            loop.add_signal_handler(signal.SIGHUP, self.end, signal.SIGHUP.name)
+            loop.add_signal_handler(signal.SIGHUP, self._hang_up, Terminal(), reload)
+
+    def _hang_up(self, terminal: Terminal, reload: Callable[[str], bool]) -> None:
+        if terminal.is_gone or not reload(signal.SIGHUP.name):
+            self.end(signal.SIGHUP.name)
 
     def watch(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Wait for what `--exit-with` names, in these tasks."""
@@ -76,10 +82,10 @@ class Control:
         if self._why:
             in_flight = sum(count for _, _, count in (await carriers.metrics()).in_flight())
             log.info("%s: stopping; %s in flight", self._why, _count(in_flight, "request"))
-        left = await carriers.drain(self._config.drain_timeout)
+        left = await carriers.drain(self.config.drain_timeout)
         if left:
             log.warning(
-                "closed %s still busy after %g s (--drain-timeout)", _count(left, "session"), self._config.drain_timeout
+                "closed %s still busy after %g s (--drain-timeout)", _count(left, "session"), self.config.drain_timeout
             )
         for gateway in gateways:
             await gateway.reach.close()

@@ -100,6 +100,12 @@ def set_up(log_format: str, level: str, stream: TextIO = sys.stderr) -> None:
         terminal = log_format == "auto" and stream.isatty()
         writer.setFormatter(_Text(short_time=terminal, coloured=terminal and coloured(stream)))
     writer.addFilter(OncePerWhile())
-    logging.basicConfig(level=level.upper(), handlers=[writer], force=True)
+    logging.basicConfig(handlers=[writer], force=True)
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Write what is at least this important from now on."""
+    logging.getLogger().setLevel(level.upper())
     for library in ("asyncio", "asyncssh"):
         logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))

@@ -7,43 +7,41 @@ import contextlib
 import errno
 import gc
 import logging
-import socket
 import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from kproxy import __version__
 from kproxy.address import Address
 from kproxy.admin import bearer
 from kproxy.admin.encryption import admin_tls
-from kproxy.admin.pages import AdminPages, Readiness
+from kproxy.admin.pages import AdminPages, Readiness, Reloaded
 from kproxy.admin.server import start_admin
-from kproxy.app import logs, nextstep
+from kproxy.app import logs
+from kproxy.app.carriers import Carriers
+from kproxy.app.clusters import Clusters
 from kproxy.app.control import Control
 from kproxy.app.nextstep import Invocation
-from kproxy.app.present import show_nodes
+from kproxy.app.reload import Reloader, Source, watch
+from kproxy.cluster.encryption import Ends
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.places import Places, raise_file_limit
 from kproxy.cluster.report import report
-from kproxy.cluster.tasks import Supervised, said
-from kproxy.cluster.topology import NodeKey
+from kproxy.cluster.tasks import Supervised
 from kproxy.config import Config
 from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
 from kproxy.relay.selector import RelaySelector
 from kproxy.status import asjson
 from kproxy.status.readiness import Requires, missing, not_ready, useless_to_wait
-from kproxy.status.shown import ClusterStatus, Status, WorkerStatus
+from kproxy.status.shown import ClusterStatus, Status
 from kproxy.watch.feed import Feed, Filter
 from kproxy.workers.here import Here
 
 log = logging.getLogger(__name__)
-
-# Between two attempts to explore a cluster whose answers cannot be used, in seconds: doubled each time.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
-# How often the ports of nodes are looked through, in seconds, at most.
-_LOOK_EVERY = 30.0
 
 Errand: TypeAlias = Callable[["App"], Awaitable[int]]
 """What a process is there for: it runs for as long as this does, and ends with this exit code."""
@@ -55,9 +53,14 @@ async def until_stopped(app: App) -> int:
     return 0
 
 
-def run(config: Config, errand: Errand = until_stopped, invocation: Invocation | None = None) -> int:
-    """Run until the errand is done, by default until SIGTERM, SIGINT or SIGHUP; return the exit code. With `invocation`
-    kproxy says which command lines help where a broker cannot be reached.
+def run(
+    config: Config,
+    errand: Errand = until_stopped,
+    invocation: Invocation | None = None,
+    source: Source | None = None,
+) -> int:
+    """Run until the errand is done, by default until a signal; return the exit code. With `invocation` kproxy says
+    which command lines help where a broker cannot be reached. With `source` the configuration can be read again.
 
     Raises ConfigError if a port cannot be had.
     """
@@ -69,30 +72,19 @@ def run(config: Config, errand: Errand = until_stopped, invocation: Invocation |
     # A session has two; with workers they are theirs, and a client is here only until it has spoken.
     places = Places(files, files_per_connection=2 if config.workers == 1 else 1)
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
-        return runner.run(App(config, selector, places, invocation).run(errand))
-
-
-class Carriers(Protocol):
-    """Who carries the sessions: `Here`, or `Crew`."""
-
-    def serve(self, gateways: list[Gateway]) -> None: ...
-    def carry(
-        self, name: str, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]
-    ) -> None: ...
-    def changed(self, name: str) -> None: ...
-    async def metrics(self) -> Metrics: ...
-    def status(self) -> tuple[WorkerStatus, ...]: ...
-    def watch(self, feed: Feed | None) -> None: ...
-    async def hold(self, seconds: float, cluster: str | None = None) -> None: ...
-    def release(self, cluster: str | None = None) -> None: ...
-    async def drain(self, seconds: float) -> int: ...
+        return runner.run(App(config, selector, places, invocation, source).run(errand))
 
 
 class App:
     """The wiring of one process."""
 
     def __init__(
-        self, config: Config, selector: RelaySelector, places: Places, invocation: Invocation | None = None
+        self,
+        config: Config,
+        selector: RelaySelector,
+        places: Places,
+        invocation: Invocation | None = None,
+        source: Source | None = None,
     ) -> None:
         """Raises ConfigError if what `--exit-with` names cannot be watched, or a file of the admin endpoint is no
         good."""
@@ -101,7 +93,9 @@ class App:
         self._selector = selector
         self._places = places
         self._metrics = Metrics()
-        self._gateways: list[Gateway] = []
+        self._metrics.configured_at = self._metrics.reload_succeeded_at = time.time()
+        self._clusters: Clusters | None = None
+        self._reloader = None if source is None else Reloader(source, config, self._metrics, self._reconfigure)
         self.control = Control(config)
         self._token = _token(config)
         self._admin_tls = admin_tls(config)
@@ -115,7 +109,6 @@ class App:
         """Serve until the errand is done, then drain."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_loop_complains)
-        self.control.obey_signals()
         try:
             # What fails in a cluster or a session ends nothing else; what is in `tasks` ends kproxy.
             async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as supervised:
@@ -130,16 +123,17 @@ class App:
     async def _serve(self, tasks: asyncio.TaskGroup, supervised: contextlib.AsyncExitStack, errand: Errand) -> int:
         admin = None
         background = []
+        self._reloads = await supervised.enter_async_context(Supervised("a reload"))
+        self.control.obey_signals(self._hear_of_reload)
         self._carriers = self._who_carries(tasks, await supervised.enter_async_context(Supervised("a session")))
+        clusters = self._clusters = Clusters(
+            self._config, self._metrics, self._places, self._carriers, supervised, self._invocation
+        )
         try:
-            for cluster in self._config.clusters:
-                of_cluster = await supervised.enter_async_context(Supervised(f"cluster {cluster.name}"))
-                carry = partial(self._carriers.carry, cluster.name)
-                changed = partial(self._carriers.changed, cluster.name)
-                self._gateways.append(Gateway(cluster, self._metrics, of_cluster, self._places, carry, changed))
-            self._carriers.serve(self._gateways)
+            await clusters.open_all()
             if self._config.admin is not None:
                 quit = partial(self.control.end, "POST /quit") if self._config.admin_quit else None
+                reload = self._reload if self._config.admin_reload and self._reloader is not None else None
                 hosts = (self._config.admin.host, *self._config.admin_host)
                 feed = Feed(self._carriers.watch)
                 pages = AdminPages(
@@ -151,27 +145,26 @@ class App:
                     hosts,
                     self._token,
                     self._config.admin_token_reads,
+                    reload,
                 )
                 admin = await start_admin(self._config.admin, pages, self._admin_tls)
             log.info("kproxy %s", __version__)
-            for gateway in self._gateways:
-                servers = ",".join(str(server) for server in gateway.config.bootstrap_servers)
-                log.info("cluster %s: listening on %s for %s", gateway.config.name, gateway.listen, servers)
-                if gateway.config.via:
-                    hops = ", then ".join(str(hop) for hop in gateway.config.via)
-                    log.info("cluster %s: connects through %s", gateway.config.name, hops)
-                background.append(gateway.tasks.create_task(self._explore(gateway)))
-                background.append(gateway.tasks.create_task(self._help_with_bootstrap(gateway)))
-                background.append(gateway.tasks.create_task(_look_after_ports(gateway)))
+            for gateway in clusters.gateways:
+                clusters.begin(gateway)
             if admin is not None:
                 scheme = "http" if self._admin_tls is None else "https"
                 log.info("metrics, health and status on %s://%s", scheme, admin.address)
             background.extend(self.control.watch(tasks))
+            if self._config.watch_config and self._reloader is not None:
+                reloader = self._reloader
+                reread = partial(self._hear_of_reload, "--watch-config")
+                background.append(self._reloads.create_task(watch(lambda: reloader.files, reread)))
             # What was made until now lives as long as the process: the collector need not look at it again.
             gc.freeze()
             return await errand(self)
         finally:
             self.control.stopping.set()
+            clusters.stop()
             for task in background:
                 task.cancel()
             await self.control.drain(self._gateways, self._carriers)
@@ -185,39 +178,35 @@ class App:
 
         return Crew(self._config, self._metrics, tasks)
 
-    async def _explore(self, gateway: Gateway) -> None:
-        """Find the cluster's nodes and a way to each, for as long as kproxy runs. What fails there is a defect: it is
-        the problem of this cluster alone, and does not hinder the next attempt."""
-        told, pause = "", _FIRST_PAUSE
-        while True:
-            try:
-                await gateway.explorer.explore()
-                if gateway.topology.nodes:
-                    self._show_nodes(report(gateway))
-                await gateway.explorer.watch()
-            except Exception as error:
-                problem = f"defect, please report it: {said(error)}"
-                if problem != told:
-                    log.error("cluster %s: %s; trying again", gateway.config.name, problem, exc_info=error)
-                told = problem
-                gateway.explorer.failed(problem)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+    # A new configuration
 
-    def _show_nodes(self, cluster: ClusterStatus) -> None:
-        show_nodes(cluster, self._config.log_format, self._config.ready_requires)
-        if self._invocation is not None:
-            for line in nextstep.for_nodes(self._invocation, self._config, cluster):
-                log.warning("cluster %s: %s", cluster.name, line)
+    def _hear_of_reload(self, why: str) -> bool:
+        """Begin a reload; False if there is no file that it could be read from."""
+        if self._reloader is None or not self._reloader.files:
+            return False
+        if not self.control.stopping.is_set():
+            self._reloads.create_task(self._reloader.reload_soon(why))
+        return True
 
-    async def _help_with_bootstrap(self, gateway: Gateway) -> None:
-        """Say once what to do if no bootstrap server can be used at start."""
-        await gateway.reach.settled.wait()
-        if self._invocation is not None:
-            for line in nextstep.for_bootstrap(self._invocation, self._config, gateway.reach.known.explored):
-                log.warning("cluster %s: %s", gateway.config.name, line)
+    async def _reload(self) -> Reloaded:
+        assert self._reloader is not None
+        if self.control.stopping.is_set():
+            return Reloaded("busy", ["kproxy is stopping"])
+        # In a task of its own: a client that hangs up must not leave half of it.
+        return await asyncio.shield(self._reloads.create_task(self._reloader.reload("POST /reload")))
+
+    async def _reconfigure(self, config: Config, ends: Mapping[str, Ends]) -> int:
+        assert self._clusters is not None
+        draining = await self._clusters.reconfigure(config, ends)
+        self._config = self.control.config = config
+        logs.set_level(config.log_level)
+        return draining
 
     # What the admin endpoint shows
+
+    @property
+    def _gateways(self) -> list[Gateway]:
+        return [] if self._clusters is None else self._clusters.gateways
 
     def not_ready(self, requires: Requires | None = None) -> Sequence[str]:
         """Why clients should wait, a line each; empty when they need not. `requires` overrides --ready-requires."""
@@ -251,17 +240,11 @@ class App:
         return Status(
             version=__version__,
             draining=self.control.stopping.is_set(),
+            configured_at=datetime.fromtimestamp(int(self._metrics.configured_at), UTC).isoformat(),
+            reloads=self._metrics.reloads["success"],
             workers=self._carriers.status(),
             clusters=tuple(report(gateway) for gateway in self._gateways),
         )
-
-
-async def _look_after_ports(gateway: Gateway) -> None:
-    every = min(_LOOK_EVERY, max(0.05, gateway.config.retire_after / 4))
-    while True:
-        await asyncio.sleep(every)
-        gateway.retire()
-        gateway.bind_missing()
 
 
 def _token(config: Config) -> str | bearer.TokenFile | None:

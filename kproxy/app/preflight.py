@@ -34,9 +34,18 @@ _READ_WITH = {
 
 def findings(config: Config) -> Iterator[Finding]:
     """What is wrong, where the user wrote it."""
+    yield from of_clusters(config)
+    yield from _of_process(config)
+
+
+def of_clusters(config: Config) -> Iterator[Finding]:
+    """The part of it that a reload can change."""
     for index, cluster in enumerate(config.clusters):
         for keys, text in chain(_certificates(cluster), _login(cluster)):
             yield Finding(tuple(("clusters", index, key) for key in keys), text)
+
+
+def _of_process(config: Config) -> Iterator[Finding]:
     try:
         admin_tls(config)
     except BadFiles as error:

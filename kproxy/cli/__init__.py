@@ -4,7 +4,7 @@
     group     the command `kproxy` itself, and code that its commands share
     first     what `kproxy` alone, or `kproxy HOST:PORT`, shows
     run       run, exec
-    look      wait
+    look      wait, reload
     doctor    doctor
     ls        ls
     tap       tap

@@ -1,4 +1,4 @@
-"""`kproxy wait`: looking at a kproxy that runs."""
+"""`kproxy wait` and `kproxy reload`: for a kproxy that runs."""
 
 from __future__ import annotations
 
@@ -31,3 +31,28 @@ def wait(admin: str, admin_ca: Path | None, admin_token_file: Path | None, ready
     for reason in reasons:
         click.echo(f"kproxy: not ready after {timeout:g} s: {reason}", err=True)
     return 1 if reasons else 0
+
+
+@kproxy.command()
+@admin_options("Admin endpoint of the kproxy to reload.")
+@timeout_option("60s", "How long to wait for its answer.")
+def reload(admin: str, admin_ca: Path | None, admin_token_file: Path | None, timeout: float) -> int:
+    """Let a running kproxy read its configuration again.
+
+    \b
+      kproxy run -c kproxy.yaml --admin-reload &
+      kproxy reload
+
+    Prints what has changed. If there is a mistake, nothing changes, and the mistakes are printed. The exit code is 0 if
+    the configuration was taken over, 1 if kproxy cannot be asked or refuses to reload, and 2 if there is a mistake.
+    """
+    from kproxy.errors import AdminError
+
+    try:
+        done, lines = asking(admin, admin_ca, admin_token_file).reload(timeout)
+    except AdminError as error:
+        click.echo(f"kproxy: {error}", err=True)
+        return 1
+    for line in lines:
+        click.echo(line if done else f"kproxy: {line}", err=not done)
+    return 0 if done else 2

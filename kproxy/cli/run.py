@@ -32,12 +32,13 @@ def run(ctx: click.Context, /, **values: object) -> int:
     show_tracebacks(ctx, config)
     from kproxy.app.main import run as run_app
     from kproxy.app.nextstep import Invocation
+    from kproxy.app.reload import Source
 
     typed = Invocation(
         tuple(words(file, flags, lambda one: one.key != "map", names_users=False)),
         tuple(words(file, flags, reaching, names_users=False)),
     )
-    return run_app(config, invocation=typed)
+    return run_app(config, invocation=typed, source=Source.of(flags, os.environ, file))
 
 
 @kproxy.command(

@@ -75,6 +75,10 @@ class Door:
         self._looking: asyncio.TimerHandle | None = None
         self.sessions = 0
 
+    def reconfigure(self, config: ClusterConfig, *, expects_tls: bool) -> None:
+        """Let the next ones in so."""
+        self._config, self._expects_tls = config, expects_tls
+
     def accepted(self, client: socket.socket, peer: Address, listener: Listener) -> None:
         """Let a connection in, or refuse it."""
         if not self._make_place():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from kproxy.config import ClusterConfig
 from kproxy.tls.handshakes import ANY_NAME, BrokerTls, ClientTls, Files
@@ -29,6 +30,19 @@ def client_tls(config: ClusterConfig) -> ClientTls | None:
         key_password=config.client_tls_key_password,
     )
     return ClientTls(files, f"cluster {config.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """TLS of both sides, None where a side has none."""
+
+    brokers: BrokerTls | None
+    clients: ClientTls | None
+
+    @classmethod
+    def of(cls, config: ClusterConfig) -> Ends:
+        """Read the files. Raises ConfigError if one is no good."""
+        return cls(broker_tls(config), client_tls(config))
 
 
 def warn_of_tls(config: ClusterConfig) -> None:

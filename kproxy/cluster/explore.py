@@ -59,6 +59,10 @@ class Explorer:
         self._stirred = asyncio.Event()
         self.nodes_known = asyncio.Event()
 
+    def reconfigure(self, config: ClusterConfig) -> None:
+        """Explore so the next time."""
+        self._config = config
+
     def stir(self) -> None:
         """There are nodes that have not been looked at, or cannot be reached any more."""
         if self._topology.nodes:

@@ -11,12 +11,12 @@ from time import monotonic
 
 from kproxy.address import Address
 from kproxy.cluster.door import Carry, Door
-from kproxy.cluster.encryption import client_tls
+from kproxy.cluster.encryption import Ends, client_tls
 from kproxy.cluster.explore import Explorer
 from kproxy.cluster.known import Fact
 from kproxy.cluster.listeners import Listeners
 from kproxy.cluster.places import Places
-from kproxy.cluster.reach import Reach
+from kproxy.cluster.reach import Concerns, Reach
 from kproxy.cluster.topology import Learned, Node, NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.ephemeral import connection_at
@@ -50,6 +50,7 @@ class Gateway:
         self.tasks = tasks
         self._on_change = on_change
         self._warned_wildcard = False
+        self._ended = False
         # Handshakes are for the sessions, in other processes perhaps; but a bad file is to end kproxy at its start.
         self.door = Door(
             config, metrics, places, self.local_host, carry,
@@ -66,6 +67,14 @@ class Gateway:
         self.reach = Reach(config, self.topology, metrics, tasks, self._listeners.is_own, self._news)
         self.explorer = Explorer(config, self.topology, self.reach, self.learn)
         self._count_listeners()
+
+    def reconfigure(self, config: ClusterConfig, ends: Ends, seconds: float) -> Concerns:
+        """Serve the cluster so from now on; return which sessions that concerns, which have so many seconds to end.
+        Listeners and local ports stay as they are."""
+        self.config = config
+        self.door.reconfigure(config, expects_tls=ends.clients is not None)
+        self.explorer.reconfigure(config)
+        return self.reach.reconfigure(config, ends.brokers, seconds)
 
     def _news(self, fact: Fact) -> None:
         self.explorer.stir()
@@ -124,6 +133,8 @@ class Gateway:
         """The local addresses of what a broker named; each is bound. Raises WireError."""
         if any(endpoint.node_id < 0 for endpoint in endpoints.nodes):
             raise WireError("malformed", "the broker named a node with a negative id")
+        if self._ended and not self.topology.knows(endpoints):
+            raise WireError("not-localised", "a new node of a cluster that kproxy no longer serves has no local port")
         self.learn(endpoints)
         nodes = self.topology.nodes
         return [self.local_address(nodes[NodeKey(e.kind, e.node_id)], host) for e in endpoints.nodes]
@@ -241,6 +252,12 @@ class Gateway:
                 log.info("%s has been gone for %g s: closed port %d", node.key, self.config.retire_after, node.port)
 
     # The end, and what the app asks for
+
+    def end(self, seconds: float) -> None:
+        """The cluster is served no more; its sessions have so many seconds to end."""
+        self._ended = True
+        self.stop_accepting()
+        self.reach.end(seconds)
 
     def stop_accepting(self) -> None:
         """Close the listeners and the connections that have said nothing yet."""

@@ -42,11 +42,12 @@ _QUESTIONS = 6
 class Upstream:
     """An open upstream connection. `login`: what came of kproxy's own login to the broker, if it made one. `check`:
     what must be asked within the client's session, after its login and before its first request passes; None: it is
-    known whom the connection leads to."""
+    known whom the connection leads to. `dial`: the address that was dialled."""
 
     sock: socket.socket
     login: LoggedIn | None = None
     check: Callable[[Ask], Awaitable[None]] | None = None
+    dial: Address | None = None
 
 
 class Facts(Protocol):
@@ -74,6 +75,11 @@ class Meetings:
         self._identities = Identities(topology)
         self._assumed: set[NodeKey] = set()  # what was said of them
         self._told_at: dict[Address, float] = {}  # when a bootstrap server last told which node it is
+
+    def reconfigure(self, config: ClusterConfig) -> None:
+        """Judge by this from now on. Whether brokers want a login first is found out anew."""
+        self._config = config
+        self._identities = Identities(self._topology)
 
     @property
     def within_sessions(self) -> bool:
@@ -124,12 +130,12 @@ class Meetings:
             if self.within_sessions:
                 if key is not None:
                     self._note_reached(key, route, Proof.UNCHECKED)
-                return Upstream(opened.sock, opened.login, partial(self._check, key, route, opened.names))
+                return Upstream(opened.sock, opened.login, partial(self._check, key, route, opened.names), route.dial)
             self._judge(key, route, await self._identify_new(opened, route.dial, key))
         except BaseException:
             opened.sock.close()
             raise
-        return Upstream(opened.sock, opened.login)
+        return Upstream(opened.sock, opened.login, dial=route.dial)
 
     async def meet_bootstrap(self, server: Address) -> Identity:
         """Ask a bootstrap server who it is, on a connection for that alone. Raises UpstreamError (WantsLogin)."""
@@ -165,7 +171,8 @@ class Meetings:
                 self._facts.note(NodeReached(key, Reached(problem=str(error))))
             else:  # the client's next attempt begins with the next one
                 servers = self._config.bootstrap_servers
-                self._facts.note(BootstrapAnswered((servers.index(route.dial) + 1) % len(servers)))
+                if route.dial in servers:  # else a reload has taken it away meanwhile
+                    self._facts.note(BootstrapAnswered((servers.index(route.dial) + 1) % len(servers)))
             raise
 
     async def _identify(self, asking: Awaitable[Identity], address: Address) -> Identity:

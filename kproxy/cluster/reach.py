@@ -11,17 +11,24 @@ import logging
 from collections.abc import Callable, Sequence
 
 from kproxy.address import Address
-from kproxy.cluster.known import BootstrapAnswered, Fact, Known, NodeReached, Reached
+from kproxy.cluster.known import BootstrapAnswered, Fact, Known, LeadsTo, NodeReached, Reached
 from kproxy.cluster.meeting import Meetings, Upstream
 from kproxy.cluster.opening import Opener
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
+from kproxy.config.changes import changed
+from kproxy.config.declaring import Reload
 from kproxy.dial.routes import Route, RouteKind, Routes
 from kproxy.errors import UpstreamError, ViaError
 from kproxy.metrics import Metrics
 from kproxy.sasl.mechanism import Refused
+from kproxy.tls.handshakes import BrokerTls
 
 log = logging.getLogger(__name__)
+
+Concerns = Callable[[NodeKey | None, Address], bool]
+"""Whether a new configuration concerns a session that was opened to a node (None: a bootstrap server) at this
+address."""
 
 
 class Reach:
@@ -42,6 +49,7 @@ class Reach:
         claim: Callable[[str, Address], str] | None = None,
     ) -> None:
         self._config = config
+        self._topology = topology
         self._opener = Opener(config, tasks, is_own)
         self.meetings = Meetings(config, topology, metrics, self._opener, self)
         self._on_news = on_news
@@ -50,6 +58,47 @@ class Reach:
         self.known = Known(cluster_id=config.cluster_id)
         self.settled = asyncio.Event()  # all bootstrap servers have been asked once
         self.searched = asyncio.Event()  # a route to each node has been looked for
+
+    def reconfigure(self, config: ClusterConfig, tls: BrokerTls | None, seconds: float) -> Concerns:
+        """Reach the cluster so from now on; return whom that concerns. Sessions of the former way have so many
+        seconds to end. What is known stays known, unless it is of addresses that are out of use: whoever is dialled
+        next is asked who it is, as always."""
+        before, self._config = self._config, config
+        self._opener.reconfigure(config, tls, seconds)
+        self.meetings.reconfigure(config)
+        if config.map != before.map:
+            self.routes = Routes(config.map)
+        known = self.known
+        if config.bootstrap_servers != before.bootstrap_servers:
+            known.bootstrap_at = 0
+        known.leads_to = {one.address: one for one in known.leads_to.values() if self._in_use(one.address, one.key)}
+        reloads = {setting.option.reload for setting in changed(before, config)}
+        if Reload.DRAINS_ALL in reloads:
+            return lambda key, dial: True
+        if Reload.DRAINS_ROUTES not in reloads:
+            return lambda key, dial: False
+
+        def moved(key: NodeKey | None, dial: Address) -> bool:
+            return self._leads(before, key, dial) and not self._leads(config, key, dial)
+
+        return moved
+
+    def end(self, seconds: float) -> None:
+        """The cluster is served no more; its sessions have so many seconds to end."""
+        self._opener.end(seconds)
+
+    def _leads(self, config: ClusterConfig, key: NodeKey | None, dial: Address) -> bool:
+        """Whether an address may be a route to the node, or, for None, to a bootstrap server."""
+        node = None if key is None else self._topology.nodes.get(key)
+        if node is not None:
+            for one in config.map:
+                if one.matches(node.advertised, node.key.label):
+                    return one.dial(node.advertised) == dial
+        advertised = [] if key is None else [one.advertised for one in self._topology.nodes.values()]
+        return dial in config.bootstrap_servers or dial in advertised
+
+    def _in_use(self, address: Address, key: NodeKey) -> bool:
+        return address in self._config.bootstrap_servers or self._leads(self._config, key, address)
 
     async def close(self) -> None:
         """Close what is kept open for connections to come."""
@@ -61,7 +110,12 @@ class Reach:
         self._wake()
 
     def note(self, fact: Fact) -> None:
-        """Take in a fact, and tell others if it is news."""
+        """Take in a fact, and tell others if it is news. A way that was out of use before it was told is none."""
+        match fact:
+            case LeadsTo(address, key, _) if not self._in_use(address, key):
+                return
+            case NodeReached(key, Reached(route)) if route is not None and not self._in_use(route.dial, key):
+                return
         if self.known.note(fact):
             self._wake()
             self._on_news(fact)

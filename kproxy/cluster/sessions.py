@@ -15,6 +15,7 @@ from kproxy.address import Address
 from kproxy.ask.asking import Ask, Between
 from kproxy.cluster.encryption import client_tls
 from kproxy.cluster.meeting import BOOTSTRAP, Upstream
+from kproxy.cluster.reach import Concerns
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.errors import UpstreamError, WireError
@@ -47,6 +48,7 @@ Localise = Callable[[str, Endpoints], Sequence[Address]]
 class _Carried:
     key: NodeKey | None
     done: Callable[[], None]
+    dial: Address | None = None  # where the node was reached
     asking: Between | None = None  # while kproxy asks whom it has reached
     where: Where | None = None  # once there is a session
 
@@ -93,7 +95,7 @@ class Sessions:
                 return
             client = secured
         try:
-            upstream = await self._dial(key)
+            upstream = await self._reach(key)
         except UpstreamError as error:
             log.warning("%s cannot be reached: %s", _name(key), error)
             self._drop(client)
@@ -105,6 +107,7 @@ class Sessions:
         if carried is None:  # closed while dialling: kproxy stops
             upstream.sock.close()
             return
+        carried.dial = upstream.dial
         label = _label(key)
         counters = self._metrics.node(self._config.name, label)
         calls = self._calls.setdefault(label, Calls(counters.call))
@@ -131,6 +134,52 @@ class Sessions:
             session.hold_before_first_request(partial(self._begin_check, session, upstream.check))
         if upstream.login is not None and upstream.login.result.lifetime_ms:
             self._relogins[session] = self._tasks.create_task(self._keep_logged_in(session, key, upstream.login))
+
+    async def _reach(self, key: NodeKey | None) -> Upstream:
+        """Dial, and once more if the way has changed meanwhile. Raises UpstreamError."""
+        while True:
+            config = self._config
+            try:
+                upstream = await self._dial(key)
+            except UpstreamError:
+                if config is self._config:
+                    raise
+                continue
+            if config is self._config:
+                return upstream
+            upstream.sock.close()
+
+    def reconfigure(self, config: ClusterConfig, tls: ClientTls | None, concerns: Concerns, seconds: float) -> int:
+        """Open the next sessions so. Those that are there and that it concerns end when nothing is in flight in them,
+        and after so many seconds anyway; return how many those are."""
+        self._config, self._tls = config, tls
+        going = [
+            session
+            for session, carried in self._open.items()
+            if carried.dial is not None and concerns(carried.key, carried.dial)
+        ]
+        for session in going:
+            session.drain()
+        if left := [session for session in going if not session.closed]:
+            asyncio.get_running_loop().call_later(seconds, self._close, left, seconds)
+        return len(going)
+
+    def end(self, seconds: float) -> int:
+        """The cluster is served no more: all sessions end, as those that a new configuration concerns."""
+        self._drop_unopened()
+        return self.reconfigure(self._config, self._tls, lambda key, dial: True, seconds)
+
+    @property
+    def none_left(self) -> bool:
+        return not (self._open or self._opening)
+
+    def _close(self, sessions: Sequence[Session], seconds: float) -> None:
+        busy = [session for session in sessions if not session.closed]
+        if busy:
+            text = "cluster %s: closed %d sessions of the former configuration, still busy after %g s (--drain-timeout)"
+            log.warning(text, self._config.name, len(busy), seconds)
+        for session in busy:
+            session.close()
 
     def _begin_check(self, session: Session, check: Callable[[Ask], Awaitable[None]]) -> None:
         self._tasks.create_task(self._check(session, check))

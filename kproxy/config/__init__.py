@@ -15,6 +15,7 @@
     clientfile  a client.properties
     jaas        its sasl.jaas.config
     loading     merges file, environment and flags, and reports all mistakes at once
+    changes     what is different between two configurations, and what a reload can take over
     present     `config show`, the JSON schema, the table in the documents
 
 The only I/O of this room is reading the files that it is given.

@@ -5,6 +5,7 @@ Pure: each check looks at a valid `ClusterConfig` or `Config` and yields what it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -109,6 +110,9 @@ def _admin(config: Config) -> Iterator[Finding]:
     if config.admin_quit and config.admin is None:
         text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-quit"
         yield Finding((("admin-quit",), ("admin",)), text)
+    if config.admin_reload and config.admin is None:
+        text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-reload"
+        yield Finding((("admin-reload",), ("admin",)), text)
     if config.admin_token is not None and config.admin_token_file is not None:
         text = "cannot be combined with admin-token; allowed: one of them"
         yield Finding((("admin-token-file",), ("admin-token",)), text)
@@ -164,6 +168,20 @@ def _clash_text(claim: _Claim, taken: _Claim) -> str:
     return f"{claim.text} and {taken.text} overlap; allowed: ports that nothing else uses"
 
 
+def share_ports(one: ClusterConfig, other: ClusterConfig) -> bool:
+    """Whether two clusters may bind the same port."""
+    return share_host(one.listen.host, other.listen.host) and any(
+        mine.overlaps(its) for mine in _ports(one) for its in _ports(other)
+    )
+
+
+def _ports(cluster: ClusterConfig) -> Iterator[PortRange]:
+    if cluster.listen.port:
+        yield PortRange(cluster.listen.port, cluster.listen.port)
+    if window := _window(cluster):
+        yield window
+
+
 def share_host(one: str, other: str) -> bool:
     """Whether something that listens on one host is in the way of what listens on the other."""
     return any(Address(host, 0).is_wildcard for host in (one, other)) or _same_host(one, other)
@@ -171,6 +189,12 @@ def share_host(one: str, other: str) -> bool:
 
 def _same_host(one: str, other: str) -> bool:
     """Whether two hosts are the same as far as can be told without resolving names."""
-    loopback = {"localhost", "127.0.0.1", "::1"}
     one, other = one.lower(), other.lower()
-    return one == other or ("localhost" in (one, other) and one in loopback and other in loopback)
+    return one == other or ("localhost" in (one, other) and one in _LOOPBACK and other in _LOOPBACK)
+
+
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+def _is_loopback(host: str) -> bool:
+    return host.lower() in _LOOPBACK or re.fullmatch(r"127(\.\d{1,3}){3}", host, re.ASCII) is not None

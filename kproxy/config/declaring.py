@@ -1,9 +1,10 @@
-"""What a declaration of options is made of: groups, `Option`, and the base of the models."""
+"""What a declaration of options is made of: groups, `Option`, `Reload`, and the base of the models."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -19,12 +20,22 @@ PROCESS = "The process"
 GROUPS = (CLUSTER, LOCAL, REACH, TLS, LOGIN, LIMITS, PROCESS)
 
 
+class Reload(Enum):
+    """What a reload does with a changed option. The values are the words of the reference table and of the schema."""
+
+    RESTART = "restart"  # it refuses the configuration: the option needs a new kproxy
+    LIVE = "live"  # it takes the value, and no session notices
+    DRAINS_ROUTES = "live; drains what it moves"  # of a node, the sessions along what is no longer a route to it
+    DRAINS_ALL = "live; drains the cluster"  # the sessions were opened in another way than the next ones
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Option:
     """What a field's type does not say.
 
     `off` is a flag without a value that says no, `unset` says what an empty default means. The value of a `secret`
-    is never shown, and no flag takes it: it comes from a variable or a file.
+    is never shown, and no flag takes it: it comes from a variable or a file. `reload` says what a change of it does
+    while kproxy runs.
     """
 
     group: str
@@ -33,6 +44,7 @@ class Option:
     off: str = ""
     unset: str = ""
     secret: bool = False
+    reload: Reload = Reload.RESTART
 
 
 def kebab(name: str) -> str:

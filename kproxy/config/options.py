@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from kproxy.address import Address
 from kproxy.config import checks, kinds, quantities
-from kproxy.config.declaring import CLUSTER, GROUPS, LIMITS, LOCAL, PROCESS, REACH, Model, Option, kebab
+from kproxy.config.declaring import CLUSTER, GROUPS, LIMITS, LOCAL, PROCESS, REACH, Model, Option, Reload, kebab
 from kproxy.config.hop import Hop
 from kproxy.config.kinds import Kind
 from kproxy.config.sasl import SaslOptions
@@ -40,6 +40,7 @@ class ClusterConfig(TlsOptions, SaslOptions):
             CLUSTER,
             f"Bootstrap servers of the Kafka cluster, tried in turn. The default port is {DEFAULT_KAFKA_PORT}.",
             short="-b",
+            reload=Reload.DRAINS_ROUTES,
         ),
     ]
     cluster_id: Annotated[
@@ -59,6 +60,7 @@ class ClusterConfig(TlsOptions, SaslOptions):
             "Read servers, SASL and TLS settings from this client.properties (Java or librdkafka). Flags, variables "
             "and the YAML file override it.",
             unset="none",
+            reload=Reload.LIVE,
         ),
     ] = None
     listen: Annotated[
@@ -94,6 +96,7 @@ class ClusterConfig(TlsOptions, SaslOptions):
             "'*.internal=gateway:{port}', node:2=10.0.0.7:9092. kproxy uses the first map that matches, and tries no "
             "other address.",
             unset="none",
+            reload=Reload.DRAINS_ROUTES,
         ),
     ] = ()
     via: Annotated[
@@ -103,27 +106,28 @@ class ClusterConfig(TlsOptions, SaslOptions):
             "Connect through a SOCKS5 proxy, an HTTP proxy or an SSH server, which also resolves host names. Several "
             "form a chain; name the one nearest to this machine first.",
             unset="none",
+            reload=Reload.DRAINS_ALL,
         ),
     ] = ()
     connect_timeout: Annotated[
         float,
         quantities.duration(0.001, 3600),
-        Option(REACH, "Time limit for opening one upstream connection."),
+        Option(REACH, "Time limit for opening one upstream connection.", reload=Reload.LIVE),
     ] = 5.0
     retire_after: Annotated[
         float,
         quantities.duration(0, 30 * 86400),
-        Option(LIMITS, "Close the port of a node that has been absent and unused for this long."),
+        Option(LIMITS, "Close the port of a node that has been absent and unused for this long.", reload=Reload.LIVE),
     ] = 600.0
     max_connections: Annotated[
         int,
         quantities.count(1, 1_000_000),
-        Option(LIMITS, "Maximum number of client connections to this cluster at the same time."),
+        Option(LIMITS, "Maximum number of client connections to this cluster at the same time.", reload=Reload.LIVE),
     ] = 10_000
     max_request_size: Annotated[
         int,
         quantities.size(1024, 2**31 - 1),
-        Option(LIMITS, "Maximum size of a request. kproxy closes the connection of a larger one."),
+        Option(LIMITS, "Maximum size of a request. kproxy closes the connection of a larger one.", reload=Reload.LIVE),
     ] = 100 * 1024 * 1024
 
     # The port of the admin endpoint, if that is on the same host: set by the Config that this belongs to.
@@ -201,6 +205,16 @@ class Config(Model):
             off="--no-admin-quit",
         ),
     ] = False
+    admin_reload: Annotated[
+        bool,
+        kinds.boolean(),
+        Option(
+            PROCESS,
+            "Let POST /reload on the admin endpoint, and with it kproxy reload, read the configuration again. Without "
+            "a token, the admin endpoint must then be on a loopback address.",
+            off="--no-admin-reload",
+        ),
+    ] = False
     admin_token: Annotated[
         str | None,
         kinds.token(),
@@ -238,6 +252,7 @@ class Config(Model):
             PROCESS,
             "How many nodes of each cluster must be reachable before /readyz reports ready. With none, kproxy is ready "
             "even if no bootstrap server has answered.",
+            reload=Reload.LIVE,
         ),
     ] = "one"
     exit_with: Annotated[
@@ -252,8 +267,18 @@ class Config(Model):
     drain_timeout: Annotated[
         float,
         quantities.duration(0, 86400),
-        Option(PROCESS, "How long kproxy waits for requests in flight when it stops."),
+        Option(PROCESS, "How long kproxy waits for requests in flight when it stops.", reload=Reload.LIVE),
     ] = 10.0
+    watch_config: Annotated[
+        bool,
+        kinds.boolean(),
+        Option(
+            PROCESS,
+            "Read the configuration again when the configuration file or a client-config changes, for example a "
+            "mounted ConfigMap.",
+            off="--no-watch-config",
+        ),
+    ] = False
     workers: Annotated[
         int,
         quantities.count(1, 256),
@@ -271,7 +296,7 @@ class Config(Model):
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         kinds.choice("debug", "info", "warning", "error"),
-        Option(PROCESS, "Lowest level of messages to log."),
+        Option(PROCESS, "Lowest level of messages to log.", reload=Reload.LIVE),
     ] = "info"
 
     @model_validator(mode="after")

@@ -99,7 +99,7 @@ def _property(setting: Setting) -> dict[str, object]:
         schema = schema if setting.required else {**schema, "default": []}
     elif not setting.required and setting.default is not None:
         schema["default"] = setting.kind.show(setting.default)
-    return {"description": setting.option.help, **schema}
+    return {"description": setting.option.help, "x-reload": setting.option.reload.value, **schema}
 
 
 def reference_table() -> str:
@@ -110,8 +110,8 @@ def reference_table() -> str:
             "",
             f"### {group}",
             "",
-            "| Key | Flag | Environment | Default | Meaning |",
-            "|---|---|---|---|---|",
+            "| Key | Flag | Environment | Default | Reload | Meaning |",
+            "|---|---|---|---|---|---|",
         ]
         lines += [_row(setting) for setting in settings]
     return "\n".join(lines[1:]) + "\n"
@@ -127,6 +127,12 @@ def _row(setting: Setting) -> str:
     shown = "(required)" if setting.required else default if default == option.unset else f"`{default}`"
     more = " Repeatable, or a comma-separated list." if setting.repeatable else ""
     allowed = "" if setting.is_switch else f" Allowed: {setting.kind.allowed}."
-    cells = [f"`{setting.key}`", ", ".join(f"`{flag}`" for flag in flags) or "none", f"`{setting.env}`", shown]
+    cells = [
+        f"`{setting.key}`",
+        ", ".join(f"`{flag}`" for flag in flags) or "none",
+        f"`{setting.env}`",
+        shown,
+        option.reload.value,
+    ]
     text = f"{option.help}{allowed}{more}"
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in [*cells, text]) + " |"

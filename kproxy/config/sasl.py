@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from kproxy.config import kinds
-from kproxy.config.declaring import LOGIN, Model, Option, kebab
+from kproxy.config.declaring import LOGIN, Model, Option, Reload, kebab
 
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"]
 MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
@@ -23,22 +23,36 @@ class SaslOptions(Model):
             LOGIN,
             "Log in to the brokers with this SASL mechanism. Clients then connect without a login.",
             unset="clients log in themselves",
+            reload=Reload.DRAINS_ALL,
         ),
     ] = None
     sasl_username: Annotated[
         str | None,
         kinds.text("NAME"),
-        Option(LOGIN, "User name. With --oauth-token-url: the client id. With GSSAPI: the principal.", unset="none"),
+        Option(
+            LOGIN,
+            "User name. With --oauth-token-url: the client id. With GSSAPI: the principal.",
+            unset="none",
+            reload=Reload.DRAINS_ALL,
+        ),
     ] = None
     sasl_password: Annotated[
         str | None,
         kinds.text("PASSWORD"),
-        Option(LOGIN, "Password. With --oauth-token-url: the client secret.", unset="none", secret=True),
+        Option(
+            LOGIN,
+            "Password. With --oauth-token-url: the client secret.",
+            unset="none",
+            secret=True,
+            reload=Reload.DRAINS_ALL,
+        ),
     ] = None
     sasl_password_file: Annotated[
         Path | None,
         kinds.path(),
-        Option(LOGIN, "File with the password. kproxy reads it for each login.", unset="none"),
+        Option(
+            LOGIN, "File with the password. kproxy reads it for each login.", unset="none", reload=Reload.DRAINS_ALL
+        ),
     ] = None
     sasl_password_command: Annotated[
         str | None,
@@ -48,33 +62,57 @@ class SaslOptions(Model):
             "Command that prints the password. kproxy runs it once, without a shell, and again if the broker refuses "
             "the password.",
             unset="none",
+            reload=Reload.DRAINS_ALL,
         ),
     ] = None
     oauth_token_url: Annotated[
         str | None,
         kinds.url(),
-        Option(LOGIN, "OAUTHBEARER: token endpoint of an OIDC server, for the client credentials grant.", unset="none"),
+        Option(
+            LOGIN,
+            "OAUTHBEARER: token endpoint of an OIDC server, for the client credentials grant.",
+            unset="none",
+            reload=Reload.DRAINS_ALL,
+        ),
     ] = None
     oauth_scope: Annotated[
         str | None,
         kinds.text("SCOPE"),
         Option(
-            LOGIN, "OAUTHBEARER: scope to request from the token endpoint. Separate several with spaces.", unset="none"
+            LOGIN,
+            "OAUTHBEARER: scope to request from the token endpoint. Separate several with spaces.",
+            unset="none",
+            reload=Reload.DRAINS_ALL,
         ),
     ] = None
     oauth_ca: Annotated[
         Path | None,
         kinds.path(),
-        Option(LOGIN, "OAUTHBEARER: PEM file of the CA to trust for the token endpoint.", unset="the system's"),
+        Option(
+            LOGIN,
+            "OAUTHBEARER: PEM file of the CA to trust for the token endpoint.",
+            unset="the system's",
+            reload=Reload.DRAINS_ALL,
+        ),
     ] = None
     oauth_extensions: Annotated[
         tuple[Annotated[str, kinds.pair()], ...],
-        Option(LOGIN, "OAUTHBEARER: SASL extensions, for example logicalCluster=lkc-1.", unset="none"),
+        Option(
+            LOGIN,
+            "OAUTHBEARER: SASL extensions, for example logicalCluster=lkc-1.",
+            unset="none",
+            reload=Reload.DRAINS_ALL,
+        ),
     ] = ()
     oauth_token_file: Annotated[
         Path | None,
         kinds.path(),
-        Option(LOGIN, "OAUTHBEARER: file with the token. kproxy reads it for each login.", unset="none"),
+        Option(
+            LOGIN,
+            "OAUTHBEARER: file with the token. kproxy reads it for each login.",
+            unset="none",
+            reload=Reload.DRAINS_ALL,
+        ),
     ] = None
     oauth_token_command: Annotated[
         str | None,
@@ -84,20 +122,28 @@ class SaslOptions(Model):
             "OAUTHBEARER: command that prints a token. kproxy runs it without a shell, and again before the token "
             "expires.",
             unset="none",
+            reload=Reload.DRAINS_ALL,
         ),
     ] = None
     kerberos_service: Annotated[
-        str, kinds.text("NAME"), Option(LOGIN, "GSSAPI: service name in the principals of the brokers.")
+        str,
+        kinds.text("NAME"),
+        Option(LOGIN, "GSSAPI: service name in the principals of the brokers.", reload=Reload.DRAINS_ALL),
     ] = "kafka"
     kerberos_keytab: Annotated[
         Path | None,
         kinds.path(),
-        Option(LOGIN, "GSSAPI: keytab to log in with.", unset="the ticket cache (kinit)"),
+        Option(LOGIN, "GSSAPI: keytab to log in with.", unset="the ticket cache (kinit)", reload=Reload.DRAINS_ALL),
     ] = None
     aws_profile: Annotated[
         str | None,
         kinds.text("NAME"),
-        Option(LOGIN, "AWS_MSK_IAM: profile in ~/.aws to sign with.", unset="the credentials that the AWS SDK finds"),
+        Option(
+            LOGIN,
+            "AWS_MSK_IAM: profile in ~/.aws to sign with.",
+            unset="the credentials that the AWS SDK finds",
+            reload=Reload.DRAINS_ALL,
+        ),
     ] = None
 
     def login_problems(self) -> Iterator[tuple[str, str]]:

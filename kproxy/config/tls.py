@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from kproxy.config import kinds
-from kproxy.config.declaring import TLS, Model, Option, kebab
+from kproxy.config.declaring import TLS, Model, Option, Reload, kebab
 
 
 class TlsOptions(Model):
@@ -17,7 +17,10 @@ class TlsOptions(Model):
         bool,
         kinds.boolean(),
         Option(
-            TLS, "Use TLS for connections to the brokers. Clients still connect to kproxy without TLS.", off="--no-tls"
+            TLS,
+            "Use TLS for connections to the brokers. Clients still connect to kproxy without TLS.",
+            off="--no-tls",
+            reload=Reload.DRAINS_ALL,
         ),
     ] = False
     tls_ca: Annotated[
@@ -27,12 +30,13 @@ class TlsOptions(Model):
             TLS,
             "Certificates to trust: a PEM file or a Java trust store (PKCS #12, JKS).",
             unset="the system's",
+            reload=Reload.DRAINS_ALL,
         ),
     ] = None
     tls_ca_password: Annotated[
         str | None,
         kinds.text("PASSWORD"),
-        Option(TLS, "Password of the trust store.", unset="none", secret=True),
+        Option(TLS, "Password of the trust store.", unset="none", secret=True, reload=Reload.DRAINS_ALL),
     ] = None
     tls_cert: Annotated[
         Path | None,
@@ -41,17 +45,20 @@ class TlsOptions(Model):
             TLS,
             "Client certificate and chain to present to the brokers: a PEM file or a key store (PKCS #12, JKS).",
             unset="none",
+            reload=Reload.DRAINS_ALL,
         ),
     ] = None
     tls_key: Annotated[
         Path | None,
         kinds.path(),
-        Option(TLS, "Private key of tls-cert, a PEM file.", unset="in the file of tls-cert"),
+        Option(TLS, "Private key of tls-cert, a PEM file.", unset="in the file of tls-cert", reload=Reload.DRAINS_ALL),
     ] = None
     tls_key_password: Annotated[
         str | None,
         kinds.text("PASSWORD"),
-        Option(TLS, "Password of the private key or of the key store.", unset="none", secret=True),
+        Option(
+            TLS, "Password of the private key or of the key store.", unset="none", secret=True, reload=Reload.DRAINS_ALL
+        ),
     ] = None
     tls_server_name: Annotated[
         str | None,
@@ -60,6 +67,7 @@ class TlsOptions(Model):
             TLS,
             "Name that every broker's certificate must contain. * accepts any name, if the CA is trusted.",
             unset="the advertised host; for a bootstrap server, its host",
+            reload=Reload.DRAINS_ALL,
         ),
     ] = None
     tls_insecure: Annotated[
@@ -69,6 +77,7 @@ class TlsOptions(Model):
             TLS,
             "Accept any certificate. Anybody on the network path can then read and change all data.",
             off="--tls-verify",
+            reload=Reload.DRAINS_ALL,
         ),
     ] = False
     client_tls_cert: Annotated[
@@ -79,23 +88,34 @@ class TlsOptions(Model):
             "Use TLS for connections from clients, with this certificate and chain: a PEM file or a key store "
             "(PKCS #12, JKS).",
             unset="clients connect without TLS",
+            reload=Reload.DRAINS_ALL,
         ),
     ] = None
     client_tls_key: Annotated[
         Path | None,
         kinds.path(),
-        Option(TLS, "Private key of client-tls-cert, a PEM file.", unset="in the file of client-tls-cert"),
+        Option(
+            TLS,
+            "Private key of client-tls-cert, a PEM file.",
+            unset="in the file of client-tls-cert",
+            reload=Reload.DRAINS_ALL,
+        ),
     ] = None
     client_tls_key_password: Annotated[
         str | None,
         kinds.text("PASSWORD"),
-        Option(TLS, "Password of the private key or of the key store.", unset="none", secret=True),
+        Option(
+            TLS, "Password of the private key or of the key store.", unset="none", secret=True, reload=Reload.DRAINS_ALL
+        ),
     ] = None
     client_tls_ca: Annotated[
         Path | None,
         kinds.path(),
         Option(
-            TLS, "Refuse clients that present no certificate of these CAs.", unset="no client certificate is required"
+            TLS,
+            "Refuse clients that present no certificate of these CAs.",
+            unset="no client certificate is required",
+            reload=Reload.DRAINS_ALL,
         ),
     ] = None
 

@@ -30,6 +30,10 @@ class Dialer:
         for hop in via:
             self._ways.append(_way_along(hop, self._ways[-1], tasks))
 
+    def allow(self, seconds: float) -> None:
+        """So long a connection may take from now on."""
+        self._seconds = seconds
+
     async def connect(self, address: Address, limit: Limit | None = None) -> socket.socket:
         """A connected, non-blocking socket. Raises UpstreamError; ViaError if a hop failed, whatever the address."""
         return await self._ways[-1].connect(address, limit or Limit.of(self._seconds))

@@ -172,4 +172,19 @@ FAMILIES: tuple[Family, ...] = (
         "Connections or frames that kproxy refused, by the side at fault and the reason.",
         lambda metrics: metrics.refusals.items(),
     ),
+    Family(
+        "kproxy_config_reloads_total",
+        "counter",
+        ("outcome",),
+        "Reloads of the configuration since start, by outcome: success, or failure if a mistake changed nothing.",
+        lambda metrics: [((outcome,), count) for outcome, count in metrics.reloads.items()],
+    ),
+    Family(
+        "kproxy_config_last_reload_success_timestamp_seconds",
+        "gauge",
+        (),
+        "Unix time at which the configuration was last read without a mistake, at start or by a reload.",
+        lambda metrics: [((), int(metrics.reload_succeeded_at))],
+        unit="seconds",
+    ),
 )

@@ -41,6 +41,12 @@ class Metrics:
         """By cluster and API."""
         self.listeners_bound: dict[str, int] = {}
         """By cluster."""
+        self.reloads: Counter[str] = Counter(success=0, failure=0)
+        """Of the configuration, by outcome."""
+        self.configured_at: float = 0.0
+        """Since when this configuration runs, as a Unix time."""
+        self.reload_succeeded_at: float = 0.0
+        """When the configuration was last read without a mistake."""
         self.in_flight: Callable[[], Iterable[tuple[str, str, int]]] = lambda: [
             (cluster, node, count) for (cluster, node), count in numbers.in_flight.items()
         ]
@@ -100,6 +106,17 @@ class Metrics:
     def listeners(self, cluster: str, count: int) -> None:
         """So many listeners of the cluster are bound now, bootstrap included."""
         self.listeners_bound[cluster] = count
+
+    def reloaded(self, done: bool, now: float) -> None:
+        """The configuration was read again, and taken over or refused."""
+        self.reloads["success" if done else "failure"] += 1
+        if done:
+            self.reload_succeeded_at = now
+
+    def adopt_process(self, other: Metrics) -> None:
+        """What the main process alone knows."""
+        self.listeners_bound = other.listeners_bound
+        self.reloads, self.reload_succeeded_at = other.reloads, other.reload_succeeded_at
 
     def _known(self, reason: str) -> str:
         if reason in self._reasons:

@@ -89,9 +89,12 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """All of it. `workers` is empty where this process carries the sessions itself."""
+    """All of it. `workers` is empty where this process carries the sessions itself. `configured_at`: since when this
+    configuration runs, in UTC (ISO 8601); `reloads`: how often kproxy has read it again without a mistake."""
 
     version: str
     draining: bool
+    configured_at: str = ""
+    reloads: int = 0
     workers: tuple[WorkerStatus, ...]
     clusters: tuple[ClusterStatus, ...]

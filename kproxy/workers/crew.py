@@ -10,7 +10,7 @@ import contextlib
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 
 from kproxy.cluster.gateway import Gateway
@@ -23,6 +23,7 @@ from kproxy.status.shown import WorkerStatus
 from kproxy.watch.feed import Feed
 from kproxy.workers import messages
 from kproxy.workers.forker import Forker
+from kproxy.workers.here import Reconfigured
 from kproxy.workers.member import QUIET, Client, Member
 from kproxy.workers.pulse import TURN, Pauses, turns
 
@@ -39,6 +40,8 @@ _END_WITHIN = 5.0
 _STUCK = 15
 # For how many turns a client waits for a worker to be there.
 _HELD = 10
+# What a reload waits for the workers, in seconds: they read certificates.
+_RECONFIGURE_WITHIN = 10.0
 # What is new about a cluster, the workers hear so much later, in seconds.
 _NEWS_AFTER = 0.02
 
@@ -48,6 +51,7 @@ class Crew:
 
     def __init__(self, config: Config, metrics: Metrics, tasks: asyncio.TaskGroup) -> None:
         self._config = config
+        self._edition = 0  # of the configuration: how often it has changed
         self.forker = Forker()
         self._metrics = metrics
         self._tasks = tasks
@@ -65,7 +69,7 @@ class Crew:
         self._feed: Feed | None = None  # while somebody looks on
         self._waits: dict[asyncio.Event, Callable[[], bool]] = {}  # what somebody waits for
 
-    def serve(self, gateways: list[Gateway]) -> None:
+    def serve(self, gateways: Sequence[Gateway]) -> None:
         """Carry the sessions of these clusters from now on."""
         self._gateways = {gateway.config.name: gateway for gateway in gateways}
         keepers = [self._keep(number) for number in range(1, self._config.workers + 1)]
@@ -119,6 +123,7 @@ class Crew:
             )  # fmt: skip
             self._give(worker.take_back())
             worker.send(messages.Ping())
+            self._check()  # nobody waits for it any more
         elif silent == _STUCK:
             log.error(
                 "worker %d (process %d) has not answered for %g s: kproxy kills it, with its %d connections",
@@ -132,6 +137,7 @@ class Crew:
             worker.send(messages.Changed(name))
         worker.send(messages.Holds(dict(self._holds)))
         worker.send(messages.Watch(self._feed is not None))
+        worker.send(messages.Reconfigure())
         if self._stopping:
             worker.send(messages.Drain())
         held = [client for _, client in self._held]
@@ -143,7 +149,7 @@ class Crew:
             await asyncio.sleep(_COUNT_EVERY)
             self._tell_all(messages.Count())
 
-    def _hear(self, worker: Member, message: object) -> None:  # one branch for each message
+    def _hear(self, worker: Member, message: object) -> None:  # noqa: C901  # one branch for each message
         if worker.pulse.heard() >= QUIET and worker.started:
             log.warning("process %d, a worker, answers again", worker.pid)
             self._is_well(worker)
@@ -157,6 +163,9 @@ class Crew:
                 if number in self._holds:  # else that hold was undone meanwhile
                     worker.settled.add(number)
                     self._check()
+            case messages.Reconfigured(edition, draining):
+                worker.edition, worker.draining = edition, worker.draining + draining
+                self._check()
             case messages.Asked(number, question):
                 worker.answer(number, self._answer(question))
             case messages.Noted(name, fact):
@@ -179,7 +188,7 @@ class Crew:
     def _answer(self, question: object) -> object:
         match question:
             case messages.Configuration():
-                return self._config
+                return messages.Configured(self._edition, self._config)
             case messages.Look(name):
                 return _view(self._gateways[name])
             case messages.Claim(name, cluster_id, said_by):
@@ -230,6 +239,25 @@ class Crew:
 
     # What the app asks for
 
+    async def reconfigure(
+        self, config: Config, taken: Sequence[Reconfigured], added: Sequence[Gateway], removed: Sequence[str]
+    ) -> int:
+        """Let all workers, those to come as well, do as this configuration says; return how many sessions are drained
+        for it. One that does not answer hears of it when it does."""
+        # Those that are removed stay: their last sessions may ask.
+        self._gateways |= {gateway.config.name: gateway for gateway in added}
+        self._config = config
+        self._edition += 1
+        for worker in self._workers.values():
+            worker.draining = 0
+        self._tell_all(messages.Reconfigure())
+
+        def followed() -> bool:
+            return all(worker.edition == self._edition for worker in self._workers.values() if worker.well)
+
+        await self._until(followed, _RECONFIGURE_WITHIN)
+        return sum(worker.draining for worker in self._workers.values())
+
     async def metrics(self) -> Metrics:
         """The sums over all processes."""
         workers = [worker for worker in self._workers.values() if worker.well]
@@ -244,7 +272,7 @@ class Crew:
         for numbers in (self._metrics.numbers(), self._ended, *(worker.numbers for worker in self._workers.values())):
             sums.add(numbers)
         total = Metrics(sums)
-        total.listeners_bound = self._metrics.listeners_bound
+        total.adopt_process(self._metrics)
         return total
 
     def watch(self, feed: Feed | None) -> None:

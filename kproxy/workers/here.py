@@ -6,17 +6,30 @@ import asyncio
 import contextlib
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from kproxy.cluster.gateway import Gateway
+from kproxy.cluster.reach import Concerns
 from kproxy.cluster.sessions import Dial, Localise, Sessions
 from kproxy.cluster.topology import NodeKey
-from kproxy.config import ClusterConfig
+from kproxy.config import ClusterConfig, Config
 from kproxy.metrics import Metrics
 from kproxy.relay.pump import Pump
 from kproxy.relay.selector import RelaySelector
 from kproxy.status.shown import WorkerStatus
+from kproxy.tls.handshakes import ClientTls
 from kproxy.watch.feed import Emit, Feed
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfigured:
+    """A cluster that is served in another way from now on: its configuration, TLS with its clients, and which of the
+    sessions that are there this concerns."""
+
+    config: ClusterConfig
+    tls: ClientTls | None
+    concerns: Concerns
 
 
 class Here:
@@ -27,10 +40,12 @@ class Here:
         self._metrics = metrics
         self._tasks = tasks
         self._sessions: dict[str, Sessions] = {}
+        self._former: list[Sessions] = []  # of clusters that are served no more
+        self._emit: Emit | None = None  # while somebody looks on
         self._holds: Counter[str | None] = Counter()  # of a cluster, or None: of all, those to come as well
         metrics.in_flight = self._in_flight
 
-    def serve(self, gateways: list[Gateway]) -> None:
+    def serve(self, gateways: Sequence[Gateway]) -> None:
         """Carry the sessions of these clusters from now on."""
         for gateway in gateways:
             self.sessions(gateway.config, gateway.reach.dial, gateway.localise)
@@ -41,11 +56,39 @@ class Here:
         self._sessions[config.name] = sessions
         for _ in range(self._holds[None]):
             sessions.begin_hold()
+        sessions.watch(self._emit)
         return sessions
 
     def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
         """Carry a client of this cluster; see `Sessions.carry`."""
-        self._sessions[name].carry(client, key, host, done)
+        if name in self._sessions:
+            self._sessions[name].carry(client, key, host, done)
+        else:  # served no more since it was passed on
+            client.close()
+            done()
+
+    async def reconfigure(
+        self, config: Config, taken: Sequence[Reconfigured], added: Sequence[Gateway], removed: Sequence[str]
+    ) -> int:
+        """`change`, as all who carry sessions do it; clusters are `added` and `removed` too."""
+        draining = self.change(config, taken) + self.remove(config, removed)
+        self.serve(added)
+        return draining
+
+    def remove(self, config: Config, names: Sequence[str]) -> int:
+        """Serve these clusters no more; return how many sessions are drained for that."""
+        ending = [self._sessions.pop(name) for name in names]
+        draining = sum(sessions.end(config.drain_timeout) for sessions in ending)
+        self._former = [sessions for sessions in (*self._former, *ending) if not sessions.none_left]
+        return draining
+
+    def change(self, config: Config, taken: Sequence[Reconfigured]) -> int:
+        """Carry the sessions of these clusters so from now on; return how many of those that are there it concerns:
+        they are drained."""
+        seconds = config.drain_timeout
+        return sum(
+            self._sessions[one.config.name].reconfigure(one.config, one.tls, one.concerns, seconds) for one in taken
+        )
 
     def watch(self, feed: Feed | None) -> None:
         """Tell the feed what passes in the sessions of all clusters, also in those to come; None: no more."""
@@ -53,6 +96,7 @@ class Here:
 
     def emit(self, emit: Emit | None) -> None:
         """The same, told to this."""
+        self._emit = emit
         for sessions in self._sessions.values():
             sessions.watch(emit)
 
@@ -87,7 +131,9 @@ class Here:
             sessions.release()
 
     def _of(self, cluster: str | None) -> list[Sessions]:
-        return list(self._sessions.values()) if cluster is None else [self._sessions[cluster]]
+        if cluster is None:
+            return self._all()
+        return [self._sessions[cluster]] if cluster in self._sessions else []
 
     async def drain(self, seconds: float) -> int:
         """Close each session as soon as nothing is in flight in it, and after so many seconds all; return how many were
@@ -96,14 +142,17 @@ class Here:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await drained
-        return sum(sessions.close() for sessions in self._sessions.values())
+        return sum(sessions.close() for sessions in self._all())
 
     def begin_drain(self) -> asyncio.Future[list[None]]:
         """The same without an end; what is returned is done when none of them is left."""
-        return asyncio.gather(*[sessions.drain() for sessions in self._sessions.values()])
+        return asyncio.gather(*[sessions.drain() for sessions in self._all()])
+
+    def _all(self) -> list[Sessions]:
+        return [*self._sessions.values(), *self._former]
 
     def _in_flight(self) -> Iterator[tuple[str, str, int]]:
-        for sessions in self._sessions.values():
+        for sessions in self._all():
             yield from sessions.in_flight()
 
     def changed(self, name: str) -> None:

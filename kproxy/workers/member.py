@@ -65,6 +65,8 @@ class Member:
         self.pid = 0
         self.started = False
         self.pulse = Pulse(lambda: self.send(messages.Ping()))
+        self.edition = 0  # of the configuration that it has said it follows
+        self.draining = 0  # sessions, for that
         self.settled: set[int] = set()  # the holds since which nothing is in flight in its sessions
         self.numbers = Numbers()
         self.counted = asyncio.Event()

@@ -15,6 +15,7 @@ from struct import Struct
 from kproxy.address import Address
 from kproxy.cluster.known import Fact, Known
 from kproxy.cluster.topology import Node, NodeKey
+from kproxy.config import Config
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.watch.lines import Passed
 
@@ -67,6 +68,11 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
+class Reconfigure:
+    """There may be a new configuration: ask for it. Answered by Reconfigured."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ping:
     """Are you there? To the forker too. Answered by Pong."""
 
@@ -96,7 +102,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What is this kproxy to do? A worker's first question, answered by the Config that holds now."""
+    """What is this kproxy to do? A worker's first question, answered by Configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +146,14 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
+class Reconfigured:
+    """The worker does what this edition of the configuration says; for that, it drains so many sessions."""
+
+    edition: int
+    draining: int
+
+
+@dataclass(frozen=True, slots=True)
 class Noted:
     """The worker has found something out about reaching the cluster."""
 
@@ -165,6 +179,14 @@ class Logged:
 
 
 # Answers
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """The configuration that holds now, and the how manieth that is since kproxy has begun."""
+
+    edition: int
+    config: Config
 
 
 @dataclass(frozen=True, slots=True)

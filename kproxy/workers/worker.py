@@ -17,18 +17,19 @@ from functools import partial
 from typing import Any
 
 from kproxy.address import Address
+from kproxy.cluster.encryption import Ends
 from kproxy.cluster.listeners import leads_to
 from kproxy.cluster.reach import Reach
 from kproxy.cluster.tasks import Supervised
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig, Config
-from kproxy.errors import WireError
+from kproxy.errors import ConfigError, WireError
 from kproxy.metrics import Metrics
 from kproxy.relay.selector import RelaySelector
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.workers import messages
 from kproxy.workers.batch import Batch
-from kproxy.workers.here import Here
+from kproxy.workers.here import Here, Reconfigured
 
 log = logging.getLogger(__name__)
 
@@ -43,15 +44,15 @@ def work(calls: socket.socket, packets: socket.socket) -> None:
     """Be a worker until the main process is gone."""
     main = MainProcess(calls)
     try:
-        config = main.ask(messages.Configuration())
+        configured = main.ask(messages.Configuration())
     except TimeoutError:
         os._exit(1)
     # Of what libraries say, the main process leaves out what it would of its own.
-    level = config.log_level.upper()
+    level = configured.config.log_level.upper()
     logging.basicConfig(handlers=[_ToMain(main)], level=level, format="%(message)s", force=True)
     selector = RelaySelector()
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
-        runner.run(Worker(config, main, packets, selector).run())
+        runner.run(Worker(configured, main, packets, selector).run())
 
 
 class MainProcess:
@@ -115,6 +116,8 @@ class Cluster:
             lambda fact: main.tell(messages.Noted(config.name, fact)), self._claim,
         )  # fmt: skip
         self.dial = self._reach.dial
+        self.reconfigure = self._reach.reconfigure
+        self.end = self._reach.end
         self.look()
 
     def look(self) -> None:
@@ -155,11 +158,13 @@ class Cluster:
 class Worker:
     """The sessions of this worker, on one event loop."""
 
-    def __init__(self, config: Config, main: MainProcess, packets: socket.socket, selector: RelaySelector) -> None:
+    def __init__(
+        self, configured: messages.Configured, main: MainProcess, packets: socket.socket, selector: RelaySelector
+    ) -> None:
         self._main = main
         self._packets = packets
         self._packets.setblocking(False)
-        self._config = config
+        self._configured = configured
         self._selector = selector
         self._metrics = Metrics()
         self._clusters: dict[str, Cluster] = {}
@@ -170,15 +175,19 @@ class Worker:
         """Until the main process is gone: then the whole process ends at once."""
         async with Supervised("a session") as tasks:
             self._here = Here(self._selector, self._metrics, tasks)
-            for config in self._config.clusters:
-                cluster = self._clusters[config.name] = Cluster(config, self._main, self._metrics, tasks)
-                self._here.sessions(config, cluster.dial, cluster.localise)
+            self._tasks = tasks
+            for config in self._configured.config.clusters:
+                self._add(config)
             asyncio.get_running_loop().add_reader(self._packets.fileno(), self._receive)
             gc.freeze()
             self._main.tell(messages.Started(os.getpid()))
             await asyncio.Event().wait()
 
-    def _receive(self) -> None:
+    def _add(self, config: ClusterConfig) -> None:
+        cluster = self._clusters[config.name] = Cluster(config, self._main, self._metrics, self._tasks)
+        self._here.sessions(config, cluster.dial, cluster.localise)
+
+    def _receive(self) -> None:  # noqa: C901  # one branch for each message
         for _ in range(_AT_ONCE):
             try:
                 data, fds, _, _ = socket.recv_fds(self._packets, _LARGEST_PACKET, 1)
@@ -190,7 +199,8 @@ class Worker:
                 case messages.Take() as take:
                     self._take(take, fds)
                 case messages.Changed(name):
-                    self._clusters[name].look()
+                    if name in self._clusters:  # else it is to hear of it, or served no more
+                        self._clusters[name].look()
                 case messages.Count():
                     self._main.tell(self._metrics.numbers())
                 case messages.Watch(on):
@@ -201,6 +211,41 @@ class Worker:
                     self._here.begin_drain()
                 case messages.Holds(clusters):
                     self._hold(clusters)
+                case messages.Reconfigure():
+                    self._reconfigure()
+
+    def _reconfigure(self) -> None:
+        """Do as the main process is configured now."""
+        try:
+            new = self._main.ask(messages.Configuration())
+        except TimeoutError:
+            log.error("the main process has not answered within %g s", _PATIENCE)
+            return
+        draining = 0
+        if new.edition != self._configured.edition:
+            before = {config.name: config for config in self._configured.config.clusters}
+            self._configured = new
+            logging.getLogger().setLevel(new.config.log_level.upper())
+            after = {config.name: config for config in new.config.clusters}
+            removed = before.keys() - after.keys()
+            draining = self._here.remove(new.config, list(removed))
+            for name in removed:
+                self._clusters.pop(name).end(new.config.drain_timeout)
+            changed = [one for name, one in after.items() if name in before and one != before[name]]
+            taken = [self._take_over(one, new.config) for one in changed]
+            draining += self._here.change(new.config, [one for one in taken if one is not None])
+            for name in after.keys() - before.keys():
+                self._add(after[name])
+        self._main.tell(messages.Reconfigured(new.edition, draining))
+
+    def _take_over(self, config: ClusterConfig, process: Config) -> Reconfigured | None:
+        try:
+            ends = Ends.of(config)
+        except ConfigError as error:  # the main process has read them a moment ago
+            log.error("cluster %s: %s; worker %d goes on with the former files", config.name, error, os.getpid())
+            return None
+        concerns = self._clusters[config.name].reconfigure(config, ends.brokers, process.drain_timeout)
+        return Reconfigured(config, ends.clients, concerns)
 
     def _watch(self, on: bool) -> None:
         if on == (self._batch is not None):

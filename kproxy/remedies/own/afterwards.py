@@ -31,6 +31,11 @@ SECTION = Section(
             "or `POST /quit`.",
         ),
         Row(
+            "`…: kproxy goes on with the former configuration: …`",
+            "A [reload](configuration.md#reload) found a mistake, so nothing has changed. The end of the line has the "
+            "mistake. There is one line for each. `only a restart can change that` means that the option is not live.",
+        ),
+        Row(
             "`closed … still busy after … s (--drain-timeout)`",
             "The time of `--drain-timeout` was over. Consumers that wait for records are busy for up to "
             "`fetch.max.wait.ms`.",

@@ -11,10 +11,10 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from kproxy.address import Address
-from kproxy.admin.pages import AdminPages, Readiness
+from kproxy.admin.pages import AdminPages, Readiness, Reloaded
 from kproxy.admin.routes import TABLE
 from kproxy.admin.server import AdminServer, start_admin
 from kproxy.metrics import Metrics
@@ -45,6 +45,13 @@ class Running:
     def set(self, **sources: Any) -> None:
         """Other sources for the pages, from the next connection on."""
         self.admin.pages = replace(self.admin.pages, **sources)
+
+    def enable_reload(self, outcome: Literal["done", "refused", "busy"] = "done") -> None:
+        async def reload() -> Reloaded:
+            self.quits.append("reload")
+            return Reloaded(outcome, ["a line", "another"])
+
+        self.set(reload=reload)
 
     def enable_quit(self) -> None:
         self.set(quit=lambda: self.quits.append("asked"))

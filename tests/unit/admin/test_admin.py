@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -534,3 +534,13 @@ async def test_every_address_that_is_taken_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match="is taken"):
         await start_admin(first.address, AdminPages(source(Metrics()), dict, tuple))
     await first.close()
+
+
+@pytest.mark.parametrize(("outcome", "status"), [("done", 200), ("refused", 400), ("busy", 409)])
+def test_reload_says_what_came_of_it_line_by_line(
+    running: Running, outcome: Literal["done", "refused", "busy"], status: int
+) -> None:
+    assert running.ask("/reload", "POST")[0].status == 404
+    running.enable_reload(outcome)
+    response, body = running.ask("/reload", "POST")
+    assert (response.status, body) == (status, b"a line\nanother\n")

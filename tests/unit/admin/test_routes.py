@@ -52,6 +52,7 @@ def running(running: Running, monkeypatch: pytest.MonkeyPatch) -> Running:
     monkeypatch.setattr(routes, "TABLE", ALL)
     running.enable_quit()
     running.enable_tap()
+    running.enable_reload()
     running.set(token=TOKEN)
     return running
 

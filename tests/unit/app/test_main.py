@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.address import Address
-from kproxy.app import main
+from kproxy.app import clusters, main
 from kproxy.app.main import App
 from kproxy.app.nextstep import Invocation
 from kproxy.cluster import explore
@@ -35,8 +35,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(main, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(main, "_LONGEST_PAUSE", 0.02)
+    monkeypatch.setattr(clusters, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(clusters, "_LONGEST_PAUSE", 0.02)
     monkeypatch.setattr(explore, "_FIRST_PAUSE", 0.01)
     monkeypatch.setattr(explore, "_LONGEST_PAUSE", 0.02)
 

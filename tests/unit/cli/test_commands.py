@@ -15,6 +15,7 @@ import pytest
 
 from kproxy.address import Address
 from kproxy.app.nextstep import Invocation
+from kproxy.app.reload import Source
 from kproxy.cli import invoke
 from kproxy.config import Config
 from kproxy.config.options import all_settings
@@ -41,7 +42,7 @@ class App(ModuleType):
         self.configs: list[Config] = []
         self.invocations: list[Invocation] = []
 
-    def run(self, config: Config, *, invocation: Invocation) -> int:
+    def run(self, config: Config, *, invocation: Invocation, source: Source) -> int:
         self.configs.append(config)
         self.invocations.append(invocation)
         if isinstance(self.outcome, BaseException):
@@ -94,7 +95,8 @@ def test_every_option_is_a_flag(app: App) -> None:
         "node-ports": "3000-3001", "map": "a=b", "via": "ssh://c", "connect-timeout": "1s", "retire-after": "2s",
         "max-connections": "3", "max-request-size": "4KiB", "admin": "127.0.0.1:5000", "drain-timeout": "6s",
         "workers": "2", "admin-host": "kproxy.example", "admin-quit": None, "admin-token-file": "t",
-        "exit-with": "ended", "admin-token-reads": None,
+        "admin-token-reads": None, "admin-reload": None, "watch-config": None,
+        "exit-with": "ended",
         "log-format": "json", "log-level": "warning", "ready-requires": "none",
         "tls": None, "tls-ca": "ca.pem", "tls-cert": "me.pem", "tls-key": "me.key", "tls-server-name": "kafka",
         "client-tls-cert": "kproxy.pem", "client-tls-key": "kproxy.key", "client-tls-ca": "clients.pem",
@@ -117,7 +119,8 @@ def test_every_option_is_a_flag(app: App) -> None:
         for setting in declared
         for value in [getattr(app.configs[0].clusters[0] if setting.in_cluster else app.configs[0], setting.name)]
     }
-    given = {"max-connections": 3, "workers": 2, "admin-quit": True, "admin-token-reads": True, "tls": True}
+    given = {"max-connections": 3, "workers": 2, "tls": True}
+    given |= dict.fromkeys(("admin-quit", "admin-token-reads", "admin-reload", "watch-config"), True)
     assert shown == values | given
 
 
@@ -329,7 +332,7 @@ def test_a_real_ctrl_c_shows_no_traceback() -> None:
     program = (
         "import os, signal, sys, types, kproxy.cli\n"
         "app = sys.modules['kproxy.app.main'] = types.ModuleType('kproxy.app.main')\n"
-        f"app.run = lambda config, invocation: os.kill(os.getpid(), {int(signal.SIGINT)})\n"
+        f"app.run = lambda config, invocation, source: os.kill(os.getpid(), {int(signal.SIGINT)})\n"
         "sys.argv[1:] = ['run', '-b', 'a']\n"
         "kproxy.cli.main()\n"
     )

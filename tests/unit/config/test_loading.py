@@ -136,6 +136,22 @@ def test_variables_that_are_no_options() -> None:
             ["--admin-quit: needs the admin endpoint, which is off; allowed: an address in admin, or no admin-quit"],
         ),
         (
+            {"bootstrap_servers": "a", "admin": "off", "admin_reload": True},
+            {},
+            [
+                "--admin-reload: needs the admin endpoint, which is off; allowed: an address in admin, or no"
+                " admin-reload"
+            ],
+        ),
+        (
+            {"bootstrap_servers": "a", "admin": "0.0.0.0:19091", "admin_reload": True},
+            {},
+            [
+                "--admin-reload: would let anybody who reaches 0.0.0.0:19091 reload; allowed: with admin-token-file, or"
+                " a loopback address in admin"
+            ],
+        ),
+        (
             {"bootstrap_servers": "a", "admin_token_file": "f"},
             {"KPROXY_ADMIN_TOKEN": "0123456789abcdef"},
             ["--admin-token-file: cannot be combined with admin-token; allowed: one of them"],

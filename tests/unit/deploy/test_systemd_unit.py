@@ -23,7 +23,7 @@ EXECUTABLE = "/opt/kproxy/bin/kproxy"
 # systemd.unit(5), systemd.service(5), systemd.exec(5), systemd.resource-control(5) of systemd 252: what the unit uses.
 KNOWN = {
     "Unit": "Description After Wants StartLimitIntervalSec StartLimitBurst",
-    "Service": """Type EnvironmentFile ExecStart KillSignal KillMode TimeoutStopSec Restart RestartSec
+    "Service": """Type EnvironmentFile ExecStart ExecReload KillSignal KillMode TimeoutStopSec Restart RestartSec
         RestartPreventExitStatus LimitNOFILE MemoryMax TasksMax DynamicUser CapabilityBoundingSet AmbientCapabilities
         NoNewPrivileges ProtectSystem ProtectHome PrivateTmp PrivateDevices PrivateUsers ProtectClock
         ProtectControlGroups ProtectHostname ProtectKernelLogs ProtectKernelModules ProtectKernelTunables ProtectProc

@@ -260,6 +260,7 @@ def test_a_login_is_needed(cluster: DevCluster) -> None:
         ("LOGIN", "SCRAM-SHA-512", PASSWORD, Fault.SASL_MECHANISM),
         ("CLIENT", "PLAIN", PASSWORD, Fault.LOGIN_NOT_OFFERED),
     ],
+    ids=["refused", "another mechanism", "no login"],
 )
 def test_a_login_that_fails(cluster: DevCluster, listener: str, mechanism: str, password: str, fault: Fault) -> None:
     arguments = ("--sasl", mechanism, "--sasl-username", USER)

@@ -11,7 +11,7 @@ from http import HTTPStatus
 import pytest
 
 from kproxy.admin import routes
-from kproxy.admin.pages import AdminPages, Readiness
+from kproxy.admin.pages import AdminPages, Readiness, Reloaded
 from kproxy.admin.requests import Reply, Request, line
 from kproxy.admin.routes import TABLE, Route, Token
 from kproxy.metrics import Metrics
@@ -162,6 +162,7 @@ def test_nobody_changes_anything_who_may_not(
 
     monkeypatch.setattr(routes, "TABLE", tuple(replace(one, page=writes) for one in ALL))
     everywhere.enable_quit()
+    everywhere.enable_reload()
     everywhere.set(token=TOKEN)
     body, kind = (b"{}", {"Content-Type": "application/json"}) if route.most_body else (None, {})
 
@@ -208,7 +209,13 @@ async def test_without_a_token_its_own_machine_may(sources: AdminPages, peer: st
 
 @pytest.fixture
 def sources() -> AdminPages:
-    return AdminPages(source(Metrics()), lambda: b"{}", lambda _: Readiness(["node 2"]), quit=lambda: None)
+    return AdminPages(
+        source(Metrics()), lambda: b"{}", lambda _: Readiness(["node 2"]), quit=lambda: None, reload=reload_nothing
+    )
+
+
+async def reload_nothing() -> Reloaded:
+    return Reloaded("done", ["nothing has changed"])
 
 
 def test_reads_are_open_unless_they_are_closed(running: Running) -> None:

@@ -2,6 +2,7 @@
 
     here       all sessions in this process
     crew       the main process's side of the workers: who gets which client, their numbers, their replacement
+    answers    what the main process answers to a worker that asks about a cluster
     worker     a worker: sessions, and nothing that there must be one of
     member     one worker, as the main process has it
     pulse      whether a process answers, and the pauses before it is replaced

@@ -14,14 +14,12 @@ from collections.abc import Callable, Sequence
 from itertools import count
 
 from kproxy.cluster.gateway import Gateway
-from kproxy.cluster.tasks import said
-from kproxy.cluster.topology import Node, NodeKey
+from kproxy.cluster.topology import NodeKey
 from kproxy.config import Config
-from kproxy.errors import WireError
 from kproxy.metrics import Metrics, Numbers
 from kproxy.status.shown import WorkerStatus
 from kproxy.watch.feed import Feed
-from kproxy.workers import messages
+from kproxy.workers import answers, messages
 from kproxy.workers.forker import Forker
 from kproxy.workers.here import Reconfigured
 from kproxy.workers.member import QUIET, Client, Member
@@ -190,20 +188,13 @@ class Crew:
             case messages.Configuration():
                 return messages.Configured(self._edition, self._config)
             case messages.Look(name):
-                return _view(self._gateways[name])
+                return answers.view(self._gateways[name])
             case messages.Claim(name, cluster_id, said_by):
                 agreed = self._gateways[name].reach.claim(cluster_id, said_by)
                 self.changed(name)
                 return agreed
-            case messages.Localise(name, host, endpoints):
-                gateway = self._gateways[name]
-                try:
-                    return messages.Localised(tuple(gateway.localise(host, endpoints)), _view(gateway))
-                except WireError as error:
-                    return messages.NotLocalised(error.reason, str(error))
-                except Exception as error:  # it ends one session, as it would in this process
-                    log.exception("defect in cluster %s, please report it", gateway.config.name)
-                    return messages.NotLocalised("defect", f"defect of kproxy: {said(error)}")
+            case messages.Localise():
+                return answers.localised(self._gateways[question.cluster], question)
         raise AssertionError(f"unknown question: {question}")
 
     def changed(self, name: str) -> None:
@@ -360,11 +351,3 @@ class Crew:
         for done, holds in self._waits.items():
             if holds():
                 done.set()
-
-
-def _view(gateway: Gateway) -> messages.View:
-    nodes = {
-        key: Node(key, node.advertised, gateway.local_address(node, "").port, node.absent_since)
-        for key, node in gateway.topology.nodes.items()
-    }
-    return messages.View(nodes, gateway.reach.known, gateway.bound_addresses())

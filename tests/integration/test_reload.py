@@ -73,7 +73,7 @@ def dials(proxy: Kproxy, address: str) -> bool:
     return bool(proxy.node(2)["dial"] == address)
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=linux_only)])
+@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=[linux_only, pytest.mark.matrix])])
 def test_reloads_in_a_row_while_clients_of_every_kind_work(
     cluster: DevCluster, own_kproxy: Start, tmp_path: Path, workers: int
 ) -> None:

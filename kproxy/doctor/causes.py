@@ -59,17 +59,19 @@ def _wrong(contact: Contact, found: Examination) -> Cause | None:
         where = f" (it resolves to {', '.join(contact.resolved)})" if _is_name(contact) else ""
         why = f"another Kafka cluster answers there, with the id {identity.cluster_id}{where}"
         return Cause(Fault.WRONG_CLUSTER, why, Whose.BROKER)
-    if identity.key is not None and identity.key != contact.expected:
+    mixes = _mixes(contact)
+    if mixes is None and identity.key is not None and identity.key != contact.expected:
         why = f"{identity.key} of this cluster answers there, not {contact.expected}"
         return Cause(Fault.WRONG_NODE, why, Whose.BROKER)
-    return _mixes(contact)
+    return mixes
 
 
 def _mixes(contact: Contact) -> Cause | None:
     if not contact.others or contact.expected is None:
         return None  # a load balancer in front of all brokers is a good bootstrap server
-    others = ", ".join(str(key) for key in contact.others)
-    why = f"connections to it lead to different brokers ({contact.expected}, {others}): a load balancer mixes them"
+    first = contact.identity.key if contact.identity is not None else None
+    met = ", ".join(str(key) for key in (first, *contact.others) if key is not None)
+    why = f"connections to it lead to different brokers ({met}): a load balancer mixes them"
     return Cause(Fault.MIXING_LOAD_BALANCER, why, Whose.NETWORK)
 
 

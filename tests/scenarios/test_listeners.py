@@ -40,6 +40,8 @@ def site(made: Made) -> Site:
     return Site(made.broker, made.cluster)
 
 
+# The verdict of the doctor is held to the same table below.
+@pytest.mark.matrix
 @each
 def test_what_a_client_finds(made: Mapping[str, Made], setup: Setup, cell: Cell) -> None:
     """It sends records and reads them back, or it cannot."""

@@ -175,3 +175,10 @@ def test_what_clients_say_has_the_address_that_failed() -> None:
     assert "bootstrap" not in found["Java"]
     programs = [program for program, _ in said.messages(finding)]
     assert all(programs.count(one) <= 2 for one in programs)
+
+
+def test_a_load_balancer_whose_turn_was_another_broker_s() -> None:
+    mixed = good("lb.example:9092", 2, 1, others=(key(1),))
+    (finding,) = [one for one in judge(examination(mixed), NOW) if one.problem]
+    assert finding.fault is Fault.MIXING_LOAD_BALANCER
+    assert "(broker 2, broker 1)" in finding.why

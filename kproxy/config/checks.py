@@ -113,6 +113,10 @@ def _admin(config: Config) -> Iterator[Finding]:
     if config.admin_reload and config.admin is None:
         text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-reload"
         yield Finding((("admin-reload",), ("admin",)), text)
+    guarded = config.admin_token is not None or config.admin_token_file is not None
+    if config.admin_reload and config.admin is not None and not (guarded or _is_loopback(config.admin.host)):
+        text = f"would let anybody who reaches {config.admin} reload; allowed: with admin-token-file, or a loopback"
+        yield Finding((("admin-reload",), ("admin",)), f"{text} address in admin")
     if config.admin_token is not None and config.admin_token_file is not None:
         text = "cannot be combined with admin-token; allowed: one of them"
         yield Finding((("admin-token-file",), ("admin-token",)), text)

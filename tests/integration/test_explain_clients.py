@@ -25,7 +25,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 # The others take minutes: they need a Java for each try, or say the same as kcat.
-QUICK = ("kcat", "kafka-python", "aiokafka")
+QUICK = ("kcat", "kafka-python")
 
 
 @pytest.mark.parametrize(

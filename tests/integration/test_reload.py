@@ -321,6 +321,7 @@ def test_every_refusal(cluster: DevCluster, own_kproxy: Start, tmp_path: Path) -
     file, token = tmp_path / "kproxy.yaml", tmp_path / "token"
     file.write_text("connect-timeout: 5s\n")
     token.write_text("0123456789abcdef")
+    token.chmod(0o600)
     proxy = own_kproxy(cluster.bootstrap, "-c", str(file), "--admin-reload", "--admin-token-file", str(token))
     none = own_kproxy(cluster.bootstrap, "-c", str(file))
     shown = {"Authorization": "Bearer 0123456789abcdef"}

@@ -54,6 +54,7 @@ class _More:
 
     topic: str | None
     group: str | None
+    seconds: float  # that each answer may take
     on_step: OnStep
     asked: Identity | None = None
     contents: Contents | None = None
@@ -94,8 +95,10 @@ class _More:
             return None
         began = perf_counter()
         try:
-            answer = await question.put(ask)
-        except KproxyError as error:
+            async with asyncio.timeout(self.seconds):
+                answer = await question.put(ask)
+        except (KproxyError, TimeoutError) as failed:
+            error = failed if isinstance(failed, KproxyError) else f"no answer within {self.seconds:g} s"
             self.on_step(Step(kind, target, Verdict.FAILED, perf_counter() - began, str(error)))
             self.not_checked.append(f"{kind}: {error}")
             return None
@@ -110,7 +113,7 @@ async def examine(
     wish: Wish,
 ) -> Examination:
     """Examine the cluster of this configuration. Raises no error of the network."""
-    more = _More(wish.topic, wish.group, on_step)
+    more = _More(wish.topic, wish.group, config.connect_timeout, on_step)
     limit = asyncio.Semaphore(_AT_ONCE)
     servers = list(dict.fromkeys(config.bootstrap_servers))
 

@@ -34,7 +34,7 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from kproxy.devcluster import DevCluster, ListenerSpec
 from kproxy.remedies.faults import Fault
-from kproxy.wire.api import SASL_AUTHENTICATE
+from kproxy.wire.api import METADATA, SASL_AUTHENTICATE
 from tests.harness import peers
 from tests.harness.clients import create_topic, produce, read_topic, unique
 from tests.harness.fakebroker import FakeBroker
@@ -393,6 +393,22 @@ def test_a_listener_that_wants_the_proxy_protocol(cluster: DevCluster, tmp_path:
         process.wait()
     assert (code, problems(report)) == (1, [Fault.NOT_KAFKA.value])
     assert report["bootstrap"][0]["spoken"] == "Kafka behind the PROXY protocol"
+
+
+def test_a_broker_that_falls_silent() -> None:
+    """It has said who it is, and answers no further question."""
+
+    class Silent(FakeBroker):
+        def answer(self, connection: socket.socket, request: bytes) -> bool:
+            said_all = self.asked and struct.unpack_from(">h", request)[0] == METADATA
+            return True if said_all else super().answer(connection, request)
+
+    broker = Silent()
+    with Peer(broker) as peer:
+        host, _, port = peer.address.rpartition(":")
+        broker.nodes = [(1, host, int(port))]
+        _, report = doctor(peer.address, "--connect-timeout", "1s")
+    assert "topics: no answer within 1 s" in report["not_checked"]
 
 
 def test_many_brokers_behind_a_firewall() -> None:

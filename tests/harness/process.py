@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -21,8 +24,47 @@ from prometheus_client.parser import text_string_to_metric_families
 PATIENCE_S = 120
 
 
+class Claims:
+    """Ports that a test process has chosen and that its child has perhaps not bound yet.
+
+    Each port is one byte of a file which all test processes of this user lock (fcntl(2), record locks): whoever
+    chooses at the same moment takes others. A process keeps the last few claims; the children of older ones have long
+    bound theirs.
+    """
+
+    _KEPT = 4
+
+    def __init__(self) -> None:
+        self._own: deque[range] = deque()
+        self._file: IO[bytes] | None = None
+
+    def take(self, ports: range) -> bool:
+        """Claim these ports; False if anybody has claimed one of them."""
+        if any(own.start < ports.stop and ports.start < own.stop for own in self._own):
+            return False
+        if self._file is None:
+            path = Path(tempfile.gettempdir(), f"kproxy-test-ports-{os.getuid()}")
+            self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, len(ports), ports.start)
+        except OSError:
+            return False
+        self._own.append(ports)
+        if len(self._own) > self._KEPT:
+            self.give_back(self._own[0])
+        return True
+
+    def give_back(self, ports: range) -> None:
+        assert self._file is not None
+        self._own.remove(ports)
+        fcntl.lockf(self._file, fcntl.LOCK_UN, len(ports), ports.start)
+
+
+_claims = Claims()
+
+
 def free_window(count: int, avoid: range = range(0)) -> int:
-    """The first of `count` ports in a row that nobody has, none of them in `avoid`.
+    """The first of `count` ports in a row that nobody has or has claimed, none of them in `avoid`.
 
     Below those that brokers take (20000 up), and far from those that the system hands out by itself.
     """
@@ -30,13 +72,17 @@ def free_window(count: int, avoid: range = range(0)) -> int:
         first = 10000 + (os.getpid() * 331 + time.monotonic_ns() // 1000 + attempt * 977) % 9700
         if first + count > avoid.start and first < avoid.stop:
             continue
+        ports = range(first, first + count)
+        if not _claims.take(ports):
+            continue
         held = []
         try:
-            for port in range(first, first + count):
+            for port in ports:
                 sock = socket.socket()
                 held.append(sock)
                 sock.bind(("127.0.0.1", port))
         except OSError:
+            _claims.give_back(ports)
             continue
         finally:
             for sock in held:
@@ -115,6 +161,8 @@ class Kproxy:
             with error:
                 return error.code, error.read().decode()
         except OSError as error:
+            if self.process.poll():
+                raise AssertionError(f"kproxy ended with {self.process.returncode}:\n{self.log}") from None
             return 0, str(error)
 
     def wait_ready(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -79,6 +80,7 @@ class Contacts:
         self._identities = Identities(Topology(1, 2))
         self._resolver = Resolver()
         self._on_step = on_step
+        self._in_turn: defaultdict[tuple[tuple[str, ...], int], asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def close(self) -> None:
         """Close what is kept open for connections to come."""
@@ -214,10 +216,12 @@ class Contacts:
     async def _others(self, found: Contact, host: str) -> tuple[NodeKey, ...]:
         """Nodes that answer at the same address when it is asked again."""
         seen: dict[NodeKey, None] = {}
-        for _ in range(_AGAIN):
-            identity = await self._ask_again(found, host)
-            if identity is not None and identity.key is not None:
-                seen[identity.key] = None
+        # Not two at once where two names lead to one load balancer: each would always have its own turn.
+        async with self._in_turn[found.resolved, found.address.port]:
+            for _ in range(_AGAIN):
+                identity = await self._ask_again(found, host)
+                if identity is not None and identity.key is not None:
+                    seen[identity.key] = None
         first = found.identity.key if found.identity is not None else None
         return tuple(key for key in seen if first is not None and key != first)
 

@@ -1,4 +1,4 @@
-"""Fuzzing as part of the tests: the corpus, half a minute, and ten minutes in the matrix."""
+"""Fuzzing as part of the tests: the corpus, a quarter of a minute, and ten minutes in the matrix."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def test_the_corpus(path: Path) -> None:
     cases.check(case)
 
 
-def test_half_a_minute(tmp_path: Path) -> None:
+def test_a_quarter_of_a_minute(tmp_path: Path) -> None:
     """Always from the same seed: what fails here, and did not before, was changed. The matrix goes other ways."""
-    assert main(["--seconds", "30", "--seed", "951", "--findings", str(tmp_path)]) == 0
+    assert main(["--seconds", "15", "--seed", "951", "--findings", str(tmp_path)]) == 0
 
 
 @pytest.mark.matrix

@@ -284,7 +284,7 @@ def test_the_demo_tells_its_story_and_leaves_nothing(tmp_path: Path) -> None:
     assert len(said.splitlines()) <= 60
 
 
-@pytest.mark.parametrize("moment", ["... starting brokers", "... producing"])
+@pytest.mark.parametrize("moment", [pytest.param("... starting brokers", marks=pytest.mark.matrix), "... producing"])
 def test_ctrl_c_in_the_demo_leaves_nothing(tmp_path: Path, moment: str) -> None:
     with _demo(tmp_path) as demo:
         assert demo.stdout is not None

@@ -269,6 +269,7 @@ def as_the_image_starts_it(compose: str, data: Path) -> str:
     return "".join(f"{key}={value}\n" for key, value in said.items()) + f"log.dirs={data}\n" + SMALL
 
 
+@pytest.mark.matrix
 def test_a_containers_name_misleads_a_client_on_the_host(ground: Ground) -> None:
     """The broker starts, and the client reaches it; then it is sent to a name that only containers know."""
     broken = COMPOSE.format(**ground.ports)

@@ -31,7 +31,6 @@ from tests.harness.ways import Ways
 pytestmark = pytest.mark.integration
 
 Start = Callable[..., Kproxy]
-ROUNDS = 50
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="--workers needs Linux")
 
 
@@ -73,9 +72,16 @@ def dials(proxy: Kproxy, address: str) -> bool:
     return bool(proxy.node(2)["dial"] == address)
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=[linux_only, pytest.mark.matrix])])
+@pytest.mark.parametrize(
+    ("workers", "rounds"),
+    [
+        (1, 15),
+        pytest.param(1, 50, marks=pytest.mark.matrix),
+        pytest.param(3, 50, marks=[linux_only, pytest.mark.matrix]),
+    ],
+)
 def test_reloads_in_a_row_while_clients_of_every_kind_work(
-    cluster: DevCluster, own_kproxy: Start, tmp_path: Path, workers: int
+    cluster: DevCluster, own_kproxy: Start, tmp_path: Path, workers: int, rounds: int
 ) -> None:
     file = tmp_path / "kproxy.yaml"
     file.write_text("")
@@ -92,7 +98,7 @@ def test_reloads_in_a_row_while_clients_of_every_kind_work(
         programs = held.enter_context(JavaFlow(cluster.programs, proxy.bootstrap, java, tmp_path))
         others = [held.enter_context(RawClient(ports[node])) for node in ("1", "1001") for _ in range(3)]
         assert all(client.works() for client in others)
-        for turn in range(ROUNDS):
+        for turn in range(rounds):
             second = held.enter_context(RawClient(ports["2"]))
             assert second.works()
             mapped = f"map: node:2={way}\n" if turn % 2 == 0 else ""
@@ -106,8 +112,8 @@ def test_reloads_in_a_row_while_clients_of_every_kind_work(
             wait_until(partial(dials, proxy, way if mapped else str(cluster.dial[2])), "it is said")
         programs.wait_flowing()
         assert {node["node"]: node["local"] for node in proxy.status()["nodes"]} == ports
-        assert json.loads(proxy.get("/status")[1])["reloads"] == ROUNDS
-        assert proxy.metric("kproxy_config_reloads_total", outcome="success") == ROUNDS
+        assert json.loads(proxy.get("/status")[1])["reloads"] == rounds
+        assert proxy.metric("kproxy_config_reloads_total", outcome="success") == rounds
     assert "defect" not in proxy.log
 
 

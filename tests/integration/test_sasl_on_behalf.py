@@ -296,7 +296,9 @@ def test_gssapi(cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], kdc: 
 # Sessions that last longer than a login (KIP-368)
 
 
-@pytest.mark.parametrize("seconds", [22, pytest.param(60, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(22, marks=pytest.mark.matrix), pytest.param(60, marks=pytest.mark.soak)]
+)
 def test_sessions_outlast_logins_of_ten_seconds(
     cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], oidc: OidcServer, tmp_path: Path, seconds: float
 ) -> None:

@@ -362,6 +362,7 @@ def submit(home: Path, output: Path, conf: dict[str, str], *words: str) -> subpr
         return subprocess.Popen(command, env=environment(home), cwd=home, stdout=to, stderr=subprocess.STDOUT)
 
 
+@pytest.mark.matrix
 def test_two_applications_share_a_host(brokers: DevCluster, tmp_path: Path) -> None:
     """One streams and has no plugin, the other is given settings and sends the file, which is not where they say, as in
     cluster mode; that one ends, and the first is undisturbed."""

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -288,9 +288,10 @@ def children(module: str) -> set[int]:
     """The processes that this one has started with `python -m MODULE`."""
     found = set()
     for child in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
-        for pid in child.read_text().split():
-            words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
-            found |= {int(pid)} if module in words else set()
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread or a child that has ended meanwhile
+            for pid in child.read_text().split():
+                words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+                found |= {int(pid)} if module in words else set()
     return found
 
 

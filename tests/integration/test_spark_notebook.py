@@ -106,6 +106,7 @@ def test_detach_does_not_wait_for_brokers(brokers: DevCluster, start: Callable[[
     nothing_is_left(listen)
 
 
+@pytest.mark.matrix
 def test_stop_edit_and_attach_again(brokers: DevCluster, start: Callable[[str], Any], tmp_path: Path) -> None:
     """In local mode the JVM goes on, with producers that would complain: the proxy stays until its place is wanted."""
     topic = create_topic(brokers.direct_bootstrap)
@@ -178,6 +179,7 @@ def test_without_the_plugin(
     assert executor_pids(tmp_path / "spark") == executors
 
 
+@pytest.mark.matrix
 def test_fewer_executors_than_there_should_be(
     brokers: DevCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

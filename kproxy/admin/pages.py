@@ -17,6 +17,7 @@ from kproxy.metrics import Metrics, exposition
 from kproxy.watch.feed import TooMany
 
 NDJSON = "application/x-ndjson"
+EVENTS = "text/event-stream"
 
 PIECES_AT_A_TIME = 64
 """Pieces of the metrics' text written before others may run: about half a millisecond. The data plane shares
@@ -44,6 +45,10 @@ class AdminPages:
     """What a request must show where its route needs a token; None: nobody has one."""
     token_reads: bool = False
     """Whether pages that only show something need the token too."""
+    sessions: Callable[[], Awaitable[bytes]] | None = None
+    """What `/sessions` shows, as JSON."""
+    live: Callable[[], AsyncGenerator[bytes, None]] | None = None
+    """Server-sent events for the page. Raises kproxy.watch's TooMany."""
     reload: Callable[[], Awaitable[Reloaded]] | None = None
     """Reads the configuration again; None where nobody may ask for that."""
 
@@ -108,6 +113,20 @@ async def readyz(sources: AdminPages, request: Request) -> Reply:
 
 async def status(sources: AdminPages, request: Request) -> Reply:
     return Reply(HTTPStatus.OK, sources.status(), JSON)
+
+
+async def sessions(sources: AdminPages, request: Request) -> Reply:
+    assert sources.sessions is not None  # or there is no such route
+    return Reply(HTTPStatus.OK, await sources.sessions(), JSON)
+
+
+async def live(sources: AdminPages, request: Request) -> Reply:
+    assert sources.live is not None  # or there is no such route
+    try:
+        stream = sources.live()
+    except TooMany as error:
+        return line(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+    return Reply(HTTPStatus.OK, b"", EVENTS, stream=stream)
 
 
 async def tap(sources: AdminPages, request: Request) -> Reply:

@@ -94,6 +94,8 @@ _SHOWN = (
 TABLE: tuple[Route, ...] = (
     Route("/", pages.index([route.path for route in _SHOWN])),
     *_SHOWN,
+    Route("/sessions", pages.sessions, enabled=lambda sources: sources.sessions is not None),
+    Route("/live", pages.live, enabled=lambda sources: sources.live is not None),
     Route("/tap", pages.tap, enabled=lambda sources: sources.tap is not None),
     Route("/quit", pages.quit, method="POST", enabled=lambda sources: sources.quit is not None),
     Route("/reload", pages.reload, method="POST", enabled=lambda sources: sources.reload is not None),

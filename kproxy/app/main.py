@@ -38,7 +38,9 @@ from kproxy.relay.selector import RelaySelector
 from kproxy.status import asjson
 from kproxy.status.readiness import Requires, missing, not_ready, useless_to_wait
 from kproxy.status.shown import ClusterStatus, Status
+from kproxy.watch.events import Events
 from kproxy.watch.feed import Feed, Filter
+from kproxy.watch.live import Live
 from kproxy.workers.here import Here
 
 log = logging.getLogger(__name__)
@@ -135,7 +137,10 @@ class App:
                 quit = partial(self.control.end, "POST /quit") if self._config.admin_quit else None
                 reload = self._reload if self._config.admin_reload and self._reloader is not None else None
                 hosts = (self._config.admin.host, *self._config.admin_host)
-                feed = Feed(self._carriers.watch)
+                feed, events = Feed(self._carriers.watch), Events()
+                page = await supervised.enter_async_context(Supervised("the page"))
+                logging.getLogger().addHandler(events)
+                supervised.callback(logging.getLogger().removeHandler, events)
                 pages = AdminPages(
                     self._carriers.metrics,
                     self._status,
@@ -145,6 +150,8 @@ class App:
                     hosts,
                     self._token,
                     self._config.admin_token_reads,
+                    self._sessions,
+                    Live(page.create_task, feed, self.status, self._carriers.sessions, events).view,
                     reload,
                 )
                 admin = await start_admin(self._config.admin, pages, self._admin_tls)
@@ -234,6 +241,9 @@ class App:
 
     def _status(self) -> bytes:
         return asjson.write(self.status())
+
+    async def _sessions(self) -> bytes:
+        return asjson.sessions(await self._carriers.sessions())
 
     def status(self) -> Status:
         """All of it, as it is now."""

@@ -14,8 +14,9 @@ from struct import pack
 from kproxy.address import Address
 from kproxy.ask.questions import NONE, Question, Versions
 from kproxy.ask.reader import Reader
+from kproxy.errors import WireError
 from kproxy.wire import api
-from kproxy.wire.primitives import INT32, string, uvarint
+from kproxy.wire.primitives import INT32, Underflow, string, uvarint
 
 # Kafka's error codes.
 UNKNOWN_TOPIC, TOPIC_REFUSED, GROUP_REFUSED, CLUSTER_REFUSED = 3, 29, 30, 31
@@ -156,15 +157,17 @@ def contents(versions: Versions, names: Sequence[str] | None = None, *, operatio
 
 
 def _contents(version: int, body: bytes) -> Contents:
-    """Metadata v1 to v8: throttle time (v3), brokers[node id, host, port, rack], cluster id (v2), controller id,
-    topics[error, name, is internal, partitions[error, index, leader, epoch (v7), replicas, in-sync, offline (v5)],
-    operations (v8)]."""
-    read = Reader(body)
+    """Metadata v1 to v13: throttle time (v3), brokers[node id, host, port, rack], cluster id (v2), controller id,
+    topics[error, name, id (v10), is internal, partitions[error, index, leader, epoch (v7), replicas, in-sync, offline
+    (v5)], operations (v8)]. From v9 on compact, with tags."""
+    read = Reader(body, compact=version >= 9)
+    read.tags()  # the header's
     if version >= 3:
         read.int32()
 
     def broker() -> Broker:
         node_id, host, port, rack = read.int32(), read.raw(), read.int32(), read.text_or_none()
+        read.tags()
         return Broker(node_id, Address(host.decode("utf-8", "replace"), port), rack)
 
     def partition() -> Partition:
@@ -172,18 +175,36 @@ def _contents(version: int, body: bytes) -> Contents:
         if version >= 7:
             read.int32()
         replicas, isr = read.int32s(), read.int32s()
-        return Partition(index, leader, replicas, isr, read.int32s() if version >= 5 else (), error)
+        offline = read.int32s() if version >= 5 else ()
+        read.tags()
+        return Partition(index, leader, replicas, isr, offline, error)
 
     def topic() -> Topic:
-        error, name, internal = read.int16(), read.text(), read.boolean()
+        error, name = read.int16(), read.text()
+        if version >= 10:
+            read.int64(), read.int64()
+        internal = read.boolean()
         partitions = sorted(read.array(partition), key=lambda one: one.index)
-        return Topic(name, internal, tuple(partitions), error, _operations(read.int32()) if version >= 8 else None)
+        operations = _operations(read.int32()) if version >= 8 else None
+        read.tags()
+        return Topic(name, internal, tuple(partitions), error, operations)
 
     brokers = sorted(read.array(broker), key=lambda one: one.id)
     cluster_id = read.text_or_none() if version >= 2 else None
     controller = read.int32()
     topics = sorted(read.array(topic), key=lambda one: one.name)
     return Contents(cluster_id or None, controller, tuple(brokers), tuple(topics))
+
+
+def told(version: int, body: bytes) -> Contents | None:
+    """What a Metadata response says that a client was sent, from behind its correlation id on; None if it cannot be
+    read, as that of a later version."""
+    if not 1 <= version <= 13:
+        return None
+    try:
+        return _contents(version, body)
+    except (Underflow, WireError):
+        return None
 
 
 def _operations(bits: int) -> frozenset[str] | None:

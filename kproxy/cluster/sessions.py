@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,7 @@ from kproxy.relay.roster import Roster
 from kproxy.relay.session import Session
 from kproxy.relay.wrongpeer import bound_to_host, client_logs_in
 from kproxy.rewrite.endpoints import Endpoints
+from kproxy.status.shown import SessionStatus
 from kproxy.tls import faults
 from kproxy.tls.handshakes import ClientTls
 from kproxy.tls.tlssocket import TlsSocket
@@ -50,7 +52,8 @@ class _Carried:
     done: Callable[[], None]
     dial: Address | None = None  # where the node was reached
     asking: Between | None = None  # while kproxy asks whom it has reached
-    where: Where | None = None  # once there is a session
+    where: Where | None = None  # once there is a session,
+    since: float = 0.0  # and since when, as a Unix time
 
 
 class Sessions:
@@ -127,7 +130,7 @@ class Sessions:
             carried.done()
             return
         self._open[session] = carried
-        carried.where = Where(self._config.name, label, peer)
+        carried.where, carried.since = Where(self._config.name, label, peer), time.time()
         if self._emit is not None:
             session.observe(partial(self._emit, carried.where))
         if upstream.check is not None:
@@ -289,6 +292,21 @@ class Sessions:
             else:
                 assert carried.where is not None  # as each that is open has
                 session.observe(partial(emit, carried.where))
+
+    def shown(self) -> Iterator[SessionStatus]:
+        """Each session that is open now."""
+        for session, carried in self._open.items():
+            assert carried.where is not None  # as each that is open has
+            introduction = session.conversation.introduction
+            yield SessionStatus(
+                cluster=self._config.name,
+                node=carried.where.node,
+                client=carried.where.client,
+                client_id=introduction.client_id,
+                software=introduction.software,
+                since=carried.since,
+                in_flight=session.conversation.in_flight,
+            )
 
     # All of them at once
 

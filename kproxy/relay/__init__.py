@@ -3,6 +3,7 @@
     calls         what kproxy does with each API and version, and its counters
     requests      what kproxy must read of a request beyond its first 12 bytes
     tokens        SASL tokens without a header
+    introduction  sans-IO: the client id and the software that a client names
     inflight      sans-IO: the requests that have no response yet, in their order
     conversation  sans-IO: which frames may pass, and when; the client's frames
     responses     sans-IO: the broker's frames

@@ -46,6 +46,7 @@ from struct import Struct
 
 from kproxy.relay.calls import LOGIN_APIS, Call, Calls, LoginCalls, OwnCall
 from kproxy.relay.inflight import InFlight
+from kproxy.relay.introduction import NOBODY, introduced
 from kproxy.relay.observer import Beginning
 from kproxy.relay.requests import Acks, check_answerable, find_mechanism
 from kproxy.relay.responses import Responses
@@ -71,13 +72,13 @@ class Conversation:
     `answers` is what kproxy has to say to the client itself, now; `take_answers` gives it, once. Until then
     nothing may be taken from upstream, and nothing need be from the client.
     `on_handshake` is told the mechanism of each SaslHandshake, "" if it cannot be read, and may raise WireError.
-    `requested`: the client has said something Kafka-like.
+    `requested`: the client has said something Kafka-like. `introduction`: what its first request said of it.
     `holding` is how many hold the client's requests back.
     """
 
     __slots__ = (
         "_acks", "_calls", "_client_tail", "_in_flight", "_left_to_broker", "_max_request", "_on_gate", "_on_handshake",
-        "_responses", "answers", "from_upstream", "holding", "requested",
+        "_responses", "answers", "from_upstream", "holding", "introduction", "requested",
     )  # fmt: skip
 
     def __init__(
@@ -100,6 +101,7 @@ class Conversation:
         self._acks = Acks()
         self._on_gate: Callable[[], None] | None = None
         self.holding = 0
+        self.introduction = NOBODY
         self.requested = False
 
     @property
@@ -133,7 +135,7 @@ class Conversation:
     def beginning(self) -> Beginning:
         """Where an observer begins that comes now."""
         left, head = self._responses.position
-        return Beginning(self._left_to_broker, self._client_tail, left, head, self._in_flight.tokens)
+        return Beginning(self._left_to_broker, self._client_tail, left, head, self._in_flight.tokens, self.introduction)
 
     def see_through(self, wrap: Callable[[Localise], Localise]) -> Callable[[], None]:
         """Have the local addresses of responses to come looked up through a wrapper; what is returned undoes that."""
@@ -285,6 +287,8 @@ class Conversation:
             raise wrong_client(greeting)
         if len(chunk) >= 5 and chunk[4] == 0x60:
             self._in_flight.tokens = True
+        else:
+            self.introduction = introduced(chunk)
 
     def _answer(self, correlation_id: int) -> None:
         if self._in_flight.runs or self._responses.within:

@@ -2,8 +2,10 @@
 
 An observer sees the same bytes as the conversation, before anything is done with them, and does nothing to them. It is
 there only while somebody looks on, so that nobody pays for it otherwise; it may begin in the middle of a frame. It
-reads headers: API, version, correlation id, client id; of ApiVersions requests the software's name; of responses the
-error code, where it stands before anything of variable length. It never reads records, tokens or other contents.
+reads headers: API, version, correlation id, client id; of ApiVersions requests the software's name; of a consumer
+group's requests its id; of responses the error code, where it stands before anything of variable length. Of a client
+that asks for metadata again and again it passes on what it is told, now and then, for there is the reason. It never
+reads records, tokens or other contents.
 
 What it keeps is bounded: the beginning of one frame for each direction, and the requests in flight.
 """
@@ -12,30 +14,33 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from struct import Struct
 
 from kproxy.address import Address
 from kproxy.errors import WireError
-from kproxy.printable import one_line
+from kproxy.relay.introduction import HEAD, NOBODY, Introduction, name, software_of
 from kproxy.rewrite.endpoints import Endpoints, Localise
 from kproxy.wire import definitions
-from kproxy.wire.api import API_VERSIONS, APIS, SASL_HANDSHAKE
+from kproxy.wire.api import API_VERSIONS, APIS, METADATA, SASL_HANDSHAKE
 from kproxy.wire.primitives import Buffer, Underflow, read_string, skip_tags
 
 _read_request = Struct(">ihhih").unpack_from  # size, API key, version, correlation id, length of the client id
 _read_response = Struct(">ii").unpack_from
 _INT16 = Struct(">h")
 
-# What is looked at of a frame, at most: its header, and in ApiVersions two short strings.
-_HEAD = 600
 _REQUEST_HEAD, _RESPONSE_HEAD = 14, 8
 # Behind the header of a response: tags, the throttle time, the error code.
 _ERROR_WITHIN = 8
 # Requests that wait for a response; those of acks=0 wait until a later one is answered.
 _MOST_WAITING = 10_000
-_LONGEST_NAME = 100
+# Requests whose first field is the id of a consumer group, and up to which version.
+_OF_GROUPS = {"OffsetCommit": 99, "OffsetFetch": 7, "JoinGroup": 99, "Heartbeat": 99, "LeaveGroup": 99, "SyncGroup": 99,
+              "ConsumerGroupHeartbeat": 99, "ShareGroupHeartbeat": 99, "StreamsGroupHeartbeat": 99}  # fmt: skip
+# A client that asks for metadata so often within so many seconds lacks something. What it is told is passed on if it is
+# not longer than so many bytes, and not more often than that, in seconds.
+_OFTEN, _WITHIN, _LONGEST_METADATA, _PAUSE = 3, 10.0, 64 * 1024, 1.0
 # Addresses of one response that are told.
 _REWRITTEN = 8
 
@@ -44,7 +49,9 @@ _REWRITTEN = 8
 class Exchange:
     """A request and its response. `at` is when the request came, in seconds of the clock that the observer is given;
     `seconds` is None if it has no response. `error` is Kafka's code, None if the first bytes do not tell. Sizes are in
-    bytes, without the size field. `rewritten`: advertised and local addresses."""
+    bytes, without the size field. `rewritten`: advertised and local addresses. `group`: the consumer group, "" if the
+    request tells none. `metadata`: a Metadata response, from behind the correlation id on, if the client asks again and
+    again."""
 
     at: float
     key: int
@@ -56,6 +63,8 @@ class Exchange:
     seconds: float | None = None
     error: int | None = None
     rewritten: tuple[tuple[str, str], ...] = ()
+    group: str = ""
+    metadata: bytes = b""
 
     @property
     def api(self) -> str:
@@ -71,19 +80,21 @@ class _Waiting:
     version: int
     correlation_id: int
     size: int
+    group: str
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
     """Where an observer begins. `request_left` and `response_left` are bytes of a frame under way that pass first;
     `request_head` and `response_head` are the beginning of a frame that has come already. `tokens`: SASL tokens without
-    headers may come."""
+    headers may come. `introduction` is what the client has said of itself."""
 
     request_left: int = 0
     request_head: bytes = b""
     response_left: int = 0
     response_head: bytes = b""
     tokens: bool = False
+    introduction: Introduction = NOBODY
 
 
 class Observer:
@@ -100,8 +111,10 @@ class Observer:
         self._rewritten: tuple[tuple[str, str], ...] = ()
         self._begun: Exchange | None = None  # whose response may still be rewritten
         self._blind = beginning.tokens
-        self.client_id = ""
-        self.software = ""
+        self._asked_for_metadata: deque[float] = deque(maxlen=_OFTEN)
+        self._metadata_at = float("-inf")  # when a response was passed on last
+        self.client_id = beginning.introduction.client_id
+        self.software = beginning.introduction.software
 
     # What passes
 
@@ -165,7 +178,7 @@ class Observer:
         if self._begun is not None:
             begun, self._begun = self._begun, None
             if self._rewritten:
-                begun = _with_rewritten(begun, self._rewritten)
+                begun = replace(begun, rewritten=self._rewritten)
                 self._rewritten = ()
             self._emit(begun)
 
@@ -180,17 +193,20 @@ class Observer:
             self._blind = True  # it is not Kafka's, and the session ends
             return end
         after = int(at + 4 + size)
-        wanted = min(after, at + _HEAD) if key == API_VERSIONS else min(after, at + _REQUEST_HEAD + max(0, length))
-        wanted = min(wanted, at + _HEAD)
+        whole = key == API_VERSIONS or version <= _groups().get(key, -1)
+        wanted = min(after, at + HEAD if whole else at + _REQUEST_HEAD + max(0, length), at + HEAD)
         if end < wanted:
             return None
-        self.client_id = _text(data, at + _REQUEST_HEAD, min(length, wanted - at - _REQUEST_HEAD))
+        self.client_id = name(data, at + _REQUEST_HEAD, min(length, wanted - at - _REQUEST_HEAD))
+        group = ""
         if key == API_VERSIONS and version >= 3:
-            self.software = _software(bytes(data[at + 12 : wanted])) or self.software
+            self.software = software_of(bytes(data[at + 12 : wanted])) or self.software
+        elif whole:
+            group = _group(key, version, bytes(data[at + 12 : wanted]))
         if key == SASL_HANDSHAKE and version == 0:
             self._blind = True  # tokens without headers follow: nothing more is looked at
             return end
-        self._waiting.append(_Waiting(now, key, version, correlation_id, size))
+        self._waiting.append(_Waiting(now, key, version, correlation_id, size, group))
         if len(self._waiting) > _MOST_WAITING:
             self._tell_unanswered(self._waiting.popleft())
         return after
@@ -211,8 +227,22 @@ class Observer:
         if waiting is not None:
             error = _error(waiting.key, waiting.version, bytes(data[at + _RESPONSE_HEAD : wanted]))
             seconds = max(0.0, now - waiting.at)
-            self._begun = self._exchange(waiting, size, seconds, error)
+            metadata = b""
+            if waiting.key == METADATA and self._lacks_something(waiting.at) and after <= end:
+                metadata = self._metadata(data, at, after, now)
+            self._begun = self._exchange(waiting, size, seconds, error, metadata)
         return after
+
+    def _lacks_something(self, now: float) -> bool:
+        asked = self._asked_for_metadata
+        asked.append(now)
+        return len(asked) == _OFTEN and now - asked[0] <= _WITHIN
+
+    def _metadata(self, data: Buffer, at: int, after: int, now: float) -> bytes:
+        if after - at > _LONGEST_METADATA or now - self._metadata_at < _PAUSE:
+            return b""
+        self._metadata_at = now
+        return bytes(data[at + _RESPONSE_HEAD : after])
 
     def _find(self, correlation_id: int) -> _Waiting | None:
         """The request that this answers. A broker answers in order, so those before it have no answer (acks=0, or
@@ -228,36 +258,32 @@ class Observer:
         self.flush()
         self._emit(self._exchange(waiting, 0, None, None))
 
-    def _exchange(self, waiting: _Waiting, size: int, seconds: float | None, error: int | None) -> Exchange:
+    def _exchange(
+        self, waiting: _Waiting, size: int, seconds: float | None, error: int | None, metadata: bytes = b""
+    ) -> Exchange:
         return Exchange(
-            waiting.at, waiting.key, waiting.version, self.client_id, self.software, waiting.size, size, seconds, error
-        )
+            waiting.at, waiting.key, waiting.version, self.client_id, self.software, waiting.size, size, seconds, error,
+            (), waiting.group, metadata,
+        )  # fmt: skip
 
 
-def _with_rewritten(exchange: Exchange, rewritten: tuple[tuple[str, str], ...]) -> Exchange:
-    return Exchange(
-        exchange.at, exchange.key, exchange.version, exchange.client_id, exchange.software, exchange.request_size,
-        exchange.response_size, exchange.seconds, exchange.error, rewritten,
-    )  # fmt: skip
+@cache
+def _groups() -> dict[int, int]:
+    """By API key, up to which version a request begins with the id of a group."""
+    return {key: _OF_GROUPS[api.name] for key, api in APIS.items() if api.name in _OF_GROUPS}
 
 
-def _text(data: Buffer, at: int, length: int) -> str:
-    if length <= 0:
-        return ""
-    return one_line(bytes(data[at : at + length]).decode("utf-8", "replace"), _LONGEST_NAME)
-
-
-def _software(head: bytes) -> str:
-    """The software's name and version in an ApiVersions request of version 3 or later, from its client id on."""
+def _group(key: int, version: int, head: bytes) -> str:
+    """The group's id in a request, from its client id on."""
+    flexible = version >= APIS[key].flexible
     try:
         _, at = read_string(head, 0, len(head), compact=False, nullable=True)
-        at = skip_tags(head, at, len(head))
-        name, at = read_string(head, at, len(head), compact=True, nullable=False)
-        version, _ = read_string(head, at, len(head), compact=True, nullable=False)
+        if flexible:
+            at = skip_tags(head, at, len(head))
+        group, _ = read_string(head, at, len(head), compact=flexible, nullable=False)
     except (Underflow, WireError):
         return ""
-    both = b" ".join((name or b"", version or b""))
-    return one_line(both.decode("utf-8", "replace"), _LONGEST_NAME)
+    return name(group or b"", 0, len(group or b""))
 
 
 def _error(key: int, version: int, head: bytes) -> int | None:

@@ -11,6 +11,7 @@ certificates  certificates
 login         logins and rights
 versions      versions and limits
 others        settings, load, groups, transactions
+seen          what only a proxy sees
 own           kproxy's own messages
 page          docs/troubleshooting.md; `python -m kproxy.remedies FILE` writes it
 """
@@ -28,7 +29,7 @@ __all__ = ["BY_ADDRESS", "Fault", "Message", "Program", "Remedy", "all_remedies"
 @cache
 def families() -> dict[str, tuple[Remedy, ...]]:
     """The remedies by family, in the order in which users meet them."""
-    from kproxy.remedies import advertised, certificates, encryption, login, network, others, peers, versions
+    from kproxy.remedies import advertised, certificates, encryption, login, network, others, peers, seen, versions
 
     return {
         "The advertised address": advertised.TABLE,
@@ -38,6 +39,7 @@ def families() -> dict[str, tuple[Remedy, ...]]:
         "Logins and rights": login.TABLE,
         "Versions and limits": versions.TABLE,
         "Settings, load and groups": others.TABLE,
+        "What a proxy sees": seen.TABLE,
     }
 
 

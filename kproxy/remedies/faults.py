@@ -66,6 +66,11 @@ class Fault(Enum):
     CLIENT_TOO_OLD = "client-too-old"
     FRAME_SIZE = "frame-size"  # a size that is another protocol's first bytes, or above a limit
     RECORD_TOO_LARGE = "record-too-large"
+    # What a proxy sees
+    CLIENT_BLOCKED = "client-blocked"  # a client was told kproxy's port of a node, and does not come there
+    ASKS_AGAIN = "asks-again"  # a client asks for metadata again and again
+    SLOW_NODE = "slow-node"
+    CONNECTION_LEAK = "connection-leak"
     # Others
     CONFIGURATION = "configuration"  # a mistake in a file or flag, said by the message itself
     OVERLOADED = "overloaded"  # too few brokers, disks or threads: it would be well if it were quicker

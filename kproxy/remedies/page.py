@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from kproxy.remedies import BY_ADDRESS, Fault, all_remedies, families, of
+from kproxy.remedies import BY_ADDRESS, Fault, all_remedies, families, of, seen
 from kproxy.remedies.own import Section, sections
 from kproxy.remedies.remedy import Message, Program, Remedy
 
@@ -89,7 +89,7 @@ def causes() -> dict[tuple[Program, str], list[Remedy]]:
 def _index() -> Iterator[str]:
     yield from ("| about | cause |", "|---|---|")
     for family, remedies in families().items():
-        links = (f"[{one.title}](#{anchor(one.title)})" for one in remedies if one.messages)
+        links = (f"[{one.title}](#{anchor(one.title)})" for one in remedies if _is_told(one))
         yield f"| {family} | {'<br>'.join(links)} |"
 
 
@@ -112,7 +112,7 @@ def _family(family: str, remedies: Iterable[Remedy]) -> Iterator[str]:
     yield f"### {family}\n"
     of_message = causes()
     for remedy in remedies:
-        if not remedy.messages:
+        if not _is_told(remedy):
             continue
         own = [one for one in remedy.messages if of_message[one.program, one.text] == [remedy]]
         text = [
@@ -123,10 +123,17 @@ def _family(family: str, remedies: Iterable[Remedy]) -> Iterator[str]:
         ]
         if own:
             text.append("\n".join(_table(own)))
+        if not remedy.messages:
+            text.append("No program has words for it; kproxy's page and log show it.")
         if len(own) < len(remedy.messages):
             more = "More messages" if own else "The messages"
             text.append(_wrapped(f"{more} fit other causes too: [Messages with several causes]({_SEVERAL_ANCHOR})."))
         yield "\n\n".join(text) + "\n"
+
+
+def _is_told(remedy: Remedy) -> bool:
+    """Whether it has a place of its own: rows of kproxy's own messages have theirs below."""
+    return bool(remedy.messages) or remedy in seen.TABLE
 
 
 def _table(messages: Iterable[Message]) -> Iterator[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
 
-from kproxy.status.shown import Status
+from kproxy.status.shown import SessionStatus, Status
 
 
 @cache
@@ -17,6 +18,16 @@ def _adapter() -> TypeAdapter[Status]:
 def write(status: Status) -> bytes:
     """The JSON of `/status`, for people and programs: UTF-8, indented, a line feed at its end."""
     return _adapter().dump_json(status, indent=2) + b"\n"
+
+
+@cache
+def _sessions() -> TypeAdapter[Sequence[SessionStatus]]:
+    return TypeAdapter(Sequence[SessionStatus])
+
+
+def sessions(shown: Sequence[SessionStatus]) -> bytes:
+    """The JSON of `/sessions`: an array."""
+    return _sessions().dump_json(shown, indent=2) + b"\n"
 
 
 def read(data: bytes) -> Status:

@@ -78,6 +78,21 @@ class ClusterStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStatus:
+    """One session. `node`: the node's label, "bootstrap" where it is not known. `client`: the client's address and
+    port. `client_id` and `software` are the client's own words, "" where it does not say them. `since` is a Unix time,
+    `in_flight` how many requests have no response yet."""
+
+    cluster: str
+    node: str
+    client: str
+    client_id: str
+    software: str
+    since: float
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
     """One worker process. `answers`: it is given new connections."""
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, time
+from typing import Protocol
 
 from kproxy.relay.observer import Exchange
 from kproxy.watch import lines
@@ -75,8 +76,18 @@ class Filter:
         return not self.errors or exchange.error not in (None, 0)
 
 
+class Listener(Protocol):
+    """One who looks on."""
+
+    def offer(self, passed: Passed) -> None:
+        """Something has passed. It is called in the data plane, and must be quick."""
+
+    def miss(self, count: int) -> None:
+        """So many were lost before they came here."""
+
+
 class Subscription:
-    """One who looks on. `lost` is how many did not fit since it was last told."""
+    """One who looks on from outside, and may be slow."""
 
     def __init__(self, wanted: Filter) -> None:
         self._wanted = wanted
@@ -110,11 +121,21 @@ class Feed:
 
     def __init__(self, watch: Callable[[Feed | None], None]) -> None:
         self._watch = watch
-        self._subscriptions: set[Subscription] = set()
+        self._listeners: set[Listener] = set()
+        self.readers = 0
+        """Of these, how many read lines."""
 
-    @property
-    def readers(self) -> int:
-        return len(self._subscriptions)
+    def add(self, listener: Listener) -> None:
+        """It looks on from now on."""
+        self._listeners.add(listener)
+        if len(self._listeners) == 1:
+            self._watch(self)
+
+    def remove(self, listener: Listener) -> None:
+        """It does not look on any more."""
+        self._listeners.discard(listener)
+        if not self._listeners:
+            self._watch(None)
 
     def publish(self, where: Where, exchange: Exchange) -> None:
         """Something has passed, seen in this process."""
@@ -122,15 +143,15 @@ class Feed:
 
     def pass_on(self, passed: Passed) -> None:
         """Something has passed, in whichever process."""
-        for subscription in self._subscriptions:
-            subscription.offer(passed)
+        for listener in self._listeners:
+            listener.offer(passed)
 
     def pass_on_all(self, several: Sequence[Passed], lost: int) -> None:
         """What a worker has seen, and how much more it had to leave out."""
         for passed in several:
             self.pass_on(passed)
-        for subscription in self._subscriptions:
-            subscription.miss(lost)
+        for listener in self._listeners:
+            listener.miss(lost)
 
     def subscribe(self, wanted: Filter) -> AsyncGenerator[bytes, None]:
         """Lines, from the first one that is asked for until the generator is closed. Raises TooMany."""
@@ -138,16 +159,15 @@ class Feed:
         return self._lines(Subscription(wanted))
 
     def _check_room(self) -> None:
-        if len(self._subscriptions) >= MOST_READERS:
+        if self.readers >= MOST_READERS:
             raise TooMany(f"{MOST_READERS} readers look on already, the most that kproxy serves")
 
     async def _lines(self, subscription: Subscription) -> AsyncGenerator[bytes, None]:
         # Here and not in `subscribe`: of a generator that was never begun, nothing hears that it is closed.
         self._check_room()
-        self._subscriptions.add(subscription)
+        self.readers += 1
+        self.add(subscription)
         try:
-            if len(self._subscriptions) == 1:
-                self._watch(self)
             quiet = _ALIVE  # the first line says that kproxy looks on
             while True:
                 data = subscription.take()
@@ -159,6 +179,5 @@ class Feed:
                 await asyncio.sleep(_EVERY)
                 quiet += _EVERY
         finally:
-            self._subscriptions.discard(subscription)
-            if not self._subscriptions:
-                self._watch(None)
+            self.readers -= 1
+            self.remove(subscription)

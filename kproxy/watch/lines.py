@@ -50,6 +50,8 @@ def written(passed: Passed) -> bytes:
         "seconds": None if exchange.seconds is None else round(exchange.seconds, 6),
         "error": exchange.error,
     }
+    if exchange.group:
+        value["group"] = exchange.group
     if exchange.rewritten:
         value["rewritten"] = [{"from": before, "to": after} for before, after in exchange.rewritten]
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"

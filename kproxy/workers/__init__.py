@@ -5,6 +5,7 @@
     answers    what the main process answers to a worker that asks about a cluster
     worker     a worker: sessions, and nothing that there must be one of
     member     one worker, as the main process has it
+    told       what workers are asked for now and then: their numbers and sessions
     pulse      whether a process answers, and the pauses before it is replaced
     forker     the process that forks the workers, as the main process has it
     forking    that process

@@ -6,7 +6,6 @@ The module has a little over 300 lines: starting, choosing, watching and replaci
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 from collections import deque
@@ -17,9 +16,9 @@ from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import Config
 from kproxy.metrics import Metrics, Numbers
-from kproxy.status.shown import WorkerStatus
+from kproxy.status.shown import SessionStatus, WorkerStatus
 from kproxy.watch.feed import Feed
-from kproxy.workers import answers, messages
+from kproxy.workers import answers, messages, told
 from kproxy.workers.forker import Forker
 from kproxy.workers.here import Reconfigured
 from kproxy.workers.member import QUIET, Client, Member
@@ -29,8 +28,6 @@ log = logging.getLogger(__name__)
 
 # How often the numbers of a worker are asked for beside scrapes, in seconds: what it has not told is lost when it dies.
 _COUNT_EVERY = 5.0
-# What a scrape waits for a worker's numbers, in seconds; it then has those of the last time.
-_COUNT_WITHIN = 2.0
 # What workers have to end in once they have nothing to do, in seconds.
 _END_WITHIN = 5.0
 # For how many turns a worker may be silent until it is killed: nothing that it does takes so long. Then its clients
@@ -90,7 +87,7 @@ class Crew:
                 finally:
                     del self._workers[number]
                     back, lost = worker.end()
-                    self._ended.add_ended(worker.numbers)
+                    self._ended.add_ended(worker.numbers.last)
                     self._check()
                     self._give(back)
                 if not self._stopping and worker.pid:  # else it has never been there, which is said
@@ -176,8 +173,9 @@ class Crew:
                 worker.pid, worker.started = pid, True
                 self._is_well(worker)
             case Numbers():
-                worker.numbers = message
-                worker.counted.set()
+                worker.numbers.has_come(message)
+            case messages.Sessions(shown):
+                worker.sessions.has_come(shown)
 
     def _pass_on(self, seen: messages.Seen) -> None:
         if self._feed is not None:  # else it has come too late
@@ -251,20 +249,11 @@ class Crew:
 
     async def metrics(self) -> Metrics:
         """The sums over all processes."""
-        workers = [worker for worker in self._workers.values() if worker.well]
-        for worker in workers:
-            worker.counted.clear()
-            worker.send(messages.Count())
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_COUNT_WITHIN):
-                for worker in workers:
-                    await worker.counted.wait()
-        sums = Numbers()
-        for numbers in (self._metrics.numbers(), self._ended, *(worker.numbers for worker in self._workers.values())):
-            sums.add(numbers)
-        total = Metrics(sums)
-        total.adopt_process(self._metrics)
-        return total
+        return await told.metrics(list(self._workers.values()), self._metrics, self._ended)
+
+    async def sessions(self) -> Sequence[SessionStatus]:
+        """The sessions in all workers, see `Here.sessions`."""
+        return await told.sessions(list(self._workers.values()))
 
     def watch(self, feed: Feed | None) -> None:
         """Tell the feed what passes in all workers, also in those to come; None: no more."""

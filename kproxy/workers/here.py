@@ -8,6 +8,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.reach import Concerns
@@ -17,9 +18,12 @@ from kproxy.config import ClusterConfig, Config
 from kproxy.metrics import Metrics
 from kproxy.relay.pump import Pump
 from kproxy.relay.selector import RelaySelector
-from kproxy.status.shown import WorkerStatus
+from kproxy.status.shown import SessionStatus, WorkerStatus
 from kproxy.tls.handshakes import ClientTls
 from kproxy.watch.feed import Emit, Feed
+
+MOST_SESSIONS = 10_000
+"""That are told one by one; of a process that has more, not all are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +52,9 @@ class Here:
     def serve(self, gateways: Sequence[Gateway]) -> None:
         """Carry the sessions of these clusters from now on."""
         for gateway in gateways:
-            self.sessions(gateway.config, gateway.reach.dial, gateway.localise)
+            self.make_room(gateway.config, gateway.reach.dial, gateway.localise)
 
-    def sessions(self, config: ClusterConfig, dial: Dial, localise: Localise) -> Sessions:
+    def make_room(self, config: ClusterConfig, dial: Dial, localise: Localise) -> Sessions:
         """Make room for the sessions of one more cluster."""
         sessions = Sessions(config, dial, localise, self._pump, self._metrics, self._tasks)
         self._sessions[config.name] = sessions
@@ -105,6 +109,14 @@ class Here:
 
     def status(self) -> tuple[WorkerStatus, ...]:
         return ()
+
+    async def sessions(self) -> Sequence[SessionStatus]:
+        """The sessions of all clusters, at most MOST_SESSIONS."""
+        return self.shown()
+
+    def shown(self) -> Sequence[SessionStatus]:
+        """The same at once."""
+        return tuple(islice((one for sessions in self._all() for one in sessions.shown()), MOST_SESSIONS))
 
     async def hold(self, seconds: float, cluster: str | None = None) -> None:
         """Hold the requests of this cluster's clients, or of all, until `release` is called as often as this; return

@@ -9,16 +9,18 @@ import pickle
 import signal
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
 from kproxy.cluster.topology import NodeKey
 from kproxy.metrics import Numbers
+from kproxy.status.shown import SessionStatus
 from kproxy.workers import messages
 from kproxy.workers.forker import Forker
 from kproxy.workers.forking import LARGEST_PACKET
 from kproxy.workers.pulse import Pulse
+from kproxy.workers.told import Told
 
 # For how many turns a worker may be silent until it is given no more clients.
 QUIET = 3
@@ -68,8 +70,8 @@ class Member:
         self.edition = 0  # of the configuration that it has said it follows
         self.draining = 0  # sessions, for that
         self.settled: set[int] = set()  # the holds since which nothing is in flight in its sessions
-        self.numbers = Numbers()
-        self.counted = asyncio.Event()
+        self.numbers = Told(Numbers())
+        self.sessions: Told[Sequence[SessionStatus]] = Told(())
 
     def _is_process(self, pid: int) -> None:
         self.pid = pid
@@ -170,7 +172,8 @@ class Member:
             self._writer.transport.abort()
         else:
             self._calls.close()
-        self.counted.set()
+        self.numbers.comes_no_more()
+        self.sessions.comes_no_more()
         lost = len(self.clients)
         for client in self.clients.values():
             client.done()

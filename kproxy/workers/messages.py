@@ -17,6 +17,7 @@ from kproxy.cluster.known import Fact, Known
 from kproxy.cluster.topology import Node, NodeKey
 from kproxy.config import Config
 from kproxy.rewrite.endpoints import Endpoints
+from kproxy.status.shown import SessionStatus
 from kproxy.watch.lines import Passed
 
 SIZE = Struct("!I")
@@ -44,6 +45,11 @@ class Changed:
 @dataclass(frozen=True, slots=True)
 class Count:
     """Say your numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """Say which sessions you have. Answered by Sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +173,13 @@ class Seen:
 
     passed: tuple[Passed, ...]
     lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """The worker's sessions, see `Here.shown`."""
+
+    shown: tuple[SessionStatus, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,7 +185,7 @@ class Worker:
 
     def _add(self, config: ClusterConfig) -> None:
         cluster = self._clusters[config.name] = Cluster(config, self._main, self._metrics, self._tasks)
-        self._here.sessions(config, cluster.dial, cluster.localise)
+        self._here.make_room(config, cluster.dial, cluster.localise)
 
     def _receive(self) -> None:  # noqa: C901  # one branch for each message
         for _ in range(_AT_ONCE):
@@ -203,6 +203,8 @@ class Worker:
                         self._clusters[name].look()
                 case messages.Count():
                     self._main.tell(self._metrics.numbers())
+                case messages.Show():
+                    self._main.tell(messages.Sessions(tuple(self._here.shown())))
                 case messages.Watch(on):
                     self._watch(on)
                 case messages.Ping():

@@ -57,10 +57,15 @@ class Running:
         self.set(quit=lambda: self.quits.append("asked"))
 
     def enable_tap(self) -> None:
+        """What shows clients and their requests."""
+
         async def lines() -> AsyncGenerator[bytes, None]:
             yield b"{}\n"
 
-        self.set(tap=lambda query: lines())
+        async def sessions() -> bytes:
+            return b"[]\n"
+
+        self.set(tap=lambda query: lines(), live=lines, sessions=sessions)
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout=60)

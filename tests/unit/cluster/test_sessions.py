@@ -77,7 +77,7 @@ class Running:
         self.done = 0
         self.metrics = metrics
         config = ClusterConfig(name=name, bootstrap_servers=(NOBODY,))
-        self.sessions: Sessions = here.sessions(config, lambda key: self.dial(key), self._localise)
+        self.sessions: Sessions = here.make_room(config, lambda key: self.dial(key), self._localise)
 
     def _localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
         raise WireError("not-localised", "none is expected")

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.address import Address
-from kproxy.relay.observer import _HEAD, Exchange, Observer, error_place
+from kproxy.relay.introduction import HEAD
+from kproxy.relay.observer import Exchange, Observer, error_place
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.wire.api import (
     API_VERSIONS,
@@ -172,8 +173,8 @@ def test_garbage(said: list[bytes], answered: list[bytes]) -> None:
     for piece in answered:
         observer.from_upstream(piece, 1.5)
     observer.flush()
-    assert len(observer._request_head) <= _HEAD
-    assert len(observer._response_head) <= _HEAD
+    assert len(observer._request_head) <= HEAD
+    assert len(observer._response_head) <= HEAD
 
 
 @pytest.mark.parametrize(

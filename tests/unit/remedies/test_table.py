@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from kproxy import remedies
-from kproxy.remedies import Fault, Program
+from kproxy.remedies import Fault, Program, seen
 
 # Faults that no client's message shows: the cluster's owner or kproxy's user sees them otherwise.
 NOT_SAID_BY_CLIENTS = {
@@ -19,6 +19,7 @@ NOT_SAID_BY_CLIENTS = {
     Fault.NO_CONTROLLER,
     Fault.LISTENER_CONFIGURATION,
     Fault.KPROXY,
+    *(remedy.fault for remedy in seen.TABLE),
 }
 
 

@@ -1,0 +1,46 @@
+"""A real client (kafka-python) on a machine whose firewall blocks one port of kproxy.
+
+    python -m tests.harness.walled BOOTSTRAP TOPIC PORT
+
+It sends a record to each partition again and again until it is ended. The wall is in this process: connections to the
+port are refused, as a firewall that rejects does it.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import sys
+from contextlib import suppress
+from typing import Any
+
+
+def main(bootstrap: str, topic: str, port: int) -> None:
+    connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
+
+    def walled_connect(self: socket.socket, address: Any) -> None:
+        if address[1] == port:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "a wall")
+        connect(self, address)
+
+    def walled_connect_ex(self: socket.socket, address: Any) -> int:
+        return errno.ECONNREFUSED if address[1] == port else connect_ex(self, address)
+
+    socket.socket.connect = walled_connect  # type: ignore[method-assign]  # the wall
+    socket.socket.connect_ex = walled_connect_ex  # type: ignore[method-assign]  # the wall
+    from tests.harness.kafka_python import KafkaProducer
+
+    logging.basicConfig(level=logging.ERROR)
+    producer = KafkaProducer(
+        bootstrap_servers=bootstrap, client_id="walled", max_block_ms=2000, retry_backoff_ms=200, linger_ms=0,
+        reconnect_backoff_ms=200, reconnect_backoff_max_ms=1000, delivery_timeout_ms=5000, request_timeout_ms=4000,
+    )  # fmt: skip
+    while True:
+        for partition in range(3):
+            with suppress(Exception):  # its point is that it cannot
+                producer.send(topic, b"record", partition=partition).get(timeout=1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

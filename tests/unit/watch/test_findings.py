@@ -1,0 +1,240 @@
+"""What is summed up, and when it is a finding. Each is found for real in tests/integration/test_live.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from struct import pack
+
+import pytest
+
+from kproxy.relay.observer import Exchange
+from kproxy.remedies import Fault
+from kproxy.status.shown import ClusterStatus, NodeStatus, SessionStatus
+from kproxy.watch import tally as tallying
+from kproxy.watch.findings import Finding, Findings
+from kproxy.watch.lines import Passed, Where
+from kproxy.watch.tally import Client, Tally
+
+NOW = 1000.0
+PORTS = {"1": "localhost:19093", "2": "localhost:19094", "3": "localhost:19095"}
+TOLD = tuple((f"kafka-{node}:9092", local) for node, local in PORTS.items())
+
+
+def node(label: str) -> NodeStatus:
+    return NodeStatus(
+        node=label, kind="broker", id=int(label), advertised=f"kafka-{label}:9092", local=PORTS[label], bound=True,
+        present=True, dial="10.0.0.1:9092", route="mapped", checked=True, proof="", problem=None, sessions=0,
+    )  # fmt: skip
+
+
+def cluster(name: str = "default") -> ClusterStatus:
+    return ClusterStatus(
+        name=name, bootstrap_servers=(), via=(), listen="", bootstrap=None, cluster_id=None, answered=True,
+        searched=True, problem=None, login_refused=False, full=None, sessions=0, nodes=tuple(map(node, PORTS)),
+    )  # fmt: skip
+
+
+def session(
+    label: str, client: str = "10.1.1.1:5000", client_id: str = "billing", name: str = "default"
+) -> SessionStatus:
+    return SessionStatus(
+        cluster=name, node=label, client=client, client_id=client_id, software="", since=NOW, in_flight=0
+    )
+
+
+def passed(
+    key: int, at: float, label: str = "bootstrap", client: str = "10.1.1.1:5000", name: str = "default", **more: object
+) -> Passed:
+    exchange = Exchange(at, key, 1, "billing", "", 10, 10, 0.001)
+    return Passed(at, Where(name, label, client), replace(exchange, **more))  # type: ignore[arg-type]  # fields by name
+
+
+METADATA, PRODUCE, FETCH, HEARTBEAT, LEAVE_GROUP, SASL_AUTHENTICATE = 3, 0, 1, 12, 13, 36
+
+
+def found(tally: Tally, *sessions: SessionStatus, findings: Findings | None = None, now: float = NOW) -> list[Finding]:
+    tally.second(now, sessions)
+    return [one for _, one in (findings or Findings()).second(now, tally, [cluster()], sessions)]
+
+
+def asks(tally: Tally, count: int, seconds: float, **more: object) -> None:
+    for number in range(count):
+        tally.offer(passed(METADATA, NOW - seconds + number * seconds / count, rewritten=TOLD, **more))
+
+
+def test_a_client_that_never_comes() -> None:
+    tally = Tally(NOW)
+    asks(tally, 5, 20)
+    (finding,) = found(tally, session("bootstrap"), session("1"), session("3"))
+    assert (finding.fault, finding.node, finding.client) == (Fault.CLIENT_BLOCKED, "2", "billing at 10.1.1.1")
+    assert "asked for metadata 5 times in 20 s and has never connected to broker 2 (localhost:19094)" in finding.text
+
+
+def test_several_nodes_are_named_together() -> None:
+    tally = Tally(NOW)
+    asks(tally, 5, 20)
+    (finding,) = found(tally, session("bootstrap"), session("1"))
+    assert finding.node is None
+    assert "any of broker 2 (localhost:19094), broker 3 (localhost:19095)" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("count", "seconds", "sessions"),
+    [
+        (2, 50, ["bootstrap"]),  # as each client at its start
+        (3, 5, ["bootstrap"]),  # it may just be about to come
+        (5, 20, ["bootstrap", "1", "2", "3"]),
+        (5, 20, []),  # it has gone
+    ],
+)
+def test_a_client_that_does_nothing_odd(count: int, seconds: float, sessions: list[str]) -> None:
+    tally = Tally(NOW)
+    asks(tally, count, seconds)
+    assert found(tally, *map(session, sessions)) == []
+
+
+def test_another_client_of_the_same_machine_shows_that_nothing_blocks() -> None:
+    tally = Tally(NOW)
+    asks(tally, 5, 20)
+    others = [session(label, "10.1.1.1:777", "other") for label in PORTS]
+    assert found(tally, session("bootstrap"), *others) == []
+
+
+def test_a_client_of_another_machine_shows_nothing() -> None:
+    tally = Tally(NOW)
+    asks(tally, 5, 20)
+    others = [session(label, "10.9.9.9:777", "billing") for label in PORTS]
+    assert found(tally, session("bootstrap"), *others)[0].fault is Fault.CLIENT_BLOCKED
+
+
+def leaderless(error: int = 5, leader: int = -1) -> bytes:
+    """Metadata v1 with one topic of one partition, number 3."""
+    partition = pack(">hiiii", error, 3, leader, 0, 0)
+    topic = pack(">hh", 0, 6) + b"orders" + pack(">?i", False, 1) + partition
+    return pack(">ii", 0, 1) + pack(">i", 1) + topic
+
+
+def test_no_leader() -> None:
+    tally = Tally(NOW)
+    asks(tally, 30, 3, metadata=leaderless())
+    (finding,) = found(tally, session("bootstrap"))
+    assert finding.fault is Fault.NO_LEADER
+    assert (
+        finding.text == "billing at 10.1.1.1 refreshes its metadata every 100 ms: it cannot find a leader for orders-3."
+    )
+
+
+def test_an_unknown_topic() -> None:
+    topic = pack(">hh", 3, 6) + b"orderz" + pack(">?i", False, 0)
+    tally = Tally(NOW)
+    asks(tally, 30, 3, metadata=pack(">iii", 0, 1, 1) + topic)
+    (finding,) = found(tally, session("bootstrap"))
+    assert finding.fault is Fault.TOPIC_UNKNOWN
+    assert "orderz" in finding.text
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff" * 60, leaderless()[:-3], pack(">ii", 2**31 - 1, 1)])
+def test_metadata_that_cannot_be_read_say_nothing(body: bytes) -> None:
+    tally = Tally(NOW)
+    asks(tally, 30, 3, metadata=body)
+    (finding,) = found(tally, session("bootstrap"))
+    assert (finding.fault, finding.severity) == (Fault.ASKS_AGAIN, "hint")
+
+
+def test_logins_that_fail_again_and_again() -> None:
+    tally = Tally(NOW)
+    for number in range(4):
+        tally.offer(passed(SASL_AUTHENTICATE, NOW - 20 + 5 * number, client=f"10.1.1.1:{number}", error=58))
+    (finding,) = found(tally)
+    assert finding.fault is Fault.CREDENTIALS_REFUSED
+    assert finding.text == "billing at 10.1.1.1 logs in and fails, 4 times in the last minute, every 5.0 s."
+
+
+def test_logins_that_work_are_no_finding() -> None:
+    tally = Tally(NOW)
+    for number in range(9):
+        tally.offer(passed(SASL_AUTHENTICATE, NOW - number, error=0))
+    assert found(tally) == []
+
+
+@pytest.mark.parametrize(("slow", "fast", "key", "says"), [
+    (0.2, 0.01, PRODUCE, True), (0.2, 0.05, PRODUCE, False), (0.01, 0.0005, PRODUCE, False), (0.2, 0.01, FETCH, False),
+])  # fmt: skip
+def test_a_slow_node(slow: float, fast: float, key: int, says: bool) -> None:
+    tally = Tally(NOW)
+    for label in PORTS:
+        for _ in range(20):
+            tally.offer(passed(key, NOW, label, seconds=slow if label == "1" else fast))
+    got = found(tally)
+    assert [(one.fault, one.node) for one in got] == ([(Fault.SLOW_NODE, "1")] if says else [])
+    if says:
+        assert "answers Produce 20 times slower than its peers" in got[0].text or "times slower" in got[0].text
+
+
+def test_one_node_alone_has_no_peers() -> None:
+    tally = Tally(NOW)
+    for _ in range(20):
+        tally.offer(passed(PRODUCE, NOW, "1", seconds=3.0))
+    assert found(tally) == []
+
+
+def test_a_leak() -> None:
+    many = [session("2", f"10.1.1.1:{number}") for number in range(400)]
+    (finding,) = found(Tally(NOW), *many)
+    assert (finding.fault, finding.text) == (Fault.CONNECTION_LEAK, "Node 2 has 400 sessions of client id billing.")
+    assert found(Tally(NOW), *many[:99]) == []
+
+
+def test_a_finding_stays_for_a_while_and_keeps_its_beginning() -> None:
+    findings, tally = Findings(), Tally(NOW)
+    many = [session("2", f"10.1.1.1:{number}") for number in range(400)]
+    assert found(tally, *many, findings=findings)
+    tally.second(NOW + 20, [])
+    ((since, _),) = findings.second(NOW + 20, tally, [cluster()], [])
+    assert since == NOW
+    assert findings.second(NOW + 31, tally, [cluster()], []) == []
+
+
+def test_each_cluster_has_its_own() -> None:
+    tally = Tally(NOW)
+    many = [session("2", f"10.1.1.1:{number}", name="other") for number in range(400)]
+    assert found(tally, *many) == []
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tallying, "_MOST", {"api": 4, "client": 4, "group": 4})
+    tally = Tally(NOW)
+    for number in range(500):
+        one = passed(number % 60, NOW, "1", f"10.1.{number}.1:1", client_id=f"c{number}", group=f"g{number}")
+        tally.offer(one)
+    assert (len(tally.apis), len(tally.clients), len(tally.groups)) == (4, 4, 4)
+    tally.second(NOW + 1, [])
+    assert tally.nodes["default", "1"].requests == pytest.approx(500)
+
+
+def test_who_has_gone_is_forgotten() -> None:
+    tally = Tally(NOW)
+    tally.offer(passed(HEARTBEAT, NOW, "1", group="g"))
+    tally.second(NOW + 1, [session("1")])
+    assert list(tally.clients) == [Client("default", "10.1.1.1", "billing", "")]
+    assert tally.groups["default", "g"].members == {"10.1.1.1:5000": "billing"}
+    tally.second(NOW + 2, [])
+    assert tally.groups["default", "g"].members == {}
+    tally.second(NOW + 100, [])
+    assert (tally.clients, tally.groups) == ({}, {})
+
+
+def test_a_member_that_leaves() -> None:
+    tally = Tally(NOW)
+    tally.offer(passed(HEARTBEAT, NOW, "1", group="g"))
+    tally.offer(passed(LEAVE_GROUP, NOW, "1", group="g"))
+    assert tally.groups["default", "g"].members == {}
+
+
+def test_what_was_lost_is_told_once() -> None:
+    tally = Tally(NOW)
+    tally.miss(7)
+    tally.second(NOW + 1, [])
+    assert tally.lost == 7
+    tally.second(NOW + 2, [])
+    assert tally.lost == 0

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
@@ -20,10 +21,11 @@ from tests.harness.clients import consumer, create_topic, leaders, produce
 from tests.harness.peers import Peer
 from tests.harness.process import PATIENCE_S, Kproxy, wait_until
 from tests.harness.rawclient import RawClient
-from tests.integration.test_sasl import PLAIN, WRONG, sasl_cluster
+from tests.harness.spark import PASSWORD, cluster_with_login
 
 pytestmark = pytest.mark.integration
 
+WRONG = f"wrong-{uuid4().hex}"
 Start = Callable[..., Kproxy]
 Snapshot = dict[str, Any]
 
@@ -232,12 +234,13 @@ def test_a_slow_node(cluster: DevCluster, own_kproxy: Start) -> None:
 
 
 def test_logins_that_fail_again_and_again(tmp_path: Any) -> None:
-    with sasl_cluster(1) as own:
+    with cluster_with_login() as own:
         maps = [word for node, dial in own.dial.items() for word in ("--map", f"node:{node}={dial}")]
         with Kproxy(tmp_path / "kproxy", own.bootstrap, *maps) as proxy, Viewer(proxy) as viewer:
-            settings = PLAIN.wrong.confluent(proxy.bootstrap)
+            login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "spark"}
             backoff = {"reconnect.backoff.ms": 200, "reconnect.backoff.max.ms": 500, "log_level": 0}
-            producer = Producer({**settings, **backoff, "client.id": "stubborn"})
+            settings = {"bootstrap.servers": proxy.bootstrap, "client.id": "stubborn", "sasl.password": WRONG}
+            producer = Producer({**login, **backoff, **settings})
             producer.poll(1)
             found = viewer.finding("credentials-refused")
             text = viewer.text
@@ -245,7 +248,7 @@ def test_logins_that_fail_again_and_again(tmp_path: Any) -> None:
     assert found["client"] == "stubborn at 127.0.0.1"
     assert "logs in and fails, " in found["text"]
     assert WRONG not in text
-    assert PLAIN.secret not in text
+    assert PASSWORD not in text
 
 
 def test_a_connection_leak(cluster: DevCluster, own_kproxy: Start) -> None:

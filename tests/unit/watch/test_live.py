@@ -18,7 +18,7 @@ from kproxy.watch.events import Events
 from kproxy.watch.feed import Feed, TooMany
 from kproxy.watch.lines import Where
 from kproxy.watch.live import Live
-from tests.unit.watch.test_findings import cluster, session
+from tests.unit.watch.made import cluster, session
 
 
 @pytest.fixture

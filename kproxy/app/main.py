@@ -9,10 +9,10 @@ import gc
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
-from typing import Any, TypeAlias
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kproxy import __version__
 from kproxy.address import Address
@@ -40,8 +40,10 @@ from kproxy.status.readiness import Requires, missing, not_ready, useless_to_wai
 from kproxy.status.shown import ClusterStatus, Status
 from kproxy.watch.events import Events
 from kproxy.watch.feed import Feed, Filter
-from kproxy.watch.live import Live
 from kproxy.workers.here import Here
+
+if TYPE_CHECKING:
+    from kproxy.watch.live import Live
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +153,7 @@ class App:
                     self._token,
                     self._config.admin_token_reads,
                     self._sessions,
-                    Live(page.create_task, feed, self.status, self._carriers.sessions, events).view,
+                    self._page(page, feed, events),
                     reload,
                 )
                 admin = await start_admin(self._config.admin, pages, self._admin_tls)
@@ -241,6 +243,15 @@ class App:
 
     def _status(self) -> bytes:
         return asjson.write(self.status())
+
+    def _page(self, tasks: Supervised, feed: Feed, events: Events) -> Callable[[], AsyncGenerator[bytes, None]]:
+        @cache
+        def live() -> Live:
+            from kproxy.watch.live import Live  # megabytes that only those need who look
+
+            return Live(tasks.create_task, feed, self.status, self._carriers.sessions, events)
+
+        return lambda: live().view()
 
     async def _sessions(self) -> bytes:
         return asjson.sessions(await self._carriers.sessions())

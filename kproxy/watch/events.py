@@ -9,10 +9,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from kproxy.explain.patterns import by_word
 from kproxy.printable import one_line
-from kproxy.remedies.own import Row
+
+if TYPE_CHECKING:
+    from kproxy.remedies.own import Row
 
 # Lines that are kept, and characters of each.
 _KEPT, _LONGEST = 100, 500
@@ -70,6 +72,8 @@ class Events(logging.Handler):
 @lru_cache(2 * _KEPT)
 def _row(text: str) -> Row | None:
     """The row whose message is the most precise of those that the line has."""
+    from kproxy.explain.patterns import by_word  # a megabyte that only those need who look
+
     words = {word.encode() for word in _WORD.findall(text)}
     found = [one for word in words for one in by_word().get(word, ()) if one.row is not None and one.find(text)]
     return max(found, key=lambda one: one.weight).row if found else None

@@ -3,6 +3,7 @@
     requests      a request and the reply to it (pure)
     routes        the table of pages and who may ask for them; the function that enforces the table
     pages         what each page answers (no sockets)
+    page          the status page that a browser shows: its document, style and script
     hosts         the names under which a client may ask for the pages (pure)
     bearer        the token: reads its file, and checks whether a request shows it
     connection    one HTTP/1.1 connection on asyncio streams with h11: limits, timeouts

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Literal, TypeAlias
 
 from prometheus_client.exposition import gzip_accepted
 
+from kproxy.admin import page
 from kproxy.admin.bearer import TokenFile
 from kproxy.admin.requests import JSON, Reply, Request, line
 from kproxy.metrics import Metrics, exposition
@@ -140,15 +141,9 @@ async def tap(sources: AdminPages, request: Request) -> Reply:
     return Reply(HTTPStatus.OK, b"", NDJSON, stream=stream)
 
 
-def index(paths: Iterable[str]) -> Page:
-    """A page with links to these."""
-    links = "\n".join(f'<li><a href="{path}">{path}</a></li>' for path in paths)
-    text = f"<!doctype html>\n<title>kproxy</title>\n<h1>kproxy</h1>\n<ul>\n{links}\n</ul>\n"
-
-    async def page(sources: AdminPages, request: Request) -> Reply:
-        return Reply(HTTPStatus.OK, text.encode(), "text/html; charset=utf-8")
-
-    return page
+async def home(sources: AdminPages, request: Request) -> Reply:
+    text, headers = page.document()
+    return Reply(HTTPStatus.OK, text, headers["Content-Type"], headers)
 
 
 async def quit(sources: AdminPages, request: Request) -> Reply:

@@ -84,16 +84,13 @@ class Route:
         return self.method != "GET" if self.refuses_browsers is None else self.refuses_browsers
 
 
-_SHOWN = (
+TABLE: tuple[Route, ...] = (
+    Route("/", pages.home),
     Route("/metrics", pages.metrics),
     Route("/livez", pages.livez, token=Token.NEVER, any_host=True),
     # Whether kproxy is ready is no secret, only why it is not: `_withheld` says from whom the page keeps that.
     Route("/readyz", pages.readyz, token=Token.NEVER, any_host=True),
     Route("/status", pages.status),
-)
-TABLE: tuple[Route, ...] = (
-    Route("/", pages.index([route.path for route in _SHOWN])),
-    *_SHOWN,
     Route("/sessions", pages.sessions, enabled=lambda sources: sources.sessions is not None),
     Route("/live", pages.live, enabled=lambda sources: sources.live is not None),
     Route("/tap", pages.tap, enabled=lambda sources: sources.tap is not None),

@@ -1,0 +1,48 @@
+"""The status page: one HTML document that needs nothing else, made of three files once.
+
+    __init__      `document`: the page with its style and its script in it, and the headers that it must have
+
+`page.html` is the frame, `page.css` how it looks, `page.js` all that it does; its first lines say how. What it shows
+comes from `/live` and is somebody else's text: client ids, addresses, messages. So the headers allow this style and
+this script and no others, and the script never makes HTML of a text.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+_STYLE = '<link rel="stylesheet" href="page.css">'
+_SCRIPT = '<script src="page.js"></script>'
+
+
+@cache
+def document() -> tuple[bytes, dict[str, str]]:
+    """The page in UTF-8 and its headers."""
+    here = files(__name__)
+    frame, style, script = ((here / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js"))
+    page = frame.replace(_STYLE, f"<style>{style}</style>").replace(_SCRIPT, f"<script>{script}</script>")
+    policy = {
+        "default-src": "'none'",
+        "style-src": _hash(style),
+        "script-src": _hash(script),
+        "connect-src": "'self'",
+        "img-src": "data:",  # the icon
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    headers = {
+        "Content-Type": "text/html; charset=utf-8",
+        "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-cache",
+    }
+    return page.encode(), headers
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

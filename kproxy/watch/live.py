@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 MOST_VIEWERS = 16
 """Pages that look at one kproxy at the same time."""
-# How often there is a new snapshot, in seconds; clients and groups of a cluster that it has, the busiest.
+# How often there is a new snapshot, in seconds; what it has of a cluster at most, the busiest.
 _EVERY = 1.0
-_CLIENTS, _GROUPS = 200, 200
+_CLIENTS, _GROUPS, _APIS = 200, 200, 500
 _NOTHING = Rates()
 
 
@@ -143,11 +143,9 @@ class Live:
         ]
         value["bootstrap_traffic"] = self._shown(tally.nodes.get((cluster.name, "bootstrap"), _NOTHING))
         value["bootstrap_sessions"] = sum(one.node == "bootstrap" for one in sessions)
-        value["apis"] = [
-            {"node": node, "api": api, **self._shown(rates)}
-            for (name, node, api), rates in tally.apis.items()
-            if name == cluster.name
-        ]
+        apis = [(node, api, rates) for (name, node, api), rates in tally.apis.items() if name == cluster.name]
+        apis.sort(key=lambda one: -one[2].requests)
+        value["apis"] = [{"node": node, "api": api, **self._shown(rates)} for node, api, rates in apis[:_APIS]]
         return value | self._clients(tally, cluster.name, sessions) | _groups(tally, cluster.name)
 
     def _clients(self, tally: Tally, name: str, sessions: Sequence[SessionStatus]) -> dict[str, Any]:

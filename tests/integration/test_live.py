@@ -8,8 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 
 from kproxy.devcluster import DevCluster
 from tests.harness.clients import consumer, create_topic, leaders, produce
-from tests.harness.peers import Peer
+from tests.harness.misbehaving import delaying, sending
 from tests.harness.process import PATIENCE_S, Kproxy, wait_until
 from tests.harness.rawclient import RawClient
 from tests.harness.spark import PASSWORD, cluster_with_login
@@ -81,54 +81,6 @@ def sessions(proxy: Kproxy) -> list[Snapshot]:
     """What `/sessions` says."""
     found: list[Snapshot] = json.loads(proxy.get("/sessions")[1])
     return found
-
-
-@contextmanager
-def delaying(target: str, seconds: float) -> Iterator[str]:
-    """The address of a way to the target on which each answer comes so much later."""
-    host, _, port = target.rpartition(":")
-
-    def behave(client: socket.socket) -> None:
-        with socket.create_connection((host, int(port))) as broker:
-
-            def back() -> None:
-                with suppress(OSError):
-                    while data := broker.recv(65536):
-                        time.sleep(seconds)
-                        client.sendall(data)
-
-            threading.Thread(target=back, daemon=True).start()
-            while data := client.recv(65536):
-                broker.sendall(data)
-
-    with Peer(behave) as peer:
-        yield peer.address
-
-
-@contextmanager
-def sending(proxy: Kproxy, topic: str, **settings: Any) -> Iterator[None]:
-    """A librdkafka producer that sends to all partitions, until the end."""
-    stop = threading.Event()
-    producer = Producer({"bootstrap.servers": proxy.bootstrap, "linger.ms": 5, "log_level": 0, **settings})
-
-    def send() -> None:
-        number = 0
-        while not stop.is_set():
-            with suppress(BufferError):
-                producer.produce(topic, b"record %d" % number, partition=number % 3)
-            producer.poll(0)
-            number += 1
-            stop.wait(0.005)
-
-    thread = threading.Thread(target=send, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(10)
-        producer.purge()
-        producer.flush(10)
 
 
 @pytest.mark.parametrize(

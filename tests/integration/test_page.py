@@ -145,6 +145,13 @@ def test_what_was_left_out_is_told(browser: Browser) -> None:
         assert "2 times" in browser.text("#process-card")
 
 
+def test_a_kproxy_of_another_version(browser: Browser) -> None:
+    less = {"version": "9.9", "time": 1763840000.1, "clusters": [{"name": "default", "answered": True}], "new": [1]}
+    with shown(browser, less):
+        assert "9.9" in browser.text("h1")
+        assert browser.text("#findings-none") == "Nothing wrong is known."
+
+
 def test_several_clusters_are_tabs(browser: Browser) -> None:
     broken = cluster(name="other", nodes=[node(7, problem="connection refused")])
     with shown(browser, snapshot(clusters=[cluster(), broken])):
@@ -401,7 +408,7 @@ def test_everything_can_be_done_with_the_keyboard(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [320, 1280, 3840])
+@pytest.mark.parametrize("width", [320, 768, 1280, 3840])
 def test_axe_finds_nothing_serious(browser: Browser, dark: bool, width: int) -> None:
     try:
         axe_source()
@@ -420,7 +427,7 @@ def test_axe_finds_nothing_serious(browser: Browser, dark: bool, width: int) -> 
         assert [one for one in browser.axe() if one.impact in ("serious", "critical")] == []
 
 
-@pytest.mark.parametrize("width", [320, 375, 768, 1280, 1920, 3840])
+@pytest.mark.parametrize("width", [320, 375, 768, 850, 1280, 1920, 3840])
 def test_the_page_never_scrolls_sideways(browser: Browser, width: int) -> None:
     browser.size(width, 900)
     with shown(browser, troubled()):
@@ -462,7 +469,13 @@ def test_a_hundred_brokers_and_a_thousand_sessions(browser: Browser, figures: li
         times = sorted(update(browser, live, crowded(second)) for second in range(1, 21))
         assert browser.js(size) <= unfolded + 100
         figures.append(f"status page: the same with all nodes and clients unfolded takes {times[10]:.1f} ms")
-        assert browser.js("document.querySelectorAll('#links path').length") <= 400
+        assert browser.js("document.querySelectorAll('#links path').length") == 400
+        # Of what is selected, all lines are drawn; and it stays when the others are folded.
+        browser.click("#clients [role=option][aria-label^=service-199]")
+        assert browser.js("document.querySelectorAll('#links path.on').length") == 5
+        browser.click("#clients-more")
+        assert len(options(browser, "#clients")) < 30
+        assert browser.text("#selection h4").removeprefix("Client ") in browser.text("#clients [aria-selected=true]")
 
 
 def test_the_harness_sees_what_is_wrong(browser: Browser) -> None:

@@ -338,8 +338,8 @@
 
   function nodeState(node) {
     if (!node.bound) return ["bad", "no local port"];
-    if (node.problem) return ["bad", "not reachable"];
     if (!node.present) return ["idle", "not in the cluster any more"];
+    if (node.problem) return ["bad", "not reachable"];
     if (!node.dial) return ["idle", "not tried yet"];
     if (T(node.traffic).errors > 0) return ["warn", "errors"];
     if (!node.checked) return ["warn", "not proved"];
@@ -558,7 +558,7 @@
 
   const nodesLeft = expander($("nodes-more")), clientsLeft = expander($("clients-more"));
   const nodeOrder = still(), clientOrder = still();
-  const BOOTSTRAP = "\u0000bootstrap";
+  const BOOTSTRAP = "\u0000bootstrap", LINES = 400;
   const RANK = { bad: 0, warn: 1, idle: 2, ok: 3 };
   const heavy = (value, steps) => `w${1 + steps.filter((step) => value >= step).length}`;
 
@@ -569,8 +569,6 @@
     if (moved && $("selection").getBoundingClientRect().top > innerHeight - 80) $("selection").scrollIntoView({ block: "nearest" });
   }
   function announceChoice() {
-    clearTimeout(telling);
-    telling = 0;
     $("announce").textContent = `${$("selection-h").textContent}. ${$("selection-words").firstChild?.textContent ?? ""}`;
   }
   const point = (kind) => (key) => {
@@ -599,7 +597,9 @@
       const urgent = all.filter((item) => stateOf(item)[0] === "bad").map(keyOf).join(" ") + filter + only;
       items = order.apply(all, keyOf, (a, b) => RANK[stateOf(a)[0]] - RANK[stateOf(b)[0]] || T(b.traffic).requests - T(a.traffic).requests, urgent, order.held);
     }
-    return left.open ? items : items.slice(0, fit);
+    if (left.open) return items;
+    const mine = items.slice(fit).filter((item) => chosen !== null && keyOf(item) === chosen.key); // what is selected stays
+    return [...items.slice(0, fit), ...mine];
   }
   const ordered = (apply, node) => ({ apply, held: inHand(node) });
   const NODES = ordered(nodeOrder, $("nodes")), CLIENTS = ordered(clientOrder, $("clients"));
@@ -621,7 +621,7 @@
   function cell(row, text, title, small) {
     put(row.kproxyText1 ??= row.querySelector("bdi"), text);
     put(row.kproxyText2 ??= row.querySelector("small"), small);
-    attr(row, "title", title.length > 20 ? title : null);
+    attr(row, "title", title?.length > 20 ? shown(title, 300) : null);
   }
   function box(extra, withState) {
     const made = el("span", `box ${extra}`, el("b", "", ...(withState ? [el("span", "state")] : []), el("bdi")), el("small"));
@@ -729,7 +729,8 @@
         else made.set(id, { id, from, to, sessions, client: from < clientRows ? key : null, node: to < nodeRows ? label : null });
       }
     }
-    const drawn = [...made.values()].sort((a, b) => b.sessions - a.sessions).slice(0, 400);
+    const mine = (link) => chosen !== null && (link.client === chosen.key || link.node === chosen.key);
+    const drawn = [...made.values()].sort((a, b) => mine(b) - mine(a) || b.sessions - a.sessions).slice(0, LINES);
     const height = Math.max(clientRows + restClients, nodeRows + restNodes, 1), target = $("links");
     if (target.kproxyHeight !== height) {
       target.kproxyHeight = height;
@@ -932,22 +933,21 @@
     if (now === null) return;
     const start = performance.now();
     cluster = now.clusters.find((c) => c.name === cluster?.name) ?? now.clusters[0] ?? null;
-    showFigures();
-    showFindings();
     hide($("main"), false);
     hide($("cluster"), cluster === null);
-    if (cluster) {
-      showCluster();
-      showPicture();
-      showSelection();
-      showTables();
+    const parts = [showFigures, showFindings, ...(cluster ? [showCluster, showPicture, showSelection, showTables] : []), showEvents, showProcess];
+    for (const part of parts) {
+      try {
+        part();
+      } catch (error) { // what one part cannot show must not hide the others
+        console.error(`${part.name}:`, error);
+      }
     }
-    showEvents();
-    showProcess();
     measured.milliseconds = performance.now() - start;
   }
   function receive(text) {
-    now = JSON.parse(text);
+    now = { workers: [], clusters: [], findings: [], events: [], ...JSON.parse(text) }; // another version may leave some out
+    now.clusters = now.clusters.map((c) => ({ name: "", sessions: 0, bootstrap_servers: [], via: [], nodes: [], apis: [], clients: [], groups: [], ...c }));
     cluster = now.clusters.find((c) => c.name === cluster?.name) ?? now.clusters[0] ?? null;
     record();
     if (!due) due = requestAnimationFrame(() => {

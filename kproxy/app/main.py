@@ -39,6 +39,7 @@ from kproxy.status import asjson
 from kproxy.status.readiness import Requires, missing, not_ready, useless_to_wait
 from kproxy.status.shown import ClusterStatus, Status
 from kproxy.watch.feed import Feed, Filter
+from kproxy.watch.frames import FrameFeed, filter_of
 from kproxy.workers.here import Here
 
 log = logging.getLogger(__name__)
@@ -135,7 +136,7 @@ class App:
                 quit = partial(self.control.end, "POST /quit") if self._config.admin_quit else None
                 reload = self._reload if self._config.admin_reload and self._reloader is not None else None
                 hosts = (self._config.admin.host, *self._config.admin_host)
-                feed = Feed(self._carriers.watch)
+                feed, frames = Feed(self._carriers.watch), FrameFeed(self._carriers.capture)
                 pages = AdminPages(
                     self._carriers.metrics,
                     self._status,
@@ -146,6 +147,7 @@ class App:
                     self._token,
                     self._config.admin_token_reads,
                     reload,
+                    lambda query: frames.subscribe(filter_of(query)),
                 )
                 admin = await start_admin(self._config.admin, pages, self._admin_tls)
             log.info("kproxy %s", __version__)

@@ -15,6 +15,7 @@ from kproxy.address import Address
 from kproxy.ask.asking import Ask, Between
 from kproxy.cluster.encryption import client_tls
 from kproxy.cluster.meeting import BOOTSTRAP, Upstream
+from kproxy.cluster.onlookers import Onlookers
 from kproxy.cluster.reach import Concerns
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
@@ -30,7 +31,6 @@ from kproxy.rewrite.endpoints import Endpoints
 from kproxy.tls import faults
 from kproxy.tls.handshakes import ClientTls
 from kproxy.tls.tlssocket import TlsSocket
-from kproxy.watch.feed import Emit
 from kproxy.watch.lines import Where
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ class Sessions:
         self._open: dict[Session, _Carried] = {}
         self._relogins: dict[Session, asyncio.Task[None]] = {}
         self._warned_of: set[str] = set()  # mechanisms
-        self._emit: Emit | None = None  # while somebody looks on
+        self._onlookers = Onlookers(self._seen)
+        self.watch, self.capture = self._onlookers.watch, self._onlookers.capture
 
     def carry(self, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
         """Open a session between the client and a node (None: a bootstrap server). The client is told that kproxy is at
@@ -128,8 +129,7 @@ class Sessions:
             return
         self._open[session] = carried
         carried.where = Where(self._config.name, label, peer)
-        if self._emit is not None:
-            session.observe(partial(self._emit, carried.where))
+        self._onlookers.show(session, carried.where)
         if upstream.check is not None:
             session.hold_before_first_request(partial(self._begin_check, session, upstream.check))
         if upstream.login is not None and upstream.login.result.lifetime_ms:
@@ -280,15 +280,8 @@ class Sessions:
 
     # For those who look on
 
-    def watch(self, emit: Emit | None) -> None:
-        """Tell each exchange in all sessions, also those to come; None: no more."""
-        self._emit = emit
-        for session, carried in self._open.items():
-            if emit is None:
-                session.unobserve()
-            else:
-                assert carried.where is not None  # as each that is open has
-                session.observe(partial(emit, carried.where))
+    def _seen(self) -> Iterator[tuple[Session, Where]]:
+        return ((session, carried.where) for session, carried in self._open.items() if carried.where is not None)
 
     # All of them at once
 

@@ -17,6 +17,7 @@ from kproxy.cluster.known import Fact, Known
 from kproxy.cluster.topology import Node, NodeKey
 from kproxy.config import Config
 from kproxy.rewrite.endpoints import Endpoints
+from kproxy.watch.frames import Copied
 from kproxy.watch.lines import Passed
 
 SIZE = Struct("!I")
@@ -63,6 +64,13 @@ class Holds:
 @dataclass(frozen=True, slots=True)
 class Watch:
     """Whether somebody looks on: then say what passes (`Seen`)."""
+
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """Whether somebody wants copies of frames: then send them (`Captured`)."""
 
     on: bool
 
@@ -166,6 +174,14 @@ class Seen:
     """What has passed, and how much more there was."""
 
     passed: tuple[Passed, ...]
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """Copies of frames that have passed, and how many more there were."""
+
+    copied: tuple[Copied, ...]
     lost: int
 
 

@@ -60,7 +60,7 @@ class Running:
         async def lines() -> AsyncGenerator[bytes, None]:
             yield b"{}\n"
 
-        self.set(tap=lambda query: lines())
+        self.set(tap=lambda query: lines(), frames=lambda query: lines())
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout=60)

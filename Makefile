@@ -24,10 +24,10 @@ test: $(STAMP) tools ## all tests, on real brokers and real clients
 	$(BIN)/python -m pytest -n 2 -m "not matrix and not soak" $(ARGS)
 
 # What the tests use that is neither on PyPI nor on Maven: a client, servers on the way to a broker, network namespaces,
-# Kerberos, a browser. Without one its tests are skipped, with this reason.
-TOOLS := chromium haproxy iproute2 kcat microsocks openssh-server tinyproxy krb5-kdc krb5-admin-server krb5-user libkrb5-dev
+# a reader of captures, Kerberos, a browser. Without one its tests are skipped, with this reason.
+TOOLS := chromium haproxy iproute2 kcat microsocks openssh-server tinyproxy tshark krb5-kdc krb5-admin-server krb5-user libkrb5-dev
 tools: $(STAMP)
-	@export DEBIAN_FRONTEND=noninteractive; PATH=$$PATH:/usr/sbin which chromium haproxy ip kcat microsocks sshd tinyproxy krb5kdc kadmin.local kinit krb5-config >/dev/null 2>&1 || { apt-get install -y -qq $(TOOLS) || { apt-get update -qq && apt-get install -y -qq $(TOOLS); }; } \
+	@export DEBIAN_FRONTEND=noninteractive; PATH=$$PATH:/usr/sbin which chromium haproxy ip kcat microsocks sshd tinyproxy tshark krb5kdc kadmin.local kinit krb5-config >/dev/null 2>&1 || { apt-get install -y -qq $(TOOLS) || { apt-get update -qq && apt-get install -y -qq $(TOOLS); }; } \
 	  >/dev/null 2>&1 || echo "not all of these are installed (apt-get install $(TOOLS)): tests that need one are skipped"
 	@$(BIN)/python -c "import gssapi" 2>/dev/null || $(BIN)/python -m pip install --quiet --editable ".[gssapi]" >/dev/null 2>&1 \
 	  || echo "gssapi cannot be built (it needs a C compiler and libkrb5-dev): the tests of Kerberos are skipped"

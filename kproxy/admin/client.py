@@ -77,8 +77,9 @@ class AdminClient:
         """Send a JSON value; the JSON value of the answer. Raises AdminError."""
         return self._json(self._ask("POST", path, json.dumps(value).encode(), self._seconds))
 
-    def stream(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
-        """The lines of a page without an end, as they come. Raises AdminError if there are none, or they end."""
+    def stream(self, path: str, query: Mapping[str, str], longest: int = _MOST_TEXT) -> Iterator[bytes]:
+        """The lines of a page without an end, as they come, of so many bytes at most. Raises AdminError if there are
+        none, or they end."""
         host = _WILDCARDS.get(self.address.host, self.address.host)
         connection = http.client.HTTPConnection(host, self.address.port, timeout=_SILENT)
         headers = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
@@ -93,7 +94,7 @@ class AdminClient:
                     raise AdminError(
                         self._refusal(_Answer(response.status, kind, response.read(_MOST_TEXT))), response.status
                     )
-                while line := response.readline(_MOST_TEXT):
+                while line := response.readline(longest):
                     yield line
         except (OSError, http.client.HTTPException) as error:
             raise AdminError(f"no kproxy answers at {self.address} (--admin): {self._why(error)}") from None

@@ -24,6 +24,9 @@ PIECES_AT_A_TIME = 64
 """Pieces of the metrics' text written before others may run: about half a millisecond. The data plane shares
 this thread, and the metrics of a large cluster take more than ten."""
 
+Stream: TypeAlias = Callable[[Mapping[str, Sequence[str]]], AsyncGenerator[bytes, None]]
+"""Lines without an end, for the query of a request."""
+
 
 @dataclass(frozen=True, slots=True)
 class AdminPages:
@@ -37,7 +40,7 @@ class AdminPages:
     word."""
     quit: Callable[[], None] | None = None
     """Ends kproxy in good order; None where nobody may ask for that."""
-    tap: Callable[[Mapping[str, Sequence[str]]], AsyncGenerator[bytes, None]] | None = None
+    tap: Stream | None = None
     """Lines of what passes, for the query of a request. Raises ValueError if it says what there is not, and
     kproxy.watch's TooMany."""
     hosts: Collection[str] = ()
@@ -52,6 +55,8 @@ class AdminPages:
     """Server-sent events for the page. Raises kproxy.watch's TooMany."""
     reload: Callable[[], Awaitable[Reloaded]] | None = None
     """Reads the configuration again; None where nobody may ask for that."""
+    frames: Stream | None = None
+    """The same as `tap`, of copies of frames."""
 
     def expected(self) -> str | None:
         """The token as it is now."""
@@ -132,8 +137,17 @@ async def live(sources: AdminPages, request: Request) -> Reply:
 
 async def tap(sources: AdminPages, request: Request) -> Reply:
     assert sources.tap is not None  # or there is no such route
+    return _streamed(sources.tap, request)
+
+
+async def frames(sources: AdminPages, request: Request) -> Reply:
+    assert sources.frames is not None  # or there is no such route
+    return _streamed(sources.frames, request)
+
+
+def _streamed(begin: Stream, request: Request) -> Reply:
     try:
-        stream = sources.tap(request.query)
+        stream = begin(request.query)
     except ValueError as error:
         return line(HTTPStatus.BAD_REQUEST, str(error))
     except TooMany as error:

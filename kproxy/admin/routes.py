@@ -94,6 +94,14 @@ TABLE: tuple[Route, ...] = (
     Route("/sessions", pages.sessions, enabled=lambda sources: sources.sessions is not None),
     Route("/live", pages.live, enabled=lambda sources: sources.live is not None),
     Route("/tap", pages.tap, enabled=lambda sources: sources.tap is not None),
+    # It changes nothing. But it shows the names of topics, groups and users: not to everybody who may see numbers.
+    Route(
+        "/tap/frames",
+        pages.frames,
+        changes=True,
+        refuses_browsers=True,
+        enabled=lambda sources: sources.frames is not None,
+    ),
     Route("/quit", pages.quit, method="POST", enabled=lambda sources: sources.quit is not None),
     Route("/reload", pages.reload, method="POST", enabled=lambda sources: sources.reload is not None),
 )

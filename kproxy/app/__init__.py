@@ -13,6 +13,8 @@
     table       a table of nodes, or a list on a narrow terminal
     nextstep    the command lines that help where a broker cannot be reached
     follow      what `kproxy tap` shows
+    pcap        what `kproxy tap --pcap` writes: the packets of connections that had the frames
+    pcapng      the blocks of a capture file, and the packets in it
     preflight   what `kproxy config check` examines beyond the file
 
 A command imports these modules only when it needs them: `kproxy --help` needs none.

@@ -40,6 +40,7 @@ from kproxy.status.readiness import Requires, missing, not_ready, useless_to_wai
 from kproxy.status.shown import ClusterStatus, Status
 from kproxy.watch.events import Events
 from kproxy.watch.feed import Feed, Filter
+from kproxy.watch.frames import FrameFeed, filter_of
 from kproxy.workers.here import Here
 
 if TYPE_CHECKING:
@@ -139,7 +140,8 @@ class App:
                 quit = partial(self.control.end, "POST /quit") if self._config.admin_quit else None
                 reload = self._reload if self._config.admin_reload and self._reloader is not None else None
                 hosts = (self._config.admin.host, *self._config.admin_host)
-                feed, events = Feed(self._carriers.watch), Events()
+                feed, frames = Feed(self._carriers.watch), FrameFeed(self._carriers.capture)
+                events = Events()
                 page = await supervised.enter_async_context(Supervised("the page"))
                 logging.getLogger().addHandler(events)
                 supervised.callback(logging.getLogger().removeHandler, events)
@@ -155,6 +157,7 @@ class App:
                     self._sessions,
                     self._page(page, feed, events),
                     reload,
+                    lambda query: frames.subscribe(filter_of(query)),
                 )
                 admin = await start_admin(self._config.admin, pages, self._admin_tls)
             log.info("kproxy %s", __version__)

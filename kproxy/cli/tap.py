@@ -20,6 +20,12 @@ from kproxy.cli.group import kproxy
 @click.option("--slow", metavar="DURATION", help="Only responses that took at least so long: 50ms.")
 @click.option("--errors", is_flag=True, help="Only responses with an error code.")
 @click.option("--json", "as_json", is_flag=True, help="Print each as JSON.")
+@click.option(
+    "--pcap",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the frames into FILE, for Wireshark, without records, passwords and tokens; - is the standard output.",
+)
 @click.option("--summary", is_flag=True, help="Show a table that is renewed each second, instead of lines.")
 def tap(
     admin: str,
@@ -32,6 +38,7 @@ def tap(
     slow: str | None,
     errors: bool,
     as_json: bool,
+    pcap: Path | None,
     summary: bool,
 ) -> int:
     """Show the requests and responses that pass a running kproxy.
@@ -41,20 +48,30 @@ def tap(
       kproxy tap --slow 50ms
       kproxy tap --api Produce --client billing --json
       kproxy tap --summary
+      kproxy tap --pcap kafka.pcapng
+      kproxy tap --pcap - | wireshark -k -i - -d tcp.port==19092-19292,kafka
 
     Each line has the time, the client, its client id and software, the node, the API and its version, the sizes, the
     time to the response, the error, and which addresses kproxy has rewritten. Records, passwords and tokens are never
-    shown. Ctrl-C ends it. It costs nothing while nobody looks on. A reader that is too slow is told how many lines it
-    has missed.
+    shown, nor written into the file of --pcap. Ctrl-C ends it. It costs nothing while nobody looks on. A reader that is
+    too slow is told how many lines it has missed.
     """
     from kproxy.app import follow
 
+    if pcap is not None and (slow is not None or errors or as_json or summary):
+        raise click.UsageError("--pcap cannot be combined with --slow, --errors, --json or --summary")
     query = {"cluster": cluster, "node": node, "api": api, "client": client, "slow": _seconds(slow)}
     asked = {name: value for name, value in query.items() if value is not None}
     if errors:
         asked["errors"] = "1"
+    other = asking(admin, admin_ca, admin_token_file)
+    if pcap is not None:
+        from kproxy.app.pcap import LONGEST_LINE, write
+
+        write(other.stream("/tap/frames", asked, LONGEST_LINE), pcap, sys.stderr)
+        return 0
     show = follow.as_json if as_json else follow.as_table if summary else follow.as_lines
-    show(asking(admin, admin_ca, admin_token_file).stream("/tap", asked), sys.stdout)
+    show(other.stream("/tap", asked), sys.stdout)
     return 0
 
 

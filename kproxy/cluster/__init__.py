@@ -13,6 +13,7 @@ encryption  TLS to the cluster's brokers and from its clients, as configured
 gateway     the nodes and their ports; the local addresses for endpoints
 door        accepts clients, reads their first bytes, refuses what is not Kafka
 sessions    does TLS with the client, dials, creates the session
+onlookers   who looks on at the sessions
 places      how many connections fit the limit of open files
 tasks       tasks that must not end one another
 """

@@ -16,6 +16,7 @@ from kproxy.address import Address
 from kproxy.ask.asking import Ask, Between
 from kproxy.cluster.encryption import client_tls
 from kproxy.cluster.meeting import BOOTSTRAP, Upstream
+from kproxy.cluster.onlookers import Onlookers, shown
 from kproxy.cluster.reach import Concerns
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
@@ -32,7 +33,6 @@ from kproxy.status.shown import SessionStatus
 from kproxy.tls import faults
 from kproxy.tls.handshakes import ClientTls
 from kproxy.tls.tlssocket import TlsSocket
-from kproxy.watch.feed import Emit
 from kproxy.watch.lines import Where
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ class Sessions:
         self._open: dict[Session, _Carried] = {}
         self._relogins: dict[Session, asyncio.Task[None]] = {}
         self._warned_of: set[str] = set()  # mechanisms
-        self._emit: Emit | None = None  # while somebody looks on
+        self._onlookers = Onlookers(self._seen)
+        self.watch, self.capture = self._onlookers.watch, self._onlookers.capture
 
     def carry(self, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
         """Open a session between the client and a node (None: a bootstrap server). The client is told that kproxy is at
@@ -131,8 +132,7 @@ class Sessions:
             return
         self._open[session] = carried
         carried.where, carried.since = Where(self._config.name, label, peer), time.time()
-        if self._emit is not None:
-            session.observe(partial(self._emit, carried.where))
+        self._onlookers.show(session, carried.where)
         if upstream.check is not None:
             session.hold_before_first_request(partial(self._begin_check, session, upstream.check))
         if upstream.login is not None and upstream.login.result.lifetime_ms:
@@ -283,30 +283,12 @@ class Sessions:
 
     # For those who look on
 
-    def watch(self, emit: Emit | None) -> None:
-        """Tell each exchange in all sessions, also those to come; None: no more."""
-        self._emit = emit
-        for session, carried in self._open.items():
-            if emit is None:
-                session.unobserve()
-            else:
-                assert carried.where is not None  # as each that is open has
-                session.observe(partial(emit, carried.where))
+    def _seen(self) -> Iterator[tuple[Session, Where]]:
+        return ((session, carried.where) for session, carried in self._open.items() if carried.where is not None)
 
     def shown(self) -> Iterator[SessionStatus]:
         """Each session that is open now."""
-        for session, carried in self._open.items():
-            assert carried.where is not None  # as each that is open has
-            introduction = session.conversation.introduction
-            yield SessionStatus(
-                cluster=self._config.name,
-                node=carried.where.node,
-                client=carried.where.client,
-                client_id=introduction.client_id,
-                software=introduction.software,
-                since=carried.since,
-                in_flight=session.conversation.in_flight,
-            )
+        return (shown(session, where, self._open[session].since) for session, where in self._seen())
 
     # All of them at once
 

@@ -44,6 +44,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct
 
+from kproxy.capture import capture
 from kproxy.relay.calls import LOGIN_APIS, Call, Calls, LoginCalls, OwnCall
 from kproxy.relay.inflight import InFlight
 from kproxy.relay.introduction import NOBODY, introduced
@@ -136,6 +137,15 @@ class Conversation:
         """Where an observer begins that comes now."""
         left, head = self._responses.position
         return Beginning(self._left_to_broker, self._client_tail, left, head, self._in_flight.tokens, self.introduction)
+
+    @property
+    def capture_beginning(self) -> capture.Beginning | None:
+        """Where a capture of what the client sees begins that comes now; None: it cannot, as a response is half
+        rewritten."""
+        left, flight = self._responses.left_to_client, self._in_flight
+        if left is None:
+            return None
+        return capture.Beginning(self._left_to_broker, self._client_tail, left, flight.of_client(), flight.tokens)
 
     def see_through(self, wrap: Callable[[Localise], Localise]) -> Callable[[], None]:
         """Have the local addresses of responses to come looked up through a wrapper; what is returned undoes that."""

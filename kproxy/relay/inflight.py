@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import deque
 
 from kproxy.errors import WireError
-from kproxy.relay.calls import HERE, Call
+from kproxy.relay.calls import HERE, Call, OwnCall
+from kproxy.wire.api import API_VERSIONS
 
 # Requests of one connection that wait for their responses. A broker works on one at a time, clients send 5 to
 # some hundreds ahead; this bounds what a client can make kproxy remember.
@@ -63,6 +64,15 @@ class InFlight:
         self.count += 1
         if self.count > MAX_IN_FLIGHT:
             raise _too_many()
+
+    def of_client(self) -> list[tuple[int, int, int, int]]:
+        """The client's own requests, in order: API key, version, the first correlation id and the one behind the
+        last."""
+        return [
+            (API_VERSIONS, 0, run.first, run.beyond) if run.call is HERE
+            else (run.call.key, run.call.version, run.first, run.beyond)
+            for run in self.runs if not isinstance(run.call, OwnCall)
+        ]  # fmt: skip
 
     def take_answered_here(self) -> range:
         """The correlation ids of the first run, which kproxy answers itself now."""

@@ -54,6 +54,12 @@ class Responses:
             return self._left, self._tail
         return max(0, self._response.left - len(self._tail)), b""
 
+    @property
+    def left_to_client(self) -> int | None:
+        """How many bytes of the response under way the client is to get; None: that is not known before it has been
+        rewritten."""
+        return self._left if self._response is None else None
+
     def see_through(self, wrap: Callable[[Localise], Localise]) -> Callable[[], None]:
         """Have the local addresses of responses to come looked up through a wrapper; what is returned undoes that."""
         original = self._localise

@@ -23,8 +23,7 @@ from typing import Protocol
 
 from kproxy.errors import WireError
 from kproxy.relay.conversation import Conversation
-from kproxy.relay.observation import Observation
-from kproxy.relay.observer import Exchange
+from kproxy.relay.observation import EmitExchange, EmitFrame, Observation
 from kproxy.relay.roster import Roster
 from kproxy.relay.selector import HANGUP, READ, WRITE, Callback
 from kproxy.relay.side import Side, Step
@@ -96,19 +95,20 @@ class Session:
 
     # For those who look on
 
-    def observe(self, emit: Callable[[Exchange], None]) -> None:
-        """Tell each exchange from now on, until `unobserve`. Who does not look on does not pay: the two steps of the
-        session are replaced, and put back."""
-        if not self.closed and self._observation is None:
-            seen = self._observation = Observation(self.conversation, emit)
+    def observe(self, exchanges: EmitExchange | None, frames: EmitFrame | None = None) -> None:
+        """Tell each exchange, and give a copy of each frame, from now on; both None: nobody looks on any more. Who does
+        not look on does not pay: the two steps of the session are replaced, and put back."""
+        if self.closed:
+            return
+        wanted = exchanges is not None or frames is not None
+        if wanted and self._observation is None:
+            seen = self._observation = Observation(self.conversation)
             self._set_steps(seen.from_client, seen.from_upstream)
-
-    def unobserve(self) -> None:
-        """Nobody looks on any more."""
-        if not self.closed and self._observation is not None:
-            self._observation.end()
-            self._observation = None
-            self._set_steps(self.conversation.from_client, self.conversation.from_upstream)
+        if self._observation is not None:
+            self._observation.look(exchanges, frames)
+            if not wanted:
+                self._observation = None
+                self._set_steps(self.conversation.from_client, self.conversation.from_upstream)
 
     def _set_steps(self, from_client: Step, from_upstream: Step) -> None:
         self.client.step, self.upstream.step = from_client, from_upstream

@@ -10,6 +10,7 @@
     forker     the process that forks the workers, as the main process has it
     forking    that process
     batch      what a worker has seen pass, told to the main process now and then
+    copies     copies of frames that a worker has made, given to the main process in the same way
     messages   what the main process and a worker say to each other
 
 The main process has everything there must be one of: listeners, topology, routes, admin endpoint, log. It accepts,

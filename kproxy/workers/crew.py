@@ -18,6 +18,7 @@ from kproxy.config import Config
 from kproxy.metrics import Metrics, Numbers
 from kproxy.status.shown import SessionStatus, WorkerStatus
 from kproxy.watch.feed import Feed
+from kproxy.watch.frames import FrameFeed
 from kproxy.workers import answers, messages, told
 from kproxy.workers.forker import Forker
 from kproxy.workers.here import Reconfigured
@@ -62,6 +63,7 @@ class Crew:
         self._holds: dict[int, str | None] = {}  # the clusters (None: all) that are held, by the number of the hold
         self._there: set[int] = set()  # those of them that nothing is in flight under, and that nobody has released
         self._feed: Feed | None = None  # while somebody looks on
+        self._frames: FrameFeed | None = None  # while somebody wants copies of frames
         self._waits: dict[asyncio.Event, Callable[[], bool]] = {}  # what somebody waits for
 
     def serve(self, gateways: Sequence[Gateway]) -> None:
@@ -132,6 +134,7 @@ class Crew:
             worker.send(messages.Changed(name))
         worker.send(messages.Holds(dict(self._holds)))
         worker.send(messages.Watch(self._feed is not None))
+        worker.send(messages.Capture(self._frames is not None))
         worker.send(messages.Reconfigure())
         if self._stopping:
             worker.send(messages.Drain())
@@ -167,6 +170,9 @@ class Crew:
                 self._gateways[name].reach.note(fact)
             case messages.Seen():
                 self._pass_on(message)
+            case messages.Captured(copied, lost):
+                if self._frames is not None:  # else they have come too late
+                    self._frames.pass_on(copied, lost)
             case messages.Logged(logger, level, text):
                 logging.getLogger(logger).log(level, "%s", text)
             case messages.Started(pid):
@@ -259,6 +265,11 @@ class Crew:
         """Tell the feed what passes in all workers, also in those to come; None: no more."""
         self._feed = feed
         self._tell_all(messages.Watch(feed is not None))
+
+    def capture(self, feed: FrameFeed | None) -> None:
+        """Give the feed copies of the frames that pass in all workers, also in those to come; None: no more."""
+        self._frames = feed
+        self._tell_all(messages.Capture(feed is not None))
 
     def status(self) -> tuple[WorkerStatus, ...]:
         return tuple(

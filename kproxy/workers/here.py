@@ -21,6 +21,7 @@ from kproxy.relay.selector import RelaySelector
 from kproxy.status.shown import SessionStatus, WorkerStatus
 from kproxy.tls.handshakes import ClientTls
 from kproxy.watch.feed import Emit, Feed
+from kproxy.watch.frames import EmitFrame, FrameFeed
 
 MOST_SESSIONS = 10_000
 """That are told one by one; of a process that has more, not all are."""
@@ -46,6 +47,7 @@ class Here:
         self._sessions: dict[str, Sessions] = {}
         self._former: list[Sessions] = []  # of clusters that are served no more
         self._emit: Emit | None = None  # while somebody looks on
+        self._emit_frame: EmitFrame | None = None  # while somebody wants copies of frames
         self._holds: Counter[str | None] = Counter()  # of a cluster, or None: of all, those to come as well
         metrics.in_flight = self._in_flight
 
@@ -61,6 +63,7 @@ class Here:
         for _ in range(self._holds[None]):
             sessions.begin_hold()
         sessions.watch(self._emit)
+        sessions.capture(self._emit_frame)
         return sessions
 
     def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
@@ -103,6 +106,16 @@ class Here:
         self._emit = emit
         for sessions in self._sessions.values():
             sessions.watch(emit)
+
+    def capture(self, feed: FrameFeed | None) -> None:
+        """Give the feed copies of the frames in the sessions of all clusters, also in those to come; None: no more."""
+        self.emit_frame(None if feed is None else feed.publish)
+
+    def emit_frame(self, emit: EmitFrame | None) -> None:
+        """The same, given to this."""
+        self._emit_frame = emit
+        for sessions in self._sessions.values():
+            sessions.capture(emit)
 
     async def metrics(self) -> Metrics:
         return self._metrics

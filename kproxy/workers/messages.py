@@ -18,6 +18,7 @@ from kproxy.cluster.topology import Node, NodeKey
 from kproxy.config import Config
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.status.shown import SessionStatus
+from kproxy.watch.frames import Copied
 from kproxy.watch.lines import Passed
 
 SIZE = Struct("!I")
@@ -69,6 +70,13 @@ class Holds:
 @dataclass(frozen=True, slots=True)
 class Watch:
     """Whether somebody looks on: then say what passes (`Seen`)."""
+
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """Whether somebody wants copies of frames: then send them (`Captured`)."""
 
     on: bool
 
@@ -180,6 +188,14 @@ class Sessions:
     """The worker's sessions, see `Here.shown`."""
 
     shown: tuple[SessionStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """Copies of frames that have passed, and how many more there were."""
+
+    copied: tuple[Copied, ...]
+    lost: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from kproxy.relay.selector import RelaySelector
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.workers import messages
 from kproxy.workers.batch import Batch
+from kproxy.workers.copies import FrameBatch
 from kproxy.workers.here import Here, Reconfigured
 
 log = logging.getLogger(__name__)
@@ -176,6 +177,7 @@ class Worker:
         async with Supervised("a session") as tasks:
             self._here = Here(self._selector, self._metrics, tasks)
             self._tasks = tasks
+            self._frames = FrameBatch(self._main, self._here.emit_frame)
             for config in self._configured.config.clusters:
                 self._add(config)
             asyncio.get_running_loop().add_reader(self._packets.fileno(), self._receive)
@@ -207,6 +209,8 @@ class Worker:
                     self._main.tell(messages.Sessions(tuple(self._here.shown())))
                 case messages.Watch(on):
                     self._watch(on)
+                case messages.Capture(on):
+                    self._frames.switch(on)
                 case messages.Ping():
                     self._main.tell(messages.Pong())
                 case messages.Drain():

@@ -41,7 +41,7 @@ UPSTREAM_MARKS = (b"up.", b"fd00:dead")
 CARRIERS = [(rule.api_key, version) for rule in endpoints.TABLE for version in rule.versions]
 STREAMED = [(rule.api_key, version) for rule in endpoints.TABLE if rule.last for version in rule.versions]
 
-_PACK = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q"}
+_PACK = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "float64": "d"}
 
 
 def name_of(call: object) -> str:
@@ -211,7 +211,10 @@ def _encode(field: Field, value: Any, version: int, flexible: bool) -> bytes:
         head = uvarint(count + 1) if flexible else struct.pack(">i", count)
         return head + b"".join(_encode(one, each, version, flexible) for each in value or ())
     if field.fields:
-        return _encode_struct(field.fields, value, version, flexible)
+        maybe = version in field.nullable
+        if value is None:
+            return b"\xff"
+        return (b"\x01" if maybe else b"") + _encode_struct(field.fields, value, version, flexible)
     if element == "uuid":
         return bytes(value)
     if element in _PACK:
@@ -251,6 +254,8 @@ _SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "int16": st.sampled_from([0, 6, -1]),
     "int32": st.sampled_from([0, 1, -1, 2147483647]),
     "int64": st.sampled_from([0, -1, 1 << 62]),
+    "uint16": st.sampled_from([0, 9092]),
+    "float64": st.sampled_from([0.0, -1.5]),
     "uuid": st.sampled_from([bytes(16), bytes(range(16))]),
     "bytes": _BLOBS,
     "records": _BLOBS,

@@ -65,7 +65,7 @@ class Running:
         async def sessions() -> bytes:
             return b"[]\n"
 
-        self.set(tap=lambda query: lines(), live=lines, sessions=sessions)
+        self.set(tap=lambda query: lines(), live=lines, sessions=sessions, frames=lambda query: lines())
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout=60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from http import HTTPStatus
 
@@ -105,7 +106,7 @@ def test_foreign_hosts_are_refused_but_of_probes(running: Running, route: Route)
 @pytest.mark.parametrize("headers", BROWSERS, ids=str)
 @pytest.mark.parametrize("route", ALL, ids=name)
 def test_browsers_are_refused_where_something_happens(running: Running, route: Route, headers: dict[str, str]) -> None:
-    refuses = {"/for-pages": False, "/not-for-pages": True}.get(route.path, route.method != "GET")
+    refuses = {"/for-pages": False, "/not-for-pages": True, "/tap/frames": True}.get(route.path, route.method != "GET")
     status, _ = ask(running, route, **headers)
     assert (status == 403) == refuses
     assert running.quits == []
@@ -163,6 +164,7 @@ def test_nobody_changes_anything_who_may_not(
     monkeypatch.setattr(routes, "TABLE", tuple(replace(one, page=writes) for one in ALL))
     everywhere.enable_quit()
     everywhere.enable_reload()
+    everywhere.enable_tap()
     everywhere.set(token=TOKEN)
     body, kind = (b"{}", {"Content-Type": "application/json"}) if route.most_body else (None, {})
 
@@ -210,8 +212,13 @@ async def test_without_a_token_its_own_machine_may(sources: AdminPages, peer: st
 @pytest.fixture
 def sources() -> AdminPages:
     return AdminPages(
-        source(Metrics()), lambda: b"{}", lambda _: Readiness(["node 2"]), quit=lambda: None, reload=reload_nothing
-    )
+        source(Metrics()), lambda: b"{}", lambda _: Readiness(["node 2"]), quit=lambda: None, reload=reload_nothing,
+        frames=lambda query: no_frames(),
+    )  # fmt: skip
+
+
+async def no_frames() -> AsyncGenerator[bytes, None]:
+    yield b"\n"
 
 
 async def reload_nothing() -> Reloaded:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import ParamSpec
 
 from kproxy.capture.capture import Capture, Frame
 from kproxy.relay.conversation import Conversation
@@ -15,6 +16,7 @@ log = logging.getLogger(__name__)
 
 EmitExchange = Callable[[Exchange], None]
 EmitFrame = Callable[[Frame], None]
+P = ParamSpec("P")
 
 
 class Observation:
@@ -44,7 +46,7 @@ class Observation:
 
     def from_client(self, chunk: Buffer, now: float) -> Buffer:
         if self._observer is not None:
-            self._observer.from_client(chunk, now)
+            self._show(self._observer.from_client, chunk, now)
         if self._emit_frame is None:
             return self._conversation.from_client(chunk, now)
         self._begin_capture(now)
@@ -56,17 +58,25 @@ class Observation:
 
     def from_upstream(self, chunk: Buffer, now: float) -> Buffer:
         if self._observer is not None:
-            self._observer.from_upstream(chunk, now)
+            self._show(self._observer.from_upstream, chunk, now)
         if self._emit_frame is not None:
             self._begin_capture(now)
         try:
             out = self._conversation.from_upstream(chunk, now)
         finally:
             if self._observer is not None:
-                self._observer.flush()
+                self._show(self._observer.flush)
         if self._emit_frame is not None:
             self._copy(False, out, now)
         return out
+
+    def _show(self, step: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
+        try:
+            step(*arguments, **named)
+        except Exception as error:  # who looks on must not end a session
+            log.error("defect in looking on, please report it: a session is looked at no more", exc_info=error)
+            self._end_observer()
+            self._observer, self._end_observer = None, _nothing
 
     def _begin_capture(self, now: float) -> None:
         """Begin, if that has not been done and can be done now: not while a response is half rewritten."""
@@ -76,7 +86,7 @@ class Observation:
         if beginning is not None:
             try:
                 self._capture = Capture(self._emit_frame, beginning, now)
-            except Exception as error:  # noqa: BLE001  # who looks on must not end a session
+            except Exception as error:  # noqa: BLE001  # likewise
                 self._give_up(error)
 
     def _copy(self, of_client: bool, data: Buffer, now: float) -> None:

@@ -165,7 +165,7 @@ class App:
                 clusters.begin(gateway)
             if admin is not None:
                 scheme = "http" if self._admin_tls is None else "https"
-                log.info("metrics, health and status on %s://%s", scheme, admin.address)
+                log.info("status page, metrics and health on %s://%s/", scheme, admin.address)
             background.extend(self.control.watch(tasks))
             if self._config.watch_config and self._reloader is not None:
                 reloader = self._reloader

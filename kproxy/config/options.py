@@ -165,7 +165,7 @@ class Config(Model):
     admin: Annotated[
         Address | None,
         kinds.listen_address_or_off(),
-        Option(PROCESS, "Address of the HTTP endpoint for metrics, health and status.", off="--no-admin"),
+        Option(PROCESS, "Address of the HTTP endpoint: status page, metrics, health.", off="--no-admin"),
     ] = Address("127.0.0.1", 19091)
     admin_tls_cert: Annotated[
         Path | None,

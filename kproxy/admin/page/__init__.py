@@ -1,8 +1,9 @@
-"""The status page: one HTML document that needs nothing else, made of three files once.
+"""The status page: one HTML document that needs nothing else, made of these files once.
 
     __init__      `document`: the page with its style and its script in it, and the headers that it must have
 
-`page.html` is the frame, `page.css` how it looks, `page.js` all that it does; its first lines say how. What it shows
+`page.html` is the frame, `page.css` how it looks, the scripts what it does; the first lines of `page.js` say how. They
+become one function, in the order of `_SCRIPTS`. What the page shows
 comes from `/live` and is somebody else's text: client ids, addresses, messages. So the headers allow this style and
 this script and no others, and the script never makes HTML of a text.
 """
@@ -16,13 +17,15 @@ from importlib.resources import files
 
 _STYLE = '<link rel="stylesheet" href="page.css">'
 _SCRIPT = '<script src="page.js"></script>'
+_SCRIPTS = ("text.js", "lists.js", "state.js", "picture.js", "words.js", "page.js")
 
 
 @cache
 def document() -> tuple[bytes, dict[str, str]]:
     """The page in UTF-8 and its headers."""
     here = files(__name__)
-    frame, style, script = ((here / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js"))
+    frame, style, *scripts = ((here / name).read_text("utf-8") for name in ("page.html", "page.css", *_SCRIPTS))
+    script = '"use strict";\n(() => {\n' + "\n".join(scripts) + "})();\n"
     page = frame.replace(_STYLE, f"<style>{style}</style>").replace(_SCRIPT, f"<script>{script}</script>")
     policy = {
         "default-src": "'none'",

@@ -1,0 +1,165 @@
+/* What is selected, in words; the tables, the events, the process. */
+
+// ---------------------------------------------------------------- what is selected
+
+function facts(t, sessions) {
+  const made = [["Sessions", digits(sessions)], ["Requests", per(t.requests)], ["From clients", bytes(t.from_client)], ["To clients", bytes(t.to_client)],
+    ["Latency", t.p50 === null && t.p99 === null ? "nothing measured" : `p50 ${took(t.p50)}, p99 ${took(t.p99)}`], ["Errors in the last minute", t.errors ? digits(t.errors) : "none"]];
+  if (t.last_error) made.push(["Last error", errorWords(t.last_error)]);
+  return made;
+}
+function aboutNode(c, node) {
+  const t = T(node.traffic), who = nodeName(node), text = [];
+  text.push(node.bound ? `kproxy listens on ${name(node.local)} for ${who}.` : `kproxy does not listen on ${name(node.local)}, so clients cannot reach ${who}.`);
+  let way = `The ${node.kind} advertises ${name(node.advertised)}; kproxy tells clients ${name(node.local)} instead. `;
+  way += node.dial ? `kproxy dials ${name(node.dial)}${WHY[node.route] ? `, ${WHY[node.route]}` : ""}.` : "kproxy has not reached it at any address yet.";
+  if (c.via.length) way += ` Each connection goes through ${listed(c.via.map((hop) => name(hop)))}.`;
+  text.push(way);
+  if (node.dial) text.push(node.checked ? `kproxy knows that this is the right node${node.proof ? `: ${shown(node.proof)}` : ""}.` : `kproxy does not know yet whether ${who} is what answers there.`);
+  if (!node.present) text.push("The cluster's last metadata does not name this node any more. kproxy keeps its port for some time (`--retire-after`).");
+  if (node.problem) text.push(`The last try to reach it failed: ${shown(node.problem, 600)}`);
+  const users = c.clients.filter((k) => k.nodes[node.node]).sort((a, b) => b.nodes[node.node] - a.nodes[node.node]);
+  if (users.length) text.push(`Clients, with their sessions: ${listed(users.slice(0, 5).map((k) => `${name(k.client_id, 60)} (${k.nodes[node.node]})`))}${users.length > 5 ? `, and ${users.length - 5} more` : ""}.`);
+  const apis = c.apis.filter((one) => one.node === node.node && one.requests > 0).sort((a, b) => b.requests - a.requests).slice(0, 4);
+  if (apis.length) text.push(`Most requests: ${listed(apis.map((one) => `${shown(one.api)} ${per(one.requests)}`))}.`);
+  const groups = c.groups.filter((one) => one.node === node.node);
+  if (groups.length) text.push(`It coordinates ${count(groups.length, "group")} seen here: ${listed(groups.slice(0, 5).map((one) => name(one.group, 60)))}${groups.length > 5 ? " and others" : ""}.`);
+  return { title: `${capital(who)}: ${nodeState(node)[1]}`, text, facts: facts(t, node.sessions),
+    drawn: [[`n ${c.name} ${node.node}`, "Requests per second", per], [`p ${c.name} ${node.node}`, "Latency, p99", took]] };
+}
+function aboutClient(c, k) {
+  const places = Object.entries(k.nodes).sort((a, b) => b[1] - a[1]), groups = c.groups.filter((one) => one.clients.includes(k.client_id));
+  const text = [`${name(k.client_id)} at ${name(k.address)} ${k.software ? `says that it is ${name(k.software)}` : "does not say which software it is"}.`,
+    `It has ${count(k.sessions, "session")}${places.length ? `: ${listed(places.slice(0, 6).map(([label, n]) => `${n} to ${labelName(label)}`))}${places.length > 6 ? `, and others to ${places.length - 6} more` : ""}` : ""}. kproxy has known it since ${clock(k.since)} (${span(now.time - k.since)}).`];
+  if (groups.length) text.push(`A client of this name is in ${groups.length === 1 ? "group" : "groups"} ${listed(groups.slice(0, 5).map((one) => name(one.group, 60)))}.`);
+  return { title: `Client ${shown(k.client_id, 60) || "without a client id"}`, text, facts: facts(T(k.traffic), k.sessions), drawn: [[`k ${c.name} ${clientKey(k)}`, "Requests per second", per]] };
+}
+function aboutBootstrap(c) {
+  const text = [`kproxy listens on ${name(c.listen)} for clients that do not know the cluster yet.${c.bootstrap ? ` They use ${name(c.bootstrap)} as their bootstrap server.` : ""}`,
+    `kproxy connects them to ${c.bootstrap_servers.length > 1 ? "one of " : ""}${listed(c.bootstrap_servers.slice(0, 8).map((one) => name(one)))}, and puts local addresses into the answers.`,
+    c.answered ? "A bootstrap server has answered." : "No bootstrap server has answered yet."];
+  if (c.problem) text.push(`Problem: ${shown(c.problem, 600)}`);
+  return { title: "The bootstrap address", text, facts: facts(T(c.bootstrap_traffic), c.bootstrap_sessions ?? 0), drawn: [[`b ${c.name}`, "Requests per second", per]] };
+}
+function aboutHops(c) {
+  const text = [`kproxy reaches no broker of this cluster directly. Each connection goes through ${count(c.via.length, "hop")}, in this order:`,
+    ...c.via.map((hop, i) => `${i + 1}. ${name(hop)}`), "The last of them resolves and reaches the addresses that kproxy dials."];
+  return { title: c.via.length > 1 ? "Hops on the way" : "The hop on the way", text, facts: [], drawn: [] };
+}
+function aboutAll(c) {
+  const sum = totals(c), text = ["Choose a client, a local port or a hop: here is then in words what it is and how it does."];
+  text.push(`${capital(count(c.clients.length + (c.clients_left_out || 0), "client"))} with ${count(c.sessions, "session")} use ${count(c.nodes.length, "node")} through kproxy.`);
+  return { title: "The whole cluster", text, facts: [["Sessions", digits(sum.sessions)], ["Requests", per(sum.requests)], ["From clients", bytes(sum.from_client)], ["To clients", bytes(sum.to_client)], ["Errors in the last minute", sum.errors ? digits(sum.errors) : "none"]],
+    drawn: [[`c ${c.name}`, "Requests per second", per]] };
+}
+function about() {
+  const c = cluster;
+  if (!chosen) return aboutAll(c);
+  if (chosen.kind === "bootstrap") return aboutBootstrap(c);
+  if (chosen.kind === "hops") return c.via.length ? aboutHops(c) : aboutAll(c);
+  const found = chosen.kind === "node" ? c.nodes.find((n) => n.node === chosen.key) : c.clients.find((k) => clientKey(k) === chosen.key);
+  if (found) {
+    const words = chosen.kind === "node" ? aboutNode(c, found) : aboutClient(c, found);
+    const ill = now.findings.filter((f) => f.cluster === c.name && (chosen.kind === "node" ? f.node === chosen.key : f.client === `${found.client_id} at ${found.address}`));
+    if (ill.length) words.text.splice(1, 0, `${ill.length > 1 ? "Findings" : "Finding"} about it: ${listed(ill.slice(0, 4).map((f) => shown(f.title)))}; see above.`);
+    return (chosen.words = words);
+  }
+  const gone = chosen.words ?? { title: "What was selected", text: [], facts: [], drawn: [] };
+  return { ...gone, text: [chosen.kind === "node" ? "kproxy knows this node no more. What follows is the last that was known." : "This client is not among those that kproxy lists any more. What follows is the last that was known.", ...gone.text], drawn: [] };
+}
+function showSelection() {
+  const words = about();
+  put($("selection-h"), words.title);
+  paragraphs($("selection-words"), words.text);
+  keyed($("selection-facts"), words.facts.flatMap(([label, value]) => [["dt", label, label], ["dd", label, value]]), ([tag, label]) => tag + label, ([tag]) => el(tag), (node, [, , text]) => put(node, text));
+  keyed($("selection-history"), words.drawn, ([key]) => key, ([, label, unit]) => {
+    const made = el("div", "drawn-big", el("span", "", el("span", "", label), el("span")), spark(unit, label));
+    return made;
+  }, (made, [key, , unit]) => {
+    const most = draw(made.lastChild, key);
+    put(made.firstChild.lastChild, most === null ? "nothing measured" : `5 min, up to ${unit(most)}`);
+  });
+  hide($("clear"), chosen === null);
+}
+
+// ---------------------------------------------------------------- tables, events, the process
+
+const nodeText = (label) => (label === null || label === undefined ? "–" : labelName(label).replace("the bootstrap address", "bootstrap"));
+const traffic = (of) => [
+  { label: "Requests", number: true, value: (x) => of(x).requests, text: (x) => per(of(x).requests) },
+  { label: "p50", number: true, value: (x) => of(x).p50, text: (x) => took(of(x).p50) },
+  { label: "p99", number: true, value: (x) => of(x).p99, text: (x) => took(of(x).p99) },
+  { label: "From client", number: true, value: (x) => of(x).from_client, text: (x) => bytes(of(x).from_client) },
+  { label: "To client", number: true, value: (x) => of(x).to_client, text: (x) => bytes(of(x).to_client) },
+  { label: "Errors", number: true, value: (x) => of(x).errors, text: (x) => digits(of(x).errors || 0), wrong: (x) => of(x).errors > 0 },
+];
+const lastError = (of) => ({ label: "Last error", value: (x) => of(x).last_error?.time ?? 0, text: (x) => (of(x).last_error ? errorWords(of(x).last_error) : "–") });
+const apiTable = table($("apis"), "Requests by API and node", [
+  { label: "API", value: (x) => x.api, text: (x) => shown(x.api) },
+  { label: "Node", value: (x) => x.node, text: (x) => nodeText(x.node) },
+  ...traffic((x) => x),
+  { label: "5 minutes", history: (x) => `a ${cluster.name} ${x.node} ${x.api}` },
+  lastError((x) => x),
+], 2);
+const clientTable = table($("clients-table"), "Clients", [
+  { label: "Client id", value: (x) => x.client_id, text: (x) => shown(x.client_id) || "(none)" },
+  { label: "Address", value: (x) => x.address, text: (x) => shown(x.address) },
+  { label: "Software", value: (x) => x.software ?? "", text: (x) => shown(x.software) || "unknown" },
+  { label: "Sessions", number: true, value: (x) => x.sessions, text: (x) => digits(x.sessions) },
+  ...traffic((x) => T(x.traffic)),
+  { label: "5 minutes", history: (x) => `k ${cluster.name} ${clientKey(x)}` },
+  lastError((x) => T(x.traffic)),
+], 4);
+const groupTable = table($("groups"), "Consumer groups", [
+  { label: "Group", value: (x) => x.group, text: (x) => shown(x.group) },
+  { label: "Members seen", number: true, value: (x) => x.members, text: (x) => digits(x.members) },
+  { label: "Coordinator", value: (x) => x.node ?? "", text: (x) => nodeText(x.node) },
+  { label: "Clients", value: (x) => x.clients[0] ?? "", text: (x) => x.clients.slice(0, 5).map((one) => shown(one, 60)).join(", ") + (x.clients.length > 5 ? ` and ${x.clients.length - 5} more` : "") },
+], 1);
+
+function showTables() {
+  const c = cluster, none = filter || only ? "Nothing fits the filter." : null, urgent = c.name + filter + only;
+  apiTable(c.apis.filter((x) => (!only || x.errors > 0) && fits(x.api, x.node, nodeText(x.node))), (x) => `${x.node} ${x.api}`, none ?? "No request has passed yet.", urgent);
+  clientTable(c.clients.filter((x) => (!only || T(x.traffic).errors > 0) && fits(x.client_id, x.address, x.software)), clientKey, none ?? "No client is connected.", urgent);
+  groupTable(c.groups.filter((x) => !only && fits(x.group, nodeText(x.node), ...x.clients)), (x) => x.group, none ?? "kproxy has seen no consumer group.", urgent);
+  hide($("clients-left"), !c.clients_left_out);
+  put($("clients-left"), `${count(c.clients_left_out || 0, "client")} more, less busy, ${c.clients_left_out === 1 ? "is" : "are"} not listed.`);
+  hide($("groups-left"), !c.groups_left_out);
+  put($("groups-left"), `${count(c.groups_left_out || 0, "group")} more ${c.groups_left_out === 1 ? "is" : "are"} not listed.`);
+  hide($("lost"), !now.lost);
+  put($("lost"), `In the last second ${count(now.lost || 0, "request")} passed uncounted, because there were too many. The rates are too low by that much.`);
+}
+const eventsLeft = expander($("events-more"));
+function showEvents() {
+  const all = now.events;
+  eventsLeft.few = 12;
+  const rows = all.slice(eventsLeft.open ? -100 : -12).reverse();
+  hide($("events-none"), all.length > 0);
+  keyed($("events"), rows, (e) => e.number, (e) => {
+    const row = el("li"), text = el("p"), level = ["INFO", "WARNING", "ERROR"].includes(e.level) ? e.level : "INFO";
+    const time = el("time", "", clock(e.time));
+    time.dateTime = new Date(e.time * 1000).toISOString();
+    told(text, e.text);
+    row.append(time, el("span", `badge ${level}`, { INFO: "Info", WARNING: "Warning", ERROR: "Error" }[level]), text);
+    for (const [label, words] of [["It means: ", e.meaning], ["What to do: ", e.fix]]) if (words) {
+      const line = el("p", "meaning");
+      told(line, label + words);
+      row.append(line);
+    }
+    return row;
+  }, () => {});
+  more($("events-more"), all.length, eventsLeft, `and ${all.length - rows.length} older events`);
+}
+function showProcess() {
+  const since = Date.parse(now.since) / 1000, silent = now.workers.filter((w) => !w.answers);
+  const text = [`kproxy ${name(now.version)} runs with this configuration since ${clock(since)} (${span(now.time - since)}).`];
+  text.push(now.reloads ? `It has read its configuration again ${now.reloads === 1 ? "once" : `${now.reloads} times`}.` : "It has not read its configuration again since its start.");
+  text.push(now.workers.length ? `${capital(count(now.workers.length, "worker process", "worker processes"))} ${now.workers.length === 1 ? "carries" : "carry"} the sessions${silent.length ? `; ${silent.length} of them ${silent.length === 1 ? "does" : "do"} not answer` : ""}.` : "The main process carries the sessions itself.");
+  if (now.draining) text.unshift("kproxy is stopping: it finishes the requests in flight.");
+  rich($("process-words"), text.join(" "));
+  keyed($("workers"), now.workers.slice(0, 128), (w) => w.worker, () => el("li", "", el("span"), el("span")), (row, w) => {
+    cls(row.firstChild, `state ${w.answers ? "ok" : "bad"}`);
+    put(row.lastChild, `Worker ${w.worker} (pid ${w.pid}): ${w.answers ? count(w.sessions, "session") : "does not answer"}`);
+  });
+  hide($("workers"), now.workers.length === 0);
+}

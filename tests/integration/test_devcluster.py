@@ -295,6 +295,7 @@ def test_ctrl_c_in_the_demo_leaves_nothing(tmp_path: Path, moment: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.matrix
 def test_ctrl_c_after_the_story_is_a_good_end(tmp_path: Path) -> None:
     with _demo(tmp_path) as demo:
         assert demo.stdout is not None

@@ -15,11 +15,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -42,6 +43,9 @@ Start = Callable[..., Kproxy]
 
 DESCRIBE_CONFIGS = 32
 ADMIN, TOPIC_USER, GROUP_USER, NOBODY = "admin", "topic-user", "group-user", "nobody"
+_COMING = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR
+)  # fmt: skip
 PASSWORD = f"secret-{uuid4().hex}"
 RECORDS = [b"record-%d" % number for number in range(5)]
 
@@ -79,7 +83,7 @@ def guarded(shared_port: int) -> Iterator[DevCluster]:
         topic = create_topic(made.direct_bootstrap, 6)
         with consumer(made.direct_bootstrap, group_id="a-group") as member:
             for partition in range(6):
-                member.commit(offsets=[TopicPartition(topic, partition, 0)], asynchronous=False)
+                wait_until(partial(commits, member, TopicPartition(topic, partition, 0)), "the coordinator is ready")
         may = [
             (ResourceType.TOPIC, topic, TOPIC_USER, AclOperation.ALL),
             (ResourceType.GROUP, "*", GROUP_USER, AclOperation.DESCRIBE),
@@ -94,6 +98,17 @@ def guarded(shared_port: int) -> Iterator[DevCluster]:
             done.result(30)
         made.topic = topic  # type: ignore[attr-defined]
         yield made
+
+
+def commits(member: Consumer, position: TopicPartition) -> bool:
+    """False while the brokers of a young cluster still load the positions of groups."""
+    try:
+        member.commit(offsets=[position], asynchronous=False)
+    except KafkaException as error:
+        if error.args[0].code() not in _COMING:
+            raise
+        return False
+    return True
 
 
 def lies(guarded: DevCluster) -> dict[int, str]:

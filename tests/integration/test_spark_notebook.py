@@ -201,6 +201,7 @@ def test_fewer_executors_than_there_should_be(
     nothing_is_left(config["listen"])
 
 
+@pytest.mark.matrix
 def test_without_the_plugin_and_without_a_python(
     brokers: DevCluster, start: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

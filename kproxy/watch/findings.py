@@ -106,29 +106,31 @@ def _blocked(
         reached[client.address] |= doing.nodes
     for client, doing in clients.items():
         asked = [at for at in doing.asked if now - at <= _ASKS_WITHIN]
-        if len(asked) < _ASKS or now - asked[0] < _TIME_TO_CONNECT or doing.lacking:
+        if len(asked) < _ASKS or now - asked[0] < _TIME_TO_CONNECT or doing.lacking or not doing.told:
             continue
         missed = [
             node
             for node in cluster.nodes
             if node.kind == "broker" and node.present and node.bound and node.reachable
-            and node.local in doing.told and node.node not in reached[client.address]
+            and node.node not in reached[client.address]
         ]  # fmt: skip
         if missed and (client.address, client.client_id) in asking:
             yield Finding(
-                Fault.CLIENT_BLOCKED, "problem", cluster.name, _blocked_text(client, len(asked), asked[0], now, missed),
+                Fault.CLIENT_BLOCKED, "problem", cluster.name, _blocked_text(client, doing, asked, now, missed),
                 missed[0].node if len(missed) == 1 else None, _named(client),
             )  # fmt: skip
 
 
-def _blocked_text(client: Client, count: int, since: float, now: float, missed: Sequence[NodeStatus]) -> str:
-    some = ", ".join(f"{node.name} ({node.local})" for node in missed[:3])
+def _blocked_text(
+    client: Client, doing: Doing, asked: Sequence[float], now: float, missed: Sequence[NodeStatus]
+) -> str:
+    some = ", ".join(f"{node.name} ({doing.told.get(node.advertised, node.local)})" for node in missed[:3])
     if len(missed) > 3:
         some += f" and {len(missed) - 3} more"
     whom = some if len(missed) == 1 else f"any of {some}"
     return (
-        f"{_named(client)} has asked for metadata {count} times in {now - since:.0f} s and has never connected to "
-        f"{whom}. If it needs that node, something on its side blocks the port."
+        f"{_named(client)} has asked for metadata {len(asked)} times in {now - asked[0]:.0f} s and has never connected "
+        f"to {whom}. If it needs that node, something on its side blocks the port."
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -39,15 +39,16 @@ class Client(NamedTuple):
 @dataclass(slots=True)
 class Doing:
     """What a client does. Times are Unix times: `asked` when it asked for metadata, `refused` when a login was refused,
-    `heard` when it was last heard. `nodes` it has been seen at. `lacking`: partitions and topics that it cannot use, as
-    the last metadata that was looked at say, and why."""
+    `heard` when it was last heard. `nodes` it has been seen at. `told`: of the last metadata, some advertised addresses
+    and what the client was told instead, empty if it was told no node. `lacking`: partitions and topics that it cannot
+    use, as the last metadata that was looked at say, and why."""
 
     rates: Rates = field(default_factory=Rates)
     asked: deque[float] = field(default_factory=lambda: deque(maxlen=_TIMES))
     refused: deque[float] = field(default_factory=lambda: deque(maxlen=_TIMES))
     nodes: set[str] = field(default_factory=set)
     metadata: tuple[int, bytes] | None = None
-    told: frozenset[str] = frozenset()
+    told: Mapping[str, str] = field(default_factory=dict)
     lacking: tuple[tuple[str, int], ...] = ()
     heard: float = 0.0
 
@@ -95,7 +96,7 @@ class Tally:
             doing.nodes.add(where.node)
             if api == "Metadata":
                 doing.asked.append(passed.time)
-                doing.told = frozenset(local for _, local in exchange.rewritten) or doing.told
+                doing.told = dict(exchange.rewritten) or doing.told
                 if exchange.metadata:
                     doing.metadata = exchange.version, exchange.metadata
             elif api == "SaslAuthenticate" and exchange.error:

@@ -45,6 +45,21 @@ def test_a_client_that_never_comes() -> None:
     assert "asked for metadata 5 times in 20 s and has never connected to broker 2 (localhost:19094)" in finding.text
 
 
+def test_the_address_is_the_one_that_the_client_was_told() -> None:
+    tally = Tally(NOW)
+    for number in range(5):
+        tally.offer(passed(METADATA, NOW - 20 + number, rewritten=(("kafka-2:9092", "10.8.0.1:19094"),)))
+    (finding,) = found(tally, session("bootstrap"), session("1"))
+    assert "any of broker 2 (10.8.0.1:19094), broker 3 (localhost:19095)" in finding.text
+
+
+def test_a_client_that_was_told_no_node() -> None:
+    tally = Tally(NOW)
+    for number in range(5):
+        tally.offer(passed(METADATA, NOW - 20 + number))
+    assert found(tally, session("bootstrap")) == []
+
+
 def test_several_nodes_are_named_together() -> None:
     tally = Tally(NOW)
     asks(tally, 5, 20)

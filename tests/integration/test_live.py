@@ -222,7 +222,8 @@ def test_a_healthy_cluster_has_no_findings(cluster: DevCluster, own_kproxy: Star
     with Viewer(proxy) as viewer, sending(proxy, topic):
         produce(proxy.bootstrap, topic, [b"x"] * 100)
         wait_until(lambda: len([one for one in viewer.cluster["apis"] if one["api"] == "Produce"]) == 3, "it works")
-        time.sleep(12)  # longer than a client is given to connect
+        begun = viewer.last["time"]
+        wait_until(lambda: viewer.last["time"] > begun + 12, "more seconds than a client is given to connect")
         assert viewer.last["findings"] == []
 
 

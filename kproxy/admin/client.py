@@ -155,7 +155,9 @@ class AdminClient:
                     if limit.passed or (len(received) <= MOST and response.length):
                         raise http.client.IncompleteRead(b"")
         except (OSError, http.client.HTTPException) as error:
-            why = f"no complete answer within {seconds:g} s" if limit.passed else self._why(error)
+            # The socket's own limit and that of all may end together.
+            late = limit.passed or isinstance(error, TimeoutError)
+            why = f"no complete answer within {seconds:g} s" if late else self._why(error)
             raise AdminError(f"no kproxy answers at {self.address} (--admin): {why}") from None
         finally:
             connection.close()

@@ -38,7 +38,7 @@ def delaying(target: str, seconds: float) -> Iterator[str]:
 
 
 @contextmanager
-def sending(proxy: Kproxy, topic: str, **settings: Any) -> Iterator[None]:
+def sending(proxy: Kproxy, topic: str, partitions: int = 3, **settings: Any) -> Iterator[None]:
     """A librdkafka producer that sends to all partitions, until the end."""
     stop = threading.Event()
     producer = Producer({"bootstrap.servers": proxy.bootstrap, "linger.ms": 5, "log_level": 0, **settings})
@@ -47,7 +47,7 @@ def sending(proxy: Kproxy, topic: str, **settings: Any) -> Iterator[None]:
         number = 0
         while not stop.is_set():
             with suppress(BufferError):
-                producer.produce(topic, b"record %d" % number, partition=number % 3)
+                producer.produce(topic, b"record %d" % number, partition=number % partitions)
             producer.poll(0)
             number += 1
             stop.wait(0.005)

@@ -1,14 +1,16 @@
 """A real client (kafka-python) on a machine whose firewall blocks one port of kproxy.
 
-    python -m tests.harness.walled BOOTSTRAP TOPIC PORT
+    python -m tests.harness.walled BOOTSTRAP TOPIC PORT [JSON]
 
-It sends a record to each partition again and again until it is ended. The wall is in this process: connections to the
-port are refused, as a firewall that rejects does it.
+It sends a record to each partition again and again until it is ended; JSON has more settings of the client. The wall is
+in this process: connections to the port are refused, as a firewall that rejects does it. It connects from 127.0.0.2, as
+another machine would.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import socket
 import sys
@@ -16,16 +18,25 @@ from contextlib import suppress
 from typing import Any
 
 
-def main(bootstrap: str, topic: str, port: int) -> None:
+def main(bootstrap: str, topic: str, port: int, settings: dict[str, Any]) -> None:
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
+
+    def elsewhere(self: socket.socket, address: Any) -> None:
+        # A socket that does not block is connected again until it is.
+        if self.family == socket.AF_INET and address[0].startswith("127.") and self.getsockname()[1] == 0:
+            self.bind(("127.0.0.2", 0))
 
     def walled_connect(self: socket.socket, address: Any) -> None:
         if address[1] == port:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "a wall")
+        elsewhere(self, address)
         connect(self, address)
 
     def walled_connect_ex(self: socket.socket, address: Any) -> int:
-        return errno.ECONNREFUSED if address[1] == port else connect_ex(self, address)
+        if address[1] == port:
+            return errno.ECONNREFUSED
+        elsewhere(self, address)
+        return connect_ex(self, address)
 
     socket.socket.connect = walled_connect  # type: ignore[method-assign]  # the wall
     socket.socket.connect_ex = walled_connect_ex  # type: ignore[method-assign]  # the wall
@@ -35,6 +46,7 @@ def main(bootstrap: str, topic: str, port: int) -> None:
     producer = KafkaProducer(
         bootstrap_servers=bootstrap, client_id="walled", max_block_ms=2000, retry_backoff_ms=200, linger_ms=0,
         reconnect_backoff_ms=200, reconnect_backoff_max_ms=1000, delivery_timeout_ms=5000, request_timeout_ms=4000,
+        **settings,
     )  # fmt: skip
     while True:
         for partition in range(3):
@@ -43,4 +55,4 @@ def main(bootstrap: str, topic: str, port: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4]) if len(sys.argv) > 4 else {})

@@ -229,6 +229,7 @@ def _wait_until_gone(directory: Path) -> None:
 
 
 @pytest.mark.usefixtures("cluster")  # with it Java's archive is made, by a Node too
+@pytest.mark.matrix
 def test_a_port_that_was_taken_is_replaced() -> None:
     cluster = DevCluster(brokers=1)
     taken: list[socket.socket] = []

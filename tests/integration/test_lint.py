@@ -198,7 +198,13 @@ def corrected(name: str, text: str, rule: str, host: str = "") -> str:
     return fixed.after.sources[0].text
 
 
-@pytest.mark.parametrize("name", CASES)
+# Each starts a broker twice.
+QUICK = ("no protocol for a name", "two listeners with one port")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.matrix) for name in CASES]
+)
 def test_a_broker_refuses_the_file_and_starts_with_the_corrected_one(name: str, ground: Ground) -> None:
     case = CASES[name]
     broken = ground.text(case.setting)

@@ -141,7 +141,7 @@ def test_a_client_that_cannot_reach_a_node(cluster: DevCluster, own_kproxy: Star
         walled.kill()
         walled.wait()
     assert f"broker 2 (127.0.0.1:{port})" in found["text"]
-    assert found["client"] == "walled at 127.0.0.1"
+    assert found["client"] == "walled at 127.0.0.2"
     assert "--node-ports" in found["fix"]
 
 

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
+from kproxy import remedies
 from kproxy.devcluster import DevCluster
+from kproxy.remedies import Fault
 from tests.harness.browser import Browser, NoAxe, Violation, chromium
-from tests.harness.clients import consumer, create_topic
+from tests.harness.clients import consumer, create_topic, leaders
 from tests.harness.misbehaving import delaying, sending
 from tests.harness.process import Kproxy, wait_until
 from tests.harness.rawclient import RawClient
+from tests.harness.spark import PASSWORD, cluster_with_login
 
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(chromium() is None, reason="chromium is not on this machine (apt-get install chromium)"),
 ]
-
-Start = Callable[..., Kproxy]
 
 
 @pytest.fixture
@@ -79,28 +83,70 @@ def test_a_broker_that_goes_and_comes_back(tmp_path: Path, browser: Browser) -> 
         browser.wait_for("document.querySelector('#cluster-words').innerText.includes('All 3 nodes can be reached')")
 
 
-def test_findings_are_shown_with_cause_and_remedy(cluster: DevCluster, own_kproxy: Start, browser: Browser) -> None:
-    with delaying(str(cluster.dial[2]), 0.3) as way, ExitStack() as held:
-        proxy = own_kproxy(cluster.bootstrap, "--map", f"node:2={way}")
-        topic = create_topic(cluster.direct_bootstrap)
-        held.enter_context(sending(proxy, topic))
-        local = proxy.node(1)["local"]
+def test_every_finding_is_shown_with_cause_and_remedy(tmp_path: Path, browser: Browser) -> None:
+    """One client for each fault, all at once: broker 2 is slow, broker 3 goes, and clients have to log in."""
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "spark"}
+    right = {**login, "sasl.password": PASSWORD}
+    with cluster_with_login() as own, delaying(str(own.dial[2]), 0.3) as way, ExitStack() as held:
+        topic = create_topic(own.direct_bootstrap)
+        lonely = create_topic(own.direct_bootstrap, partitions=6, replicas=1)
+        lost = [partition for partition, node in leaders(own.direct_bootstrap, lonely).items() if node == 3]
+        maps = [word for node in (1, 2, 3) for word in ("--map", f"node:{node}={way if node == 2 else own.dial[node]}")]
+        proxy = held.enter_context(Kproxy(tmp_path / "kproxy", own.bootstrap, *maps))
+        held.enter_context(sending(proxy, topic, **right))
+        held.enter_context(sending(proxy, lonely, partitions=6, **right, **{"client.id": "orders"}))
+        local = wait_until(lambda: proxy.node(1), "kproxy learns of the brokers from a client")["local"]
         leaked = [held.enter_context(RawClient(local)) for _ in range(110)]
         assert all(client.works() for client in leaked)
-        tls = Producer({"bootstrap.servers": proxy.bootstrap, "security.protocol": "SSL", "log_level": 0})
-        tls.poll(0.5)
+        settings = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_plain_username": "spark",
+                    "sasl_plain_password": PASSWORD}  # fmt: skip
+        command = ["-m", "tests.harness.walled", proxy.bootstrap, topic, local.rpartition(":")[2], json.dumps(settings)]
+        held.enter_context(ended(subprocess.Popen([sys.executable, *command], stderr=subprocess.DEVNULL)))
+        backoff = {"reconnect.backoff.ms": 200, "reconnect.backoff.max.ms": 500, "log_level": 0}
+        wrong = {
+            "bootstrap.servers": proxy.bootstrap,
+            **login,
+            **backoff,
+            "sasl.password": "no",
+            "client.id": "stubborn",
+        }
+        tls = {"bootstrap.servers": proxy.bootstrap, "security.protocol": "SSL", **backoff}
+        others = [Producer(wrong), Producer(tls)]
         held.enter_context(looking(browser, proxy))
-        browser.wait_for("document.querySelectorAll('.finding').length >= 3")
-        del tls
-        text = browser.text("#findings")
-        assert "One node answers much slower than the others" in text
-        assert "Node 2 answers Produce" in text
-        assert "Node 1 has 110 sessions of client id raw." in text
-        assert "the client spoke TLS" in text
-        browser.js("document.querySelectorAll('.finding details').forEach(one => one.open = true)")
-        assert "Close each producer, consumer and admin client" in browser.text("#findings")
-        assert browser.js("document.title").startswith("kproxy: ")
+        for text in (
+            "Node 2 answers Produce",
+            "Node 1 has 110 sessions of client id raw.",
+            "stubborn at 127.0.0.1 logs in and fails",
+            "the client spoke TLS",
+            "walled at 127.0.0.2 has asked for metadata",
+        ):
+            browser.wait_for(f"document.querySelector('#findings').textContent.includes({json.dumps(text)})")
+        own.kill(3)
+        finds = [f"cannot find a leader for {lonely}-{partition}" for partition in lost]
+        shown = "document.querySelector('#findings').textContent"
+        browser.wait_for(f"{json.dumps(finds)}.some(text => {shown}.includes(text))")
+        browser.js("(more => more.hidden || more.click())(document.querySelector('#findings-more'))")
+        for fault in (
+            Fault.SLOW_NODE, Fault.CONNECTION_LEAK, Fault.CREDENTIALS_REFUSED, Fault.TLS_TO_PLAINTEXT,
+            Fault.CLIENT_BLOCKED, Fault.NO_LEADER,
+        ):  # fmt: skip
+            remedy = remedies.of(fault)
+            browser.wait_for(f"{shown}.includes({json.dumps(remedy.title)})")
+            text = browser.js(shown)
+            assert all(part.replace("`", "") in text for part in (remedy.cause, remedy.check, remedy.fix))
+        assert PASSWORD not in browser.js("document.documentElement.outerHTML")
         assert serious(browser) == []
+        del others
+
+
+@contextmanager
+def ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """The process runs until then."""
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 def cpu_seconds(proxy: Kproxy) -> float:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.harness.listeners import CELLS, SETUPS, Cell, Made, Setup, stands
 from tests.harness.network import KPROXY, unavailable
@@ -16,9 +17,18 @@ from tests.scenarios.sites import Site, fails, works
 
 pytestmark = pytest.mark.integration
 
-each = pytest.mark.parametrize(
-    ("setup", "cell"), CELLS, ids=[f"{setup.name}-{cell.place}-{cell.bootstrap}" for setup, cell in CELLS]
-)
+# Two set-ups have each kind of cell; the others are in the matrix.
+QUICK = ("docker-three", "cloud-one")
+
+
+def named(cells: Iterable[tuple[Setup, Cell]], quick: Collection[str]) -> list[ParameterSet]:
+    return [
+        pytest.param(
+            setup, cell, id=f"{setup.name}-{cell.place}-{cell.bootstrap}",
+            marks=() if setup.name in quick else pytest.mark.matrix,
+        )
+        for setup, cell in cells
+    ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +52,7 @@ def site(made: Made) -> Site:
 
 # The verdict of the doctor is held to the same table below.
 @pytest.mark.matrix
-@each
+@pytest.mark.parametrize(("setup", "cell"), named(CELLS, ()))
 def test_what_a_client_finds(made: Mapping[str, Made], setup: Setup, cell: Cell) -> None:
     """It sends records and reads them back, or it cannot."""
     here = made[setup.name]
@@ -53,7 +63,7 @@ def test_what_a_client_finds(made: Mapping[str, Made], setup: Setup, cell: Cell)
         assert setup.told(cell) in said
 
 
-@each
+@pytest.mark.parametrize(("setup", "cell"), named(CELLS, QUICK))
 def test_what_the_doctor_says(made: Mapping[str, Made], setup: Setup, cell: Cell) -> None:
     """The same as the client finds, and why; and with the line that it prints the client works."""
     here = made[setup.name]

@@ -1,0 +1,132 @@
+"""What the state topic on the target keeps, and its form: JSON in keys and values, so that any Kafka client shows it.
+
+The copier writes `State` in the transaction that has the records themselves, so it is never wrong about them. The
+offset map grows; its last runs stand in the state, and when they are many they are *sealed* as a piece of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from binascii import crc32
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kproxy.copier.offsetmap import OffsetMap
+from kproxy.wire.primitives import malformed
+
+# How many bytes of offset map stand in the state before they are sealed.
+SEALED = 16 * 1024
+# How many partitions a new state topic has.
+PARTITIONS = 16
+
+
+def topic_of(name: str) -> str:
+    """The state topic of the migration with this name."""
+    return f"kproxy-migration-{name}"
+
+
+def transactional_id(name: str, topic: str, partition: int) -> str:
+    """Whoever copies this partition of the source uses this id: a later one fences an earlier one."""
+    return f"kproxy-migration-{name}-{topic}-{partition}"
+
+
+def key(*parts: str | int) -> bytes:
+    """A key: a kind ("partition", "map", …) and of what."""
+    return json.dumps(list(parts), separators=(",", ":")).encode()
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """In which partition of the state topic the records of a key are. The pieces of a map are with their state."""
+    try:
+        parts = json.loads(key)[:3]
+    except ValueError:
+        raise malformed("a key of the state topic is not JSON") from None
+    if parts[0] == "map":
+        parts[0] = "partition"
+    return crc32(json.dumps(parts, separators=(",", ":")).encode()) % partitions
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How far one partition of the source has been copied.
+
+    `source_next`: the source's offset from which the copy goes on. `target_next`: one beyond the last record's offset
+    on the target. `source_begin`: the first offset that was there when the copy began. `records`, `size`: copied, the
+    size in bytes as on the source's wire. `checksum`: the CRC-32C of the checksums of all batches taken, in their
+    order. `map`: the runs that are not sealed yet. `at`: milliseconds since 1970.
+    """
+
+    target_topic: str
+    source_begin: int
+    source_next: int
+    target_next: int
+    records: int = 0
+    size: int = 0
+    checksum: int = 0
+    at: int = 0
+    map: OffsetMap = field(default_factory=OffsetMap)
+
+    def to_json(self) -> bytes:
+        """The value of the state's record."""
+        said = {
+            "v": 1,
+            "target_topic": self.target_topic,
+            "source_begin": self.source_begin,
+            "source_next": self.source_next,
+            "target_next": self.target_next,
+            "records": self.records,
+            "size": self.size,
+            "checksum": self.checksum,
+            "at": self.at,
+            "map": b64encode(self.map.to_bytes()).decode(),
+        }
+        return json.dumps(said).encode()
+
+    @classmethod
+    def from_json(cls, value: bytes) -> State:
+        """What `to_json` made. Raises WireError for anything else."""
+        said = _object(value)
+        try:
+            if said["v"] != 1:
+                raise malformed("the state was written by a newer kproxy: update this one")
+            numbers = {name: said[name] for name in _NUMBERS}
+            if not all(type(number) is int and number >= 0 for number in numbers.values()):
+                raise ValueError
+            return cls(
+                str(said["target_topic"]), map=OffsetMap.from_bytes(b64decode(said["map"], validate=True)), **numbers
+            )
+        except (KeyError, ValueError, TypeError):
+            raise malformed("the state topic has a record that kproxy did not write") from None
+
+    def sealed(self) -> tuple[State, OffsetMap]:
+        """The same state without runs, and its runs as a piece that is written beside it."""
+        return replace(self, map=OffsetMap()), self.map
+
+
+_NUMBERS = ("source_begin", "source_next", "target_next", "records", "size", "checksum", "at")
+
+
+def piece_to_json(piece: OffsetMap) -> bytes:
+    """The value of a sealed piece of the map."""
+    return json.dumps({"v": 1, "map": b64encode(piece.to_bytes()).decode()}).encode()
+
+
+def piece_from_json(value: bytes) -> OffsetMap:
+    """What `piece_to_json` made. Raises WireError for anything else."""
+    said = _object(value)
+    try:
+        return OffsetMap.from_bytes(b64decode(said["map"], validate=True))
+    except (KeyError, ValueError, TypeError):
+        raise malformed("the state topic has a record that kproxy did not write") from None
+
+
+def _object(value: bytes) -> Mapping[str, Any]:
+    try:
+        said = json.loads(value)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict):
+        raise malformed("the state topic has a record that kproxy did not write")
+    return said

@@ -2,8 +2,6 @@
 
 asking      sends a request and gets the response: on a connection of its own, or within a session
 frames      reads the responses of such a connection
-request     a request as a frame
-reader      reads an answer field by field (no I/O)
 contents    what is in a cluster: brokers, topics, groups, settings of listeners (no I/O of its own)
 listeners   a broker's listeners, from its settings (no I/O)
 questions   which nodes exist, which node answers, which partitions it leads (no I/O of its own)

@@ -13,10 +13,10 @@ from struct import pack
 
 from kproxy.address import Address
 from kproxy.ask.questions import NONE, Question, Versions
-from kproxy.ask.reader import Reader
 from kproxy.errors import WireError
 from kproxy.wire import api
 from kproxy.wire.primitives import INT32, Underflow, string, uvarint
+from kproxy.wire.reader import Reader
 
 # Kafka's error codes.
 UNKNOWN_TOPIC, TOPIC_REFUSED, GROUP_REFUSED, CLUSTER_REFUSED = 3, 29, 30, 31

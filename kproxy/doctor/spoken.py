@@ -16,7 +16,6 @@ from typing import TypeVar
 
 from kproxy.ask import questions
 from kproxy.ask.asking import Over
-from kproxy.ask.request import request
 from kproxy.dial.stream import Stream, retried
 from kproxy.doctor.found import Certificate, Spoken
 from kproxy.errors import KproxyError, UpstreamError
@@ -24,6 +23,7 @@ from kproxy.tls.tlssocket import TlsSocket
 from kproxy.wire import api
 from kproxy.wire.greeting import ENOUGH, Greeting, recognise
 from kproxy.wire.primitives import INT32
+from kproxy.wire.request import request
 
 Connect = Callable[[], Awaitable[socket.socket]]
 T = TypeVar("T")

@@ -10,11 +10,11 @@ import struct
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from kproxy.ask.request import request
 from kproxy.errors import UpstreamError, WireError
 from kproxy.sasl.mechanism import Mechanism, Refused
 from kproxy.wire.api import API_VERSIONS, APIS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kproxy.wire.primitives import INT16, INT32, Underflow, read_string, read_uvarint, skip_tags, string, uvarint
+from kproxy.wire.request import request
 
 _INT64 = struct.Struct(">q")
 # Kafka's error codes.

@@ -24,7 +24,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from kproxy.ask import questions
 from kproxy.ask.asking import Over
-from kproxy.ask.request import request
 from kproxy.devcluster import DevCluster
 from kproxy.devcluster.properties import ListenerSpec
 from kproxy.dial.stream import Stream
@@ -32,6 +31,7 @@ from kproxy.rewrite.endpoints import Endpoint
 from kproxy.sasl.exchange import Authenticated, Exchange
 from kproxy.sasl.login import authenticate
 from kproxy.sasl.mechanism import Mechanism, Plain, Scram
+from kproxy.wire.request import request
 from tests.harness.clients import create_topic, local_addresses, produce, read_topic, unique, values
 from tests.harness.clusters import STEADY
 from tests.harness.flow import Flow, JavaFlow

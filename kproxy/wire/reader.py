@@ -7,21 +7,24 @@ from struct import Struct
 from typing import TypeVar
 
 from kproxy.printable import escaped
-from kproxy.wire.primitives import INT16, INT32, Underflow, malformed, read_string, read_uvarint, skip_tags
+from kproxy.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint, skip_tags
 
 T = TypeVar("T")
 
-_BOOLEAN, _INT64 = Struct(">?"), Struct(">q")
+_BOOLEAN, _INT8, _INT64 = Struct(">?"), Struct(">b"), Struct(">q")
 
 
 class Reader:
     """A place in an answer. `compact`: strings and arrays are those of a flexible version (KIP-482). Each read raises
     Underflow if the answer ends before, and WireError if it cannot be right."""
 
-    def __init__(self, body: bytes, at: int = 0, *, compact: bool = False) -> None:
+    def __init__(self, body: Buffer, at: int = 0, *, compact: bool = False) -> None:
         self._body = body
         self._at = at
         self._compact = compact
+
+    def int8(self) -> int:
+        return int(self._number(_INT8))
 
     def int16(self) -> int:
         return int(self._number(INT16))
@@ -47,6 +50,15 @@ class Reader:
         """A string as it came; b"" for null."""
         found, self._at = read_string(self._body, self._at, len(self._body), compact=self._compact, nullable=True)
         return found or b""
+
+    def blob(self) -> Buffer:
+        """What int32 says the size of, not copied if the answer is a memoryview; nothing for null."""
+        size = max(0, self.int32())
+        at = self._at
+        if at + size > len(self._body):
+            raise Underflow
+        self._at = at + size
+        return self._body[at : at + size]
 
     def array(self, one: Callable[[], T]) -> tuple[T, ...]:
         """As many as the answer says there are; none for null."""
@@ -74,7 +86,7 @@ class Reader:
             tag, size = self._uvarint(), self._uvarint()
             if self._at + size > len(self._body):
                 raise Underflow
-            fields.append((tag, self._body[self._at : self._at + size]))
+            fields.append((tag, bytes(self._body[self._at : self._at + size])))
             self._at += size
         return fields
 

@@ -55,7 +55,8 @@ class State:
     `source_next`: the source's offset from which the copy goes on. `target_next`: one beyond the last record's offset
     on the target. `source_begin`: the first offset that was there when the copy began. `records`, `size`: copied, the
     size in bytes as on the source's wire. `checksum`: the CRC-32C of the checksums of all batches taken, in their
-    order. `map`: the runs that are not sealed yet. `at`: milliseconds since 1970.
+    order. `skipped`: offsets that the source had deleted before, and that the user allowed to leave out. `map`: the
+    runs that are not sealed yet. `at`: milliseconds since 1970.
     """
 
     target_topic: str
@@ -65,6 +66,7 @@ class State:
     records: int = 0
     size: int = 0
     checksum: int = 0
+    skipped: int = 0
     at: int = 0
     map: OffsetMap = field(default_factory=OffsetMap)
 
@@ -79,6 +81,7 @@ class State:
             "records": self.records,
             "size": self.size,
             "checksum": self.checksum,
+            "skipped": self.skipped,
             "at": self.at,
             "map": b64encode(self.map.to_bytes()).decode(),
         }
@@ -105,7 +108,7 @@ class State:
         return replace(self, map=OffsetMap()), self.map
 
 
-_NUMBERS = ("source_begin", "source_next", "target_next", "records", "size", "checksum", "at")
+_NUMBERS = ("source_begin", "source_next", "target_next", "records", "size", "checksum", "skipped", "at")
 
 
 def piece_to_json(piece: OffsetMap) -> bytes:

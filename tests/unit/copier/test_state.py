@@ -16,7 +16,7 @@ from kproxy.copier.state import (
 )
 from kproxy.errors import WireError
 
-STATE = State("eu.orders", 5, 905, 910, 900, 12345, 0xFFFFFFFF, 1_700_000_000_000, OffsetMap([(5, 3, 900)]))
+STATE = State("eu.orders", 5, 905, 910, 900, 12345, 0xFFFFFFFF, 7, 1_700_000_000_000, OffsetMap([(5, 3, 900)]))
 
 
 def test_json_and_back() -> None:

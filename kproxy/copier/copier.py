@@ -1,0 +1,318 @@
+"""Copying slices: fetch, make batches of it, write them and the new state in one transaction.
+
+One slice is one loop: the state that the target has committed says where to begin; each transaction moves it on.
+Whatever fails on the way, the next attempt begins at the committed state with a new epoch. So nothing is written twice
+or left out, whoever is killed and however often.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from crc32c import crc32c
+
+from kproxy.copier import requests
+from kproxy.copier.cluster import Cluster, reading
+from kproxy.copier.codes import OFFSET_OUT_OF_RANGE, Refused, check
+from kproxy.copier.link import Link
+from kproxy.copier.offsetmap import OffsetMap
+from kproxy.copier.producer import Producer
+from kproxy.copier.slices import Job, Outcome, Slice
+from kproxy.copier.state import SEALED, State, key, partition_of, piece_to_json, transactional_id
+from kproxy.copier.statetopic import read_one
+from kproxy.errors import KproxyError, UpstreamError, WireError
+from kproxy.records.committed import committed
+from kproxy.records.copying import pieces
+from kproxy.records.decoding import records
+from kproxy.records.header import Batch, batches
+
+# What is fetched at once, in bytes.
+_FETCH = 8 * 1024 * 1024
+_LEAST = 64 * 1024
+# A transaction ends after so many bytes or seconds: its markers make holes in the target's offsets, and readers of the
+# target see its records at its end.
+_TRANSACTION, _TRANSACTION_SECONDS = 64 * 1024 * 1024, 10.0
+# Between two attempts, in seconds.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 3.0
+_WAIT_MS = 500
+_NEVER = 1 << 63  # a slice ends between two batches
+
+
+class Stopped(WireError):
+    """The partition cannot be copied on, and only a person can decide what to do."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("stopped", text)
+
+
+class Copier:
+    """Of one process. Its connections serve one slice after the other."""
+
+    def __init__(self, source: Cluster, target: Cluster, job: Job) -> None:
+        self._source, self._target, self._job = source, target, job
+
+    def copy(self, slice: Slice) -> Outcome:
+        """Never raises for what a cluster or the network does: the outcome says it."""
+        began = time.monotonic()
+        until = began + slice.seconds
+        pause, attempts = _FIRST_PAUSE, 0
+        seen = Seen()
+        while True:
+            attempts += 1
+            run = _Run(self._source, self._target, self._job, slice, until, seen)
+            stuck, final = "", False
+            try:
+                run.run()
+            except (UpstreamError, WireError) as error:
+                stuck, final = str(error), not passes(error)
+                run.give_up()
+            seen.state = run.state or seen.state
+            if not stuck or final or time.monotonic() + pause >= until:
+                break
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return Outcome(
+            slice.topic, slice.partition, seen.state or slice.state, seen.records, seen.size,
+            time.monotonic() - began, seen.log_start, seen.stable, stuck, final, attempts, dict(seen.ways),
+        )  # fmt: skip
+
+
+def passes(error: KproxyError) -> bool:
+    """Whether another attempt may help."""
+    if isinstance(error, Refused):
+        return error.passes
+    return isinstance(error, UpstreamError)
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the attempts at one slice have done together."""
+
+    state: State | None = None
+    records: int = 0
+    size: int = 0
+    log_start: int = -1
+    stable: int = -1
+    ways: Counter[str] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self.ways = Counter()
+
+
+class _Run:
+    """One attempt."""
+
+    def __init__(
+        self, source: Cluster, target: Cluster, job: Job, slice: Slice, until: float, seen: Seen
+    ) -> None:  # fmt: skip
+        self.state: State | None = None  # what is committed
+        self._source, self._target, self._job, self._slice = source, target, job, slice
+        self._until, self._seen = until, seen
+        self._producer = Producer(target, transactional_id(job.name, slice.topic, slice.partition))
+        self._key = key("partition", slice.topic, slice.partition)
+        self._state_partition = partition_of(self._key, job.state_partitions)
+        self._fetching: Link | None = None
+        self._began = time.monotonic()
+        self._taken = 0
+
+    def run(self) -> None:
+        """Raises UpstreamError and WireError."""
+        slice, producer = self._slice, self._producer
+        producer.start(self._until)
+        self.state = self._committed()
+        step = _Step(self.state, slice.skip_to)
+        self._seen.state = self.state
+        while step.position < slice.upto and self._taken < slice.size and time.monotonic() < self._until:
+            answer, found, after = self._fetch(step.position)
+            goes_on = after < slice.upto and self._taken + len(answer.records) < slice.size
+            if goes_on:
+                self._ask(after)  # while these are written, the next are on their way
+            self._write(step, answer, found)
+            step.position = after
+            if step.size >= _TRANSACTION or time.monotonic() - step.began >= _TRANSACTION_SECONDS:
+                step = self._commit(step)
+            self._keep_rate()
+        if step.position > self.state.source_next + step.skipped:
+            self._commit(step)
+        self._drain()
+
+    def _committed(self) -> State:
+        """What the target has, now that nobody else can write it any more."""
+        slice, job = self._slice, self._job
+        value = read_one(self._target, job.state_topic, self._state_partition, slice.state_from, self._key)
+        if value is not None:
+            state = State.from_json(value)
+        else:
+            state = slice.state or State(slice.target_topic, slice.begin, slice.begin, 0)
+        if state.target_topic != slice.target_topic:
+            raise Stopped(
+                f"partition {slice.partition} of {slice.topic} was copied to {state.target_topic} until now, and would"
+                f" go on in {slice.target_topic}: undo the change of topics.rename, or give the migration another name"
+            )
+        return state
+
+    # The source
+
+    def _ask(self, offset: int) -> None:
+        slice = self._slice
+        link = self._source.leader(slice.topic, slice.partition)
+        version = link.version(requests.FETCH)
+        size = max(_LEAST, min(_FETCH, int(2 * slice.rate))) if slice.rate else _FETCH
+        link.send(
+            requests.FETCH, version,
+            requests.fetch(version, slice.topic, slice.partition, offset, size=size, wait_ms=_WAIT_MS),
+        )  # fmt: skip
+        self._fetching = link
+
+    def _fetch(self, position: int) -> tuple[requests.Fetched, list[Batch], int]:
+        """What is there from `position` on, at least a batch: its batches, and where the next ones begin."""
+        while True:
+            if self._fetching is None:
+                self._ask(position)
+            answer = self._answer()
+            self._seen.log_start, self._seen.stable = answer.start, answer.stable
+            if answer.error == OFFSET_OUT_OF_RANGE or position < answer.start:
+                raise self._out_of_range(position, answer)
+            where = f"partition {self._slice.partition} of {self._slice.topic} on the source"
+            check(answer.error, where)
+            found = list(batches(memoryview(answer.records)))
+            if found:
+                return answer, found, found[-1].last_offset + 1
+            if time.monotonic() >= self._until:
+                raise UpstreamError("timeout", f"{where} has records from offset {position} on, but gives none")
+
+    def _answer(self) -> requests.Fetched:
+        link, self._fetching = self._fetching, None
+        assert link is not None
+        return reading(requests.read_fetch, link.version(requests.FETCH), link.receive())
+
+    def _out_of_range(self, position: int, answer: requests.Fetched) -> Stopped:
+        slice = self._slice
+        ends = self._source.offsets([(slice.topic, slice.partition)], requests.EARLIEST)
+        start = ends.get((slice.topic, slice.partition), answer.start)
+        self._seen.log_start = start
+        where = f"partition {slice.partition} of {slice.topic}"
+        if start > position:
+            return Stopped(
+                f"{where}: the source has deleted offsets {position} to {start - 1} before they were copied (retention,"
+                " or DeleteRecords); the copy does not leave them out by itself: accept the loss with"
+                f" --skip-deleted {slice.topic}:{slice.partition}:{start}"
+            )
+        return Stopped(
+            f"{where}: the copy has got to offset {position}, and the source ends before it: its log was truncated"
+            " (unclean leader election), or the topic was made anew; the target has records that the source has not"
+        )
+
+    # The target
+
+    def _write(self, step: _Step, answer: requests.Fetched, found: list[Batch]) -> None:
+        slice, producer = self._slice, self._producer
+        self._look_for_gaps(step, found)
+        topic, partition = slice.target_topic, slice.partition
+        batches = committed(found, answer.aborted)
+        stamp = producer.stamp(topic, partition)
+        for piece in pieces(batches, first=step.position, end=_NEVER, limit=slice.largest, producer=stamp):
+            if not step.data:
+                step.data = True
+                producer.add({topic: [partition], self._job.state_topic: [self._state_partition]})
+            producer.send(topic, partition, piece.buffers, piece.count, step.acknowledged(piece.runs))
+            step.records += piece.count
+            for crc in piece.checksums:
+                step.checksum = crc32c(crc.to_bytes(4, "big"), step.checksum)
+            self._seen.ways[piece.way] += 1
+        step.size += len(answer.records)
+        self._taken += len(answer.records)
+
+    def _look_for_gaps(self, step: _Step, found: list[Batch]) -> None:
+        """Raises Stopped if offsets are missing that nothing explains. Transactions' markers and aborted batches are
+        batches as well, so in a log that is not compacted one begins where the one before ends."""
+        if self._slice.sparse:
+            return
+        expected = step.position
+        for batch in found:
+            first = _first(batch)
+            if first > expected:
+                raise Stopped(
+                    f"partition {self._slice.partition} of {self._slice.topic}: the source has no offsets {expected} to"
+                    f" {first - 1}, and the topic is not compacted; the copy does not leave them out by"
+                    " itself: if the topic was compacted before, allow it with topics.gaps in the file"
+                )
+            expected = batch.last_offset + 1
+
+    def _commit(self, step: _Step) -> _Step:
+        """Write the state, end the transaction; the next begins."""
+        producer, job, slice = self._producer, self._job, self._slice
+        assert self.state is not None
+        producer.flush()
+        known = self.state
+        whole = OffsetMap([*known.map, *step.map])
+        state = replace(
+            known, source_next=step.position, records=known.records + step.records, size=known.size + step.size,
+            target_next=whole.targets[-1] + whole.counts[-1] if whole else known.target_next,
+            checksum=step.checksum, skipped=known.skipped + step.skipped, map=whole, at=time.time_ns() // 1_000_000,
+        )  # fmt: skip
+        written = []
+        if len(whole) and len(whole.to_bytes()) >= SEALED:
+            state, piece = state.sealed()
+            written.append((key("map", slice.topic, slice.partition, piece.sources[0]), piece_to_json(piece)))
+        written.append((self._key, state.to_json()))
+        producer.add({job.state_topic: [self._state_partition]})
+        producer.write(job.state_topic, self._state_partition, written, state.at)
+        producer.commit()
+        self.state = state
+        self._seen.records += step.records
+        self._seen.size += step.size
+        return _Step(state)
+
+    def _keep_rate(self) -> None:
+        """Wait until no more than `rate` bytes a second have been taken."""
+        if self._slice.rate:
+            ahead = self._taken / self._slice.rate - (time.monotonic() - self._began)
+            if ahead > 0:
+                time.sleep(min(ahead, _TRANSACTION_SECONDS))
+
+    # The end
+
+    def _drain(self) -> None:
+        if self._fetching is not None:
+            self._answer()
+
+    def give_up(self) -> None:
+        """After a failure: leave nothing open, as far as can be, and forget who led."""
+        self._source.forget()
+        try:
+            self._producer.abort()
+        except (UpstreamError, WireError):
+            self._target.forget()  # the next attempt, or the coordinator after a minute, ends the transaction
+
+
+def _first(batch: Batch) -> int:
+    """The offset of the first record. The header of a compressed message of magic 0 and 1 has that of the last one."""
+    return records(batch)[0].offset if batch.magic < 2 and batch.codec else batch.base_offset
+
+
+class _Step:
+    """What one transaction has until now."""
+
+    __slots__ = ("began", "checksum", "data", "map", "position", "records", "size", "skipped")
+
+    def __init__(self, state: State, skip_to: int = 0) -> None:
+        self.position = max(state.source_next, skip_to)
+        self.skipped = self.position - state.source_next
+        self.checksum = state.checksum
+        self.map = OffsetMap()
+        self.records = self.size = 0
+        self.data = False
+        self.began = time.monotonic()
+
+    def acknowledged(self, runs: Sequence[tuple[int, int, int]]) -> Callable[[int], None]:
+        """Notes where these records are, when the target has told the offset of the first."""
+
+        def note(base: int) -> None:
+            for source, at, count in runs:
+                self.map.add(source, base + at, count)
+
+        return note

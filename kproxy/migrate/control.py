@@ -1,0 +1,159 @@
+"""Who copies, and whether it may: the driver's record in the state topic, and the orders of other commands.
+
+The driver writes its record in transactions of its own transactional id. Another driver that takes the id over fences
+it: the first then stops at its next record. Before that, a new driver looks whether the record still changes, which
+needs no clocks that agree.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kproxy.copier.cluster import Cluster
+from kproxy.copier.codes import Fenced
+from kproxy.copier.producer import Producer
+from kproxy.copier.slices import Job
+from kproxy.copier.state import key, partition_of
+from kproxy.copier.statetopic import read_one
+from kproxy.errors import ConfigError, KproxyError
+
+# How often the driver writes its record, and how long another one looks whether it does, in seconds.
+BEAT, LOOK = 3.0, 10.0
+_LOOK_AGAIN = 0.5
+_PATIENCE = 60.0
+JOB, ORDER = key("job"), key("order")
+
+
+def write(cluster: Cluster, job: Job, producer: Producer, records: Mapping[bytes, Mapping[str, Any] | None]) -> None:
+    """Write records of the state topic in one transaction. None removes. Raises UpstreamError and WireError; Fenced if
+    another process has the producer's id."""
+    by_partition: dict[int, list[tuple[bytes, bytes | None]]] = {}
+    for name, value in records.items():
+        said = None if value is None else json.dumps(value).encode()
+        by_partition.setdefault(partition_of(name, job.state_partitions), []).append((name, said))
+    producer.add({job.state_topic: list(by_partition)})
+    at = time.time_ns() // 1_000_000
+    for partition, written in by_partition.items():
+        producer.write(job.state_topic, partition, written, at)
+    producer.commit()
+
+
+def tell(target: str, job: Job, records: Mapping[bytes, Mapping[str, Any] | None], what: str) -> None:
+    """The same from a command that does nothing else: `what` names it. Raises UpstreamError and WireError."""
+    cluster = Cluster(target)
+    try:
+        producer = Producer(cluster, f"kproxy-migration-{job.name}/{what}")
+        producer.start(time.monotonic() + _PATIENCE)
+        write(cluster, job, producer, records)
+    finally:
+        cluster.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What other commands want of the driver."""
+
+    paused: bool = False
+
+    @classmethod
+    def read(cls, value: bytes | None) -> Order:
+        """From the state topic; a record that cannot be read is none."""
+        try:
+            said = json.loads(value or b"{}")
+            return cls(paused=said.get("paused") is True)
+        except (ValueError, AttributeError):
+            return cls()
+
+    def to_record(self) -> dict[str, Any]:
+        return {"v": 1, "paused": self.paused}
+
+
+class Driver:
+    """This process as the one that copies."""
+
+    def __init__(self, target: Cluster, job: Job) -> None:
+        self._target, self._job = target, job
+        self._producer = Producer(target, f"kproxy-migration-{job.name}/driver")
+        self._since = time.time_ns() // 1_000_000
+        self._beat = 0
+        self._due = 0.0
+        self._partition = partition_of(JOB, job.state_partitions)
+
+    def take(self, *, take_over: bool = False) -> None:
+        """Raises ConfigError if another driver copies (it writes while this one looks), unless it is to be taken over;
+        UpstreamError, WireError."""
+        seen = self._seen()
+        until = time.monotonic() + LOOK
+        while not take_over and seen and not seen.get("ended") and time.monotonic() < until:
+            time.sleep(_LOOK_AGAIN)
+            now = self._seen()
+            if now and now.get("beat") != seen.get("beat") and not now.get("ended"):
+                raise ConfigError(
+                    f"{self._job.name} is being copied already, by process {now.get('pid')} on {now.get('host')}: end"
+                    " it first, or take its place with --take-over"
+                )
+            seen = now
+        self._producer.start(time.monotonic() + _PATIENCE)
+        self.beat()
+
+    def _seen(self) -> dict[str, Any]:
+        value = read_one(self._target, self._job.state_topic, self._partition, 0, JOB)
+        try:
+            said = json.loads(value or b"{}")
+        except ValueError:
+            said = {}
+        return said if isinstance(said, dict) else {}
+
+    def use(self, target: Cluster) -> None:
+        """Go on with other connections, as a thread of its own must."""
+        self._target = target
+        self._producer.move(target)
+
+    def beat_if_due(self, **more: Any) -> None:
+        """`beat`, every few seconds."""
+        if time.monotonic() >= self._due:
+            self.beat(**more)
+
+    def beat(self, *, ended: bool = False, **more: Any) -> None:
+        """Say that this process copies. Raises Fenced if another one does; anything else passes, the next beat is soon
+        enough."""
+        self._beat += 1
+        self._due = time.monotonic() + BEAT
+        record = {
+            "v": 1, "host": socket.gethostname(), "pid": os.getpid(), "since": self._since, "beat": self._beat,
+            "at": time.time_ns() // 1_000_000, "ended": ended, **more,
+        }  # fmt: skip
+        try:
+            write(self._target, self._job, self._producer, {JOB: record})
+        except Fenced:
+            raise
+        except KproxyError:
+            self._target.forget()
+            self._restart()
+
+    def _restart(self) -> None:
+        """After a failure the transaction's end is not known. A new epoch decides it, and would also fence another
+        driver that has come since: so it looks before."""
+        seen = self._seen_or_nothing()
+        mine = seen.get("pid") == os.getpid() and seen.get("since") == self._since
+        if seen and not mine:
+            raise Fenced(90, "the driver's record")
+        try:
+            self._producer.start(time.monotonic() + BEAT)
+        except Fenced:
+            raise
+        except KproxyError:
+            self._target.forget()
+
+    def _seen_or_nothing(self) -> dict[str, Any]:
+        try:
+            return self._seen()
+        except KproxyError:
+            self._target.forget()
+            return {}

@@ -1,0 +1,232 @@
+"""The copy: round after round of Spark jobs, until nothing is left, or until somebody ends it.
+
+What has been copied stands in the state topic and nowhere else. The driver reads it at its start and after each round.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kproxy.copier import requests
+from kproxy.copier.cluster import Cluster
+from kproxy.copier.codes import Fenced
+from kproxy.copier.slices import LARGEST, Job, Outcome, Slice
+from kproxy.copier.state import State, key, partition_of, topic_of
+from kproxy.copier.statetopic import StateTopic
+from kproxy.errors import ConfigError, KproxyError, UpstreamError
+from kproxy.migrate.control import BEAT, ORDER, Driver, Order
+from kproxy.migrate.progress import Progress
+from kproxy.migrate.rounds import Ahead, packed, share
+from kproxy.migrate.tasks import copying
+
+# Until a partition's records are known: bytes an offset takes.
+_GUESS = 1000.0
+# When there is nothing to copy, or it is paused: how long until the driver looks again, in seconds.
+_IDLE = 1.0
+# After a round that brought nothing, since what was to be copied is stuck.
+_STUCK = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class What:
+    """What is copied. `topics`: source topic → target topic. `sparse`: source topics in which offsets may be missing.
+    `largest`: what a target topic takes as a batch, in bytes. `skip`: for a partition the offset from which to go on
+    although the source has deleted what is before. `follow`: go on with what comes. `slice_size` is in bytes.
+    """
+
+    name: str
+    topics: Mapping[str, str]
+    sparse: frozenset[str] = frozenset()
+    largest: Mapping[str, int] = field(default_factory=dict)
+    skip: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    max_rate: float = 0.0
+    slice_size: int = 256 * 1024 * 1024
+    slice_seconds: float = 30.0
+    follow: bool = False
+    take_over: bool = False
+
+
+class Copy:
+    """One run of the driver. `shown` is called whenever there is something new to show, from any thread."""
+
+    def __init__(
+        self, spark: Any, source: str, target: str, what: What, shown: Callable[[Progress], None] = lambda _: None
+    ) -> None:
+        self._context = spark.sparkContext
+        self._source_address, self._target_address = source, target
+        self._source, self._target = Cluster(source), Cluster(target)
+        self._what, self._shown = what, shown
+        self.progress = Progress(what.name)
+        self._ended = threading.Event()
+        self._fenced: Fenced | None = None
+        self._order = Order()
+        self._stopped: dict[tuple[str, int], str] = {}  # only a person can help these
+
+    def run(self) -> Progress:
+        """Until all is copied that was there, or with `follow` until `end` is called. What is stuck, the progress says.
+
+        Raises ConfigError (not prepared; another driver copies), UpstreamError and WireError (a cluster cannot be
+        reached at start; another driver took over)."""
+        try:
+            job = self._job()
+            driver = Driver(self._target, job)
+            driver.take(take_over=self._what.take_over)
+            watch = threading.Thread(target=self._watch, args=[driver, job], name="kproxy migrate", daemon=True)
+            watch.start()
+            try:
+                self._rounds(job)
+            finally:
+                self._ended.set()
+                watch.join()
+            if self._fenced is not None:
+                raise ConfigError(
+                    f"another kproxy copies {self._what.name} now and has taken the place of this one: nothing is lost"
+                )
+            return self.progress
+        finally:
+            self._source.close()
+            self._target.close()
+
+    def end(self) -> None:
+        """Stop after this round. From another thread or a signal handler."""
+        self._ended.set()
+
+    def _job(self) -> Job:
+        topic = topic_of(self._what.name)
+        try:
+            return Job(self._what.name, topic, self._target.partitions(topic))
+        except KproxyError as error:
+            if getattr(error, "code", 0) == 3:
+                raise ConfigError(f"the target has no topic {topic}: run kproxy migrate prepare first") from None
+            raise
+
+    # Rounds
+
+    def _rounds(self, job: Job) -> None:
+        known = StateTopic(self._target, job.state_topic, lambda name: name.startswith(b'["partition",'))
+        number = 0
+        while not self._ended.is_set():
+            if self._order.paused:
+                self._ended.wait(_IDLE)
+                continue
+            try:
+                known.read()
+                slices = self._slices(job, known)
+            except UpstreamError as error:
+                self._trouble(str(error))
+                continue
+            if not slices:
+                if not self._what.follow:
+                    return
+                self._ended.wait(_IDLE)
+                continue
+            number += 1
+            outcomes = self._round(number, job, slices)
+            if not any(outcome.records or outcome.size for outcome in outcomes):
+                if all(outcome.final for outcome in outcomes) and not self._what.follow:
+                    return
+                self._ended.wait(_STUCK)
+
+    def _trouble(self, text: str) -> None:
+        self.progress.trouble = text
+        self._shown(self.progress)
+        self._source.forget()
+        self._target.forget()
+        self._ended.wait(_STUCK)
+
+    def _slices(self, job: Job, known: StateTopic) -> list[tuple[int, Slice]]:
+        """What the next round copies, with sizes."""
+        layout = self._source.learn(list(self._what.topics))
+        partitions = []
+        for topic in self._what.topics:
+            error, led = layout.topics.get(topic, (3, ()))
+            if error:
+                self.progress.stick(topic, -1, f"the source does not have {topic} now")
+            partitions += [(topic, one.index) for one in led]
+        begins = self._source.offsets(partitions, requests.EARLIEST)
+        ends = self._source.offsets(partitions, requests.LATEST)
+        values = known.values
+        found = []
+        for where in partitions:
+            value = values.get(key("partition", *where))
+            state = State.from_json(value) if value is not None else None
+            if where not in begins or where not in ends:
+                self.progress.stick(*where, "the source does not say which offsets it has: is its leader there?")
+                continue
+            ahead = self._ahead(where, state, begins[where], ends[where])
+            self.progress.see(ahead, state, begins[where])
+            if ahead.lag and where not in self._stopped:
+                at = partition_of(key("partition", *where), job.state_partitions)
+                found.append((min(ahead.size, self._what.slice_size), self._slice(ahead, state, known.logs[at].resume)))
+        self.progress.trouble = ""
+        self._shown(self.progress)
+        return found
+
+    def _ahead(self, where: tuple[str, int], state: State | None, begin: int, stable: int) -> Ahead:
+        position = state.source_next if state is not None else begin
+        each = _GUESS
+        if state is not None and state.source_next > state.source_begin and state.size:
+            each = state.size / (state.source_next - state.source_begin)
+        return Ahead(*where, max(position, self._what.skip.get(where, 0)), stable, each)
+
+    def _slice(self, ahead: Ahead, state: State | None, resume: int) -> Slice:
+        what = self._what
+        target = what.topics[ahead.topic]
+        return Slice(
+            ahead.topic, ahead.partition, target, ahead.position, ahead.stable, what.slice_size, what.slice_seconds,
+            state=state, state_from=resume, skip_to=what.skip.get((ahead.topic, ahead.partition), 0),
+            sparse=ahead.topic in what.sparse, largest=what.largest.get(target, LARGEST),
+        )  # fmt: skip
+
+    def _round(self, number: int, job: Job, slices: list[tuple[int, Slice]]) -> list[Outcome]:
+        slots = max(1, int(self._context.defaultParallelism))
+        tasks = packed(slices, slots)
+        rate = share(self._what.max_rate, slots, tasks)
+        if rate:
+            tasks = [[replace(one, rate=rate) for one in task] for task in tasks]
+        size = sum(size for size, _ in slices)
+        group = f"kproxy migrate {self._what.name}"
+        self._context.setJobGroup(group, group, interruptOnCancel=False)
+        self._context.setJobDescription(
+            f"kproxy migrate {self._what.name}: round {number}, {len(slices)} partitions, about {size / 1e6:,.0f} MB"
+        )
+        self.progress.round = number
+        rdd = self._context.parallelize(tasks, len(tasks))
+        outcomes: list[Outcome] = rdd.mapPartitions(copying(self._source_address, self._target_address, job)).collect()
+        for outcome in outcomes:
+            self.progress.take(outcome)
+            if outcome.final:
+                self._stopped[outcome.topic, outcome.partition] = outcome.stuck
+        self._shown(self.progress)
+        return outcomes
+
+    # Meanwhile
+
+    def _watch(self, driver: Driver, job: Job) -> None:
+        """In a thread of its own, with connections of its own: the driver's record, orders, and what is new."""
+        # `driver` is this thread's from now on; the rounds have connections of their own.
+        cluster = Cluster(self._target_address)
+        driver.use(cluster)
+        topic = StateTopic(cluster, job.state_topic, lambda name: name.startswith(b'["partition",') or name == ORDER)
+        try:
+            while not self._ended.wait(BEAT / 3):
+                try:
+                    topic.read()
+                    self._order = Order.read(topic.values.get(ORDER))
+                    self.progress.paused = self._order.paused
+                    self.progress.committed(topic.values)
+                    self._shown(self.progress)
+                    driver.beat_if_due(round=self.progress.round, paused=self._order.paused)
+                except Fenced as error:
+                    self._fenced = error
+                    self._ended.set()
+                    self._context.cancelJobGroup(f"kproxy migrate {self._what.name}")
+                except KproxyError:
+                    cluster.forget()
+            if self._fenced is None:
+                driver.beat(ended=True)
+        finally:
+            cluster.close()

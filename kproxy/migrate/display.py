@@ -1,0 +1,138 @@
+"""What a person sees of a copy: a live table on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from kproxy.migrate.progress import Line, Progress
+from kproxy.printable import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+# Without a terminal: how often a line is printed, in seconds.
+_SAY_EVERY = 15.0
+# What a terminal shows: topics, and words about what is stuck.
+_ROWS, _WORDS = 20, 6
+_LONGEST = 400
+
+
+def size(count: float) -> str:
+    """Bytes, as a person says them."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 1000 or unit == "TB":
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def duration(seconds: float | None) -> str:
+    """How long still."""
+    if seconds is None:
+        return "?"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
+
+
+def summary(progress: Progress) -> str:
+    """One line."""
+    total = progress.total()
+    said = (
+        f"{progress.name}: {total.share:.1%} of {total.partitions} partitions, {total.records:,} records,"
+        f" {size(total.size)}, {total.lag:,} offsets left, {size(total.rate)}/s"
+    )
+    if total.left:
+        said += f", {duration(total.left)} left"
+    if progress.paused:
+        said += ", paused"
+    return said
+
+
+def words(progress: Progress) -> Iterator[str]:
+    """What a person should know beside the numbers: what is stuck and why, what is coming."""
+    if progress.trouble:
+        yield f"trying again: {progress.trouble}"
+    reasons: dict[str, int] = {}
+    for why in progress.stuck.values():
+        reasons[why] = reasons.get(why, 0) + 1
+    for why, count in list(reasons.items())[:_WORDS]:
+        yield f"stuck: {why}" + (f" (and {count - 1} more partitions)" if count > 1 else "")
+    if len(reasons) > _WORDS:
+        yield f"stuck: {len(reasons) - _WORDS} more reasons: kproxy migrate status has all of them"
+    yield from progress.warnings()[:_WORDS]
+
+
+def _table(progress: Progress) -> Group:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(pad_edge=False, box=None)
+    for heading, justify in (
+        ("topic", "left"), ("done", "right"), ("records", "right"), ("copied", "right"), ("lag", "right"),
+        ("per s", "right"), ("left", "right"),
+    ):  # fmt: skip
+        table.add_column(heading, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+    lines = progress.lines()
+    # What is not done is of interest.
+    shown = sorted(lines, key=lambda line: (not line.stuck, line.lag == 0, -line.lag))[:_ROWS]
+    for line in [*shown, *([progress.total()] if len(lines) != 1 else [])]:
+        table.add_row(*_cells(line))
+    rest = [Text(f"{len(lines) - len(shown)} more topics", "dim")] if len(lines) > len(shown) else []
+    said = [Text(one_line(line, _LONGEST), "yellow") for line in words(progress)]
+    state = "paused: kproxy migrate resume goes on" if progress.paused else f"round {progress.round}"
+    return Group(Text(f"{progress.name}: {state}", "bold"), table, *rest, *said)
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    return (
+        one_line(line.topic, 40), f"{100 * line.share:.1f}%", f"{line.records:,}", size(line.size), f"{line.lag:,}",
+        size(line.rate), "stuck" if line.stuck else duration(line.left),
+    )  # fmt: skip
+
+
+class Shown:
+    """Takes what is new, from any thread, and shows it now and then."""
+
+    def __init__(self, to: TextIO) -> None:
+        self._to = to
+        self._lock = threading.Lock()
+        self._next = 0.0
+        self._said: set[str] = set()
+        self.update: object = None
+
+    def __call__(self, progress: Progress) -> None:
+        with self._lock:
+            if callable(self.update):
+                self.update(_table(progress))
+                return
+            for line in words(progress):
+                if line not in self._said:
+                    self._said.add(line)
+                    print(one_line(line, _LONGEST), file=self._to, flush=True)
+            if time.monotonic() >= self._next:
+                self._next = time.monotonic() + _SAY_EVERY
+                print(summary(progress), file=self._to, flush=True)
+
+
+@contextmanager
+def showing(to: TextIO = sys.stderr) -> Iterator[Shown]:
+    """For as long as the context is open."""
+    shown = Shown(to)
+    if not to.isatty():
+        yield shown
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(file=to), refresh_per_second=2, transient=False) as live:
+        shown.update = live.update
+        yield shown

@@ -1,0 +1,180 @@
+"""How far the copy is: of each partition and topic, what is done, how fast, how long still, what is stuck."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kproxy.copier.slices import Outcome
+from kproxy.copier.state import State, key
+from kproxy.migrate.rounds import Ahead
+
+# Rates are those of the last seconds.
+_WINDOW = 30.0
+# Retention is said to come near when it would be there in so many seconds.
+_NEAR = 3600.0
+
+
+@dataclass(slots=True)
+class Part:
+    """One partition. Offsets are the source's; -1 is not known."""
+
+    begin: int = -1
+    position: int = -1
+    stable: int = -1
+    records: int = 0
+    size: int = 0
+    each: float = 0.0
+    stuck: str = ""
+    starts: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=60))
+    rates: deque[tuple[float, int, int]] = field(default_factory=deque)
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.stable - self.position)
+
+    def overtaken_in(self, now: float) -> float | None:
+        """Seconds until the source deletes what is not copied yet, if both go on as they did; None if they do not
+        meet."""
+        if len(self.starts) < 2 or not self.rates or not self.lag:
+            return None
+        (since, first), (until, last) = self.starts[0], self.starts[-1]
+        deleted = (last - first) / max(1.0, until - since)
+        (began, position, _), (_, now_at, _) = self.rates[0], self.rates[-1]
+        copied = (now_at - position) / max(1.0, now - began)
+        return (self.position - last) / (deleted - copied) if deleted > copied else None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A topic in the display. `share` of the offsets is done. Rate in bytes a second, `left` in seconds, None: nobody
+    knows."""
+
+    topic: str
+    partitions: int
+    share: float
+    records: int
+    size: int
+    lag: int
+    rate: float
+    left: float | None
+    stuck: str
+
+
+class Progress:
+    """Filled by the driver's threads; each call replaces small values, so readers see a state that was there."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.round = 0
+        self.paused = False
+        self.trouble = ""
+        self.parts: dict[tuple[str, int], Part] = {}
+
+    def _part(self, topic: str, partition: int) -> Part:
+        return self.parts.setdefault((topic, partition), Part())
+
+    def see(self, ahead: Ahead, state: State | None, log_start: int) -> None:
+        """At the begin of a round."""
+        part = self._part(ahead.topic, ahead.partition)
+        part.stable, part.each = ahead.stable, ahead.each
+        part.begin = state.source_begin if state is not None else ahead.position
+        part.starts.append((time.monotonic(), log_start))
+        self._move(part, ahead.position, state)
+        if part.stuck == _NO_OFFSETS:
+            part.stuck = ""
+
+    def _move(self, part: Part, position: int, state: State | None) -> None:
+        part.position = max(part.position, position)
+        if state is not None:
+            part.records, part.size = max(part.records, state.records), max(part.size, state.size)
+        now = time.monotonic()
+        part.rates.append((now, part.position, part.size))
+        while len(part.rates) > 2 and part.rates[1][0] < now - _WINDOW:
+            part.rates.popleft()
+
+    def committed(self, values: Mapping[bytes, bytes]) -> None:
+        """What the state topic has now."""
+        for (topic, partition), part in list(self.parts.items()):
+            value = values.get(key("partition", topic, partition))
+            if value is not None:
+                state = State.from_json(value)
+                self._move(part, state.source_next, state)
+
+    def take(self, outcome: Outcome) -> None:
+        part = self._part(outcome.topic, outcome.partition)
+        part.stuck = outcome.stuck
+        part.stable = max(part.stable, outcome.stable)
+        if outcome.state is not None:
+            self._move(part, outcome.state.source_next, outcome.state)
+
+    def stick(self, topic: str, partition: int, why: str) -> None:
+        self._part(topic, partition).stuck = why
+
+    # What is shown
+
+    @property
+    def stuck(self) -> dict[tuple[str, int], str]:
+        """Why, for each partition that does not go on."""
+        return {where: part.stuck for where, part in self.parts.items() if part.stuck}
+
+    @property
+    def lag(self) -> int:
+        return sum(part.lag for part in self.parts.values())
+
+    @property
+    def done(self) -> bool:
+        """Whether all that was there is copied."""
+        return bool(self.parts) and not self.lag and not self.stuck
+
+    def warnings(self) -> list[str]:
+        """What is coming."""
+        now, said = time.monotonic(), []
+        for (topic, partition), part in sorted(self.parts.items()):
+            seconds = part.overtaken_in(now)
+            if seconds is not None and seconds < _NEAR:
+                minutes = max(1, round(seconds / 60))
+                said.append(
+                    f"partition {partition} of {topic}: the source deletes records faster than they are copied, and"
+                    f" reaches those that are not copied in about {minutes} min: raise its retention"
+                )
+        return said
+
+    def lines(self) -> list[Line]:
+        """By topic."""
+        topics: dict[str, list[Part]] = {}
+        for (topic, partition), part in sorted(self.parts.items()):
+            if partition >= 0 or part.stuck:
+                topics.setdefault(topic, []).append(part)
+        return [self._line(topic, parts) for topic, parts in topics.items()]
+
+    def total(self) -> Line:
+        return self._line("all", list(self.parts.values()))
+
+    def _line(self, topic: str, parts: Iterable[Part]) -> Line:
+        parts = list(parts)
+        whole = sum(part.stable - part.begin for part in parts if part.stable >= 0)
+        done = sum(part.position - part.begin for part in parts if part.stable >= 0)
+        lag = sum(part.lag for part in parts)
+        rate = sum(map(_rate, parts))
+        ahead = sum(part.lag * part.each for part in parts)
+        left = 0.0 if not lag else ahead / rate if rate else None
+        stuck = [part.stuck for part in parts if part.stuck]
+        return Line(
+            topic, len(parts), min(1.0, done / whole) if whole else 1.0, sum(part.records for part in parts),
+            sum(part.size for part in parts), lag, rate, left, stuck[0] if stuck else "",
+        )  # fmt: skip
+
+
+_NO_OFFSETS = "the source does not say which offsets it has: is its leader there?"
+
+
+def _rate(part: Part) -> float:
+    """Bytes a second, of the last half minute."""
+    if len(part.rates) < 2:
+        return 0.0
+    (since, _, first), (until, _, last) = part.rates[0], part.rates[-1]
+    now = time.monotonic()
+    return max(0.0, (last - first) / max(0.5, now - since)) if until > now - _WINDOW else 0.0

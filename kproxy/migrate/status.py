@@ -1,0 +1,122 @@
+"""Where a migration stands, from the state topic on the target alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kproxy.copier.cluster import Cluster
+from kproxy.copier.state import State, topic_of
+from kproxy.copier.statetopic import StateTopic
+from kproxy.errors import WireError
+from kproxy.migrate.control import JOB, ORDER, Order
+from kproxy.migrate.display import size
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`partitions`: what is copied, by topic and partition of the source. `verified`: up to which offset of the source.
+    `driver`: what the last one said, {} if none ever ran."""
+
+    name: str
+    partitions: Mapping[tuple[str, int], State]
+    verified: Mapping[tuple[str, int], int]
+    groups: tuple[str, ...]
+    driver: Mapping[str, Any]
+    paused: bool
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {
+                "name": self.name,
+                "paused": self.paused,
+                "driver": self.driver,
+                "groups": self.groups,
+                "partitions": [
+                    {
+                        "topic": topic, "partition": partition, "target_topic": state.target_topic,
+                        "source_begin": state.source_begin, "source_next": state.source_next,
+                        "target_next": state.target_next, "records": state.records, "bytes": state.size,
+                        "skipped": state.skipped, "checksum": f"{state.checksum:08x}", "at": state.at,
+                        "verified_upto": self.verified.get((topic, partition)),
+                    }
+                    for (topic, partition), state in sorted(self.partitions.items())
+                ],
+            },
+            indent=2,
+        )  # fmt: skip
+
+
+def standing(target: str, name: str) -> Standing:
+    """Ask the target. Raises UpstreamError and WireError; Refused if nothing was prepared there."""
+    cluster = Cluster(target)
+    try:
+        topic = StateTopic(cluster, topic_of(name), lambda found: not found.startswith(b'["map",'))
+        topic.read()
+    finally:
+        cluster.close()
+    partitions: dict[tuple[str, int], State] = {}
+    verified: dict[tuple[str, int], int] = {}
+    groups: set[str] = set()
+    for found, value in topic.values.items():
+        match json.loads(found):
+            case ["partition", str(of), int(partition)]:
+                partitions[of, partition] = State.from_json(value)
+            case ["verified", str(of), int(partition)]:
+                verified[of, partition] = int(_object(value).get("upto", 0))
+            case ["offsets", str(group)]:
+                groups.add(group)
+    return Standing(
+        name, partitions, verified, tuple(sorted(groups)), _object(topic.values.get(JOB, b"{}")),
+        Order.read(topic.values.get(ORDER)).paused,
+    )  # fmt: skip
+
+
+def _object(value: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(value)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict):
+        raise WireError("malformed", "the state topic has a record that kproxy did not write")
+    return said
+
+
+def lines(standing: Standing) -> Iterator[str]:
+    """For a terminal."""
+    driver = standing.driver
+    if not driver:
+        yield f"{standing.name}: nobody has copied yet: kproxy migrate copy"
+    else:
+        how = "ended" if driver.get("ended") else "copies (when this was written)"
+        yield f"{standing.name}: process {driver.get('pid')} on {driver.get('host')} {how}"
+    if standing.paused:
+        yield "paused: kproxy migrate resume goes on"
+    topics: dict[str, list[tuple[int, State]]] = {}
+    for (topic, partition), state in sorted(standing.partitions.items()):
+        topics.setdefault(topic, []).append((partition, state))
+    for topic, parts in topics.items():
+        records, copied = sum(state.records for _, state in parts), sum(state.size for _, state in parts)
+        target = parts[0][1].target_topic
+        yield (
+            f"{topic}" + (f" -> {target}" if target != topic else "")
+            + f": {len(parts)} partitions, {records:,} records, {size(copied)}, {_verified(standing, topic, parts)}"
+        )  # fmt: skip
+        skipped = sum(state.skipped for _, state in parts)
+        if skipped:
+            yield f"  {skipped:,} offsets were left out, as somebody allowed: the source had deleted them"
+    if standing.groups:
+        yield f"positions written for groups: {', '.join(standing.groups)}"
+
+
+def _verified(standing: Standing, topic: str, parts: list[tuple[int, State]]) -> str:
+    upto = [standing.verified.get((topic, partition)) for partition, _ in parts]
+    if not any(upto):
+        return "not verified"
+    if all(found == state.source_next for found, (_, state) in zip(upto, parts, strict=True)):
+        return "verified up to all that is copied"
+    found = zip(upto, parts, strict=True)
+    behind = sum(state.source_next - (offset or state.source_begin) for offset, (_, state) in found)
+    return f"verified but for the last {behind:,} offsets"

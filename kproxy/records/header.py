@@ -64,7 +64,7 @@ class Batch(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    count: int  # type: ignore[assignment]  # hides the method of tuples, which nobody needs
     raw: memoryview
 
     @property

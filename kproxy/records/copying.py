@@ -1,0 +1,139 @@
+"""Batches of one partition as Produce requests of another cluster take them: each by the cheapest way that is right.
+
+- *verbatim*: header patched, records untouched. What a broker would misread or refuse does not pass here: batches with
+  gaps, with timestamps of the broker (0x08), with a delete horizon (0x40), of magic 0 and 1.
+- *re-encoded*: the same records in the same order, with the same codec, as one batch or more.
+- *merged*: many small batches as one. A batch costs a copier about 60 µs and a broker 240 µs, however small it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kproxy.records.codecs import NAMES
+from kproxy.records.decoding import entries_of
+from kproxy.records.encoding import Entry, Producer, fitting, patched
+from kproxy.records.header import DELETE_HORIZON, LOG_APPEND_TIME, V2_SIZE, Batch
+from kproxy.wire.primitives import malformed
+
+VERBATIM, RE_ENCODED, MERGED = "verbatim", "re-encoded", "merged"
+
+# What small batches are merged into, in bytes before compression is taken into account.
+_LARGE = (512 << 10, 64 << 10, 64 << 10, 64 << 10, 64 << 10)
+# What a batch costs because it is one, µs: what merging it saves.
+_A_BATCH = 300.0
+# What merging costs: µs a record, and µs a byte on the wire by codec.
+_A_RECORD = 2.0
+_A_BYTE = (0.002, 0.2, 0.02, 0.02, 0.04)
+
+_NEVER_VERBATIM = LOG_APPEND_TIME | DELETE_HORIZON
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One batch for a Produce request.
+
+    `buffers`: its bytes, in order. `sequence`: of its first record. `runs`: (source offset, index in this batch,
+    count), in order. `way`: how it was made. `source_bytes`, `checksums`: the sizes and CRCs of those batches of the
+    source that end with this piece; of a batch that was split, they stand at its last piece.
+    """
+
+    buffers: Sequence[bytes | memoryview]
+    size: int
+    count: int
+    sequence: int
+    runs: Sequence[tuple[int, int, int]]
+    source_bytes: int
+    checksums: Sequence[int]
+    way: str
+
+
+def pieces(batches: Iterable[Batch], *, first: int, end: int, limit: int, producer: Producer) -> Iterator[Piece]:
+    """The records with offsets from `first` to before `end`, in batches of at most `limit` bytes each.
+
+    The batches have neither markers nor aborted records (`committed`). Each one's checksum is checked. Go on with
+    `producer.after(piece.count)`, piece by piece.
+    """
+    held: list[Batch] = []
+    held_size = held_codec = room = 0
+    for batch in batches:
+        if not batch.count or batch.last_offset < first or (batch.base_offset >= end and batch.count >= 0):
+            continue
+        batch.check()
+        codec = batch.codec
+        if codec >= len(NAMES):
+            raise malformed(f"the batch at offset {batch.base_offset} has codec {codec}: Kafka has none of this number")
+        small = _small(batch, first, end)
+        if held and (not small or codec != held_codec or held_size + batch.size > room):
+            for piece in _made(held, first, end, limit, producer):
+                yield piece
+                producer = producer.after(piece.count)
+            held, held_size = [], 0
+        held.append(batch)
+        held_size += batch.size
+        held_codec, room = codec, min(_LARGE[codec], limit // 4 * 3) if small else 0
+    if held:
+        yield from _made(held, first, end, limit, producer)
+
+
+def _small(batch: Batch, first: int, end: int) -> bool:
+    """Whether it is worth its while to merge it."""
+    if not _as_it_is(batch, first, end):
+        return True  # it is taken apart anyway
+    return batch.count * _A_RECORD + batch.size * _A_BYTE[batch.codec] < _A_BATCH
+
+
+def _as_it_is(batch: Batch, first: int, end: int) -> bool:
+    return (
+        batch.magic == 2
+        and not batch.attributes & _NEVER_VERBATIM
+        and batch.count == batch.last_offset_delta + 1
+        and first <= batch.base_offset
+        and batch.last_offset < end
+    )
+
+
+def _made(held: list[Batch], first: int, end: int, limit: int, producer: Producer) -> Iterator[Piece]:
+    size = sum(len(batch.raw) for batch in held)
+    checksums = [batch.crc for batch in held]
+    if len(held) == 1:
+        batch = held[0]
+        if size <= limit and _as_it_is(batch, first, end):
+            runs = ((batch.base_offset, 0, batch.count),)
+            yield Piece(patched(batch, producer), size, batch.count, producer.sequence, runs, size, checksums, VERBATIM)
+            return
+    entries: list[Entry] = []
+    for batch in held:
+        entries_of(batch, first, end, entries)
+    if not entries:
+        return
+    way = RE_ENCODED if len(held) == 1 else MERGED
+    done = fitting(entries, held[0].codec, producer, limit)
+    for number, (part, buffers) in enumerate(done, 1):
+        last = number == len(done)
+        yield Piece(
+            buffers,
+            V2_SIZE + len(buffers[1]),
+            len(part),
+            producer.sequence,
+            _runs(part),
+            size if last else 0,
+            checksums if last else (),
+            way,
+        )
+        producer = producer.after(len(part))
+
+
+def _runs(entries: Sequence[Entry]) -> list[tuple[int, int, int]]:
+    found: list[tuple[int, int, int]] = []
+    start = index = 0
+    source = expected = entries[0][0]
+    for offset, _, _ in entries:
+        if offset != expected:
+            found.append((source, start, index - start))
+            source, start = offset, index
+        expected = offset + 1
+        index += 1
+    found.append((source, start, index - start))
+    return found

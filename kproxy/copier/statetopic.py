@@ -77,7 +77,8 @@ class Log:
             if batch.control == COMMIT:
                 self._apply(written)
             return
-        found = [(one.key or b"", one.value) for one in records(batch) if self._wants is None or self._wants(one.key)]
+        pairs = [(one.key or b"", one.value) for one in records(batch)]
+        found = [pair for pair in pairs if self._wants is None or self._wants(pair[0])]
         if not batch.is_transactional:
             self._apply(found)
             return

@@ -71,6 +71,12 @@ def read(
     return Loaded(config, {loc: str(origin) for loc, origin in merged.origins.items()})
 
 
+def judge(layer: Layer, file: Path) -> list[Problem]:
+    """What is wrong in a layer that another room has read from a file of its own, in the order of the file."""
+    _, problems = _validate(_merge([layer]), file, lambda _: ())
+    return sorted(problems, key=_place)
+
+
 def _read_file(file: Path | None) -> Layer:
     if file is None:
         return Layer()
@@ -192,10 +198,10 @@ def _path(loc: Loc, nested: bool) -> str:
 
 def _ordered(problems: list[Problem]) -> Iterator[str]:
     """Lines of the file in their order, the rest after them; each on one printable line, passwords masked."""
-
-    def order(problem: Problem) -> tuple[int, int]:
-        in_file = problem.origin is not None and problem.origin.line > 0
-        return (0, problem.origin.line) if in_file and problem.origin else (1, 0)
-
-    for problem in sorted(problems, key=order):
+    for problem in sorted(problems, key=_place):
         yield escaped(mask(str(problem)))
+
+
+def _place(problem: Problem) -> tuple[int, int]:
+    in_file = problem.origin is not None and problem.origin.line > 0
+    return (0, problem.origin.line) if in_file and problem.origin else (1, 0)

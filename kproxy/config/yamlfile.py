@@ -26,7 +26,7 @@ _MERGE = "tag:yaml.org,2002:merge"
 def read_file(path: Path) -> Layer:
     """The layer of a file. What is wrong with it is in `problems`; nothing is raised."""
     layer = Layer()
-    reading = _Reading(str(path), layer)
+    reading = Reading(str(path), layer)
     root = reading.root(path)
     if isinstance(root, yaml.MappingNode):
         reading.top(root)
@@ -42,8 +42,8 @@ _EMPTY = "is empty; allowed: KEY: VALUE lines, see 'kproxy config schema'"
 _NOT_A_MAPPING = "is not a mapping; allowed: KEY: VALUE lines, see 'kproxy config schema'"
 
 
-class _Reading:
-    """One pass over one file."""
+class Reading:
+    """One pass over one file. A room with files of its own, in which clusters stand elsewhere, reads them with it."""
 
     def __init__(self, shown: str, layer: Layer) -> None:
         self.shown = shown
@@ -57,6 +57,7 @@ class _Reading:
         return Origin(self.shown, node.start_mark.line + 1 if node else 0)
 
     def root(self, path: Path) -> yaml.Node | None:
+        """What the file has; None if it is empty or cannot be read, and `problems` says why then."""
         try:
             # Not Path.read_bytes: a device never ends. A pipe (`-c <(...)`) is fine.
             with path.open("rb") as file:
@@ -86,7 +87,7 @@ class _Reading:
         hint = ""
         if re.search(r"[:-]\s+\[[0-9a-fA-F:]*::?[0-9a-fA-F:]*\]:", around):
             hint = "; put an address that starts with [ in quotes"
-        elif re.search(r"[:-]\s+\*", around):
+        elif re.search(r"([:-]\s+|[\[,]\s*)\*", around):
             hint = "; put a value that starts with * in quotes"
         elif "\t" in around:
             hint = "; indent with spaces, not with tabs"
@@ -118,17 +119,21 @@ class _Reading:
             self.problem(key, _CLUSTERS, "is not a list of clusters; allowed: one '- name: …' for each")
             self.layer.broken = True
             return
-        settings = cluster_settings()
-        for index, item in enumerate(node.value):
-            path = f"{_CLUSTERS}[{index}]"
-            self.layer.origins["clusters", index] = self.origin(item)
-            self.layer.clusters.append({})
-            if not isinstance(item, yaml.MappingNode):
-                self.problem(item, path, f"is not a cluster; allowed: {', '.join(settings)}")
-                self.layer.failed.add(("clusters", index))
-                continue
-            for word, value in self.pairs(item, ("clusters", index), settings):
-                self.setting(settings[word.value], index, path + ".", word, value)
+        for item in node.value:
+            self.cluster(item)
+
+    def cluster(self, item: yaml.Node) -> None:
+        """One cluster more."""
+        settings, index = cluster_settings(), len(self.layer.clusters)
+        path = f"{_CLUSTERS}[{index}]"
+        self.layer.origins["clusters", index] = self.origin(item)
+        self.layer.clusters.append({})
+        if not isinstance(item, yaml.MappingNode):
+            self.problem(item, path, f"is not a cluster; allowed: {', '.join(settings)}")
+            self.layer.failed.add(("clusters", index))
+            return
+        for word, value in self.pairs(item, ("clusters", index), settings):
+            self.setting(settings[word.value], index, path + ".", word, value)
 
     def pairs(
         self, node: yaml.MappingNode, at: Loc, known: Collection[str]

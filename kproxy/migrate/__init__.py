@@ -8,4 +8,8 @@ progress       how far the copy is
 display        what a person sees of it
 exposed        its numbers for Prometheus
 status         where a migration stands, from the target alone
+document        reads the YAML file
+migration       what it says, and what follows for a topic and a group (pure)
+roads           both clusters through kproxy, with Spark and without
+administration  one connection for administration to a cluster
 """

@@ -1,0 +1,87 @@
+"""One connection for administration: kafka-python's admin client, with the errors of kproxy.
+
+Requests are kafka-python's message classes: its admin client lacks some (quotas, share groups), and ends at the first
+topic that one may not see.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from kproxy.errors import UpstreamError, WireError
+
+# In milliseconds: until the first answer, and for one request.
+_BOOTSTRAP, _REQUEST = 20_000, 40_000
+
+
+class NotThereError(Exception):
+    """The brokers do not have this request: they are too old for it."""
+
+
+class Admin:
+    """Asks the cluster behind a bootstrap server. Raises UpstreamError if there is none."""
+
+    def __init__(self, bootstrap: str) -> None:
+        from kafka.admin import KafkaAdminClient  # slow, and `kproxy run` does not need it
+        from kafka.errors import KafkaError
+
+        self.bootstrap = bootstrap
+        try:
+            self.client = KafkaAdminClient(
+                bootstrap_servers=bootstrap.split(","),
+                client_id="kproxy-migrate",
+                bootstrap_timeout_ms=_BOOTSTRAP,
+                request_timeout_ms=_REQUEST,
+            )
+        except KafkaError as error:
+            raise UpstreamError("other", f"{bootstrap}: no broker answers: {_said(error)}") from None
+
+    def __enter__(self) -> Admin:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.client.close()
+
+    def ask(self, request: Any, node: int | None = None) -> Any:
+        """The answer of a broker, of any if none is named. Raises NotThereError and UpstreamError."""
+        from kafka.errors import IncompatibleBrokerVersion, KafkaError
+
+        manager = self.client._manager
+        try:
+            return manager.run(manager.send, request, node)
+        except IncompatibleBrokerVersion:
+            raise NotThereError(type(request).__name__.removesuffix("Request")) from None
+        except KafkaError as error:
+            name = type(request).__name__.removesuffix("Request")
+            raise UpstreamError("other", f"{self.bootstrap}: no answer to {name}: {_said(error)}") from None
+
+    def has(self, request: Any) -> bool:
+        """Whether the broker that was asked first has this request, in a version that is known here."""
+        versions = self.client._manager.broker_version_data.api_versions
+        return int(request.API_KEY) in {int(key) for key in versions}
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Of the brokers, as far as what they can be asked tells: the least that it can be."""
+        return tuple(int(part) for part in self.client._manager.broker_version)
+
+    def nodes(self) -> dict[int, str]:
+        """The brokers by node id, and where they are reached from here."""
+        brokers = self.client._manager.cluster.brokers()
+        return {int(broker.node_id): f"{broker.host}:{broker.port}" for broker in brokers}
+
+    def cluster_id(self) -> str:
+        """Kafka's id of the cluster."""
+        from kafka.protocol.metadata import MetadataRequest
+
+        answer = self.ask(MetadataRequest(topics=[], min_version=2))
+        if not answer.cluster_id:
+            raise WireError("protocol", f"{self.bootstrap} gives no cluster id: it must be Kafka 0.10.1 or later")
+        return str(answer.cluster_id)
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__

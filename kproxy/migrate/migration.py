@@ -1,0 +1,117 @@
+"""What the file of a migration says, and what follows for a topic and a group (pure).
+
+`kproxy.migrate.document` reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from kproxy.config.values import NODE_PORT_COUNT
+from kproxy.copier.state import topic_of
+
+SOURCE, TARGET = SIDES = ("source", "target")
+# Kafka's own topics, whose records mean nothing in another cluster.
+INTERNAL = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata", "__remote_log_metadata"}
+)
+# Where kproxy listens if nobody says: two windows of ports, below those that Linux assigns to connections.
+_PORTS = range(20500, 32500 - NODE_PORT_COUNT)
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """`include` and `exclude` are globs. `rename`: a name, or a glob with one `*`, to a name, or one with a `*`.
+    `replication` and `configs` are for topics that are created; without, the target's default and the source's."""
+
+    include: tuple[str, ...] = ("*",)
+    exclude: tuple[str, ...] = ()
+    rename: Mapping[str, str] = field(default_factory=dict)
+    replication: int | None = None
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Globs."""
+
+    include: tuple[str, ...] = ("*",)
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`max_rate`: MB/s of the whole job, None without limit. `slice_mb`: of one partition, what one task copies."""
+
+    max_rate: float | None = None
+    slice_mb: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """What the file says. `source` and `target` are options of a cluster, as text, as `kproxy run` takes them."""
+
+    source: Mapping[str, Any] = field(repr=False)  # may have secrets
+    target: Mapping[str, Any] = field(repr=False)
+    name: str = "migration"
+    topics: Topics = field(default_factory=Topics)
+    groups: Groups = field(default_factory=Groups)
+    limits: Limits = field(default_factory=Limits)
+    acls: bool = True
+    quotas: bool = True
+
+    @property
+    def state_topic(self) -> str:
+        """Its name, on the target."""
+        return topic_of(self.name)
+
+    def wants(self, topic: str) -> bool:
+        """Whether this topic of the source is copied: never Kafka's own, nor the state of a migration."""
+        if topic in INTERNAL or topic.startswith(topic_of("")):
+            return False
+        return _selected(topic, self.topics.include, self.topics.exclude)
+
+    def target_of(self, topic: str) -> str:
+        """What this topic of the source is called on the target. A name wins over a glob, an earlier over a later."""
+        if topic in self.topics.rename:
+            return self.topics.rename[topic]
+        for glob, name in self.topics.rename.items():
+            before, star, after = glob.partition("*")
+            if star and fnmatchcase(topic, glob):
+                return name.replace("*", topic[len(before) : len(topic) - len(after)])
+        return topic
+
+    def clashes(self, topics: Iterable[str]) -> dict[str, list[str]]:
+        """Of these topics of the source, those that would become one topic of the target, by its name."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for topic in topics:
+            if self.wants(topic):
+                found[self.target_of(topic)].append(topic)
+        return {name: sorted(given) for name, given in found.items() if len(given) > 1}
+
+    def wants_group(self, group: str) -> bool:
+        """Whether the positions of this group are translated."""
+        return _selected(group, self.groups.include, self.groups.exclude)
+
+    def kproxy_config(self) -> dict[str, Any]:
+        """A configuration of kproxy with both clusters, for `kproxy.spark`. It is the same whenever the options of the
+        clusters are, so that everything that runs on a host for this migration shares one proxy."""
+        given = {SOURCE: self.source, TARGET: self.target}
+        number = int.from_bytes(hashlib.sha256(json.dumps(given, sort_keys=True).encode()).digest()[:8])
+        width = NODE_PORT_COUNT + 1
+        first = _PORTS[number % (len(_PORTS) - width)]
+        clusters = [
+            {"name": side, "listen": f"127.0.0.1:{first + index * width}", **options}
+            for index, (side, options) in enumerate(given.items())
+        ]
+        return {"clusters": clusters}
+
+
+def _selected(name: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in include) and not any(fnmatchcase(name, glob) for glob in exclude)

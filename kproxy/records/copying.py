@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kproxy.records.codecs import NAMES
-from kproxy.records.decoding import entries_of
+from kproxy.records.decoding import AT_ONCE, entries_of
 from kproxy.records.encoding import Entry, Producer, fitting, patched
 from kproxy.records.header import DELETE_HORIZON, LOG_APPEND_TIME, V2_SIZE, Batch
 from kproxy.wire.primitives import malformed
@@ -103,26 +103,29 @@ def _made(held: list[Batch], first: int, end: int, limit: int, producer: Produce
             runs = ((batch.base_offset, 0, batch.count),)
             yield Piece(patched(batch, producer), size, batch.count, producer.sequence, runs, size, checksums, VERBATIM)
             return
-    entries: list[Entry] = []
-    for batch in held:
-        entries_of(batch, first, end, entries)
-    if not entries:
-        return
     way = RE_ENCODED if len(held) == 1 else MERGED
-    done = fitting(entries, held[0].codec, producer, limit)
-    for number, (part, buffers) in enumerate(done, 1):
-        last = number == len(done)
-        yield Piece(
-            buffers,
-            V2_SIZE + len(buffers[1]),
-            len(part),
-            producer.sequence,
-            _runs(part),
-            size if last else 0,
-            checksums if last else (),
-            way,
-        )
-        producer = producer.after(len(part))
+    before: Piece | None = None
+    for entries in _gathered(held, first, end):
+        for part, buffers in fitting(entries, held[0].codec, producer, limit):
+            if before:
+                yield before
+            before = Piece(buffers, V2_SIZE + len(buffers[1]), len(part), producer.sequence, _runs(part), 0, (), way)
+            producer = producer.after(len(part))
+    if before:
+        yield replace(before, source_bytes=size, checksums=checksums)
+
+
+def _gathered(held: list[Batch], first: int, end: int) -> Iterator[list[Entry]]:
+    """What goes into one piece each, if it fits."""
+    gathered: list[Entry] = []
+    for batch in held:
+        for entries in entries_of(batch, first, end):
+            if gathered and len(gathered) + len(entries) > AT_ONCE:
+                yield gathered
+                gathered = []
+            gathered += entries
+    if gathered:
+        yield gathered
 
 
 def _runs(entries: Sequence[Entry]) -> list[tuple[int, int, int]]:

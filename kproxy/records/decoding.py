@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from kproxy.records.codecs import NONE, ZSTD, decompress
@@ -10,6 +11,9 @@ from kproxy.records.encoding import Entry, tail
 from kproxy.records.header import LOG_APPEND_TIME, V0, V1, V2_SIZE, Batch, batches
 from kproxy.records.varint import read_varint
 from kproxy.wire.primitives import malformed
+
+# So many records at a time are taken out of a batch: compressed, it may have millions.
+AT_ONCE = 1 << 16
 
 
 class Record(NamedTuple):
@@ -26,34 +30,52 @@ def records(batch: Batch) -> list[Record]:
     """All records of a batch. Raises WireError if it is none that Kafka's consumer could read."""
     if batch.magic < 2:
         return list(_messages(batch))
-    entries: list[Entry] = []
-    entries_of(batch, 0, 1 << 63, entries)
-    return [Record(offset, timestamp, *read_tail(content)) for offset, timestamp, content in entries]
+    return [
+        Record(offset, timestamp, *read_tail(content))
+        for entries in entries_of(batch, 0, 1 << 63)
+        for offset, timestamp, content in entries
+    ]
 
 
-def entries_of(batch: Batch, first: int, end: int, entries: list[Entry]) -> None:
-    """Appends the records with offsets from `first` to before `end`, their tails untouched."""
+def entries_of(batch: Batch, first: int, end: int) -> Iterator[list[Entry]]:
+    """The records with offsets from `first` to before `end`, their tails untouched; a limited number at a time."""
     if batch.magic == 2:
+        return _walk(batch, first, end)
+    return _converted(batch, first, end)
+
+
+def _converted(batch: Batch, first: int, end: int) -> Iterator[list[Entry]]:
+    within = (record for record in _messages(batch) if first <= record.offset < end)
+    while entries := [
+        Entry(record.offset, record.timestamp, tail(record.key, record.value)) for record in islice(within, AT_ONCE)
+    ]:
+        yield entries
+
+
+def _walk(batch: Batch, first: int, end: int) -> Iterator[list[Entry]]:
+    content = bytes(decompress(batch.raw[V2_SIZE:], batch.codec))
+    at, last, left = 0, -1, batch.count
+    while left:
+        entries: list[Entry] = []
         try:
-            _walk(batch, first, end, entries)
+            at, last = _step(batch, content, at, last, min(left, AT_ONCE), first, end, entries)
         except IndexError:
             raise malformed(f"the batch at offset {batch.base_offset} ends in the middle of a record") from None
-    else:
-        entries += [
-            Entry(record.offset, record.timestamp, tail(record.key, record.value))
-            for record in _messages(batch)
-            if first <= record.offset < end
-        ]
+        left -= AT_ONCE if left > AT_ONCE else left
+        yield entries
+    if at != len(content):
+        raise malformed(f"the batch at offset {batch.base_offset} has bytes behind its last record")
 
 
-def _walk(batch: Batch, first: int, end: int, entries: list[Entry]) -> None:
-    content = bytes(decompress(batch.raw[V2_SIZE:], batch.codec))
+def _step(
+    batch: Batch, content: bytes, at: int, last: int, count: int, first: int, end: int, entries: list[Entry]
+) -> tuple[int, int]:
+    """Reads `count` records from `at` on, the one before them having the offset delta `last`. Says where it ended."""
     size = len(content)
     base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
     append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
     new, add = tuple.__new__, entries.append
-    at, last = 0, -1
-    for _ in range(batch.count):
+    for _ in range(count):
         # Most of these numbers are one byte or two: read_varint is for the rest.
         raw = content[at]
         at += 1
@@ -79,15 +101,14 @@ def _walk(batch: Batch, first: int, end: int, entries: list[Entry]) -> None:
         else:
             delta, at = (raw >> 1) ^ -(raw & 1), at + 1
         if at > after or after > size or delta <= last:
-            raise malformed(f"the batch at offset {batch.base_offset} has records that cannot be")
+            raise malformed(f"the batch at offset {base_offset} has records that cannot be")
         last = delta
         offset = base_offset + delta
         if first <= offset < end:
             when = base_timestamp + timestamp if append_time is None else append_time
             add(new(Entry, (offset, when, content[at:after])))
         at = after
-    if at != size:
-        raise malformed(f"the batch at offset {base_offset} has {size - at} bytes behind its last record")
+    return at, last
 
 
 def read_tail(content: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]:
@@ -132,18 +153,21 @@ def _messages(batch: Batch) -> Iterator[Record]:
     if value is None or codec >= ZSTD:
         raise malformed(f"the message at offset {batch.base_offset} says that it has messages in it, and has none")
     plain = decompress(value, codec)
-    inner = list(batches(memoryview(plain)))
-    if not inner or sum(len(one.raw) for one in inner) != len(plain):
+    # Twice over them: there may be very many, and what stands in the last one is needed for the first one.
+    last, size = -1, 0
+    for one in batches(memoryview(plain)):
+        last, size = one.base_offset, size + len(one.raw)
+    if not size or size != len(plain):
         raise malformed(f"the message at offset {batch.base_offset} has messages in it that are not whole")
     base = 0
     if batch.magic == 1 and batch.base_offset:
         # The offsets within count from 0, and the message's own is the last one's; certain old versions of librdkafka
         # left it at 0.
-        base = batch.base_offset - inner[-1].base_offset
+        base = batch.base_offset - last
         if base < 0:
             raise malformed(f"the message at offset {batch.base_offset} has messages in it with higher offsets")
     append_time = batch.max_timestamp if batch.magic == 1 and batch.attributes & LOG_APPEND_TIME else None
-    for one in inner:
+    for one in batches(memoryview(plain)):
         if one.magic != batch.magic or one.codec != NONE:
             raise malformed(f"the message at offset {batch.base_offset} has messages in it of another kind")
         one.check()

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kproxy.records.codecs import NAMES
-from kproxy.records.decoding import AT_ONCE, entries_of
+from kproxy.records.codecs import NAMES, NONE
+from kproxy.records.decoding import AT_ONCE, add_entries, entries_of
 from kproxy.records.encoding import Entry, Producer, fitting, patched
 from kproxy.records.header import DELETE_HORIZON, LOG_APPEND_TIME, V2_SIZE, Batch
 from kproxy.wire.primitives import malformed
@@ -119,6 +119,9 @@ def _gathered(held: list[Batch], first: int, end: int) -> Iterator[list[Entry]]:
     """What goes into one piece each, if it fits."""
     gathered: list[Entry] = []
     for batch in held:
+        if batch.magic == 2 and batch.codec == NONE and len(gathered) + batch.count <= AT_ONCE:
+            add_entries(batch, first, end, gathered)
+            continue
         for entries in entries_of(batch, first, end):
             if gathered and len(gathered) + len(entries) > AT_ONCE:
                 yield gathered

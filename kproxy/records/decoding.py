@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from kproxy.errors import WireError
 from kproxy.records.codecs import NONE, ZSTD, decompress
 from kproxy.records.encoding import Entry, tail
 from kproxy.records.header import LOG_APPEND_TIME, V0, V1, V2_SIZE, Batch, batches
-from kproxy.records.varint import read_varint
+from kproxy.records.varint import read_varint, signed
 from kproxy.wire.primitives import malformed
 
 # So many records at a time are taken out of a batch: compressed, it may have millions.
@@ -31,7 +32,7 @@ def records(batch: Batch) -> list[Record]:
     if batch.magic < 2:
         return list(_messages(batch))
     return [
-        Record(offset, timestamp, *read_tail(content))
+        Record(offset, signed(timestamp), *read_tail(content))
         for entries in entries_of(batch, 0, 1 << 63)
         for offset, timestamp, content in entries
     ]
@@ -52,19 +53,39 @@ def _converted(batch: Batch, first: int, end: int) -> Iterator[list[Entry]]:
         yield entries
 
 
+def add_entries(batch: Batch, first: int, end: int, entries: list[Entry]) -> None:
+    """The same for a batch that is not compressed and has `AT_ONCE` records at most: small ones come by the million."""
+    content = batch.raw.tobytes()
+    try:
+        at = _step(batch, content, V2_SIZE, -1, batch.count, first, end, entries)[0]
+    except IndexError:
+        raise _cut_short(batch) from None
+    if at != len(content):
+        raise _left_over(batch)
+
+
 def _walk(batch: Batch, first: int, end: int) -> Iterator[list[Entry]]:
     content = bytes(decompress(batch.raw[V2_SIZE:], batch.codec))
     at, last, left = 0, -1, batch.count
     while left:
         entries: list[Entry] = []
+        count = min(left, AT_ONCE)
         try:
-            at, last = _step(batch, content, at, last, min(left, AT_ONCE), first, end, entries)
+            at, last = _step(batch, content, at, last, count, first, end, entries)
         except IndexError:
-            raise malformed(f"the batch at offset {batch.base_offset} ends in the middle of a record") from None
-        left -= AT_ONCE if left > AT_ONCE else left
+            raise _cut_short(batch) from None
+        left -= count
         yield entries
     if at != len(content):
-        raise malformed(f"the batch at offset {batch.base_offset} has bytes behind its last record")
+        raise _left_over(batch)
+
+
+def _cut_short(batch: Batch) -> WireError:
+    return malformed(f"the batch at offset {batch.base_offset} ends in the middle of a record")
+
+
+def _left_over(batch: Batch) -> WireError:
+    return malformed(f"the batch at offset {batch.base_offset} has bytes behind its last record")
 
 
 def _step(

@@ -15,7 +15,7 @@ from crc32c import crc32c
 from kproxy.errors import ConfigError
 from kproxy.records.codecs import NONE, compress
 from kproxy.records.header import CODEC_MASK, OVERHEAD, TRANSACTIONAL, V2, V2_SIZE, Batch
-from kproxy.records.varint import SMALL, varint
+from kproxy.records.varint import SMALL, signed, varint
 
 _CRC = Struct(">I")
 _CRC_AT, _CHECKED_AT = 17, 21
@@ -125,8 +125,8 @@ def _header(
             0,
             attributes,
             last_offset_delta,
-            base_timestamp,
-            max_timestamp,
+            signed(base_timestamp),
+            signed(max_timestamp),
             producer.id,
             producer.epoch,
             producer.sequence,

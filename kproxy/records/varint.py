@@ -28,16 +28,22 @@ def read_varint(buffer: Buffer, at: int, bits: int = 32) -> tuple[int, int]:
 
 
 def varint(value: int) -> bytes:
-    """A number of up to 64 bits."""
+    """A number of up to 64 bits; the bits beyond are dropped, as Java drops them."""
+    if -64 <= value < 64:
+        return _ONE_BYTE[value << 1 if value >= 0 else (-value << 1) - 1]
+    value = signed(value)
     raw = value << 1 if value >= 0 else (-value << 1) - 1
-    if raw < 0x80:
-        return _ONE_BYTE[raw]
     out = bytearray()
     while raw > 0x7F:
         out.append(raw & 0x7F | 0x80)
         raw >>= 7
     out.append(raw)
     return bytes(out)
+
+
+def signed(value: int) -> int:
+    """What Java's `long` makes of a number that does not fit: timestamps of a batch are counted from one of them."""
+    return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)
 
 
 _ONE_BYTE = tuple(bytes((raw,)) for raw in range(0x80))

@@ -16,14 +16,15 @@ from crc32c import crc32c
 
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster, reading
-from kproxy.copier.codes import OFFSET_OUT_OF_RANGE, Refused, check
+from kproxy.copier.codes import OFFSET_OUT_OF_RANGE, check
 from kproxy.copier.link import Link
 from kproxy.copier.offsetmap import OffsetMap
+from kproxy.copier.patience import passes, pauses
 from kproxy.copier.producer import Producer
 from kproxy.copier.slices import Job, Outcome, Slice
 from kproxy.copier.state import SEALED, State, key, partition_of, piece_to_json, transactional_id
 from kproxy.copier.statetopic import read_one
-from kproxy.errors import KproxyError, UpstreamError, WireError
+from kproxy.errors import UpstreamError, WireError
 from kproxy.records.committed import committed
 from kproxy.records.copying import pieces
 from kproxy.records.decoding import records
@@ -35,8 +36,6 @@ _LEAST = 64 * 1024
 # A transaction ends after so many bytes or seconds: its markers make holes in the target's offsets, and readers of the
 # target see its records at its end.
 _TRANSACTION, _TRANSACTION_SECONDS = 64 * 1024 * 1024, 10.0
-# Between two attempts, in seconds.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 3.0
 _WAIT_MS = 500
 _NEVER = 1 << 63  # a slice ends between two batches
 
@@ -58,9 +57,9 @@ class Copier:
         """Never raises for what a cluster or the network does: the outcome says it."""
         began = time.monotonic()
         until = began + slice.seconds
-        pause, attempts = _FIRST_PAUSE, 0
         seen = Seen()
-        while True:
+        attempts, stuck, final = 0, "", False
+        for pause in pauses():
             attempts += 1
             run = _Run(self._source, self._target, self._job, slice, until, seen)
             stuck, final = "", False
@@ -73,18 +72,10 @@ class Copier:
             if not stuck or final or time.monotonic() + pause >= until:
                 break
             time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
         return Outcome(
             slice.topic, slice.partition, seen.state or slice.state, seen.records, seen.size,
             time.monotonic() - began, seen.log_start, seen.stable, stuck, final, attempts, dict(seen.ways),
         )  # fmt: skip
-
-
-def passes(error: KproxyError) -> bool:
-    """Whether another attempt may help."""
-    if isinstance(error, Refused):
-        return error.passes
-    return isinstance(error, UpstreamError)
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from typing import Any
 
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import Fenced
+from kproxy.copier.patience import insist
 from kproxy.copier.producer import Producer
 from kproxy.copier.slices import Job
 from kproxy.copier.state import key, partition_of
@@ -30,7 +31,7 @@ _PATIENCE = 60.0
 JOB, ORDER = key("job"), key("order")
 
 
-def write(cluster: Cluster, job: Job, producer: Producer, records: Mapping[bytes, Mapping[str, Any] | None]) -> None:
+def write(job: Job, producer: Producer, records: Mapping[bytes, Mapping[str, Any] | None]) -> None:
     """Write records of the state topic in one transaction. None removes. Raises UpstreamError and WireError; Fenced if
     another process has the producer's id."""
     by_partition: dict[int, list[tuple[bytes, bytes | None]]] = {}
@@ -49,8 +50,12 @@ def tell(target: str, job: Job, records: Mapping[bytes, Mapping[str, Any] | None
     cluster = Cluster(target)
     try:
         producer = Producer(cluster, f"kproxy-migration-{job.name}/{what}")
-        producer.start(time.monotonic() + _PATIENCE)
-        write(cluster, job, producer, records)
+
+        def once() -> None:
+            producer.start(time.monotonic() + _PATIENCE)
+            write(job, producer, records)
+
+        insist(cluster, once, _PATIENCE)
     finally:
         cluster.close()
 
@@ -99,11 +104,12 @@ class Driver:
                     " it first, or take its place with --take-over"
                 )
             seen = now
-        self._producer.start(time.monotonic() + _PATIENCE)
+        insist(self._target, lambda: self._producer.start(time.monotonic() + _PATIENCE), _PATIENCE)
         self.beat()
 
     def _seen(self) -> dict[str, Any]:
-        value = read_one(self._target, self._job.state_topic, self._partition, 0, JOB)
+        topic = self._job.state_topic
+        value = insist(self._target, lambda: read_one(self._target, topic, self._partition, 0, JOB), BEAT)
         try:
             said = json.loads(value or b"{}")
         except ValueError:
@@ -130,7 +136,7 @@ class Driver:
             "at": time.time_ns() // 1_000_000, "ended": ended, **more,
         }  # fmt: skip
         try:
-            write(self._target, self._job, self._producer, {JOB: record})
+            write(self._job, self._producer, {JOB: record})
         except Fenced:
             raise
         except KproxyError:

@@ -1,0 +1,224 @@
+"""The commands around the copy: `copy`, `pause`, `resume`, `status`."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from kproxy.migrate.copy import What
+    from kproxy.migrate.inventory import Inventory
+    from kproxy.migrate.migration import Migration
+
+FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+_MB = 1_000_000
+_STUCK = 1
+
+
+@click.command("copy")
+@FILE
+@click.option("--follow", is_flag=True, help="Go on with what comes, until the command is ended.")
+@click.option("--max-rate", type=click.FloatRange(min=0, min_open=True), metavar="MB/S", help="For the whole job.")
+@click.option("--metrics", metavar="HOST:PORT", help="Serve the copy's numbers for Prometheus there, at /metrics.")
+@click.option("--master", metavar="URL", help="Spark's master. [default: spark-submit's, else local[*,4]]")
+@click.option("--take-over", is_flag=True, help="Take the place of a driver that copies already.")
+@click.option(
+    "--skip-deleted", multiple=True, metavar="TOPIC:PARTITION:OFFSET",
+    help="Go on from this offset although the source has deleted records before it that were not copied. [repeatable]",
+)  # fmt: skip
+def copy(
+    file: Path, follow: bool, max_rate: float | None, metrics: str | None, master: str | None, take_over: bool,
+    skip_deleted: tuple[str, ...],
+) -> int:  # fmt: skip
+    """Copy the topics, as Spark jobs.
+
+    \b
+      kproxy migrate copy migration.yaml
+      spark-submit --master yarn kproxy-migrate.py copy migration.yaml --follow
+
+    The command begins where the last one ended, however it ended: what has been copied stands on the target. Without
+    --follow it ends when everything is copied that was there. Run 'kproxy migrate prepare' before.
+
+    The exit code is 0, or 1 if a partition is stuck (the last lines say why), or 2 if the copy cannot begin.
+    """
+    from kproxy.migrate.copy import Copy
+    from kproxy.migrate.display import showing, summary, words
+    from kproxy.migrate.document import read
+    from kproxy.migrate.exposed import exposed
+    from kproxy.migrate.roads import open_roads
+
+    migration = read(file)
+    skip = dict(_skip(text) for text in skip_deleted)
+    with spark_session(f"kproxy migrate {migration.name}", master) as spark, open_roads(migration, spark) as roads:
+        what = what_to_copy(migration, roads.source, roads.target, follow, max_rate, take_over, skip)
+        running: list[Copy] = []
+        with exposed(metrics, lambda: running[0].progress if running else None), showing(sys.stderr) as shown:
+            running.append(Copy(spark, roads.source, roads.target, what, shown))
+            with _ending_by_signal():
+                try:
+                    progress = running[0].run()
+                except KeyboardInterrupt:
+                    click.echo("ended: the same command goes on from here", err=True)
+                    return 130
+    click.echo(summary(progress))
+    for line in words(progress):
+        click.echo(line, err=True)
+    return _STUCK if progress.stuck else 0
+
+
+@contextmanager
+def _ending_by_signal() -> Iterator[None]:
+    """SIGTERM ends as Ctrl-C does: nothing is left open."""
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+@contextmanager
+def spark_session(name: str, master: str | None) -> Iterator[Any]:
+    """Spark's session, for as long as the context is open. Raises ConfigError if pyspark is not there."""
+    from kproxy.errors import ConfigError
+
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise ConfigError(
+            "pyspark is not installed: pip install pyspark, or run spark-submit with python -m kproxy.migrate"
+        ) from None
+    builder = SparkSession.builder.appName(name)
+    if master is None and not _submitted():
+        master = "local[*,4]"  # a task is tried again only with the second number
+    if master is not None:
+        builder = builder.master(master)
+    spark = builder.config("spark.speculation", "false").getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _submitted() -> bool:
+    """Whether spark-submit has started this process, and chosen the master."""
+    import os
+
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _skip(text: str) -> tuple[tuple[str, int], int]:
+    found = re.fullmatch(r"(.+):(\d+):(\d+)", text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is not TOPIC:PARTITION:OFFSET", param_hint="--skip-deleted")
+    return (found[1], int(found[2])), int(found[3])
+
+
+def what_to_copy(
+    migration: Migration, source: str, target: str, follow: bool, max_rate: float | None, take_over: bool,
+    skip: dict[tuple[str, int], int],
+) -> What:  # fmt: skip
+    """From the file and from what both clusters have. Raises ConfigError if a topic is not there on the target."""
+    from kproxy.errors import ConfigError
+    from kproxy.migrate.administration import Admin
+    from kproxy.migrate.copy import What
+    from kproxy.migrate.stocktaking import take
+
+    with Admin(source) as admin:
+        there = take(admin, migration.wants)
+    topics = {topic: migration.target_of(topic) for topic in sorted(there.topics) if migration.wants(topic)}
+    wanted = set(topics.values())
+    with Admin(target) as admin:
+        here = take(admin, wanted.__contains__)
+    if not topics:
+        raise ConfigError("topics: the source has no topic that the file includes")
+    missing = [topic for topic, name in topics.items() if _partitions(here, name) < _partitions(there, topic)]
+    if missing:
+        raise ConfigError(
+            f"the target has not all partitions of {', '.join(missing[:5])}"
+            + (f" and {len(missing) - 5} more topics" if len(missing) > 5 else "")
+            + ": run kproxy migrate prepare"
+        )
+    rate = max_rate if max_rate is not None else migration.limits.max_rate
+    compacted = [topic for topic in topics if "compact" in there.topics[topic].effective.get("cleanup.policy", "")]
+    return What(
+        migration.name, topics, sparse=frozenset(compacted),
+        largest={name: size for name in wanted if (size := _largest(here, name))},
+        skip=skip, max_rate=(rate or 0.0) * _MB, slice_size=migration.limits.slice_mb * _MB,
+        follow=follow, take_over=take_over,
+    )  # fmt: skip
+
+
+def _partitions(inventory: Inventory, topic: str) -> int:
+    return len(inventory.topics[topic].partitions) if topic in inventory.topics else 0
+
+
+def _largest(inventory: Inventory, topic: str) -> int:
+    """What the topic takes as a batch; 0 if one may not see it."""
+    return int(inventory.topics[topic].effective.get("max.message.bytes", 0))
+
+
+@click.command("pause")
+@FILE
+def pause(file: Path) -> int:
+    """Pause the copy: tasks that run end within half a minute, and no new ones begin."""
+    return _order(file, paused=True)
+
+
+@click.command("resume")
+@FILE
+def resume(file: Path) -> int:
+    """Go on with a copy that was paused."""
+    return _order(file, paused=False)
+
+
+def _order(file: Path, *, paused: bool) -> int:
+    from kproxy.copier.cluster import Cluster
+    from kproxy.copier.slices import Job
+    from kproxy.migrate.control import ORDER, Order, tell
+    from kproxy.migrate.document import read
+    from kproxy.migrate.roads import open_roads
+
+    migration = read(file)
+    with open_roads(migration) as roads:
+        cluster = Cluster(roads.target)
+        try:
+            partitions = cluster.partitions(migration.state_topic)
+        finally:
+            cluster.close()
+        job = Job(migration.name, migration.state_topic, partitions)
+        tell(roads.target, job, {ORDER: Order(paused).to_record()}, "orders")
+    click.echo(f"{migration.name}: {'paused: tasks that run end within half a minute' if paused else 'goes on'}")
+    return 0
+
+
+@click.command("status")
+@FILE
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(file: Path, as_json: bool) -> int:
+    """Say where the migration stands, from the target cluster alone."""
+    from kproxy.migrate.document import read
+    from kproxy.migrate.roads import open_roads
+    from kproxy.migrate.status import lines, standing
+
+    migration = read(file)
+    with open_roads(migration) as roads:
+        found = standing(roads.target, migration.name)
+    if as_json:
+        click.echo(found.to_json())
+    else:
+        for line in lines(found):
+            click.echo(line)
+    return 0

@@ -1,4 +1,5 @@
-"""Kafka's own message classes, in a Java process beside the tests: `java/Oracle.java` says what can be asked.
+"""Kafka's own classes, in a Java process beside the tests: `java/Oracle.java` says what can be asked of its messages,
+`java/records/Batches.java` what of its record batches (`oracle_records` asks it).
 
 The sources are compiled once for each version of them and of Kafka, into `build/` beside this file.
 """
@@ -55,15 +56,15 @@ class Result:
     replaced: Sequence[tuple[Endpoint, Address]] = ()
 
 
-class Oracle:
-    """One Java process with Kafka's classes of one version."""
+class Program:
+    """One Java process with Kafka's classes of one version: the program `main` of the sources in `folder`."""
 
-    def __init__(self, kafka_version: str) -> None:
+    def __init__(self, kafka_version: str, main: str, folder: Path) -> None:
         java = find_java(kafka_version)
         jars = sorted(str(jar) for jar in fetch_jars(kafka_version).glob("*.jar"))
-        classes = _compiled(java, kafka_version, jars)
+        classes = _compiled(java, kafka_version, jars, folder)
         self._process = subprocess.Popen(
-            [java, "-Xmx512m", "-XX:+UseSerialGC", "-cp", ":".join([str(classes), *jars]), "Oracle"],
+            [java, "-Xmx512m", "-XX:+UseSerialGC", "-cp", ":".join([str(classes), *jars]), main],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -86,6 +87,30 @@ class Oracle:
             self._process.wait()
             raise
 
+    def _ask(self, command: bytes) -> bytes:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(sized(command))
+        self._process.stdin.flush()
+        size = self._process.stdout.read(4)
+        answer = self._process.stdout.read(_INT32.unpack(size)[0]) if len(size) == 4 else b""
+        if not answer:
+            raise RuntimeError("the oracle's Java process ended; its stderr says why")
+        if answer[0]:
+            raise RuntimeError(f"the oracle failed: {self._text(answer)}")
+        return answer
+
+    @staticmethod
+    def _text(answer: bytes) -> str:
+        return Reader(answer).sized().decode()
+
+
+class Oracle(Program):
+    """Kafka's messages."""
+
+    def __init__(self, kafka_version: str) -> None:
+        super().__init__(kafka_version, "Oracle", _HERE / "java")
+
     def apis(self) -> list[dict[str, Any]]:
         """Every API that these classes know: key, name, listeners and, of each version, headers and fields."""
         described: list[dict[str, Any]] = json.loads(self._text(self._ask(b"S")))
@@ -99,7 +124,7 @@ class Oracle:
     def generate(self, wanted: Sequence[Wanted]) -> list[tuple[bytes, bytes]]:
         """Random requests and responses, whole frames; the response is empty if the request has none."""
         packed = [_GENERATE.pack(one.key, one.version, one.seed, one.profile) for one in wanted]
-        answer = _Reader(self._ask(b"G" + _INT32.pack(len(packed)) + b"".join(packed)))
+        answer = Reader(self._ask(b"G" + _INT32.pack(len(packed)) + b"".join(packed)))
         return [(answer.sized(), answer.sized()) for _ in wanted]
 
     def verdicts(self, results: Sequence[Result]) -> list[str]:
@@ -107,37 +132,34 @@ class Oracle:
         command = bytearray(b"C" + _INT32.pack(len(results)))
         for one in results:
             command += one.key.to_bytes(2, signed=True) + one.version.to_bytes(2, signed=True) + one.how.encode()
-            command += _sized(one.original) + _sized(one.result) + _INT32.pack(len(one.replaced))
+            command += sized(one.original) + sized(one.result) + _INT32.pack(len(one.replaced))
             for endpoint, local in one.replaced:
                 command.append(1 if endpoint.kind is Kind.CONTROLLER else 0)
                 command += _INT32.pack(endpoint.node_id)
                 for address in (endpoint.advertised, local):
-                    command += _sized(address.host.encode()) + _INT32.pack(address.port)
-        answer = _Reader(self._ask(bytes(command)))
+                    command += sized(address.host.encode()) + _INT32.pack(address.port)
+        answer = Reader(self._ask(bytes(command)))
         return [answer.sized().decode() for _ in results]
 
-    def _ask(self, command: bytes) -> bytes:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(_sized(command))
-        self._process.stdin.flush()
-        size = self._process.stdout.read(4)
-        answer = self._process.stdout.read(_INT32.unpack(size)[0]) if len(size) == 4 else b""
-        if not answer:
-            raise RuntimeError("the oracle's Java process ended; its stderr says why")
-        if answer[0]:
-            raise RuntimeError(f"the oracle failed: {self._text(answer)}")
-        return answer
 
-    @staticmethod
-    def _text(answer: bytes) -> str:
-        return _Reader(answer).sized().decode()
+class Reader:
+    """An answer, read from its beginning."""
 
-
-class _Reader:
     def __init__(self, answer: bytes) -> None:
         self._answer = answer
         self._at = 1  # behind the byte that says whether it went well
+
+    def numbers(self, layout: Struct) -> tuple[Any, ...]:
+        found = layout.unpack_from(self._answer, self._at)
+        self._at += layout.size
+        return found
+
+    def content(self) -> bytes | None:
+        """As `sized`; size -1 is None."""
+        if self._answer[self._at : self._at + 4] == b"\xff" * 4:
+            self._at += 4
+            return None
+        return self.sized()
 
     def sized(self) -> bytes:
         (size,) = _INT32.unpack_from(self._answer, self._at)
@@ -146,13 +168,13 @@ class _Reader:
         return self._answer[start : self._at]
 
 
-def _sized(content: bytes) -> bytes:
+def sized(content: bytes) -> bytes:
     return _INT32.pack(len(content)) + content
 
 
-def _compiled(java: str, kafka_version: str, jars: list[str]) -> Path:
+def _compiled(java: str, kafka_version: str, jars: list[str], folder: Path) -> Path:
     """The directory with the compiled classes. It appears in one step, so two runs at once do no harm."""
-    sources = sorted((_HERE / "java").glob("*.java"))
+    sources = sorted(folder.glob("*.java"))
     digest = hashlib.sha256(b"".join([java.encode(), *(source.read_bytes() for source in sources)])).hexdigest()[:12]
     complete = _HERE / "build" / f"{kafka_version}-{digest}"
     if complete.is_dir():
@@ -160,6 +182,8 @@ def _compiled(java: str, kafka_version: str, jars: list[str]) -> Path:
     complete.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=complete.parent) as partial:
         classes = Path(partial, "classes")
+        if kafka_version.startswith("3."):
+            sources = [_as_of_kafka_3(source, Path(partial)) for source in sources]
         compiler = [
             java,
             "-m",
@@ -185,3 +209,10 @@ def _compiled(java: str, kafka_version: str, jars: list[str]) -> Path:
             classes.rename(complete)
     assert complete.is_dir(), f"{complete} could not be made"
     return complete
+
+
+def _as_of_kafka_3(source: Path, folder: Path) -> Path:
+    """A copy of a source with the packages that the classes had then."""
+    copy = folder / source.name
+    copy.write_text(source.read_text().replace(".common.record.internal.", ".common.record."))
+    return copy

@@ -108,7 +108,7 @@ def arrived(pieces: Sequence[Piece]) -> list[Record]:
         (batch,) = read(b"".join(piece.buffers))
         batch.check()
         assert (batch.base_offset, batch.magic, batch.size + 12, batch.count) == (0, 2, piece.size, piece.count)
-        assert batch.last_offset_delta == batch.count - 1
+        assert (batch.last_offset_delta, batch.base_sequence) == (batch.count - 1, piece.sequence)
         assert not batch.attributes & ~0x17
         offsets = [source + number for source, _, count in piece.runs for number in range(count)]
         assert [index for _, index, count in piece.runs for index in range(index, index + count)] == list(

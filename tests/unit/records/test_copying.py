@@ -212,6 +212,14 @@ def test_sequences_begin_anew() -> None:
     assert [piece.sequence for piece in found] == [(1 << 31) - 100, 200]
 
 
+@pytest.mark.parametrize("base", [(1 << 63) - 1, -(1 << 63)])
+def test_timestamps_at_the_end_of_time(base: int) -> None:
+    """Deltas from there overflow, and do so again on the way out."""
+    (piece,) = copied(v2(large(50, step=2), base_timestamp=base))
+    inside = decoded(b"".join(piece.buffers))
+    assert [record.timestamp for record in inside] == [NOW + number for number in range(300)]
+
+
 def test_nothing_damaged_is_copied() -> None:
     for log in (v2(large(50)), v2(large(50, step=2)), message(Record(50, NOW, b"k", b"v", ()), 1)):
         with pytest.raises(WireError, match="offset 50 has a wrong checksum"):

@@ -12,6 +12,7 @@
     lint      lint
     explain   explain
     trial     demo, devcluster
+    migrate   migrate, of the room migrate
     asking    the options of commands that ask a running kproxy
     flags     makes flags from the declaration in `kproxy.config`, and their grouped help
 
@@ -28,11 +29,22 @@ from typing import NoReturn
 
 import click
 
-from kproxy.cli import config, doctor, explain, lint, look, ls, run, tap, trial
+from kproxy.cli import config, doctor, explain, lint, look, ls, migrate, run, tap, trial
 from kproxy.cli.group import Session, kproxy
 from kproxy.errors import ConfigError, KproxyError
 
-_FAMILIES = (run, doctor, look, ls, tap, config, lint, explain, trial)  # each adds its commands when it is imported
+_FAMILIES = (
+    run,
+    doctor,
+    look,
+    ls,
+    tap,
+    config,
+    lint,
+    explain,
+    trial,
+    migrate,
+)  # each adds its commands when it is imported
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 

@@ -12,4 +12,22 @@ document        reads the YAML file
 migration       what it says, and what follows for a topic and a group (pure)
 roads           both clusters through kproxy, with Spark and without
 administration  one connection for administration to a cluster
+inventory       what is in a cluster (pure)
+stocktaking     asks a cluster for it
+changes         what has to be done on the target (pure)
+estimate        how long it takes (pure)
+finding         one thing to know before, and all that is looked at to find it (pure)
+findings        what cannot be kept and what would be lost (pure)
+rights          which rights are missing (pure)
+plan            changes, findings and estimate (pure)
+planshown       a plan for people
+examining       asks both clusters and makes the plan
+doing           does changes on the target, or only tries them
+producerids     which ids the target hands out
+journal         what was done, in the state topic
+prepare         does the changes
+undo            takes them back
+foreign         records on the target that kproxy did not copy
+preparing       the commands plan, prepare, undo
+commands        the group of commands
 """

@@ -58,6 +58,13 @@ class Admin:
             name = type(request).__name__.removesuffix("Request")
             raise UpstreamError("other", f"{self.bootstrap}: no answer to {name}: {_said(error)}") from None
 
+    def ask_controller(self, request: Any) -> Any:
+        """The answer of the controller: without KRaft, only that one changes anything."""
+        from kafka.protocol.metadata import MetadataRequest
+
+        controller = self.ask(MetadataRequest(topics=[])).controller_id
+        return self.ask(request, controller if controller >= 0 else None)
+
     def has(self, request: Any) -> bool:
         """Whether the broker that was asked first has this request, in a version that is known here."""
         versions = self.client._manager.broker_version_data.api_versions
@@ -85,3 +92,10 @@ class Admin:
 
 def _said(error: Exception) -> str:
     return str(error) or type(error).__name__
+
+
+def error_name(code: int) -> str:
+    """What Kafka calls an error."""
+    from kafka.errors import for_code
+
+    return str(getattr(for_code(code), "message", "") or for_code(code).__name__)

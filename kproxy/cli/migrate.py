@@ -1,0 +1,32 @@
+"""`kproxy migrate`: the commands of the room `migrate`, which is imported only when one of them is wanted."""
+
+from __future__ import annotations
+
+import click
+
+from kproxy.cli.group import kproxy
+
+
+class _Later(click.Group):
+    """The group of another room."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return _commands().list_commands(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return _commands().get_command(ctx, cmd_name)
+
+
+def _commands() -> click.Group:
+    from kproxy.migrate.commands import migrate
+
+    return migrate
+
+
+kproxy.add_command(
+    _Later(
+        "migrate",
+        help="Move topics from one cluster to another, and prove that they are the same.\n\n\b\n"
+        "  kproxy migrate plan move.yaml\n  kproxy migrate prepare move.yaml",
+    )
+)

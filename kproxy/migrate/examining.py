@@ -1,0 +1,81 @@
+"""Both clusters asked, and the plan made of it: what the commands `plan` and `prepare` begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+
+from kproxy.errors import ConfigError
+from kproxy.migrate.administration import Admin
+from kproxy.migrate.changes import Past, changes, copied
+from kproxy.migrate.doing import Doing
+from kproxy.migrate.inventory import Inventory
+from kproxy.migrate.journal import Journal, past
+from kproxy.migrate.migration import Migration
+from kproxy.migrate.plan import Plan, make, to_create
+from kproxy.migrate.roads import Roads
+from kproxy.migrate.stocktaking import take
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """The plan and what it was made of."""
+
+    plan: Plan
+    past: Past
+
+
+class Sides:
+    """Connections for administration to both clusters."""
+
+    def __init__(self, migration: Migration, roads: Roads) -> None:
+        """Raises UpstreamError."""
+        self.migration, self.roads = migration, roads
+        self._open = ExitStack()
+        with ExitStack() as stack:
+            self.source = stack.enter_context(Admin(roads.source))
+            self.target = stack.enter_context(Admin(roads.target))
+            self._open = stack.pop_all()
+
+    def __enter__(self) -> Sides:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def doing(self, target: Inventory) -> Doing:
+        """Does things on the target."""
+        given = [one.configs.get("default.replication.factor", "1") for one in target.brokers]
+        return Doing(self.target, max((int(number) for number in given), default=1))
+
+    def examine(self, sample: float, say: Say = lambda _: None) -> Examined:
+        """Changes nothing. Raises UpstreamError and WireError."""
+        migration = self.migration
+        say("looking at the source")
+        source = take(self.source, migration.wants, sample)
+        names = {migration.target_of(topic.name) for topic in copied(migration, source)}
+        say("looking at the target")
+        target = take(self.target, lambda topic: topic in names or topic == migration.state_topic)
+        done = self._past(target)
+        doing = self.doing(target)
+        refused, missing = doing.refused(to_create(changes(migration, source, target, done)))
+        missing += doing.transactional_id(f"kproxy-migration-{migration.name}")
+        return Examined(make(migration, source, target, done, refused, missing), done)
+
+    def _past(self, target: Inventory) -> Past:
+        state = target.topics.get(self.migration.state_topic)
+        if state is None:
+            return Past()
+        if state.effective and state.effective.get("cleanup.policy") != "compact":
+            raise ConfigError(
+                f"{state.name} on the target is not compacted, so kproxy did not make it: delete it, or give the"
+                " migration another name"
+            )
+        with Journal(self.roads.target, self.migration.name, state.name) as journal:
+            return past(journal.values())

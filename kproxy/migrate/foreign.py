@@ -1,0 +1,70 @@
+"""Records in a topic of the target that were not copied by kproxy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kproxy.copier import requests
+from kproxy.copier.cluster import Cluster, reading
+from kproxy.copier.codes import check
+from kproxy.copier.statetopic import Copied
+from kproxy.migrate.inventory import Topic
+from kproxy.records.header import batches
+
+_AT_ONCE = 1024 * 1024
+
+
+def foreign_records(target: str, topic: Topic, copied: Mapping[int, Copied]) -> int:
+    """At least so many: what is there before and after the copied ones, what others wrote between two copied ones, and
+    all of a partition to which none was copied. Committed ones only; their markers do not count.
+
+    Raises UpstreamError and WireError.
+    """
+    cluster = Cluster(target)
+    try:
+        return sum(
+            _of_partition(cluster, topic.name, number, one.begin or 0, one.end or 0, copied.get(number))
+            for number, one in enumerate(topic.partitions)
+        )
+    finally:
+        cluster.close()
+
+
+def _of_partition(cluster: Cluster, topic: str, partition: int, begin: int, end: int, copied: Copied | None) -> int:
+    gaps, at = [], begin
+    for _, target, count in () if copied is None else copied.map:
+        if target > at:
+            gaps.append((at, target))
+        at = target + count
+    gaps.append((at, end))
+    # Between two copied records, a single offset is as a rule the marker of a transaction of the copier's own.
+    return sum(
+        _records(cluster, topic, partition, first, last)
+        for number, (first, last) in enumerate(gaps)
+        if last > first and (last - first > 1 or number in (0, len(gaps) - 1))
+    )
+
+
+def _records(cluster: Cluster, topic: str, partition: int, first: int, last: int) -> int:
+    """Of other producers than transactions that were aborted, from `first` up to `last`."""
+    link = cluster.leader(topic, partition)
+    version = link.version(requests.FETCH)
+    count, at = 0, first
+    while at < last:
+        body = requests.fetch(version, topic, partition, at, size=_AT_ONCE, wait_ms=0, committed=True)
+        answer = reading(requests.read_fetch, version, link.ask(requests.FETCH, version, body))
+        check(answer.error, f"partition {partition} of {topic}")
+        before = at
+        aborted = list(answer.aborted)
+        for batch in batches(memoryview(answer.records)):
+            if batch.base_offset >= last:
+                return count
+            at = max(at, batch.last_offset + 1)
+            begun = [one for one in aborted if one[0] == batch.producer_id and one[1] <= batch.base_offset]
+            if batch.is_control:
+                aborted = [one for one in aborted if one not in begun]  # their end
+            elif not (batch.is_transactional and begun):
+                count += min(last, batch.last_offset + 1) - max(first, batch.base_offset)
+        if at == before:
+            break
+    return count

@@ -24,7 +24,7 @@ from kproxy.copier.producer import Producer
 from kproxy.copier.slices import Job, Outcome, Slice
 from kproxy.copier.state import SEALED, State, key, partition_of, piece_to_json, transactional_id
 from kproxy.copier.statetopic import read_one
-from kproxy.errors import UpstreamError, WireError
+from kproxy.errors import KproxyError, UpstreamError, WireError
 from kproxy.records.committed import committed
 from kproxy.records.copying import pieces
 from kproxy.records.decoding import records
@@ -65,7 +65,7 @@ class Copier:
             stuck, final = "", False
             try:
                 run.run()
-            except (UpstreamError, WireError) as error:
+            except KproxyError as error:
                 stuck, final = str(error), not passes(error)
                 run.give_up()
             seen.state = run.state or seen.state
@@ -276,7 +276,7 @@ class _Run:
         self._source.forget()
         try:
             self._producer.abort()
-        except (UpstreamError, WireError):
+        except KproxyError:
             self._target.forget()  # the next attempt, or the coordinator after a minute, ends the transaction
 
 

@@ -8,6 +8,7 @@ progress       how far the copy is
 display        what a person sees of it
 exposed        its numbers for Prometheus
 status         where a migration stands, from the target alone
+copying        the commands copy, pause, resume, status
 document        reads the YAML file
 migration       what it says, and what follows for a topic and a group (pure)
 roads           both clusters through kproxy, with Spark and without

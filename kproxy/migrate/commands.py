@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from kproxy.migrate.copying import copy, pause, resume, status
 from kproxy.migrate.preparing import plan, prepare, undo
 
 
@@ -14,8 +15,9 @@ def migrate() -> None:
     \b
       kproxy migrate plan move.yaml
       kproxy migrate prepare move.yaml
+      kproxy migrate copy move.yaml --follow
     """
 
 
-for each in (plan, prepare, undo):
+for each in (plan, prepare, copy, pause, resume, status, undo):
     migrate.add_command(each)

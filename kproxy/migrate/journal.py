@@ -10,12 +10,12 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from kproxy.copier.cluster import Cluster
-from kproxy.copier.codes import Refused
+from kproxy.copier.patience import insist
 from kproxy.copier.producer import Producer
 from kproxy.copier.slices import Job
 from kproxy.copier.state import State, key
 from kproxy.copier.statetopic import StateTopic
-from kproxy.errors import UpstreamError, WireError
+from kproxy.errors import WireError
 from kproxy.migrate.changes import (
     AddPartitions,
     AlterTopic,
@@ -34,7 +34,6 @@ T = TypeVar("T")
 _PREFIX = b'["journal",'
 _PARTITION = b'["partition",'
 _PATIENCE = 60.0
-_AGAIN = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +177,7 @@ class Journal:
     def _write(self, records: Mapping[bytes, Mapping[str, Any] | None]) -> None:
         job, producer = self._writer or self._patiently(self._start)
         self._writer = job, producer
-        write(self._cluster, job, producer, records)
+        write(job, producer, records)
 
     def _start(self) -> tuple[Job, Producer]:
         job = Job(self._name, self._topic, self._cluster.partitions(self._topic))
@@ -189,12 +188,4 @@ class Journal:
     def _patiently(self, ask: Callable[[], T]) -> T:
         """A topic that was created just now is not led yet, a coordinator that was never asked loads. Raises
         UpstreamError and WireError."""
-        until = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                return ask()
-            except (UpstreamError, Refused) as error:
-                if time.monotonic() > until or (isinstance(error, Refused) and not error.passes):
-                    raise
-            self._cluster.forget()
-            time.sleep(_AGAIN)
+        return insist(self._cluster, ask, _PATIENCE)

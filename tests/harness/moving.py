@@ -106,7 +106,7 @@ class Load:
     def _config(self, **more: Any) -> dict[str, Any]:
         return {
             "bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True,
-            "message.timeout.ms": 120_000, "log_level": 0, **more,
+            "message.timeout.ms": 60_000, "log_level": 0, **more,
         }  # fmt: skip
 
     def _plain(self) -> None:
@@ -166,8 +166,8 @@ class Copying:
         command = [sys.executable, "-m", "kproxy.migrate", "copy", str(self.file), "--master", self.master, *more]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, env=environment(self.home), cwd=self.log.parent, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,
+                command, env=environment(self.home), cwd=self.log.parent, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 
     def said(self) -> str:
@@ -207,12 +207,12 @@ class Copying:
             pid for pid, _, command in self.below() if "CoarseGrainedExecutorBackend" in command and "java" in command
         ]
 
-    def kill(self) -> None:
-        """All of it, as a machine that fails. Whoever is below gets no chance to tidy up."""
+    def kill(self, but: Sequence[int] = ()) -> None:
+        """All of it, as a machine that fails, `but` for these. Whoever is below gets no chance to tidy up."""
         if self.process is None:
             return
         for pid, _, command in self.below():
-            if "kproxy.spark.keeper" not in command and "kproxy.spark.proxy" not in command:
+            if pid not in but and "kproxy.spark.keeper" not in command and "kproxy.spark.proxy" not in command:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         with suppress(ProcessLookupError):
@@ -224,14 +224,9 @@ class Copying:
         """As Ctrl-C."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        try:
-            return self.process.wait(90)
-        finally:
-            self.kill_rest()
-
-    def kill_rest(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.kill()
+        code = self.process.wait(90)
+        self.process = None
+        return code
 
 
 @contextmanager

@@ -10,6 +10,7 @@ size        start-up, memory, idle connections, slow readers
 tls         TLS to the broker
 clients     real clients and real brokers
 librdkafka  one of them, as a process
+records     what batches cost that are copied to another cluster
 report      the result as JSON and as text
 bars        what kproxy is meant to reach, and whether it does
 tables      the tables of docs/performance.md

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bench import bars, clients, report, spark, tls
+from bench import bars, clients, records, report, spark, tls
 from bench.loads import LOADS, Load
 from bench.machine import BenchError, Cores, enter_namespace, raise_file_limit
 from bench.native import BROKER_PORT, StubBroker, build
@@ -40,7 +40,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--only", metavar="GLOB", help="only the loads whose names fit, as 'fetch-*'")
     parser.add_argument(
-        "--parts", default="loads,tls,size,clients,spark", help="of loads, tls, size, clients, spark; with commas"
+        "--parts", default="loads,tls,size,clients,spark", help="of loads, tls, size, clients, spark, records; commas"
     )
     parser.add_argument("--windows", type=int, help="windows of each load and peer")
     parser.add_argument("--seconds", type=float, help="seconds of a window")
@@ -119,6 +119,8 @@ class _Run:
             self.result["clients"] = clients.compare(self._directory, self._options.rounds, _progress, _say)
         if "spark" in parts and not self._options.quick:
             self.result["spark"] = spark.compare(self._options.rounds, _progress, _say)
+        if "records" in parts:
+            self.result["records"] = records.measure(_progress, _say)
 
     def save(self, seconds: float) -> str:
         """Write what was measured until now; returns it."""

@@ -19,13 +19,16 @@ from kproxy.wire.primitives import malformed
 
 VERBATIM, RE_ENCODED, MERGED = "verbatim", "re-encoded", "merged"
 
-# What small batches are merged into, in bytes before compression is taken into account.
+# What small batches are merged into: so many bytes on the wire by codec, and so many when they are decompressed.
 _LARGE = (512 << 10, 64 << 10, 64 << 10, 64 << 10, 64 << 10)
-# What a batch costs because it is one, µs: what merging it saves.
-_A_BATCH = 300.0
-# What merging costs: µs a record, and µs a byte on the wire by codec.
-_A_RECORD = 2.0
-_A_BYTE = (0.002, 0.2, 0.02, 0.02, 0.04)
+_LARGE_PLAIN = 1 << 20
+# What merging a batch saves, µs: all that a copier has to do with it, and a part of what a broker has, for which nobody
+# waits.
+_A_BATCH = 150.0
+# What merging costs: µs a record, and µs a byte on the wire by codec. `python -m bench --parts records` measures it
+# with what does not compress well; what does costs more a byte.
+_A_RECORD = 1.1
+_A_BYTE = (0.0003, 0.1, 0.01, 0.01, 0.02)
 
 _NEVER_VERBATIM = LOG_APPEND_TIME | DELETE_HORIZON
 
@@ -118,15 +121,18 @@ def _made(held: list[Batch], first: int, end: int, limit: int, producer: Produce
 def _gathered(held: list[Batch], first: int, end: int) -> Iterator[list[Entry]]:
     """What goes into one piece each, if it fits."""
     gathered: list[Entry] = []
+    size = 0
     for batch in held:
         if batch.magic == 2 and batch.codec == NONE and len(gathered) + batch.count <= AT_ONCE:
             add_entries(batch, first, end, gathered)
             continue
         for entries in entries_of(batch, first, end):
-            if gathered and len(gathered) + len(entries) > AT_ONCE:
+            more = sum(len(content) for _, _, content in entries)
+            if gathered and (len(gathered) + len(entries) > AT_ONCE or size + more > _LARGE_PLAIN):
                 yield gathered
-                gathered = []
+                gathered, size = [], 0
             gathered += entries
+            size += more
     if gathered:
         yield gathered
 

@@ -162,6 +162,14 @@ def test_a_merged_batch_does_not_grow_without_end(codec: int) -> None:
     assert {piece.way for piece in found} == {MERGED}
 
 
+def test_what_compresses_well_does_not_become_large_in_memory() -> None:
+    log = b"".join(v2(numbered(number, 1, bytes(100_000)), codec=4) for number in range(100))
+    assert len(log) < 32 << 10
+    found = copied(log)
+    same_records(found, decoded(log))
+    assert [piece.count for piece in found] == [10] * 10
+
+
 @pytest.mark.parametrize("codec", range(5))
 def test_a_batch_that_is_too_large_is_split(codec: int) -> None:
     with open("/dev/urandom", "rb") as noise:

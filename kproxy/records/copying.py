@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from kproxy.errors import WireError
 from kproxy.records.codecs import NAMES, NONE
 from kproxy.records.decoding import AT_ONCE, add_entries, entries_of
 from kproxy.records.encoding import Entry, Producer, fitting, patched
@@ -58,6 +59,20 @@ def pieces(batches: Iterable[Batch], *, first: int, end: int, limit: int, produc
     The batches have neither markers nor aborted records (`committed`). Each one's checksum is checked. Go on with
     `producer.after(piece.count)`, piece by piece.
     """
+    last = -1
+    for piece in _pieces(batches, first, end, limit, producer):
+        source, _, count = piece.runs[-1]
+        if piece.runs[0][0] <= last:
+            raise _disorder(piece.runs[0][0], last)
+        last = source + count - 1
+        yield piece
+
+
+def _disorder(offset: int, last: int) -> WireError:
+    return malformed(f"offset {offset} comes after offset {last} in one partition")
+
+
+def _pieces(batches: Iterable[Batch], first: int, end: int, limit: int, producer: Producer) -> Iterator[Piece]:
     held: list[Batch] = []
     held_size = held_codec = room = 0
     for batch in batches:
@@ -143,6 +158,8 @@ def _runs(entries: Sequence[Entry]) -> list[tuple[int, int, int]]:
     source = expected = entries[0][0]
     for offset, _, _ in entries:
         if offset != expected:
+            if offset < expected:
+                raise _disorder(offset, expected - 1)
             found.append((source, start, index - start))
             source, start = offset, index
         expected = offset + 1

@@ -43,6 +43,7 @@ DELETE_HORIZON = 0x40
 ABORT, COMMIT = 0, 1
 
 NO_TIMESTAMP = -1
+_LAST = (1 << 63) - 1
 
 
 class Batch(NamedTuple):
@@ -134,7 +135,7 @@ def batches(buffer: memoryview) -> Iterator[Batch]:
         raw = buffer[at:after]
         if magic == 2:
             batch: Batch = new(Batch, (*unpack(raw), raw))
-            if batch.count < 0 or batch.last_offset_delta < 0:
+            if batch.count < 0 or batch.last_offset_delta < 0 or offset + batch.last_offset_delta > _LAST:
                 raise malformed(
                     f"the batch at offset {offset} says that it has {batch.count} records"
                     f" in {batch.last_offset_delta + 1} offsets"

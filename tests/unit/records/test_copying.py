@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from zlib import crc32
 
 import pytest
 from crc32c import crc32c
@@ -232,6 +233,52 @@ def test_nothing_damaged_is_copied() -> None:
     for log in (v2(large(50)), v2(large(50, step=2)), message(Record(50, NOW, b"k", b"v", ()), 1)):
         with pytest.raises(WireError, match="offset 50 has a wrong checksum"):
             copied(log[:-1] + b"\xee")
+
+
+DISORDER = {
+    "large ones": v2(large(50)) + v2(large(349)),
+    "small ones": v2(numbered(50, 3)) + v2(numbered(52, 3)),
+    "small and large": v2(large(50)) + v2(numbered(7, 1)),
+    "codecs": v2(numbered(50, 3)) + v2(numbered(52, 3), codec=1),
+    "messages": message(numbered(50, 1)[0], 1) * 2,
+    "messages in one": wrapper([*numbered(50, 3), *numbered(51, 2)], 0, 1),
+}
+
+
+@pytest.mark.parametrize("log", DISORDER.values(), ids=DISORDER)
+def test_offsets_go_up(log: bytes) -> None:
+    with pytest.raises(WireError, match=r"offset \d+ comes after offset \d+ in one partition"):
+        copied(log)
+
+
+def with_right_checksums(log: bytearray) -> bytes:
+    """What a sender that means harm would send."""
+    at = 0
+    while at + 17 <= len(log):
+        after = at + 12 + max(5, int.from_bytes(log[at + 8 : at + 12], "big"))
+        if log[at + 16] == 2:
+            log[at + 17 : at + 21] = struct.pack(">I", crc32c(log[at + 21 : after]))
+        else:
+            log[at + 12 : at + 16] = struct.pack(">I", crc32(log[at + 16 : after]))
+        at = after
+    return bytes(log)
+
+
+@given(some_log(), st.data())
+def test_whatever_is_changed(made: tuple[bytes, list[Record]], data: st.DataObject) -> None:
+    log = bytearray(made[0])
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, min(len(log), 150) - 1) | st.integers(0, len(log) - 1))
+        log[at] = data.draw(st.sampled_from([0, 1, 127, 128, 255]) | st.integers(0, 255))
+    last = -1
+    try:
+        for piece in copied(with_right_checksums(log), limit=20_000):
+            for source, _, count in piece.runs:
+                assert last < source
+                last = source + count - 1
+                assert last < 1 << 63
+    except (WireError, ConfigError):
+        pass
 
 
 def test_an_unknown_codec() -> None:

@@ -116,6 +116,13 @@ def test_a_header_that_cannot_be(at: int, content: bytes, said: str) -> None:
         read(bytes(log))
 
 
+def test_an_offset_behind_the_last_one_there_is() -> None:
+    last = ONE._replace(offset=(1 << 63) - 1)
+    assert decoded(v2([last])) == [last]
+    with pytest.raises(WireError, match="in 2 offsets"):
+        read(v2([last], after=1))
+
+
 def test_a_wrong_checksum_says_where() -> None:
     for log in (v2([ONE]), message(ONE, 0), message(ONE, 1)):
         (batch,) = read(log[:-1] + b"\xee")

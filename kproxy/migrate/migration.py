@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from kproxy.config.values import NODE_PORT_COUNT
+from kproxy.address import Address
+from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, PortRange
 from kproxy.copier.state import topic_of
 
 SOURCE, TARGET = SIDES = ("source", "target")
@@ -104,14 +105,30 @@ class Migration:
         clusters are, so that everything that runs on a host for this migration shares one proxy."""
         given = {SOURCE: self.source, TARGET: self.target}
         number = int.from_bytes(hashlib.sha256(json.dumps(given, sort_keys=True).encode()).digest()[:8])
-        width = NODE_PORT_COUNT + 1
-        first = _PORTS[number % (len(_PORTS) - width)]
-        clusters = [
-            {"name": side, "listen": f"127.0.0.1:{first + index * width}", **options}
-            for index, (side, options) in enumerate(given.items())
-        ]
+        clusters, width = [], NODE_PORT_COUNT + 1
+        taken = [window for options in given.values() for window in _ports(options)]
+        for side, options in given.items():
+            first = number % (len(_PORTS) - width)
+            while any(window.overlaps(_window(first)) for window in taken):
+                first = (first + width) % (len(_PORTS) - width)
+            taken.append(_window(first))
+            clusters.append({"name": side, "listen": f"127.0.0.1:{_PORTS[first]}", **options})
         return {"clusters": clusters}
 
 
 def _selected(name: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
     return any(fnmatchcase(name, glob) for glob in include) and not any(fnmatchcase(name, glob) for glob in exclude)
+
+
+def _window(first: int) -> PortRange:
+    return PortRange(_PORTS[first], _PORTS[first] + NODE_PORT_COUNT)
+
+
+def _ports(options: Mapping[str, Any]) -> Iterator[PortRange]:
+    """Those that the file gives to one cluster."""
+    listen, node_ports = options.get("listen"), options.get("node-ports")
+    if listen is not None:
+        first = Address.parse(listen).port
+        yield PortRange(first, min(MAX_PORT, first + (0 if node_ports is not None else NODE_PORT_COUNT)))
+    if node_ports is not None:
+        yield PortRange.parse(node_ports)

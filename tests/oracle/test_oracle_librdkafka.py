@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import socket
-import struct
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -15,7 +13,8 @@ from kproxy.records.codecs import NAMES
 from kproxy.records.copying import MERGED, Piece, pieces
 from kproxy.records.decoding import Record, records
 from kproxy.records.encoding import Producer as Stamp
-from kproxy.records.header import Batch, batches
+from kproxy.records.header import Batch
+from tests.harness.batches import fetched, produced
 
 pytestmark = pytest.mark.integration
 
@@ -30,43 +29,6 @@ def broker() -> Iterator[tuple[str, int]]:
     (found,) = owner.list_topics(timeout=30).brokers.values()
     yield found.host, found.port
     del owner  # it ran until here
-
-
-def asked(broker: tuple[str, int], key: int, version: int, body: bytes) -> bytes:
-    """The body of the answer to a request."""
-    with closing(socket.create_connection(broker, timeout=30)) as connection:
-        frame = struct.pack(">hhih", key, version, 1, -1) + body
-        connection.sendall(struct.pack(">i", len(frame)) + frame)
-        stream = connection.makefile("rb")
-        return stream.read(*struct.unpack(">i", stream.read(4)))[4:]
-
-
-def named(topic: str) -> bytes:
-    return struct.pack(">ih", 1, len(topic)) + topic.encode()
-
-
-def produced(broker: tuple[str, int], topic: str, batch: bytes) -> None:
-    body = struct.pack(">hhi", -1, -1, 30_000) + named(topic) + struct.pack(">iii", 1, 0, len(batch)) + batch
-    answer = asked(broker, 0, 7, body)
-    assert struct.unpack_from(">ih", answer, 4 + 2 + len(topic) + 4) == (0, 0)  # partition, error
-
-
-def fetched(broker: tuple[str, int], topic: str, offset: int = 0) -> list[Batch]:
-    """All batches of the first partition, from an offset on."""
-    found: list[Batch] = []
-    while True:
-        body = struct.pack(">iiiibii", -1, 100, 1, 1 << 30, 0, 0, -1) + named(topic)
-        body += struct.pack(">iiiqqi", 1, 0, -1, offset, -1, 1 << 30) + struct.pack(">ih", 0, 0)
-        answer = asked(broker, 1, 11, body)
-        at = 4 + 2 + 4 + 4 + 2 + len(topic) + 4  # behind the number of partitions
-        _, error, highest, _, _, aborted = struct.unpack_from(">ihqqqi", answer, at)
-        assert error == 0
-        at += 34 + 16 * max(0, aborted) + 4
-        (size,) = struct.unpack_from(">i", answer, at)
-        found += batches(memoryview(answer)[at + 4 : at + 4 + size])
-        offset = found[-1].last_offset + 1
-        if offset == highest:
-            return found
 
 
 def some(count: int) -> list[Record]:

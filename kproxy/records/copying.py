@@ -15,7 +15,7 @@ from kproxy.errors import WireError
 from kproxy.records.codecs import NAMES, NONE
 from kproxy.records.decoding import AT_ONCE, add_entries, entries_of
 from kproxy.records.encoding import Entry, Producer, fitting, patched
-from kproxy.records.header import DELETE_HORIZON, LOG_APPEND_TIME, V2_SIZE, Batch
+from kproxy.records.header import CODEC_MASK, DELETE_HORIZON, LOG_APPEND_TIME, V2_SIZE, Batch
 from kproxy.wire.primitives import malformed
 
 VERBATIM, RE_ENCODED, MERGED = "verbatim", "re-encoded", "merged"
@@ -76,30 +76,25 @@ def _pieces(batches: Iterable[Batch], first: int, end: int, limit: int, producer
     held: list[Batch] = []
     held_size = held_codec = room = 0
     for batch in batches:
-        if not batch.count or batch.last_offset < first or (batch.base_offset >= end and batch.count >= 0):
+        base, size, _, _, _, attributes, delta, _, _, _, _, _, count, _ = batch  # faster than one by one
+        if not count or base + delta < first or (base >= end and count >= 0):
             continue
         batch.check()
-        codec = batch.codec
+        codec = attributes & CODEC_MASK
         if codec >= len(NAMES):
             raise malformed(f"the batch at offset {batch.base_offset} has codec {codec}: Kafka has none of this number")
-        small = _small(batch, first, end)
-        if held and (not small or codec != held_codec or held_size + batch.size > room):
+        # What is taken apart anyway can as well be merged.
+        small = count * _A_RECORD + size * _A_BYTE[codec] < _A_BATCH or not _as_it_is(batch, first, end)
+        if held and (not small or codec != held_codec or held_size + size > room):
             for piece in _made(held, first, end, limit, producer):
                 yield piece
                 producer = producer.after(piece.count)
             held, held_size = [], 0
         held.append(batch)
-        held_size += batch.size
+        held_size += size
         held_codec, room = codec, min(_LARGE[codec], limit // 4 * 3) if small else 0
     if held:
         yield from _made(held, first, end, limit, producer)
-
-
-def _small(batch: Batch, first: int, end: int) -> bool:
-    """Whether it is worth its while to merge it."""
-    if not _as_it_is(batch, first, end):
-        return True  # it is taken apart anyway
-    return batch.count * _A_RECORD + batch.size * _A_BYTE[batch.codec] < _A_BATCH
 
 
 def _as_it_is(batch: Batch, first: int, end: int) -> bool:

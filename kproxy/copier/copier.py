@@ -151,7 +151,7 @@ class _Run:
         slice = self._slice
         link = self._source.leader(slice.topic, slice.partition)
         version = link.version(requests.FETCH)
-        size = max(_LEAST, min(_FETCH, int(2 * slice.rate))) if slice.rate else _FETCH
+        size = max(_LEAST, min(_FETCH, slice.size, int(2 * slice.rate) or _FETCH))
         link.send(
             requests.FETCH, version,
             requests.fetch(version, slice.topic, slice.partition, offset, size=size, wait_ms=_WAIT_MS),

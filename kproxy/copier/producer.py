@@ -87,7 +87,7 @@ class Producer:
             if error != CONCURRENT_TRANSACTIONS or time.monotonic() >= until:
                 break
             time.sleep(_ASK_AGAIN)  # the markers of the transaction before are still being written
-        check(error, f"a transaction of {self.id}")
+        check(error, f"a transaction on the target with {' and '.join(sorted({topic for topic, _ in new}))}")
         self._added |= new
 
     def send(self, topic: str, partition: int, batch: Sequence[Buffer], count: int, acknowledged: Acknowledged) -> None:

@@ -6,6 +6,7 @@ What has been copied stands in the state topic and nowhere else. The driver read
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -34,7 +35,8 @@ _STUCK = 3.0
 class What:
     """What is copied. `topics`: source topic → target topic. `sparse`: source topics in which offsets may be missing.
     `largest`: what a target topic takes as a batch, in bytes. `skip`: for a partition the offset from which to go on
-    although the source has deleted what is before. `follow`: go on with what comes. `slice_size` is in bytes.
+    although the source has deleted what is before. `follow`: go on with what comes; without, the copy also ends when
+    nothing has moved for `patience` seconds. `slice_size` is in bytes.
     """
 
     name: str
@@ -46,6 +48,7 @@ class What:
     slice_size: int = 256 * 1024 * 1024
     slice_seconds: float = 30.0
     follow: bool = False
+    patience: float = 120.0
     take_over: bool = False
 
 
@@ -107,7 +110,7 @@ class Copy:
 
     def _rounds(self, job: Job) -> None:
         known = StateTopic(self._target, job.state_topic, lambda name: name.startswith(b'["partition",'))
-        number = 0
+        number, patient = 0, time.monotonic() + self._what.patience
         while not self._ended.is_set():
             if self._order.paused:
                 self._ended.wait(_IDLE)
@@ -126,9 +129,11 @@ class Copy:
             number += 1
             outcomes = self._round(number, job, slices)
             if not any(outcome.records or outcome.size for outcome in outcomes):
-                if all(outcome.final for outcome in outcomes) and not self._what.follow:
+                if not self._what.follow and (all(each.final for each in outcomes) or time.monotonic() > patient):
                     return
                 self._ended.wait(_STUCK)
+            else:
+                patient = time.monotonic() + self._what.patience
 
     def _trouble(self, text: str) -> None:
         self.progress.trouble = text

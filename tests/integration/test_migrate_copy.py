@@ -1,0 +1,362 @@
+"""Copying between two real clusters by real Spark. librdkafka writes, and reads both sides in the end."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from kproxy.copier.slices import Job
+from kproxy.copier.statetopic import Copied, read_state
+from kproxy.devcluster import DevCluster
+from kproxy.errors import ConfigError, KproxyError
+from kproxy.migrate.control import ORDER, Order, tell
+from kproxy.migrate.copy import Copy, What
+from kproxy.migrate.exposed import exposed
+from kproxy.migrate.progress import Progress
+from kproxy.migrate.status import lines, standing
+from tests.harness.clients import unique
+from tests.harness.clusters import STEADY
+from tests.harness.moving import Row, compared, rows, topics, until
+from tests.harness.process import free_window
+from tests.harness.spark import needs_spark, session, settings, spark_home
+
+pytestmark = [
+    pytest.mark.integration,
+    needs_spark,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+# Old records would be deleted by retention, some time during the tests.
+NOW = time.time_ns() // 1_000_000
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+# Segments are cleaned as soon as they can be.
+_QUICK = {
+    "log.cleaner.backoff.ms": "200", "log.segment.delete.delay.ms": "100", "message.max.bytes": "2000000",
+    "transaction.state.log.num.partitions": "4", "offsets.topic.num.partitions": "4",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Site:
+    """Two clusters that can be reached as they are, and Spark."""
+
+    source: str
+    target: str
+    spark: Any
+
+    def prepare(self, topic: Mapping[str, int], target: Mapping[str, int] | None = None, **config: str) -> What:
+        """Topics on both sides, and a migration of its own."""
+        name = unique("move")
+        topics(self.source, topic, 1, **config)
+        topics(self.target, target or topic, 1, **{"max.message.bytes": "2000000"})
+        topics(self.target, {f"kproxy-migration-{name}": 4}, 1, **{"cleanup.policy": "compact"})
+        names = dict(zip(topic, target or topic, strict=True))
+        return What(name, names, largest=dict.fromkeys(names.values(), 2_000_000))
+
+    def copy(self, what: What, shown: Callable[[Progress], None] = lambda _: None) -> Progress:
+        return Copy(self.spark, self.source, self.target, what, shown).run()
+
+    def state(self, what: What) -> dict[tuple[str, int], Copied]:
+        return read_state(self.target, what.name)
+
+    def problems(self, what: What) -> dict[tuple[str, int], str]:
+        """Of each partition that is not an exact copy."""
+        found = {}
+        for (topic, partition), copied in self.state(what).items():
+            source, target = rows(self.source, topic, partition), rows(self.target, copied.target_topic, partition)
+            if said := compared(source, target, copied.map):
+                found[topic, partition] = said
+        return found
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    home = spark_home(tmp_path_factory.mktemp("spark"))
+    properties = STEADY | _QUICK
+    with DevCluster(1, properties=properties) as source, DevCluster(1, properties=properties) as target:  # noqa: SIM117
+        with session(home, settings(spark_master="local[2,2]")) as spark:
+            yield Site(source.direct_bootstrap, target.direct_bootstrap, spark)
+
+
+def write(bootstrap: str, topic: str, partition: int, records: list[Row], **config: Any) -> None:
+    """As one producer does, in order; the offsets are ignored."""
+    own = {"enable.idempotence": True, "message.max.bytes": 2_000_000}
+    producer = Producer({"bootstrap.servers": bootstrap, **own, **config})
+    for _, key, value, headers, timestamp in records:
+        producer.produce(topic, value, key, partition, headers=list(headers), timestamp=timestamp)
+    assert producer.flush(60) == 0
+
+
+def mixed(chance: random.Random, count: int, largest: int = 2000) -> list[Row]:
+    """Null and empty keys and values, headers with order, null and repeated names, times that go back."""
+    found: list[Row] = []
+    for at in range(count):
+        key = chance.choice((None, b"", b"k%d" % chance.randrange(50)))
+        value = chance.choice((None, b"", chance.randbytes(chance.randrange(1, largest))))
+        headers = chance.choice(((), (("a", b"1"), ("b", None), ("a", b"")), (("é", b"\xff"),)))
+        found.append((at, key, value, headers, NOW + chance.randrange(-5000, 5000)))
+    return found
+
+
+def test_records_of_all_kinds(site: Site) -> None:
+    chance = random.Random(1)
+    parts = {unique("mixed"): len(CODECS) + 1, unique("stamped"): 1}
+    mixed_topic, stamped = parts
+    what = site.prepare(parts, {f"{name}-there": count for name, count in parts.items()})
+    configure(site.source, stamped, **{"message.timestamp.type": "LogAppendTime"})
+    for partition, codec in enumerate(CODECS):
+        config = {"compression.type": codec, "linger.ms": 20}
+        write(site.source, mixed_topic, partition, mixed(chance, 3000), **config)
+        write(site.source, mixed_topic, partition, mixed(chance, 300), **config, **{"batch.num.messages": 1})
+        write(site.source, mixed_topic, partition, mixed(chance, 5, 1_000_000), **config)
+    _transactions(site.source, mixed_topic, len(CODECS), chance)
+    write(site.source, stamped, 0, mixed(chance, 500))
+
+    progress = site.copy(what)
+
+    assert progress.done
+    assert site.problems(what) == {}
+    state = site.state(what)
+    assert {where[0] for where in state} == set(parts)
+    assert {one.target_topic for one in state.values()} == set(what.topics.values())
+    assert sum(one.records for one in state.values()) > 5 * 3300
+    assert len(state[mixed_topic, len(CODECS)].map) > 10  # transactions leave gaps
+
+
+def _set(topic: str, name: str, value: str) -> ConfigResource:
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
+
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    return ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+
+
+def configure(bootstrap: str, topic: str, **config: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for name, value in config.items():
+        for done in admin.incremental_alter_configs([_set(topic, name, value)]).values():
+            done.result(30)
+
+
+def _transactions(bootstrap: str, topic: str, partition: int, chance: random.Random) -> None:
+    """Some are aborted; two producers have theirs open at the same time."""
+    producers = []
+    for _ in range(2):
+        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique("app"), "linger.ms": 1})
+        producer.init_transactions(60)
+        producers.append(producer)
+    for _ in range(20):
+        for producer in producers:
+            producer.begin_transaction()
+        for at in range(chance.randrange(1, 30)):
+            chance.choice(producers).produce(topic, b"%d" % at, b"t", partition)
+        for producer in producers:
+            producer.flush(30)
+            (producer.abort_transaction if chance.random() < 0.4 else producer.commit_transaction)(60)
+
+
+def test_the_copy_goes_on_where_it_was(site: Site) -> None:
+    topic = unique("goes-on")
+    what = site.prepare({topic: 2})
+    chance = random.Random(2)
+    for _ in range(3):
+        write(site.source, topic, 0, mixed(chance, 200))
+        assert site.copy(what).done
+    assert site.problems(what) == {}
+    state = site.state(what)
+    assert list(state) == [(topic, 0)]  # the other partition has never had anything
+    assert state[topic, 0].records == 600
+
+
+def test_small_slices_and_transactions(site: Site) -> None:
+    """Many rounds, each of which begins at what the one before has committed."""
+    topic = unique("slices")
+    what = replace(site.prepare({topic: 3}), slice_size=20_000)
+    for partition in range(3):
+        write(site.source, topic, partition, mixed(random.Random(partition), 1000, 1000), **{"batch.size": 5000})
+    progress = site.copy(what)
+    assert progress.done
+    assert progress.round > 2
+    assert site.problems(what) == {}
+
+
+def test_a_compacted_topic(site: Site) -> None:
+    topic = unique("compacted")
+    what = site.prepare(
+        {topic: 1}, **{"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01",
+                       "delete.retention.ms": "86400000"},
+    )  # fmt: skip
+    chance = random.Random(3)
+    keyed = [
+        (0, b"%d" % chance.randrange(40), chance.choice((None, b"x%d" % at)), (), NOW + at)
+        for at in range(2000)
+    ]  # fmt: skip
+    for begin in range(0, 2000, 100):
+        write(site.source, topic, 0, keyed[begin : begin + 100], **{"batch.num.messages": 5})
+
+    def cleaned() -> bool:
+        write(site.source, topic, 0, keyed[:1])  # rolls the segment
+        return len(rows(site.source, topic, 0)) < 500
+
+    until(cleaned, "the source is compacted")
+    configure(site.source, topic, **{"min.cleanable.dirty.ratio": "1.0", "segment.ms": "604800000"})
+
+    stuck = site.copy(what)  # as if it were not known to be compacted
+    assert "has no offsets" in stuck.stuck[topic, 0]
+    assert "topics.gaps" in stuck.stuck[topic, 0]
+
+    assert site.copy(replace(what, sparse=frozenset({topic}))).done
+    source = {row[0]: row[1:] for row in rows(site.source, topic, 0)}
+    target = {row[0]: row[1:] for row in rows(site.target, topic, 0)}
+    known = site.state(what)[topic, 0].map
+    pairs = [(offset, known.to_target(offset)) for offset in source]
+    assert all(there is not None and target[there] == source[offset] for offset, there in pairs)
+    assert any(value is None for _, value, _, _ in source.values())  # tombstones
+
+
+def test_what_the_source_has_deleted_is_not_passed_over(site: Site) -> None:
+    topic = unique("deleted")
+    what = site.prepare({topic: 2})
+    write(site.source, topic, 0, mixed(random.Random(4), 100))
+    write(site.source, topic, 1, mixed(random.Random(4), 100))
+    assert site.copy(what).done
+    write(site.source, topic, 0, mixed(random.Random(5), 100))
+    write(site.source, topic, 1, mixed(random.Random(5), 100))
+    admin = AdminClient({"bootstrap.servers": site.source})
+    for deleted in admin.delete_records([TopicPartition(topic, 0, 150)]).values():
+        deleted.result(30)
+
+    progress = site.copy(what)
+    assert "has deleted offsets 100 to 149" in progress.stuck[topic, 0]
+    assert f"--skip-deleted {topic}:0:150" in progress.stuck[topic, 0]
+    assert list(progress.stuck) == [(topic, 0)]
+    assert site.state(what)[topic, 1].records == 200
+
+    assert site.copy(replace(what, skip={(topic, 0): 150})).done
+    state = site.state(what)[topic, 0]
+    assert state.records == 150
+    assert state.map.to_target(149) is None
+    assert state.map.to_target(150) == state.map.next_at(120)
+    said = "\n".join(lines(standing(site.target, what.name)))
+    assert "50 offsets were left out" in said
+
+
+def test_a_batch_that_the_target_does_not_take(site: Site) -> None:
+    topic = unique("large")
+    what = replace(site.prepare({topic: 2}), largest={topic: 1000})
+    configure(site.target, topic, **{"max.message.bytes": "1000"})
+    write(site.source, topic, 0, [(0, None, b"x" * 50_000, (), NOW)])
+    write(site.source, topic, 1, mixed(random.Random(6), 100, 100), **{"linger.ms": 50})
+    progress = site.copy(what)
+    assert "max.message.bytes" in progress.stuck[topic, 0]
+    assert list(progress.stuck) == [(topic, 0)]
+    assert site.problems(what) == {}  # the other one's batches were made smaller
+    wrong = replace(what, largest={topic: 1_000_000})  # kproxy was told wrongly: the broker's answer says so
+    assert "MESSAGE_TOO_LARGE" in site.copy(wrong).stuck[topic, 0]
+
+
+def test_nothing_is_prepared(site: Site) -> None:
+    with pytest.raises(ConfigError, match="kproxy migrate prepare"):
+        site.copy(What(unique("never"), {"orders": "orders"}))
+
+
+def test_a_topic_that_is_not_there(site: Site) -> None:
+    topic = unique("here")
+    what = site.prepare({topic: 1})
+    progress = site.copy(replace(what, topics={"missing": "missing"}))
+    assert "does not have missing" in progress.stuck["missing", -1]
+    write(site.source, topic, 0, mixed(random.Random(7), 10))
+    progress = site.copy(replace(what, topics={topic: "missing-there"}, slice_seconds=1.0, patience=1.0))
+    assert "missing-there" in progress.stuck[topic, 0]
+
+
+class Following:
+    """A copy that follows, in a thread."""
+
+    def __init__(self, site: Site, what: What) -> None:
+        self.copy = Copy(site.spark, site.source, site.target, replace(what, follow=True))
+        self.error: KproxyError | None = None
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            self.copy.run()
+        except KproxyError as error:
+            self.error = error
+
+    def __enter__(self) -> Following:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.copy.end()
+        self._thread.join(120)
+        assert not self._thread.is_alive()
+
+
+def test_pause_and_resume_and_numbers(site: Site) -> None:
+    topic = unique("paused")
+    what = site.prepare({topic: 1})
+    job = Job(what.name, f"kproxy-migration-{what.name}", 4)
+    port = free_window(1)
+    write(site.source, topic, 0, mixed(random.Random(8), 100))
+    with Following(site, what) as following:
+        progress = following.copy.progress
+        until(lambda: progress.done, "all is copied")
+        where = f"127.0.0.1:{port}"
+        with exposed(where, lambda: progress), urllib.request.urlopen(f"http://{where}/metrics", timeout=10) as answer:
+            numbers = answer.read().decode()
+        assert f'kproxy_migrate_records_total{{migration="{what.name}",topic="{topic}"}} 100.0' in numbers
+        tell(site.target, job, {ORDER: Order(paused=True).to_record()}, "orders")
+        until(lambda: progress.paused, "it is paused")
+        write(site.source, topic, 0, mixed(random.Random(9), 100))
+        assert standing(site.target, what.name).paused
+        assert site.state(what)[topic, 0].records == 100
+        tell(site.target, job, {ORDER: Order(paused=False).to_record()}, "orders")
+        until(lambda: site.state(what)[topic, 0].records == 200, "it goes on")
+    assert following.error is None
+    assert site.problems(what) == {}
+    found = json.loads(standing(site.target, what.name).to_json())
+    assert found["driver"]["ended"] is True
+    assert [one["records"] for one in found["partitions"]] == [200]
+
+
+def test_two_at_once(site: Site) -> None:
+    topic = unique("twice")
+    what = site.prepare({topic: 1})
+    write(site.source, topic, 0, mixed(random.Random(10), 100))
+    with Following(site, what) as first:
+        until(lambda: first.copy.progress.done, "all is copied")
+        with pytest.raises(ConfigError, match="is being copied already, by process"):
+            site.copy(what)
+        write(site.source, topic, 0, mixed(random.Random(11), 100))
+        assert site.copy(replace(what, take_over=True)).done
+        until(lambda: first.error is not None, "the first one is fenced")
+    assert isinstance(first.error, ConfigError)
+    assert "has taken the place" in str(first.error)
+    assert site.problems(what) == {}
+
+
+def test_the_display(site: Site, tmp_path: Path) -> None:
+    """On no terminal: lines, one for each thing to know."""
+    from kproxy.migrate.display import showing
+
+    topic = unique("shown")
+    what = site.prepare({topic: 1})
+    write(site.source, topic, 0, mixed(random.Random(12), 100))
+    with (tmp_path / "log").open("w") as log, showing(log) as shown:
+        site.copy(what, shown)
+    said = (tmp_path / "log").read_text()
+    assert what.name in said
+    assert "offsets left" in said

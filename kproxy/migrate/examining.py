@@ -7,11 +7,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 
+from kproxy.copier.codes import Refused
 from kproxy.errors import ConfigError
+from kproxy.migrate import producerids
 from kproxy.migrate.administration import Admin
 from kproxy.migrate.changes import Past, changes, copied
 from kproxy.migrate.doing import Doing
-from kproxy.migrate.inventory import Inventory
+from kproxy.migrate.inventory import Inventory, Unseen
 from kproxy.migrate.journal import Journal, past
 from kproxy.migrate.migration import Migration
 from kproxy.migrate.plan import Plan, make, to_create
@@ -66,7 +68,16 @@ class Sides:
         doing = self.doing(target)
         refused, missing = doing.refused(to_create(changes(migration, source, target, done)))
         missing += doing.transactional_id(f"kproxy-migration-{migration.name}")
+        missing += self._producer_ids()
         return Examined(make(migration, source, target, done, refused, missing), done)
+
+    def _producer_ids(self) -> list[Unseen]:
+        """Whether one may have them: there is no other way than to take one."""
+        try:
+            producerids.now(dict(list(self.target.nodes().items())[:1]))
+        except Refused:
+            return [Unseen("to raise producer ids", "", "IdempotentWrite", "the cluster")]
+        return []
 
     def _past(self, target: Inventory) -> Past:
         state = target.topics.get(self.migration.state_topic)

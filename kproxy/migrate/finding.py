@@ -47,6 +47,6 @@ class Seen:
 def duration(seconds: float) -> str:
     """For people: two digits that matter."""
     for unit, length in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * length:
+        if round(seconds / length, 2) >= 2:
             return f"{seconds / length:.3g} {unit}"
     return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"

@@ -109,7 +109,9 @@ class Migration:
         taken = [window for options in given.values() for window in _ports(options)]
         for side, options in given.items():
             first = number % (len(_PORTS) - width)
-            while any(window.overlaps(_window(first)) for window in taken):
+            for _ in range(len(_PORTS) // width):
+                if not any(window.overlaps(_window(first)) for window in taken):
+                    break
                 first = (first + width) % (len(_PORTS) - width)
             taken.append(_window(first))
             clusters.append({"name": side, "listen": f"127.0.0.1:{_PORTS[first]}", **options})

@@ -1,0 +1,358 @@
+"""`kproxy migrate plan`, `prepare` and `undo`: two real clusters that know rights, behind names that resolve nowhere.
+
+What the commands say is compared with what other clients see: confluent-kafka and Kafka's own tools.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from kproxy.devcluster import DevCluster
+from tests.harness.clients import unique
+from tests.harness.clusters import STEADY
+from tests.harness.process import wait_until
+
+pytestmark = pytest.mark.integration
+
+PASSWORD = "hidden-word"
+ADMIN, MOVER = "admin", "mover"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+RIGHTS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": f"User:ANONYMOUS;User:{ADMIN}",
+}
+
+
+def guarded(version: str | None = None) -> DevCluster:
+    """One broker. Clients have to log in; the tests' own clients are on an open listener."""
+    users = " ".join(f'user_{user}="{PASSWORD}"' for user in (ADMIN, MOVER))
+    login = {
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.client.plain.sasl.jaas.config": f"{PLAIN} {users};",
+    }
+    return DevCluster(
+        1,
+        client_protocol="SASL_PLAINTEXT",
+        properties={**RIGHTS, **login, **STEADY, "auto.create.topics.enable": "false"},
+        controller_properties=RIGHTS,
+        **({} if version is None else {"version": version}),
+    )
+
+
+@pytest.fixture(scope="module")
+def old() -> Iterator[DevCluster]:
+    with guarded() as made:
+        yield made
+        _admin.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def new() -> Iterator[DevCluster]:
+    with guarded() as made:
+        yield made
+        _admin.cache_clear()
+
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def written(old: DevCluster, new: DevCluster, tmp_path: Path) -> Write:
+    """Writes the file of a migration of these topics, under a name of its own. `by`: who it is on the target."""
+
+    def write(topics: Mapping[str, Any], by: str = ADMIN, **more: Any) -> Path:
+        password = tmp_path / "password"
+        password.write_text(PASSWORD)
+        login = {"sasl": "PLAIN", "sasl-password-file": str(password)}
+        document = {
+            "name": unique("move").lower(),
+            "source": {"bootstrap-servers": old.bootstrap, **login, "sasl-username": by},
+            "target": {"bootstrap-servers": new.bootstrap, **login, "sasl-username": by},
+            "topics": topics,
+            **more,
+        }
+        file = tmp_path / "move.yaml"
+        file.write_text(yaml.safe_dump(document))
+        return file
+
+    return write
+
+
+def migrate(*words: str | Path, code: int = 0) -> str:
+    """What the command prints, stderr behind it."""
+    command = [sys.executable, "-m", "kproxy", "migrate", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert PASSWORD not in done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def planned(file: Path, code: int = 0) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(migrate("plan", file, "--json", "--sample", "0", code=code))
+    return made
+
+
+def admin(cluster: DevCluster) -> AdminClient:
+    """One for each cluster: what it has begun ends with it."""
+    return _admin(cluster.direct_bootstrap)
+
+
+@cache
+def _admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+def create(cluster: DevCluster, topic: str, partitions: int = 1, **config: str) -> None:
+    new_topic = NewTopic(topic, partitions, 1, config={key.replace("_", "."): value for key, value in config.items()})
+    admin(cluster).create_topics([new_topic])[topic].result(30)
+    wait_until(lambda: topic in admin(cluster).list_topics(timeout=30).topics, f"topic {topic}")
+
+
+def produce(cluster: DevCluster, topic: str, count: int = 10) -> None:
+    producer = Producer({"bootstrap.servers": cluster.direct_bootstrap, "enable.idempotence": True})
+    for number in range(count):
+        producer.produce(topic, str(number).encode(), key=str(number).encode())
+    assert producer.flush(30) == 0
+
+
+def config_of(cluster: DevCluster, topic: str) -> dict[str, tuple[str, bool]]:
+    """Each configuration, and whether it was set for the topic."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    found = admin(cluster).describe_configs([resource])[resource].result(30)
+    return {name: (entry.value, entry.source == 1) for name, entry in found.items()}
+
+
+def acls(cluster: DevCluster) -> set[str]:
+    everything = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    return {
+        f"{one.principal} {one.operation.name} {one.restype.name} {one.name} {one.resource_pattern_type.name}"
+        for one in admin(cluster).describe_acls(everything).result(30)
+    }
+
+
+def allow(cluster: DevCluster, kind: ResourceType, name: str, operation: AclOperation, user: str = MOVER) -> None:
+    pattern = ResourcePatternType.LITERAL
+    rule = AclBinding(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
+    admin(cluster).create_acls([rule])[rule].result(30)
+
+
+def as_seen(cluster: DevCluster) -> dict[str, object]:
+    """What prepare could change, but quotas and producer ids."""
+    topics = admin(cluster).list_topics(timeout=30).topics
+    named = [name for name in topics if not name.startswith("__")]
+    return {
+        "topics": {name: (len(topics[name].partitions), config_of(cluster, name)) for name in named},
+        "acls": acls(cluster),
+    }
+
+
+def quotas(cluster: DevCluster) -> str:
+    done = cluster.tool("kafka-configs", "--bootstrap-server", cluster.direct_bootstrap, "--describe", "--entity-type",
+                        "users")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def producer_ids(cluster: DevCluster, topic: str) -> list[int]:
+    """In the log, as Kafka's own tool shows them."""
+    done = cluster.tool("kafka-transactions", "--bootstrap-server", cluster.direct_bootstrap, "describe-producers",
+                        "--topic", topic, "--partition", "0")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [int(line.split()[0]) for line in done.stdout.splitlines()[1:]]
+
+
+def test_prepared_as_planned_once_and_undone(old: DevCluster, new: DevCluster, written: Write) -> None:
+    orders, accounts, stamped = (unique(name) for name in ("orders", "accounts", "stamped"))
+    create(old, orders, 3, retention_ms="86400000", compression_type="gzip", segment_bytes="2097152")
+    create(old, accounts, 2, cleanup_policy="compact", max_message_bytes="3000000")
+    create(old, stamped, message_timestamp_type="LogAppendTime")
+    produce(old, stamped)
+    group, user = unique("group"), unique("user")
+    allow(old, ResourceType.TOPIC, orders, AclOperation.READ, user)
+    allow(old, ResourceType.GROUP, group, AclOperation.READ, user)
+    allow(old, ResourceType.TOPIC, unique("other"), AclOperation.READ, user)
+    for added in ("producer_byte_rate=1048576", "SCRAM-SHA-256=[password=secret]"):
+        done = old.tool("kafka-configs", "--bootstrap-server", old.direct_bootstrap, "--alter", "--entity-type",
+                        "users", "--entity-name", user, "--add-config", added)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    file = written({"include": [orders, accounts, stamped], "rename": {orders: f"eu.{orders}"}})
+    before = as_seen(new)
+
+    plan = planned(file)
+    assert as_seen(new) == before
+    assert [change["kind"] for change in plan["changes"]] == ["state", *["topic"] * 3, *["acl"] * 2, "quota"]
+    warnings = plan["findings"]["warning"]
+    assert warnings == [{"about": f"user {user}", "text": warnings[0]["text"]}]
+    assert "Kafka gives no passwords" in warnings[0]["text"]
+    dry = migrate("prepare", file, "--dry-run")
+    assert as_seen(new) == before
+
+    said = migrate("prepare", file)
+    for change in plan["changes"]:
+        assert f"would: {change['text']}\n" in dry
+        assert f"did: {change['text']}\n" in said
+    topics = admin(new).list_topics(timeout=30).topics
+    assert [len(topics[name].partitions) for name in (f"eu.{orders}", accounts, stamped)] == [3, 2, 1]
+    held = config_of(new, f"eu.{orders}")
+    assert held["retention.ms"] == ("-1", True)
+    assert held["compression.type"] == ("producer", True)
+    assert held["segment.bytes"] == ("2097152", True)
+    assert held["message.timestamp.after.max.ms"] == ("9223372036854775807", True)
+    assert config_of(new, accounts)["cleanup.policy"] == ("delete", True)
+    assert config_of(new, accounts)["max.message.bytes"] == ("3000000", True)
+    assert config_of(new, stamped)["message.timestamp.type"] == ("CreateTime", True)
+    assert acls(new) - before["acls"] == {  # type: ignore[operator]
+        f"User:{user} READ TOPIC eu.{orders} LITERAL", f"User:{user} READ GROUP {group} LITERAL",
+    }  # fmt: skip
+    assert f"user-principal '{user}' are producer_byte_rate=1048576" in quotas(new)
+
+    (floor,) = re.findall(r"every broker of the target hands out (\d+) and higher now", said)
+    once = as_seen(new)
+    again = migrate("prepare", file)
+    assert "nothing to do: the target is prepared" in again
+    assert "did:" not in again
+    assert as_seen(new) == once
+
+    produce(new, stamped)
+    assert min(producer_ids(new, stamped)) > int(floor) > max(producer_ids(old, stamped)) + 20_000
+    # The records there are somebody else's.
+    assert "has up to 10 records on the target that this migration has not copied" in str(planned(file, code=1))
+
+    kept = migrate("undo", file, code=1)
+    assert f"stays: topic {stamped} has 10 records or more that kproxy did not copy: --force deletes it" in kept
+    assert set(as_seen(new)["topics"]) - set(before["topics"]) == {  # type: ignore[call-overload]
+        stamped, f"kproxy-migration-{yaml.safe_load(file.read_text())['name']}",
+    }  # fmt: skip
+    migrate("undo", file, "--force")
+    assert as_seen(new) == before
+    assert user not in quotas(new)
+    assert "nothing was prepared, or it was undone" in migrate("undo", file, code=2)
+
+
+def test_a_topic_that_is_there_is_held_open_and_restored(old: DevCluster, new: DevCluster, written: Write) -> None:
+    topic = unique("there")
+    create(old, topic, 2, retention_ms="1000000", max_message_bytes="2000000")
+    create(new, topic, 1, retention_ms="2000000", message_timestamp_type="LogAppendTime", cleanup_policy="compact")
+    file = written({"include": [topic]})
+    before = config_of(new, topic)
+    lines = migrate("plan", file, "--sample", "0").splitlines()
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
+    assert "has LogAppendTime on the target, which would replace timestamps" in text
+    assert "is compacted on the target and not on the source" in text
+    assert f"did: add partitions to topic {topic}: 1 to 2" in migrate("prepare", file)
+    held = {key: value for key, (value, set_) in config_of(new, topic).items() if set_}
+    assert held == {
+        "cleanup.policy": "delete", "max.message.bytes": "2000000", "message.timestamp.type": "CreateTime",
+        "message.timestamp.after.max.ms": "9223372036854775807", "retention.ms": "-1",
+    }  # fmt: skip
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, set_config={**held, "retention.ms": "5000000"})
+    admin(new).alter_configs([resource])[resource].result(30)
+    text = migrate("undo", file)
+    assert f"stays: topic {topic}: somebody has changed retention.ms" in text
+    assert "Kafka cannot take them back" in text
+    assert config_of(new, topic) == {**before, "retention.ms": ("5000000", True)}
+    assert len(admin(new).list_topics(topic, timeout=30).topics[topic].partitions) == 2
+
+
+def test_missing_rights_are_named_before_anything_is_written(old: DevCluster, new: DevCluster, written: Write) -> None:
+    topic, there = unique("rights"), unique("rights")
+    for name in (topic, there):
+        create(old, name)
+    create(new, there)
+    allow(old, ResourceType.TOPIC, there, AclOperation.DESCRIBE)
+    allow(old, ResourceType.TOPIC, topic, AclOperation.READ)
+    allow(old, ResourceType.TOPIC, topic, AclOperation.DESCRIBE_CONFIGS)
+    allow(new, ResourceType.TOPIC, there, AclOperation.DESCRIBE)
+    file = written({"include": [topic, there]}, by=MOVER)
+    before = as_seen(new)
+    plan = planned(file, code=1)
+    stops = {f"{one['about']}: {one['text']}" for one in plan["findings"]["stop"]}
+    name = yaml.safe_load(file.read_text())["name"]
+    assert stops == {
+        f"right on the source: User:mover is not allowed Read on topic {there}",
+        f"right on the target: User:mover is not allowed Write on topic {there}",
+        f"right on the target: User:mover is not allowed DescribeConfigs on topic {there}, needed to hold its"
+        " retention open",
+        f"right on the target: User:mover is not allowed Create on topic {topic}, needed to create it",
+        f"right on the target: User:mover is not allowed Write on TransactionalId kproxy-migration-{name}, needed to"
+        " copy in transactions",
+        "right on the target: User:mover is not allowed IdempotentWrite on the cluster, needed to raise producer ids",
+    }
+    warnings = str(plan["findings"]["warning"])
+    for missing in ("Describe on the cluster, needed to see the ACLs", "needed to see the SCRAM users",
+                    "DescribeConfigs on the cluster, needed to see the quotas"):  # fmt: skip
+        assert missing in warnings
+    assert "nothing was changed" in migrate("prepare", file, code=1)
+    assert as_seen(new) == before
+
+
+def test_what_the_target_would_refuse_stops_it(old: DevCluster, new: DevCluster, written: Write) -> None:
+    topic = unique("refused")
+    create(old, topic)
+    file = written({"include": [topic], "replication": 3, "configs": {"retention.ms": "soon"}})
+    stops = str(planned(file, code=1)["findings"]["stop"])
+    assert "is to have 3 replicas, and the target has 1 brokers; allowed: topics.replication: 1" in stops
+    assert "the target would refuse to create it: " in stops
+    file = written({"include": [topic], "configs": {"no.such.config": "1"}})
+    assert "no.such.config" in str(planned(file, code=1)["findings"]["stop"])
+
+
+def test_bad_files_and_clusters(old: DevCluster, written: Write) -> None:
+    file = written({"include": ["a b"]})
+    assert re.search(r"^kproxy: .*move.yaml:\d+: topics.include: 'a b' is not a topic", migrate("plan", file, code=2))
+    document = yaml.safe_load(written({}).read_text())
+    document["target"] = document["source"]
+    file.write_text(yaml.safe_dump(document))
+    assert "source and target are the same cluster" in migrate("prepare", file, code=2)
+    assert "does not exist" in migrate("undo", file.with_name("none.yaml"), code=2)
+
+
+def test_the_same_commands_as_a_module(written: Write) -> None:
+    command = [sys.executable, "-m", "kproxy.migrate", "plan", str(written({"include": ["a b"]}))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert "is not a topic or a glob" in done.stderr
+
+
+@pytest.mark.matrix
+def test_an_older_source(new: DevCluster, written: Write) -> None:
+    topic = unique("older")
+    with guarded("3.9.2") as older:
+        create(older, topic, 2, message_timestamp_difference_max_ms="1000000")
+        produce(older, topic)
+        document = yaml.safe_load(written({"include": [topic]}).read_text())
+        document["source"]["bootstrap-servers"] = older.bootstrap
+        file = written({})
+        file.write_text(yaml.safe_dump(document))
+        plan = planned(file)
+        assert plan["source"]["version"] == "3.9"
+        assert "message.timestamp.before.max.ms=unlimited (then 1000000)" in str(plan["changes"])
+        migrate("prepare", file)
+        assert "nothing to do" in migrate("prepare", file)
+        migrate("undo", file)

@@ -83,8 +83,8 @@ class CreateTopic:
     kind = "topic"
 
     def __str__(self) -> str:
-        copies = f"{self.replication} replicas" if self.replication else "the brokers' number of replicas"
-        text = f"create topic {self.topic}: {partitions(self.partitions)}, {copies}"
+        copies = counted(self.replication, "replica") if self.replication else "the brokers' number of replicas"
+        text = f"create topic {self.topic}: {counted(self.partitions, 'partition')}, {copies}"
         return text + _configs(self.configs, self.wanted)
 
 
@@ -167,9 +167,9 @@ def _shown(value: str | None) -> str:
     return "default" if value is None else "unlimited" if value == _FOREVER else value
 
 
-def partitions(count: int) -> str:
+def counted(count: int, what: str) -> str:
     """In words."""
-    return "1 partition" if count == 1 else f"{count} partitions"
+    return f"1 {what}" if count == 1 else f"{count} {what}s"
 
 
 def changes(migration: Migration, source: Inventory, target: Inventory, past: Past) -> list[Change]:

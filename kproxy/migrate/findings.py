@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from kproxy.migrate.changes import HELD, CreateTopic, entity_text, left_acls, other_quotas, wanted_acls
+from kproxy.migrate.changes import HELD, CreateTopic, counted, entity_text, left_acls, other_quotas, wanted_acls
 from kproxy.migrate.estimate import copying
 from kproxy.migrate.finding import NOTE, SEVERITIES, STOP, WARNING, Finding, Seen, duration
 from kproxy.migrate.inventory import Topic
@@ -57,11 +57,11 @@ def _topics(seen: Seen) -> Iterator[Finding]:
         if there is None:
             continue
         if there.records and name not in seen.past.copied:
-            text = f"has up to {there.records} records on the target that this migration has not copied; allowed: an"
-            yield Finding(STOP, name, f"{text} empty topic, another rename, or exclude")
+            text = f"has up to {counted(there.records, 'record')} on the target that this migration has not copied"
+            yield Finding(STOP, name, f"{text}; allowed: an empty topic, another rename, or exclude")
         if len(there.partitions) > len(topic.partitions):
-            text = f"has {len(there.partitions)} partitions on the target and {len(topic.partitions)} on the source:"
-            text += " after the switch, producers choose others for the same keys, and their order is not kept"
+            text = f"has {counted(len(there.partitions), 'partition')} on the target and {len(topic.partitions)} on the"
+            text += " source: after the switch, producers choose others for the same keys, and their order is not kept"
             yield Finding(WARNING, name, text)
 
 
@@ -134,11 +134,11 @@ def _replicas(seen: Seen) -> Iterator[Finding]:
             default = (seen.target.defaults or {}).get("min.insync.replicas", "1")
             least = int(change.configs.get("min.insync.replicas", default))
             if replicas > brokers:
-                text = f"is to have {replicas} replicas, and the target has {brokers} brokers"
+                text = f"is to have {counted(replicas, 'replica')}, and the target has {counted(brokers, 'broker')}"
                 yield Finding(STOP, change.topic, f"{text}; allowed: topics.replication: {brokers}")
             elif replicas and least > replicas:
-                text = f"is to have {replicas} replicas and min.insync.replicas={least}: nothing could be written"
-                yield Finding(STOP, change.topic, f"{text}; allowed: topics.replication, topics.configs")
+                text = f"is to have {counted(replicas, 'replica')} and min.insync.replicas={least}: nothing could be"
+                yield Finding(STOP, change.topic, f"{text} written; allowed: topics.replication, topics.configs")
 
 
 def _retention(seen: Seen) -> Iterator[Finding]:
@@ -182,7 +182,7 @@ def _others(seen: Seen) -> Iterator[Finding]:
             yield Finding(NOTE, f"group {name}", f"is a {group.kind} group: what is kept of it, 'offsets' says")
     left = left_acls(seen.migration, seen.source)
     if seen.migration.acls and left:
-        text = f"{len(left)} rules give rights over the cluster itself and are not copied, such as: {left[0]}"
+        text = f"not copied are rights over the cluster itself, {counted(len(left), 'rule')}, such as: {left[0]}"
         yield Finding(NOTE, "ACLs", text)
     if seen.migration.acls and wanted_acls(seen.migration, seen.source) and seen.target.authorizes is False:
         text = "the target has no authorizer: the source's rules cannot be created there; allowed: acls: false"

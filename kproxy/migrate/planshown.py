@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kproxy.migrate.changes import partitions
+from kproxy.migrate.changes import counted
 from kproxy.migrate.estimate import COPY, CORES, VERIFY
 from kproxy.migrate.finding import NOTE, SEVERITIES, STOP, WARNING, duration
 from kproxy.migrate.inventory import Inventory
@@ -18,7 +18,7 @@ from kproxy.printable import escaped
 
 _STYLES = {STOP: "bold red", WARNING: "yellow", NOTE: "dim"}
 _HEADINGS = {STOP: "What stops it", WARNING: "Warnings", NOTE: "Notes"}
-# More topics than anybody reads; JSON has them all.
+# More than that nobody reads; JSON has all.
 _MOST = 60
 _SHORT = 60.0
 
@@ -34,7 +34,9 @@ def _parts(plan: Plan) -> Iterator[RenderableType]:
     yield _topics(plan)
     yield from _estimate(plan)
     if plan.changes:
-        yield Text(f"\n'kproxy migrate prepare' would do {len(plan.changes)} things on the target", style="bold")
+        yield Text(
+            f"\n'kproxy migrate prepare' would do {counted(len(plan.changes), 'thing')} on the target", style="bold"
+        )
         for change in plan.changes[:_MOST]:
             yield _line("+", str(change), "green")
         if len(plan.changes) > _MOST:
@@ -44,8 +46,10 @@ def _parts(plan: Plan) -> Iterator[RenderableType]:
     for severity in SEVERITIES:
         if found := plan.of(severity):
             yield Text(f"\n{_HEADINGS[severity]}", style="bold")
-            for finding in found:
+            for finding in found[:_MOST]:
                 yield _line("-", f"{finding.about}: {finding.text}", _STYLES[severity])
+            if len(found) > _MOST:
+                yield Text(f"  … and {len(found) - _MOST} more: --json shows them all")
     if plan.stopped:
         yield Text(f"\n{len(plan.of(STOP))} of these stop the migration. Nothing was changed.", style="bold red")
     else:
@@ -86,7 +90,7 @@ def _topics(plan: Plan) -> Table:
         table.add_column(heading, justify="right")
     rows = sorted(plan.rows, key=lambda row: -(row.size or 0))
     for row in rows[:_MOST]:
-        there = "new" if row.target_partitions is None else partitions(row.target_partitions)
+        there = "new" if row.target_partitions is None else counted(row.target_partitions, "partition")
         name = there if row.target == row.topic else f"{row.target} ({there})"
         table.add_row(
             Text(row.topic), Text(name), str(row.partitions), f"{row.records:,}",
@@ -100,7 +104,7 @@ def _topics(plan: Plan) -> Table:
 def _estimate(plan: Plan) -> Iterator[RenderableType]:
     whole = plan.whole
     total = "of unknown size" if whole.size is None else size(whole.size)
-    heading = f"\n{total} in {len(plan.rows)} topics, {whole.partitions} partitions, "
+    heading = f"\n{total} in {counted(len(plan.rows), 'topic')}, {counted(whole.partitions, 'partition')}, "
     yield Text(f"{heading}{size(whole.rate)}/s more", style="bold")
     if whole.size is not None:
         table = Table(box=None, pad_edge=False)

@@ -18,6 +18,9 @@ def rights(seen: Seen) -> Iterator[Finding]:
     for missing in seen.missing:
         yield _missing(seen, STOP, TARGET, missing.operation, missing.resource, missing.what)
     for side, inventory in ((SOURCE, seen.source), (TARGET, seen.target)):
+        if inventory.operations is not None and "Describe" not in inventory.operations:
+            text = "brokers leave out topics and groups that this user may not describe"
+            yield Finding(NOTE, f"right on the {side}", text)
         for unseen in inventory.unseen:
             if unseen.operation:
                 yield _missing(seen, WARNING, side, unseen.operation, unseen.resource, f"to see {unseen.what}")

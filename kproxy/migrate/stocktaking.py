@@ -252,7 +252,11 @@ class _Stocktaking:
 
     def _brokers(self) -> Iterator[Broker]:
         for node in self.nodes:
-            configs = self._configs(_BROKER, [str(node)], node).get(str(node), {})
+            try:
+                configs = self._configs(_BROKER, [str(node)], node).get(str(node), {})
+            except UpstreamError as error:
+                configs = {}
+                self.unseen.append(Unseen(f"the configuration of broker {node}", str(error)))
             yield Broker(node, {key: value for key, (value, _) in configs.items() if key in _OF_BROKERS})
 
     def _groups(self) -> dict[str, Group]:
@@ -375,7 +379,7 @@ def _set_for_topic(one: Any) -> bool:
 def _operations(answer: Any) -> frozenset[str] | None:
     """What one may do with it (KIP-430)."""
     numbers = getattr(answer, "authorized_operations", None)
-    if not numbers or _NOT_SAID in numbers:
+    if numbers is None or _NOT_SAID in numbers:
         return None
     return frozenset(name for number, name in OPERATIONS.items() if number in numbers)
 

@@ -22,6 +22,7 @@ from kproxy.migrate.changes import (
     CreateState,
     CreateTopic,
     SetQuota,
+    counted,
     entity_text,
 )
 from kproxy.migrate.control import JOB, LOOK
@@ -103,7 +104,9 @@ class Undoing:
             count = foreign_records(self._sides.roads.target, there.topics[topic], ours)
             if count:
                 kept.add(topic)
-                self._keep(f"topic {topic} has {count} records or more that kproxy did not copy: --force deletes it")
+                self._keep(
+                    f"topic {topic} has {counted(count, 'record')} or more that kproxy did not copy: --force deletes it"
+                )
         return kept
 
     def _keep(self, why: str) -> None:

@@ -23,13 +23,19 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
     ConfigResource,
     NewTopic,
     ResourcePatternType,
     ResourceType,
 )
 
-from kproxy.devcluster import DevCluster
+from kproxy.copier.cluster import Cluster
+from kproxy.copier.copier import Copier
+from kproxy.copier.slices import Job, Slice
+from kproxy.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster
+from kproxy.migrate import document, producerids
 from tests.harness.clients import unique
 from tests.harness.clusters import STEADY
 from tests.harness.process import wait_until
@@ -45,19 +51,20 @@ RIGHTS = {
 }
 
 
-def guarded(version: str | None = None) -> DevCluster:
-    """One broker. Clients have to log in; the tests' own clients are on an open listener."""
+def guarded(brokers: int = 1, version: str = DEFAULT_VERSION) -> DevCluster:
+    """Clients have to log in; the tests' own clients are on an open listener."""
     users = " ".join(f'user_{user}="{PASSWORD}"' for user in (ADMIN, MOVER))
     login = {
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.client.plain.sasl.jaas.config": f"{PLAIN} {users};",
     }
     return DevCluster(
-        1,
+        brokers,
+        version=version,
         client_protocol="SASL_PLAINTEXT",
         properties={**RIGHTS, **login, **STEADY, "auto.create.topics.enable": "false"},
         controller_properties=RIGHTS,
-        **({} if version is None else {"version": version}),
+        heap="160m",
     )
 
 
@@ -70,7 +77,7 @@ def old() -> Iterator[DevCluster]:
 
 @pytest.fixture(scope="module")
 def new() -> Iterator[DevCluster]:
-    with guarded() as made:
+    with guarded(2) as made:
         yield made
         _admin.cache_clear()
 
@@ -86,10 +93,12 @@ def written(old: DevCluster, new: DevCluster, tmp_path: Path) -> Write:
         password = tmp_path / "password"
         password.write_text(PASSWORD)
         login = {"sasl": "PLAIN", "sasl-password-file": str(password)}
+        # Who may do nothing cannot ask a broker which one it is.
+        known = [f"node:{node}={address}" for node, address in new.dial.items()]
         document = {
             "name": unique("move").lower(),
             "source": {"bootstrap-servers": old.bootstrap, **login, "sasl-username": by},
-            "target": {"bootstrap-servers": new.bootstrap, **login, "sasl-username": by},
+            "target": {"bootstrap-servers": new.bootstrap, "map": known, **login, "sasl-username": by},
             "topics": topics,
             **more,
         }
@@ -161,7 +170,7 @@ def allow(cluster: DevCluster, kind: ResourceType, name: str, operation: AclOper
     admin(cluster).create_acls([rule])[rule].result(30)
 
 
-def as_seen(cluster: DevCluster) -> dict[str, object]:
+def as_seen(cluster: DevCluster) -> dict[str, Any]:
     """What prepare could change, but quotas and producer ids."""
     topics = admin(cluster).list_topics(timeout=30).topics
     named = [name for name in topics if not name.startswith("__")]
@@ -226,12 +235,12 @@ def test_prepared_as_planned_once_and_undone(old: DevCluster, new: DevCluster, w
     assert config_of(new, accounts)["cleanup.policy"] == ("delete", True)
     assert config_of(new, accounts)["max.message.bytes"] == ("3000000", True)
     assert config_of(new, stamped)["message.timestamp.type"] == ("CreateTime", True)
-    assert acls(new) - before["acls"] == {  # type: ignore[operator]
+    assert acls(new) - before["acls"] == {
         f"User:{user} READ TOPIC eu.{orders} LITERAL", f"User:{user} READ GROUP {group} LITERAL",
     }  # fmt: skip
     assert f"user-principal '{user}' are producer_byte_rate=1048576" in quotas(new)
 
-    (floor,) = re.findall(r"every broker of the target hands out (\d+) and higher now", said)
+    (floor,) = re.findall(r"the target hands out (\d+) and higher", said)
     once = as_seen(new)
     again = migrate("prepare", file)
     assert "nothing to do: the target is prepared" in again
@@ -239,13 +248,13 @@ def test_prepared_as_planned_once_and_undone(old: DevCluster, new: DevCluster, w
     assert as_seen(new) == once
 
     produce(new, stamped)
-    assert min(producer_ids(new, stamped)) > int(floor) > max(producer_ids(old, stamped)) + 20_000
+    assert min(producer_ids(new, stamped)) > int(floor) > max(producer_ids(old, stamped)) + 10_000
     # The records there are somebody else's.
     assert "has up to 10 records on the target that this migration has not copied" in str(planned(file, code=1))
 
     kept = migrate("undo", file, code=1)
     assert f"stays: topic {stamped} has 10 records or more that kproxy did not copy: --force deletes it" in kept
-    assert set(as_seen(new)["topics"]) - set(before["topics"]) == {  # type: ignore[call-overload]
+    assert set(as_seen(new)["topics"]) - set(before["topics"]) == {
         stamped, f"kproxy-migration-{yaml.safe_load(file.read_text())['name']}",
     }  # fmt: skip
     migrate("undo", file, "--force")
@@ -271,13 +280,43 @@ def test_a_topic_that_is_there_is_held_open_and_restored(old: DevCluster, new: D
         "cleanup.policy": "delete", "max.message.bytes": "2000000", "message.timestamp.type": "CreateTime",
         "message.timestamp.after.max.ms": "9223372036854775807", "retention.ms": "-1",
     }  # fmt: skip
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, set_config={**held, "retention.ms": "5000000"})
-    admin(new).alter_configs([resource])[resource].result(30)
+    entry = ConfigEntry("retention.ms", "5000000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin(new).incremental_alter_configs([resource])[resource].result(30)
     text = migrate("undo", file)
     assert f"stays: topic {topic}: somebody has changed retention.ms" in text
     assert "Kafka cannot take them back" in text
     assert config_of(new, topic) == {**before, "retention.ms": ("5000000", True)}
     assert len(admin(new).list_topics(topic, timeout=30).topics[topic].partitions) == 2
+
+
+def test_copied_records_hinder_nobody_and_go_with_their_topic(old: DevCluster, new: DevCluster, written: Write) -> None:
+    topic, there = unique("copied"), unique("there")
+    for name in (topic, there):
+        create(old, name)
+        produce(old, name)
+    create(new, there)
+    file = written({"include": [topic, there]})
+    before = as_seen(new)
+    migrate("prepare", file)
+    migration = document.read(file)
+    source, target = Cluster(old.direct_bootstrap), Cluster(new.direct_bootstrap)
+    copier = Copier(source, target, Job(migration.name, migration.state_topic, 16))
+    for name in (topic, there):
+        outcome = copier.copy(Slice(name, 0, name, begin=0, upto=10, size=1 << 20, seconds=60))
+        assert outcome.records == 10, outcome
+    source.close()
+    target.close()
+    assert "nothing to do: the target is prepared" in migrate("prepare", file)
+    produce(new, topic, 1)
+    text = migrate("undo", file, code=1)
+    assert f"stays: topic {topic} has 1 record or more that kproxy did not copy: --force deletes it" in text
+    assert f"stays: topic {there} was there before, and has records that kproxy copied: they stay" in text
+    assert "the journal of what is left" in text
+    assert set(as_seen(new)["topics"]) >= {topic, there, migration.state_topic}
+    text = migrate("undo", file, "--force")
+    assert f"did: delete topic {topic}\n" in text
+    assert as_seen(new) == before
 
 
 def test_missing_rights_are_named_before_anything_is_written(old: DevCluster, new: DevCluster, written: Write) -> None:
@@ -317,10 +356,21 @@ def test_what_the_target_would_refuse_stops_it(old: DevCluster, new: DevCluster,
     create(old, topic)
     file = written({"include": [topic], "replication": 3, "configs": {"retention.ms": "soon"}})
     stops = str(planned(file, code=1)["findings"]["stop"])
-    assert "is to have 3 replicas, and the target has 1 brokers; allowed: topics.replication: 1" in stops
+    assert "is to have 3 replicas, and the target has 2 brokers; allowed: topics.replication: 2" in stops
     assert "the target would refuse to create it: " in stops
     file = written({"include": [topic], "configs": {"no.such.config": "1"}})
     assert "no.such.config" in str(planned(file, code=1)["findings"]["stop"])
+
+
+def test_producer_ids_are_raised_on_every_broker(new: DevCluster, figures: list[str]) -> None:
+    nodes = {node: str(address) for node, address in new.listener(INTERNAL).items()}
+    before = producerids.now(nodes)
+    floor = max(before.values()) + 3500  # blocks of both brokers are used up
+    raised = producerids.raise_to(nodes, floor, before)
+    assert min(producerids.now(nodes).values()) >= floor
+    assert raised.asked < 3500 + 2 * 1000 + 2 * 400
+    assert producerids.raise_to(nodes, floor, raised.lowest).asked == 0
+    figures.append(f"producer ids: {raised.asked / raised.seconds:,.0f} a second, from two brokers")
 
 
 def test_bad_files_and_clusters(old: DevCluster, written: Write) -> None:
@@ -343,7 +393,7 @@ def test_the_same_commands_as_a_module(written: Write) -> None:
 @pytest.mark.matrix
 def test_an_older_source(new: DevCluster, written: Write) -> None:
     topic = unique("older")
-    with guarded("3.9.2") as older:
+    with guarded(version="3.9.2") as older:
         create(older, topic, 2, message_timestamp_difference_max_ms="1000000")
         produce(older, topic)
         document = yaml.safe_load(written({"include": [topic]}).read_text())

@@ -51,7 +51,7 @@ class Doing:
 
     # Topics
 
-    def refused(self, creations: Sequence[CreateTopic]) -> tuple[dict[str, str], list[Unseen]]:
+    def refused(self, creations: Sequence[CreateState | CreateTopic]) -> tuple[dict[str, str], list[Unseen]]:
         """Of topics that are not created now: which the target would refuse and why, and the rights that are missing.
         It changes nothing."""
         refused: dict[str, str] = {}

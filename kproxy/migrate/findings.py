@@ -33,6 +33,9 @@ def _clusters(seen: Seen) -> Iterator[Finding]:
     for glob in seen.migration.topics.include:
         if not set("*?[") & set(glob) and glob not in seen.source.topics:
             yield Finding(WARNING, "topics.include", f"{glob} is no topic of the source, or Describe on it is missing")
+    state = seen.migration.state_topic
+    if state in seen.refused:
+        yield Finding(STOP, state, f"the target would refuse to create it: {seen.refused[state]}")
     for name, topics in seen.migration.clashes(seen.source.topics).items():
         text = f"{' and '.join(topics)} would all be {name} on the target; allowed: exclude, or another rename"
         yield Finding(STOP, "topics.rename", text)

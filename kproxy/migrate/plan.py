@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kproxy.migrate.changes import Change, CreateTopic, Past, changes, copied
+from kproxy.migrate.changes import Change, CreateState, CreateTopic, Past, changes, copied
 from kproxy.migrate.estimate import COPY, CORES, VERIFY, Estimate, estimate
 from kproxy.migrate.finding import SEVERITIES, STOP, Finding, Seen
 from kproxy.migrate.findings import findings
@@ -86,9 +86,9 @@ def principal(options: Mapping[str, Any]) -> str:
     return "User:ANONYMOUS"
 
 
-def to_create(doing: Iterable[Change]) -> list[CreateTopic]:
+def to_create(doing: Iterable[Change]) -> list[CreateState | CreateTopic]:
     """The topics among the changes, for the target to say whether it would create them."""
-    return [change for change in doing if isinstance(change, CreateTopic)]
+    return [change for change in doing if isinstance(change, CreateState | CreateTopic)]
 
 
 def as_json(plan: Plan) -> dict[str, Any]:

@@ -339,6 +339,7 @@ def test_missing_rights_are_named_before_anything_is_written(old: DevCluster, ne
         f"right on the target: User:mover is not allowed DescribeConfigs on topic {there}, needed to hold its"
         " retention open",
         f"right on the target: User:mover is not allowed Create on topic {topic}, needed to create it",
+        f"right on the target: User:mover is not allowed Create on topic kproxy-migration-{name}, needed to create it",
         f"right on the target: User:mover is not allowed Write on TransactionalId kproxy-migration-{name}, needed to"
         " copy in transactions",
         "right on the target: User:mover is not allowed IdempotentWrite on the cluster, needed to raise producer ids",

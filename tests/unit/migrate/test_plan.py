@@ -276,7 +276,10 @@ def test_rights_of_the_cluster() -> None:
     ]
     text = "right on the target: User:mover is not allowed Describe on the cluster, needed to see the groups"
     assert said(made, "warning") == [text]
-    assert said(made, "note") == ["target: the quotas: could not be seen: too old"]
+    assert said(made, "note") == [
+        "right on the target: brokers leave out topics and groups that this user may not describe",
+        "target: the quotas: could not be seen: too old",
+    ]
 
 
 def test_who_one_is() -> None:

@@ -6,25 +6,14 @@ Connections are kept from one slice to the next. One that failed is forgotten, a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
 
 from kproxy.address import Address
 from kproxy.copier import requests
 from kproxy.copier.codes import check
 from kproxy.copier.link import Link
+from kproxy.copier.requests import reading
 from kproxy.errors import UpstreamError
-from kproxy.wire.primitives import Underflow, malformed
-
-T = TypeVar("T")
-
-
-def reading(read: Callable[..., T], *arguments: object) -> T:
-    """Read an answer that may be cut. Raises WireError."""
-    try:
-        return read(*arguments)
-    except Underflow:
-        raise malformed("the broker's answer is cut") from None
 
 
 class Cluster:

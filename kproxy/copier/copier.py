@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 from crc32c import crc32c
 
 from kproxy.copier import requests
-from kproxy.copier.cluster import Cluster, reading
+from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import OFFSET_OUT_OF_RANGE, check
 from kproxy.copier.link import Link
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.patience import passes, pauses
 from kproxy.copier.producer import Producer
+from kproxy.copier.requests import reading
 from kproxy.copier.slices import Job, Outcome, Slice
 from kproxy.copier.state import SEALED, State, key, partition_of, piece_to_json, transactional_id
 from kproxy.copier.statetopic import read_one
@@ -229,7 +230,7 @@ class _Run:
                 raise Stopped(
                     f"partition {self._slice.partition} of {self._slice.topic}: the source has no offsets {expected} to"
                     f" {first - 1}, and the topic is not compacted; the copy does not leave them out by"
-                    " itself: if the topic was compacted before, allow it with topics.gaps in the file"
+                    " itself: if the topic was compacted once, say so with topics.gaps in the file"
                 )
             expected = batch.last_offset + 1
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from struct import Struct
 
-from kproxy.copier.requests import API_VERSIONS, VERSIONS, read_versions
+from kproxy.copier.requests import API_VERSIONS, VERSIONS, read_versions, reading
 from kproxy.errors import UpstreamError
 from kproxy.wire.primitives import Buffer, malformed
 from kproxy.wire.request import CLIENT_ID
@@ -40,7 +40,7 @@ class Link:
             raise self._lost(error) from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            self.versions = read_versions(self.ask(API_VERSIONS, 0, b""))
+            self.versions = reading(read_versions, self.ask(API_VERSIONS, 0, b""))
         except BaseException:
             self.close()
             raise

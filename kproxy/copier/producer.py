@@ -12,9 +12,10 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 
 from kproxy.copier import requests
-from kproxy.copier.cluster import Cluster, reading
+from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import CONCURRENT_TRANSACTIONS, check
 from kproxy.copier.link import Link
+from kproxy.copier.requests import reading
 from kproxy.records.codecs import NONE
 from kproxy.records.encoding import Entry, encoded, tail
 from kproxy.records.encoding import Producer as Stamp

@@ -7,12 +7,15 @@ Facts: Kafka's message definitions, `clients/src/main/resources/common/message`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from struct import Struct, pack
+from struct import pack
+from typing import TypeVar
 
-from kproxy.wire.primitives import INT32, Buffer, string
+from kproxy.wire.primitives import INT32, Buffer, Underflow, malformed, string
 from kproxy.wire.reader import Reader
+
+T = TypeVar("T")
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, API_VERSIONS = 0, 1, 2, 3, 10, 18
 INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 22, 24, 26
@@ -31,8 +34,13 @@ VERSIONS: Mapping[int, range] = {
 # ListOffsets: which offset is asked for.
 LATEST, EARLIEST = -1, -2
 
-_PARTITION = Struct(">ihqqq")  # of a Fetch answer: index, error, high watermark, last stable offset, log start
-_PRODUCED = Struct(">ihqqq")  # of a Produce answer: index, error, base offset, append time, log start
+
+def reading(read: Callable[..., T], *arguments: object) -> T:
+    """Read an answer that may be cut. Raises WireError."""
+    try:
+        return read(*arguments)
+    except Underflow:
+        raise malformed("the broker's answer is cut") from None
 
 
 def _text(text: str | None) -> bytes:

@@ -28,8 +28,9 @@ def topic_of(name: str) -> str:
 
 
 def transactional_id(name: str, topic: str, partition: int) -> str:
-    """Whoever copies this partition of the source uses this id: a later one fences an earlier one."""
-    return f"kproxy-migration-{name}-{topic}-{partition}"
+    """Whoever copies this partition of the source uses this id: a later one fences an earlier one. No name of a
+    migration or topic has a slash, so no two partitions have one id."""
+    return f"kproxy-migration-{name}/{topic}/{partition}"
 
 
 def key(*parts: str | int) -> bytes:

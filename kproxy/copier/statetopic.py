@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kproxy.copier import requests
-from kproxy.copier.cluster import Cluster, reading
+from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import check
 from kproxy.copier.offsetmap import OffsetMap
+from kproxy.copier.requests import reading
 from kproxy.copier.state import State, piece_from_json, topic_of
 from kproxy.errors import WireError
 from kproxy.records.decoding import records

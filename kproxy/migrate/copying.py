@@ -152,7 +152,11 @@ def what_to_copy(
             + ": run kproxy migrate prepare"
         )
     rate = max_rate if max_rate is not None else migration.limits.max_rate
-    compacted = [topic for topic in topics if "compact" in there.topics[topic].effective.get("cleanup.policy", "")]
+    compacted = [
+        topic
+        for topic in topics
+        if "compact" in there.topics[topic].effective.get("cleanup.policy", "") or migration.may_have_gaps(topic)
+    ]
     return What(
         migration.name, topics, sparse=frozenset(compacted),
         largest={name: size for name in wanted if (size := _largest(here, name))},

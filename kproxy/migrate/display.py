@@ -20,6 +20,7 @@ _SAY_EVERY = 15.0
 # What a terminal shows: topics, and words about what is stuck.
 _ROWS, _WORDS = 20, 6
 _LONGEST = 400
+_HEADINGS = ("topic", "done", "records", "copied", "lag", "per s", "left")
 
 
 def size(count: float) -> str:
@@ -76,16 +77,16 @@ def _table(progress: Progress) -> Group:
     from rich.text import Text
 
     table = Table(pad_edge=False, box=None)
-    for heading, justify in (
-        ("topic", "left"), ("done", "right"), ("records", "right"), ("copied", "right"), ("lag", "right"),
-        ("per s", "right"), ("left", "right"),
-    ):  # fmt: skip
-        table.add_column(heading, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
     lines = progress.lines()
     # What is not done is of interest.
     shown = sorted(lines, key=lambda line: (not line.stuck, line.lag == 0, -line.lag))[:_ROWS]
-    for line in [*shown, *([progress.total()] if len(lines) != 1 else [])]:
-        table.add_row(*_cells(line))
+    rows = [_cells(line) for line in [*shown, *([progress.total()] if len(lines) != 1 else [])]]
+    for at, heading in enumerate(_HEADINGS):
+        # Numbers are never cut; a topic's name is.
+        width = max(len(heading), *(len(row[at]) for row in rows)) if at and rows else None
+        table.add_column(heading, justify="right" if at else "left", no_wrap=True, min_width=width)
+    for row in rows:
+        table.add_row(*row)
     rest = [Text(f"{len(lines) - len(shown)} more topics", "dim")] if len(lines) > len(shown) else []
     said = [Text(one_line(line, _LONGEST), "yellow") for line in words(progress)]
     state = "paused: kproxy migrate resume goes on" if progress.paused else f"round {progress.round}"

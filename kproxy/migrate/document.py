@@ -118,9 +118,10 @@ class _Document:
 
     def _topics(self, node: yaml.MappingNode) -> Topics:
         given: dict[str, Any] = {}
-        for key, value in self._pairs(node, "topics.", ("include", "exclude", "rename", "replication", "configs")):
+        globs = ("include", "exclude", "gaps")
+        for key, value in self._pairs(node, "topics.", (*globs, "rename", "replication", "configs")):
             path = f"topics.{key.value}"
-            if key.value in ("include", "exclude"):
+            if key.value in globs:
                 self._put(given, key.value, self._globs(value, path, rf"({_TOPIC}|[*?!\[\]])+", "a topic or a glob"))
             elif key.value == "replication":
                 kind = quantities.count(1, 32767)

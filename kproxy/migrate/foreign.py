@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kproxy.copier import requests
-from kproxy.copier.cluster import Cluster, reading
+from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import check
+from kproxy.copier.requests import reading
 from kproxy.copier.statetopic import Copied
 from kproxy.migrate.inventory import Topic
 from kproxy.records.header import batches

@@ -29,11 +29,13 @@ _PORTS = range(20500, 32500 - NODE_PORT_COUNT)
 @dataclass(frozen=True, slots=True)
 class Topics:
     """`include` and `exclude` are globs. `rename`: a name, or a glob with one `*`, to a name, or one with a `*`.
+    `gaps`: globs of topics that were compacted once, where offsets may be missing although they are not compacted now.
     `replication` and `configs` are for topics that are created; without, the target's default and the source's."""
 
     include: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
+    gaps: tuple[str, ...] = ()
     replication: int | None = None
     configs: Mapping[str, str] = field(default_factory=dict)
 
@@ -77,6 +79,10 @@ class Migration:
         if topic in INTERNAL or topic.startswith(topic_of("")):
             return False
         return _selected(topic, self.topics.include, self.topics.exclude)
+
+    def may_have_gaps(self, topic: str) -> bool:
+        """Whether the user says that offsets may be missing in this topic of the source."""
+        return _selected(topic, self.topics.gaps, ())
 
     def target_of(self, topic: str) -> str:
         """What this topic of the source is called on the target. A name wins over a glob, an earlier over a later."""

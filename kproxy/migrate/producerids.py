@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from kproxy.address import Address
 from kproxy.copier import requests
-from kproxy.copier.cluster import reading
 from kproxy.copier.codes import PASSING, Refused
 from kproxy.copier.link import Link
+from kproxy.copier.requests import reading
 from kproxy.errors import UpstreamError
 from kproxy.migrate.inventory import Inventory
 

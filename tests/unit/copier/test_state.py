@@ -33,7 +33,7 @@ def test_sealed() -> None:
 
 def test_names() -> None:
     assert topic_of("eu") == "kproxy-migration-eu"
-    assert transactional_id("eu", "orders", 3) == "kproxy-migration-eu-orders-3"
+    assert transactional_id("eu", "orders", 3) == "kproxy-migration-eu/orders/3"
     assert key("partition", "orders", 3) == b'["partition","orders",3]'
 
 

@@ -20,6 +20,7 @@ _SAY_EVERY = 15.0
 # What a terminal shows: topics, and words about what is stuck.
 _ROWS, _WORDS = 20, 6
 _LONGEST = 400
+_WIDTH = 80
 _HEADINGS = ("topic", "done", "records", "copied", "lag", "per s", "left")
 
 
@@ -71,7 +72,7 @@ def words(progress: Progress) -> Iterator[str]:
     yield from progress.warnings()[:_WORDS]
 
 
-def _table(progress: Progress) -> Group:
+def _table(progress: Progress, width: int) -> Group:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -81,10 +82,11 @@ def _table(progress: Progress) -> Group:
     # What is not done is of interest.
     shown = sorted(lines, key=lambda line: (not line.stuck, line.lag == 0, -line.lag))[:_ROWS]
     rows = [_cells(line) for line in [*shown, *([progress.total()] if len(lines) != 1 else [])]]
+    widths = [max(len(heading), *(len(row[at]) for row in rows)) for at, heading in enumerate(_HEADINGS)]
+    # Numbers are never cut; a topic's name is.
+    widths[0] = max(len(_HEADINGS[0]), min(widths[0], width - sum(widths[1:]) - 2 * len(widths)))
     for at, heading in enumerate(_HEADINGS):
-        # Numbers are never cut; a topic's name is.
-        width = max(len(heading), *(len(row[at]) for row in rows)) if at and rows else None
-        table.add_column(heading, justify="right" if at else "left", no_wrap=True, min_width=width)
+        table.add_column(heading, justify="right" if at else "left", no_wrap=True, width=widths[at])
     for row in rows:
         table.add_row(*row)
     rest = [Text(f"{len(lines) - len(shown)} more topics", "dim")] if len(lines) > len(shown) else []
@@ -95,7 +97,7 @@ def _table(progress: Progress) -> Group:
 
 def _cells(line: Line) -> tuple[str, ...]:
     return (
-        one_line(line.topic, 40), f"{100 * line.share:.1f}%", f"{line.records:,}", size(line.size), f"{line.lag:,}",
+        one_line(line.topic, _WIDTH), f"{100 * line.share:.1f}%", f"{line.records:,}", size(line.size), f"{line.lag:,}",
         size(line.rate), "stuck" if line.stuck else duration(line.left),
     )  # fmt: skip
 
@@ -109,11 +111,12 @@ class Shown:
         self._next = 0.0
         self._said: set[str] = set()
         self.update: object = None
+        self.width = _WIDTH
 
     def __call__(self, progress: Progress) -> None:
         with self._lock:
             if callable(self.update):
-                self.update(_table(progress))
+                self.update(_table(progress, self.width))
                 return
             for line in words(progress):
                 if line not in self._said:
@@ -134,6 +137,7 @@ def showing(to: TextIO = sys.stderr) -> Iterator[Shown]:
     from rich.console import Console
     from rich.live import Live
 
-    with Live(console=Console(file=to), refresh_per_second=2, transient=False) as live:
-        shown.update = live.update
+    console = Console(file=to)
+    with Live(console=console, refresh_per_second=2, transient=False) as live:
+        shown.update, shown.width = live.update, console.width
         yield shown

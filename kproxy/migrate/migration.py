@@ -35,9 +35,9 @@ class Topics:
     include: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
-    gaps: tuple[str, ...] = ()
     replication: int | None = None
     configs: Mapping[str, str] = field(default_factory=dict)
+    gaps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
-from kproxy.copier.codes import check
+from kproxy.copier.codes import UNKNOWN_TOPIC, Refused, check
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.requests import reading
 from kproxy.copier.state import State, piece_from_json, topic_of
-from kproxy.errors import WireError
+from kproxy.errors import ConfigError, WireError
 from kproxy.records.decoding import records
 from kproxy.records.header import COMMIT, Batch, batches
 
@@ -113,6 +113,18 @@ class StateTopic:
         return {name: value for log in self.logs for name, value in log.values.items()}
 
 
+def prepared(cluster: Cluster, name: str) -> int:
+    """How many partitions the state topic of this migration has. Raises ConfigError if it is not there; UpstreamError
+    and WireError."""
+    topic = topic_of(name)
+    try:
+        return cluster.partitions(topic)
+    except Refused as error:
+        if error.code != UNKNOWN_TOPIC:
+            raise
+        raise ConfigError(f"the target has no topic {topic}: run kproxy migrate prepare first") from None
+
+
 @dataclass(frozen=True, slots=True)
 class Copied:
     """What was copied of one partition of the source, as `State` has it, with the whole offset map."""
@@ -177,9 +189,11 @@ def _upto(value: bytes) -> int:
 
 
 def read_state(target: str, name: str) -> dict[tuple[str, int], Copied]:
-    """Of the migration with this name, from its target cluster. Raises UpstreamError, WireError."""
+    """Of the migration with this name, from its target cluster. Raises ConfigError if nothing was prepared there;
+    UpstreamError, WireError."""
     cluster = Cluster(target)
     try:
+        prepared(cluster, name)
         topic = StateTopic(cluster, topic_of(name))
         topic.read()
     finally:

@@ -14,9 +14,10 @@ from typing import Any
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import Fenced
+from kproxy.copier.patience import insist
 from kproxy.copier.slices import LARGEST, Job, Outcome, Slice
 from kproxy.copier.state import State, key, partition_of, topic_of
-from kproxy.copier.statetopic import StateTopic
+from kproxy.copier.statetopic import StateTopic, prepared
 from kproxy.errors import ConfigError, KproxyError, UpstreamError
 from kproxy.migrate.control import BEAT, ORDER, Driver, Order
 from kproxy.migrate.progress import Progress
@@ -29,6 +30,8 @@ _GUESS = 1000.0
 _IDLE = 1.0
 # After a round that brought nothing, since what was to be copied is stuck.
 _STUCK = 3.0
+# While a cluster does not answer at the start, in seconds.
+_PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +101,8 @@ class Copy:
         self._ended.set()
 
     def _job(self) -> Job:
-        topic = topic_of(self._what.name)
-        try:
-            return Job(self._what.name, topic, self._target.partitions(topic))
-        except KproxyError as error:
-            if getattr(error, "code", 0) == 3:
-                raise ConfigError(f"the target has no topic {topic}: run kproxy migrate prepare first") from None
-            raise
+        name = self._what.name
+        return Job(name, topic_of(name), insist(self._target, lambda: prepared(self._target, name), _PATIENCE))
 
     # Rounds
 

@@ -191,19 +191,20 @@ def resume(file: Path) -> int:
 def _order(file: Path, *, paused: bool) -> int:
     from kproxy.copier.cluster import Cluster
     from kproxy.copier.slices import Job
+    from kproxy.copier.statetopic import prepared
     from kproxy.migrate.control import ORDER, Order, tell
     from kproxy.migrate.document import read
-    from kproxy.migrate.roads import open_roads
+    from kproxy.migrate.roads import open_target
 
     migration = read(file)
-    with open_roads(migration) as roads:
-        cluster = Cluster(roads.target)
+    with open_target(migration) as target:
+        cluster = Cluster(target)
         try:
-            partitions = cluster.partitions(migration.state_topic)
+            partitions = prepared(cluster, migration.name)
         finally:
             cluster.close()
         job = Job(migration.name, migration.state_topic, partitions)
-        tell(roads.target, job, {ORDER: Order(paused).to_record()}, "orders")
+        tell(target, job, {ORDER: Order(paused).to_record()}, "orders")
     click.echo(f"{migration.name}: {'paused: tasks that run end within half a minute' if paused else 'goes on'}")
     return 0
 
@@ -214,12 +215,12 @@ def _order(file: Path, *, paused: bool) -> int:
 def status(file: Path, as_json: bool) -> int:
     """Say where the migration stands, from the target cluster alone."""
     from kproxy.migrate.document import read
-    from kproxy.migrate.roads import open_roads
+    from kproxy.migrate.roads import open_target
     from kproxy.migrate.status import lines, standing
 
     migration = read(file)
-    with open_roads(migration) as roads:
-        found = standing(roads.target, migration.name)
+    with open_target(migration) as target:
+        found = standing(target, migration.name)
     if as_json:
         click.echo(found.to_json())
     else:

@@ -109,10 +109,18 @@ class Migration:
     def kproxy_config(self) -> dict[str, Any]:
         """A configuration of kproxy with both clusters, for `kproxy.spark`. It is the same whenever the options of the
         clusters are, so that everything that runs on a host for this migration shares one proxy."""
-        given = {SOURCE: self.source, TARGET: self.target}
+        return self._with_ports({SOURCE: self.source, TARGET: self.target})
+
+    def target_config(self) -> dict[str, Any]:
+        """One with the target alone, for what must not wait for the source. It has ports of its own, since the other
+        may be running on this host."""
+        options = {key: value for key, value in self.target.items() if key not in ("listen", "node-ports")}
+        return self._with_ports({TARGET: options})
+
+    def _with_ports(self, given: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         number = int.from_bytes(hashlib.sha256(json.dumps(given, sort_keys=True).encode()).digest()[:8])
         clusters, width = [], NODE_PORT_COUNT + 1
-        taken = [window for options in given.values() for window in _ports(options)]
+        taken = [window for options in (self.source, self.target) for window in _ports(options)]
         for side, options in given.items():
             first = number % (len(_PORTS) - width)
             for _ in range(len(_PORTS) // width):

@@ -60,8 +60,7 @@ def open_roads(
     if direct is not None:
         yield Roads.of(*direct)
         return
-    from kproxy.spark import attach, detach, host
-    from kproxy.spark.configuration import shipped
+    from kproxy.spark import attach, detach
 
     config = migration.kproxy_config()
     source, target = (_local(cluster["listen"]) for cluster in config["clusters"])
@@ -72,10 +71,28 @@ def open_roads(
         finally:
             detach(spark)
         return
+    with _joined(migration, config, timeout):
+        yield Roads.of(source, target)
+
+
+@contextmanager
+def open_target(migration: Migration, timeout: float = _READY) -> Iterator[str]:
+    """Reach the target for as long as the context is open, whatever the source does. Raises as `open_roads` does."""
+    config = migration.target_config()
+    with _joined(migration, config, timeout):
+        yield _local(config["clusters"][0]["listen"])
+
+
+@contextmanager
+def _joined(migration: Migration, config: dict[str, Any], timeout: float) -> Iterator[None]:
+    """This process uses the host's proxy, which has this configuration."""
+    from kproxy.spark import host
+    from kproxy.spark.configuration import shipped
+
     told, lease = shipped(config), host.Lease.of(os.getpid(), f"migrate {migration.name} {uuid4().hex}")
     try:
         host.join(told, lease, timeout)
-        yield Roads.of(source, target)
+        yield
     finally:
         host.leave(told, lease)
 

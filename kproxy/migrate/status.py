@@ -9,7 +9,7 @@ from typing import Any
 
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.state import State, topic_of
-from kproxy.copier.statetopic import StateTopic
+from kproxy.copier.statetopic import StateTopic, prepared
 from kproxy.errors import WireError
 from kproxy.migrate.control import JOB, ORDER, Order
 from kproxy.migrate.display import size
@@ -50,9 +50,10 @@ class Standing:
 
 
 def standing(target: str, name: str) -> Standing:
-    """Ask the target. Raises UpstreamError and WireError; Refused if nothing was prepared there."""
+    """Ask the target. Raises ConfigError if nothing was prepared there; UpstreamError and WireError."""
     cluster = Cluster(target)
     try:
+        prepared(cluster, name)
         topic = StateTopic(cluster, topic_of(name), lambda found: not found.startswith(b'["map",'))
         topic.read()
     finally:

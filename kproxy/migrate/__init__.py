@@ -30,5 +30,18 @@ prepare         does the changes
 undo            takes them back
 foreign         records on the target that kproxy did not copy
 preparing       the commands plan, prepare, undo
+sparksession    Spark's session for one command
 commands        the group of commands
+verifying       the command `verify`, and the function behind it
+verify          which ranges of both sides are compared, job by job, and what follows
+pieces          ranges of the source, what they are on the target, and in which jobs (pure)
+logs            where logs begin and end, and which topics are compacted
+hashing         both sides read by Spark's own Kafka source, and their hashes
+blocks          whether two sides have the same records (pure)
+compaction      which records may be missing in compacted topics
+digests         single records of blocks in which something differs
+differences     the first difference of a partition, exactly (pure)
+results         what a verification found, and its form in the state topic (pure)
+report          that for a terminal and for programs (pure)
+reportpage      that as one HTML file (pure)
 """

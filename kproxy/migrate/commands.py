@@ -6,6 +6,7 @@ import click
 
 from kproxy.migrate.copying import copy, pause, resume, status
 from kproxy.migrate.preparing import plan, prepare, undo
+from kproxy.migrate.verifying import verify_command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -16,8 +17,9 @@ def migrate() -> None:
       kproxy migrate plan move.yaml
       kproxy migrate prepare move.yaml
       kproxy migrate copy move.yaml --follow
+      kproxy migrate verify move.yaml
     """
 
 
-for each in (plan, prepare, copy, pause, resume, status, undo):
+for each in (plan, prepare, copy, verify_command, pause, resume, status, undo):
     migrate.add_command(each)

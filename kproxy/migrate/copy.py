@@ -206,6 +206,10 @@ class Copy:
         self._shown(self.progress)
         return outcomes
 
+    def _said(self) -> dict[str, Any]:
+        """For the driver's record."""
+        return {"round": self.progress.round, "lag": self.progress.history}
+
     # Meanwhile
 
     def _watch(self, driver: Driver, job: Job) -> None:
@@ -222,7 +226,8 @@ class Copy:
                     self.progress.paused = self._order.paused
                     self.progress.committed(topic.values)
                     self._shown(self.progress)
-                    driver.beat_if_due(round=self.progress.round, paused=self._order.paused)
+                    self.progress.remember(time.time_ns() // 1_000_000)
+                    driver.beat_if_due(**self._said())
                 except Fenced as error:
                     self._fenced = error
                     self._ended.set()
@@ -230,6 +235,6 @@ class Copy:
                 except KproxyError:
                     cluster.forget()
             if self._fenced is None:
-                driver.beat(ended=True)
+                driver.beat(ended=True, **self._said())
         finally:
             cluster.close()

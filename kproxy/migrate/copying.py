@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -54,6 +54,7 @@ def copy(
     from kproxy.migrate.document import read
     from kproxy.migrate.exposed import exposed
     from kproxy.migrate.roads import open_roads
+    from kproxy.migrate.sparksession import spark_session
 
     migration = read(file)
     skip = dict(_skip(text) for text in skip_deleted)
@@ -87,36 +88,6 @@ def _ending_by_signal() -> Iterator[None]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
-
-
-@contextmanager
-def spark_session(name: str, master: str | None) -> Iterator[Any]:
-    """Spark's session, for as long as the context is open. Raises ConfigError if pyspark is not there."""
-    from kproxy.errors import ConfigError
-
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise ConfigError(
-            "pyspark is not installed: pip install pyspark, or run spark-submit with python -m kproxy.migrate"
-        ) from None
-    builder = SparkSession.builder.appName(name)
-    if master is None and not _submitted():
-        master = "local[*,4]"  # a task is tried again only with the second number
-    if master is not None:
-        builder = builder.master(master)
-    spark = builder.config("spark.speculation", "false").getOrCreate()
-    try:
-        yield spark
-    finally:
-        spark.stop()
-
-
-def _submitted() -> bool:
-    """Whether spark-submit has started this process, and chosen the master."""
-    import os
-
-    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _skip(text: str) -> tuple[tuple[str, int], int]:

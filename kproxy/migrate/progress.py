@@ -13,6 +13,7 @@ from kproxy.migrate.rounds import Ahead
 
 # Rates are those of the last seconds.
 _WINDOW = 30.0
+_MANY = 200
 # Retention is said to come near when it would be there in so many seconds.
 _NEAR = 3600.0
 
@@ -72,6 +73,8 @@ class Progress:
         self.paused = False
         self.trouble = ""
         self.parts: dict[tuple[str, int], Part] = {}
+        self.history: list[tuple[int, int]] = []
+        self._apart = 1000
 
     def _part(self, topic: str, partition: int) -> Part:
         return self.parts.setdefault((topic, partition), Part())
@@ -112,6 +115,16 @@ class Progress:
 
     def stick(self, topic: str, partition: int, why: str) -> None:
         self._part(topic, partition).stuck = why
+
+    def remember(self, at: int) -> None:
+        """The lag in offsets, at a time in milliseconds since 1970, for the report's picture. When there are many, each
+        second one goes, and from then on they are taken half as often."""
+        if self.history and at - self.history[-1][0] < self._apart:
+            return
+        self.history.append((at, self.lag))
+        if len(self.history) > _MANY:
+            del self.history[1::2]
+            self._apart *= 2
 
     # What is shown
 

@@ -1,0 +1,75 @@
+"""Where the logs of partitions begin and end, and which topics are compacted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kproxy.copier.cluster import Cluster
+from kproxy.copier.requests import EARLIEST, LATEST
+from kproxy.errors import UpstreamError
+from kproxy.migrate.administration import Admin, NotThereError
+from kproxy.printable import one_line
+
+_PATIENCE_S, _AGAIN_S = 60.0, 0.2
+_TOPIC = 2  # a resource type of Kafka's
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The first offset that is there, and the last stable one: where readers of committed records end."""
+
+    begin: int
+    end: int
+
+
+def bounds(bootstrap: str, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Bounds]:
+    """Of each partition. Raises UpstreamError if the cluster does not tell within a minute."""
+    wanted = set(partitions)
+    begins: dict[tuple[str, int], int] = {}
+    ends: dict[tuple[str, int], int] = {}
+    until = time.monotonic() + _PATIENCE_S
+    cluster = Cluster(bootstrap)
+    try:
+        while True:
+            begins |= cluster.offsets(wanted - begins.keys(), EARLIEST)
+            ends |= cluster.offsets(wanted - ends.keys(), LATEST)
+            missing = wanted - begins.keys() | wanted - ends.keys()
+            if not missing:
+                return {where: Bounds(begins[where], ends[where]) for where in wanted}
+            if time.monotonic() > until:
+                topic, partition = min(missing)
+                raise UpstreamError(
+                    "other",
+                    f"{bootstrap} does not tell where partition {partition} of {one_line(topic, 100)} begins and ends"
+                    f" ({len(missing)} such partitions): does the topic exist, and may this principal describe it?",
+                )
+            time.sleep(_AGAIN_S)
+            cluster.forget()
+    finally:
+        cluster.close()
+
+
+def compacted(bootstrap: str, topics: Iterable[str]) -> set[str]:
+    """Those of the topics from which compaction removes records. One that may not be asked counts as one from which it
+    does not. Raises UpstreamError."""
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    asked = [
+        DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=_TOPIC, resource_name=topic, configuration_keys=["cleanup.policy"]
+        )
+        for topic in sorted(set(topics))
+    ]
+    with Admin(bootstrap) as admin:
+        try:
+            answer = admin.ask(DescribeConfigsRequest(resources=asked, include_synonyms=False, max_version=1))
+        except NotThereError:
+            return set()
+    return {
+        result.resource_name
+        for result in answer.results
+        for config in result.configs or ()
+        if config.name == "cleanup.policy" and "compact" in (config.value or "")
+    }

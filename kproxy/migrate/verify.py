@@ -1,0 +1,282 @@
+"""The verification: which ranges of both sides are compared, job by job, and what follows from it.
+
+It shares nothing with the copier but the offset map. What is verified is kept after every job, so that a run which is
+ended has not been in vain.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from kproxy.copier.statetopic import Copied
+from kproxy.errors import KproxyError
+from kproxy.migrate.blocks import Judged, judge
+from kproxy.migrate.compaction import explain
+from kproxy.migrate.differences import Difference, moved
+from kproxy.migrate.digests import first_differences
+from kproxy.migrate.hashing import failed, hashes
+from kproxy.migrate.logs import Bounds, bounds, compacted
+from kproxy.migrate.pieces import BLOCK_BITS, Piece, cut, rounds, sampled, source_of, whole
+from kproxy.migrate.results import Kept, Report, Sample, Verified
+
+T = TypeVar("T")
+Where = tuple[str, int]
+# Called after each job with what is verified now, unless it is a sampling.
+Save = Callable[[Mapping[Where, Kept]], None]
+# How many first differences are looked for.
+DIFFERENCES = 20
+# How often a piece of which the source has deleted records meanwhile is tried again.
+_TRIES = 3
+_COUNTS = ("records", "blocks", "bad", "extra", "off_source", "off_target", "off_both", "of")
+
+
+@dataclass(slots=True)
+class _Progress:
+    """One partition while it is verified."""
+
+    copied: Copied
+    piece: Piece
+    source: Bounds
+    target: Bounds
+    since: int
+    upto: int
+    before: Kept | None
+    gone: int = 0
+    stopped: bool = False
+    difference: Difference | None = None
+    note: str = ""
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
+
+    def kept(self) -> Kept:
+        had = self.before or Kept(self.since, self.since)
+        removed = sum(self.counts[name] for name in ("off_source", "off_target", "off_both"))
+        return Kept(
+            self.since, self.upto, had.records + self.counts["records"], had.gone + self.gone, had.compacted + removed
+        )
+
+
+class Verification:
+    """One run. `source`, `target`: bootstrap servers that ask for no login, from every host of Spark's."""
+
+    def __init__(
+        self,
+        spark: Any,
+        source: str,
+        target: str,
+        *,
+        share: float | None = None,
+        show_bytes: bool = False,
+        save: Save | None = None,
+        said: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._spark, self._source, self._target = spark, source, target
+        self._share, self._show_bytes = share, show_bytes
+        self._save, self._said = save, said
+        self._all: dict[Where, _Progress] = {}
+        self._suspects: dict[Where, Piece] = {}
+        self._compacted: set[str] = set()
+
+    def run(
+        self, name: str, copied: Mapping[Where, Copied], kept: Mapping[Where, Kept], lag: Sequence[Sample] = ()
+    ) -> Report:
+        """Raises UpstreamError, WireError, and ConfigError if Spark has no Kafka connector."""
+        began, at = time.monotonic(), time.time_ns() // 1_000_000
+        sources = bounds(self._source, copied)
+        targets = bounds(self._target, {(one.target_topic, one.partition) for one in copied.values()})
+        for where, one in sorted(copied.items()):
+            self._all[where] = _begin(one, kept.get(where), sources[where], targets[one.target_topic, one.partition])
+        self._compacted = self._policies() if copied else set()
+        self._compare()
+        self._name_differences()
+        partitions = tuple(_verified(one) for one in self._all.values())
+        differences = tuple(one.difference for one in partitions if one.difference is not None)
+        return Report(name, at, time.monotonic() - began, partitions, self._share, differences, tuple(lag))
+
+    def _policies(self) -> set[str]:
+        """Topics that are compacted on one side at least."""
+        source = compacted(self._source, {one.copied.topic for one in self._all.values()})
+        target = compacted(self._target, {one.copied.target_topic for one in self._all.values()})
+        every = (one.copied for one in self._all.values())
+        return {one.topic for one in every if one.topic in source or one.target_topic in target}
+
+    # Comparing
+
+    def _compare(self) -> None:
+        ways = [list(self._pieces(one)) for one in self._all.values()]
+        total = sum(piece.end - piece.begin for way in ways for piece in way)
+        done = 0
+        for number, job in enumerate(rounds(ways), 1):
+            offsets = sum(piece.end - piece.begin for piece in job)
+            what = f"job {number}: {len(job)} partitions, {offsets:,} offsets of {total:,}, {done:,} done"
+            self._said(what)
+            self._spark.sparkContext.setJobDescription(f"kproxy migrate verify, {what}")
+            self._take(job)
+            done += offsets
+            if self._save is not None and self._share is None:
+                self._save({piece.where: self._all[piece.where].kept() for piece in job})
+
+    def _pieces(self, one: _Progress) -> Iterator[Piece]:
+        if one.piece.begin >= one.piece.end:
+            return
+        if self._share is None:
+            yield from cut(one.piece)
+            return
+        one.counts["of"] = (one.piece.end - 1 >> BLOCK_BITS) - (one.piece.begin >> BLOCK_BITS) + 1
+        yield from sampled(one.piece, self._share)
+
+    def _take(self, job: Sequence[Piece]) -> None:
+        """Compare these pieces; those of which the source has just deleted a part are compared again without it."""
+        for _ in range(_TRIES):
+            judged = self._judged([self._readable(piece) for piece in job])
+            begins = bounds(self._source, [piece.where for piece in job])
+            again, compacted = [], []
+            for piece, one in zip(job, judged, strict=True):
+                begin = begins[piece.where].begin
+                if not one.right and begin > piece.begin:
+                    again.append(self._without(piece, begin))
+                elif not one.right and piece.topic in self._compacted:
+                    compacted.append(one)
+                else:
+                    self._settle(one)
+            if compacted:
+                self._settle_compacted(compacted)
+            job = [piece for piece in again if piece.begin < piece.end]
+            if not job:
+                return
+        for piece in job:
+            self._stop(self._all[piece.where], piece.begin, "the source deletes records faster than they are compared")
+
+    def _readable(self, piece: Piece) -> Piece:
+        """Without what the target's log does not have: readers get no further than its end, and begin at its begin."""
+        there = self._all[piece.where].target
+        begin, end = max(piece.target_begin, there.begin), min(piece.target_end, there.end)
+        return replace(piece, target_begin=min(begin, end), target_end=end)
+
+    def _without(self, piece: Piece, begin: int) -> Piece:
+        """What is left of a piece whose beginning retention has taken."""
+        one = self._all[piece.where]
+        begin = min(begin, piece.end)
+        one.gone += begin - piece.begin
+        self._advance(one, begin)
+        return piece.part(begin, piece.end)
+
+    def _judged(self, job: Sequence[Piece]) -> list[Judged]:
+        source, target = self._spoken(lambda: hashes(self._spark, self._source, self._target, job))
+        return [judge(piece, source.get(piece.where, {}), target.get(piece.target_where, {})) for piece in job]
+
+    def _spoken(self, job: Callable[[], T]) -> T:
+        """What Spark says of a job that failed is long: one line of it."""
+        try:
+            return job()
+        except KproxyError:
+            raise
+        except Exception as error:
+            if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+                raise
+            raise failed(error) from error
+
+    def _settle(self, judged: Judged) -> None:
+        one, piece = self._all[judged.piece.where], judged.piece
+        one.counts["blocks"] += judged.blocks
+        one.counts["records"] += judged.good
+        if judged.right:
+            self._advance(one, piece.end)
+            return
+        one.counts["bad"] += len(judged.bad)
+        one.counts["extra"] += judged.extra.count
+        begin = max(piece.begin, judged.bad[0] << BLOCK_BITS) if judged.bad else piece.end
+        if judged.extra.count:
+            begin = min(begin, _before(piece, judged.extra.first))
+        block = min(begin, piece.end - 1) >> BLOCK_BITS
+        self._stop(one, begin, suspect=piece.part(block << BLOCK_BITS, block + 1 << BLOCK_BITS))
+
+    def _settle_compacted(self, job: Sequence[Judged]) -> None:
+        """Blocks that compaction may have changed: record by record."""
+        sources = {one.piece.where: self._all[one.piece.where].source for one in job}
+        targets = {one.piece.target_where: self._all[one.piece.where].target for one in job}
+        pieces = [one.piece for one in job]
+        found = self._spoken(lambda: explain(self._spark, (self._source, self._target), pieces, (sources, targets)))
+        for judged in job:
+            piece, one, outcome = judged.piece, self._all[judged.piece.where], found[judged.piece.where]
+            one.counts["records"] += outcome.same
+            one.counts["blocks"] += judged.blocks
+            one.counts["extra"] += judged.extra.count
+            for name in ("off_source", "off_target", "off_both", "bad"):
+                one.counts[name] += getattr(outcome, name)
+            begin = piece.end if outcome.first < 0 else outcome.first
+            if outcome.first < 0 and outcome.extra < 0:
+                self._advance(one, piece.end)
+                continue
+            if outcome.extra >= 0:
+                begin = min(begin, _before(piece, outcome.extra))
+            at = min(begin, piece.end - 1)
+            self._stop(one, begin, suspect=piece.part(at, at + 1))
+
+    def _advance(self, one: _Progress, upto: int) -> None:
+        if not one.stopped and self._share is None:
+            one.upto = max(one.upto, upto)
+
+    def _stop(self, one: _Progress, at: int, note: str = "", suspect: Piece | None = None) -> None:
+        """What comes after this offset counts as compared, and not as verified."""
+        if one.stopped:
+            return
+        one.stopped = True
+        one.note = note or one.note
+        if self._share is None:
+            one.upto = max(one.upto, at)
+        if suspect is not None:
+            self._suspects[suspect.where] = self._readable(suspect)
+
+    # Differences
+
+    def _name_differences(self) -> None:
+        """The first one of each partition, of the first partitions that have any."""
+        suspects = [piece for _, piece in sorted(self._suspects.items())][:DIFFERENCES]
+        if not suspects:
+            return
+        self._spark.sparkContext.setJobDescription("kproxy migrate verify, what the first differences are")
+        found = self._spoken(
+            lambda: first_differences(self._spark, self._source, self._target, suspects, show_bytes=self._show_bytes)
+        )
+        named = iter(moved([difference for difference in found if difference is not None]))
+        for piece, difference in zip(suspects, found, strict=True):
+            one = self._all[piece.where]
+            if difference is None:
+                one.note = "a difference that was found is not there any more: verify again"
+                continue
+            one.difference = next(named)
+            if self._share is None:
+                one.upto = max(one.upto, min(difference.position, piece.end))
+        if self._save is not None and self._share is None:
+            self._save({piece.where: self._all[piece.where].kept() for piece in suspects})
+
+
+def _before(piece: Piece, extra: int) -> int:
+    """The offset on the source of what follows a record that only the target has."""
+    after = source_of(piece.map, extra)
+    return piece.end if after is None else max(piece.begin, min(after, piece.end))
+
+
+def _begin(copied: Copied, kept: Kept | None, source: Bounds, target: Bounds) -> _Progress:
+    start = max(copied.source_begin, copied.verified_upto if kept is None else kept.upto)
+    begin = min(max(start, source.begin), copied.source_next)
+    since = kept.since if kept is not None else copied.source_begin if copied.verified_upto else begin
+    made = _Progress(copied, whole(copied, begin), source, target, since, begin, kept, gone=begin - min(start, begin))
+    if source.end < copied.source_next:
+        made.note = (
+            f"the source ends at {source.end}, and was copied up to {copied.source_next}: was the topic deleted and"
+            " created again, or did it lose records?"
+        )
+        made.piece = made.piece.part(begin, max(begin, source.end))
+    return made
+
+
+def _verified(one: _Progress) -> Verified:
+    copied = one.copied
+    return Verified(
+        copied.topic, copied.partition, copied.target_topic, copied.source_begin, copied.source_next, one.source.end,
+        one.kept(), gone=one.gone, difference=one.difference, note=one.note, **one.counts,
+    )  # fmt: skip

@@ -1,0 +1,141 @@
+"""The command `verify`, and the function behind it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kproxy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kproxy.copier.statetopic import Copied
+    from kproxy.migrate.results import Kept, Report, Sample
+
+Where = tuple[str, int]
+
+
+def verify(
+    spark: Any,
+    source: str,
+    target: str,
+    name: str,
+    *,
+    sample: float | None = None,
+    show_bytes: bool = False,
+    lag: Sequence[Sample] = (),
+    said: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Compare what the migration with this name has copied and not verified yet, and keep the result on the target,
+    unless it is a sampling. Raises KproxyError."""
+    from kproxy.migrate.verify import Verification
+
+    topic, copied, kept = _state(target, name)
+
+    def save(now: Mapping[Where, Kept]) -> None:
+        _keep(target, name, topic, now)
+
+    run = Verification(spark, source, target, share=sample, show_bytes=show_bytes, save=save, said=said)
+    return run.run(name, copied, kept, lag)
+
+
+def _state(target: str, name: str) -> tuple[int, Mapping[Where, Copied], Mapping[Where, Kept]]:
+    """How many partitions the state topic has, what was copied, and what was verified before."""
+    from kproxy.copier.cluster import Cluster
+    from kproxy.copier.state import topic_of
+    from kproxy.copier.statetopic import StateTopic, copied, prepared
+    from kproxy.migrate.results import kept_in
+
+    cluster = Cluster(target)
+    try:
+        prepared(cluster, name)
+        topic = StateTopic(cluster, topic_of(name))
+        topic.read()
+    finally:
+        cluster.close()
+    values = topic.values
+    return len(topic.logs), copied(values), kept_in(values)
+
+
+def _keep(target: str, name: str, partitions: int, now: Mapping[Where, Kept]) -> None:
+    """Write what is verified now to the state topic."""
+    import time
+
+    from kproxy.copier.slices import Job
+    from kproxy.copier.state import topic_of
+    from kproxy.migrate.control import tell
+    from kproxy.migrate.results import name_of
+
+    at = time.time_ns() // 1_000_000
+    records = {name_of(where): kept.to_record(at) for where, kept in now.items()}
+    tell(target, Job(name, topic_of(name), partitions), records, "verify")
+
+
+def _lag(target: str, name: str) -> list[Sample]:
+    """How far the copy was behind, as its driver has noted."""
+    from kproxy.migrate.results import Sample
+    from kproxy.migrate.status import standing
+
+    noted = standing(target, name).driver.get("lag", [])
+    return [Sample(int(at), int(lag)) for at, lag in noted] if isinstance(noted, list) else []
+
+
+@click.command("verify")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+@click.option(
+    "--sample", type=click.FloatRange(0, 1, min_open=True), metavar="SHARE",
+    help="Compare only this share of the blocks. Nothing counts as verified then.",
+)  # fmt: skip
+@click.option("--show-bytes", is_flag=True, help="Show the first bytes of keys and values that differ.")
+@click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write an HTML report."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--master", metavar="URL", help="Spark's master. [default: spark-submit's, else local[*]]")
+def verify_command(
+    file: Path, sample: float | None, show_bytes: bool, report: Path | None, as_json: bool, master: str | None
+) -> int:
+    """Compare what was copied with the source, record by record.
+
+    \b
+      kproxy migrate verify move.yaml --report verified.html
+
+    Spark reads both clusters with its own Kafka source, and compares counts and hashes of keys, values, headers,
+    timestamps, order and places. What is verified stays so: the next run compares what was copied since. Of what
+    differs, the first record of each partition is named.
+
+    The exit code is 0 if all that was copied is the same, 1 if something differs or could not be compared, and 2 if
+    the verification cannot begin.
+    """
+    from kproxy.migrate.document import read
+    from kproxy.migrate.report import as_json as said_json
+    from kproxy.migrate.report import text
+    from kproxy.migrate.reportpage import page
+    from kproxy.migrate.roads import open_roads
+    from kproxy.migrate.sparksession import spark_session
+
+    migration = read(file)
+    with (
+        spark_session(f"kproxy migrate {migration.name}", master, reads_kafka=True) as spark,
+        open_roads(migration, spark) as roads,
+    ):
+        found = verify(
+            spark, roads.source, roads.target, migration.name, sample=sample, show_bytes=show_bytes,
+            lag=_lag(roads.target, migration.name), said=lambda line: click.echo(line, err=True),
+        )  # fmt: skip
+    if as_json:
+        click.echo(json.dumps(said_json(found), indent=2))
+    else:
+        fancy = "utf" in (sys.stdout.encoding or "").lower()
+        for line in text(found, fancy=fancy):
+            click.echo(line)
+    if report is not None:
+        try:
+            report.write_text(page(found), encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"--report {report}: {error.strerror}") from None
+    return found.exit_code

@@ -1,0 +1,461 @@
+"""Verification with real Spark and real brokers: copies by another producer, with the exact map, spoiled on purpose."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient
+
+from kproxy.copier.offsetmap import OffsetMap
+from kproxy.copier.statetopic import Copied
+from kproxy.devcluster import DevCluster
+from kproxy.errors import ConfigError
+from kproxy.migrate.results import Kept, Report, Verified
+from kproxy.migrate.verify import Verification
+from tests.harness.clients import create_topic, read_topic, unique
+from tests.harness.process import wait_until
+from tests.harness.spark import connector, needs_spark, session, settings, spark_home
+
+pytestmark = [
+    pytest.mark.integration,
+    needs_spark,
+    pytest.mark.timeout(300),
+    # pyspark leaves sockets to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    # kafka-python reads its message definitions in an old way.
+    pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning"),
+]
+
+START_MS = 1_700_000_000_000
+Header = tuple[str, bytes | None]
+
+
+@dataclass(frozen=True)
+class Record:
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: tuple[Header, ...] = ()
+    offset: int = -1
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[str]:
+    """One broker is source and target at once; its log cleaner does not wait."""
+    # Records are old.
+    properties = {"log.cleaner.backoff.ms": "200", "log.retention.ms": "-1"}
+    with DevCluster(1, properties=properties) as made:
+        yield made.direct_bootstrap
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    home = spark_home(tmp_path_factory.mktemp("verify"))
+    with session(home, settings(spark_master="local[2]", spark_jars=connector())) as made:
+        yield made
+
+
+def made(count: int, seed: int = 1) -> list[Record]:
+    """Records of all kinds."""
+    chance = random.Random(seed)
+    headers: list[tuple[Header, ...]] = [
+        (),
+        (("a", b"1"), ("b", None), ("a", b"")),
+        (("trace", b"0123456789"), ("trace", None)),
+    ]
+    return [
+        Record(
+            chance.choice([None, b"", b"key-%d" % chance.randrange(50)]),
+            chance.choice([None, b"", *([b"value-%d" % n] * 6)]),
+            START_MS + n * 7,
+            chance.choice(headers),
+        )
+        for n in range(count)
+    ]
+
+
+@cache
+def plain(bootstrap: str) -> Producer:
+    """One for all topics: a new one takes a second to get its id."""
+    return Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
+
+
+def send(bootstrap: str, topic: str, partition: int, records: Sequence[Record], **config: Any) -> list[int]:
+    """Their offsets."""
+    found: list[int] = [-1] * len(records)
+    failed: list[Any] = []
+    transactions = config.pop("transactions", None)
+    common = {"bootstrap.servers": bootstrap, "enable.idempotence": True}
+    producer = Producer(common | config) if config else plain(bootstrap)
+    if transactions:
+        producer.init_transactions(30)
+    for at, record in enumerate(records):
+
+        def delivered(error: KafkaError | None, message: Message, at: int = at) -> None:
+            if error is not None:
+                failed.append(error)
+            else:
+                found[at] = message.offset() or 0
+
+        if transactions and at % transactions == 0:
+            producer.begin_transaction()
+        producer.produce(
+            topic, record.value, record.key, partition, timestamp=record.timestamp, headers=list(record.headers),
+            on_delivery=delivered,
+        )  # fmt: skip
+        if transactions and (at % transactions == transactions - 1 or at == len(records) - 1):
+            producer.commit_transaction(30)
+    assert producer.flush(30) == 0
+    assert not failed, failed[:3]
+    return found
+
+
+def abort(bootstrap: str, topic: str, partition: int, count: int) -> None:
+    """Records that nobody who reads committed ones sees."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique("aborted")})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for n in range(count):
+        producer.produce(topic, b"aborted-%d" % n, partition=partition)
+    producer.flush(30)
+    producer.abort_transaction(30)
+
+
+def ends(bootstrap: str, topic: str, partition: int) -> int:
+    from kproxy.migrate.logs import bounds
+
+    return bounds(bootstrap, [(topic, partition)])[topic, partition].end
+
+
+def copied(
+    bootstrap: str, source: str, target: str, partition: int, pairs: Sequence[tuple[int, int]], begin: int = 0
+) -> Copied:
+    """What the state topic would have: source and target offset of each record."""
+    known = OffsetMap()
+    for one, other in pairs:
+        known.add(one, other, 1)
+    last = pairs[-1][1] + 1 if pairs else 0
+    end = ends(bootstrap, source, partition)
+    return Copied(source, partition, target, begin, end, last, len(pairs), 0, known)
+
+
+def verify(spark: Any, bootstrap: str, parts: Sequence[Copied], **more: Any) -> Report:
+    kept = more.pop("kept", {})
+    run = Verification(spark, bootstrap, bootstrap, **more)
+    return run.run("test", {(one.topic, one.partition): one for one in parts}, kept)
+
+
+def of(report: Report, partition: int) -> Verified:
+    return next(one for one in report.partitions if one.partition == partition)
+
+
+COUNT = 300
+AT = 120  # the record that is spoiled
+Spoil = Callable[[list[Record]], list[Record]]
+
+
+def changed(**fields: Any) -> Spoil:
+    return lambda records: [replace(one, **fields) if n == AT else one for n, one in enumerate(records)]
+
+
+def swapped(records: list[Record]) -> list[Record]:
+    return [*records[:AT], records[AT + 1], records[AT], *records[AT + 2 :]]
+
+
+# What is done, the field that is named, and what is said of the source and of the target.
+PLAIN = Record(b"key", b"value", START_MS + 1, (("a", b"1"), ("b", b"2")))
+SPOILS: dict[str, tuple[Spoil, str, str, str]] = {
+    "dropped": (lambda all: all[:AT] + all[AT + 1 :], "missing", "3 bytes", ""),
+    "doubled": (lambda all: [*all[: AT + 1], *all[AT:-1]], "doubled", "", "3 bytes"),
+    "reordered": (swapped, "order", "3 bytes", "bytes"),
+    "timestamp": (changed(timestamp=START_MS), "timestamp", f"{START_MS + 1} ms", f"{START_MS} ms"),
+    "header value": (changed(headers=(("a", b"1"), ("b", b"x"))), "header 1", "b = 1 bytes", "b = 1 bytes"),
+    "header null": (changed(headers=(("a", b"1"), ("b", None))), "header 1", "b = 1 bytes", "b = null"),
+    "header order": (changed(headers=(("b", b"2"), ("a", b"1"))), "header 0 (order)", "a = 1 bytes", "b = 1 bytes"),
+    "header lost": (changed(headers=(("a", b"1"),)), "header 1", "b = 1 bytes", "has 1 headers"),
+    "value": (changed(value=b"valuf"), "value", "5 bytes, sha256 cd42404d52ad55cc…", "5 bytes, sha256"),
+    "key": (changed(key=b"kex"), "key", "3 bytes", "3 bytes"),
+    "key to value": (changed(key=b"keyv", value=b"alue"), "key", "3 bytes", "4 bytes"),
+    "truncated": (lambda all: all[:AT], "missing", "3 bytes", ""),
+}
+
+
+def test_ten_ways_to_spoil_a_copy(spark: Any, broker: str) -> None:
+    """The map says that all is copied as it should be; the target says otherwise. And one that is right among them."""
+    names = list(SPOILS)
+    source = create_topic(broker, len(names) + 1, 1)
+    target = create_topic(broker, len(names) + 1, 1)
+    parts = []
+    for partition in range(len(names) + 1):
+        records = made(COUNT, partition)
+        records[AT] = PLAIN
+        offsets = send(broker, source, partition, records)
+        spoil = SPOILS[names[partition]][0] if partition < len(names) else lambda all: all
+        send(broker, target, partition, spoil(records))
+        parts.append(copied(broker, source, target, partition, [(one, one) for one in offsets]))
+    report = verify(spark, broker, parts)
+    for partition, name in enumerate(names):
+        one = of(report, partition)
+        found, (_, field, left, right) = one.difference, SPOILS[name]
+        assert found is not None, name
+        at = AT + 1 if name == "doubled" else AT
+        assert (found.field.partition(" (also")[0], found.position) == (field, at), (name, found)
+        assert found.target_offset == at
+        assert left in found.source, (name, found)
+        assert right in found.target, (name, found)
+        assert bool(found.source) == (name != "doubled")
+        assert (one.kept.upto, one.bad, one.whole) == (at, 1, False), name
+        assert "key" not in found.source.replace("key 3 bytes", "")  # what records have is not shown
+    right_one = of(report, len(names))
+    assert right_one.whole
+    assert (right_one.kept, right_one.records) == (Kept(0, COUNT, COUNT), COUNT)
+    assert report.exit_code == 1
+    assert len(report.differences) == len(names)
+
+
+def test_null_is_not_empty(spark: Any, broker: str) -> None:
+    source, target = create_topic(broker, 3, 1), create_topic(broker, 3, 1)
+    parts = []
+    for partition, (one, other) in enumerate(
+        [
+            (Record(b"k", None, START_MS), Record(b"k", b"", START_MS)),
+            (Record(None, b"v", START_MS), Record(b"", b"v", START_MS)),
+            (Record(None, b"same", START_MS), Record(b"same", None, START_MS)),
+        ]
+    ):
+        send(broker, source, partition, [one])
+        send(broker, target, partition, [other])
+        parts.append(copied(broker, source, target, partition, [(0, 0)]))
+    report = verify(spark, broker, parts, show_bytes=True)
+    assert [(one.field, one.source, one.target.partition(" (")[0]) for one in report.differences] == [
+        ("value", "null", "0 bytes"),
+        ("key", "null", "0 bytes"),
+        ("key", "null", "4 bytes, b'same'"),
+    ]
+
+
+def test_what_the_map_does_not_have(spark: Any, broker: str) -> None:
+    """A record that was not copied, one that was copied twice, one in the wrong partition, one of somebody else's."""
+    source, target = create_topic(broker, 6, 1), create_topic(broker, 6, 1)
+    records = [replace(one, offset=n) for n, one in enumerate(made(COUNT))]
+    stray = Record(b"stray", b"elsewhere", START_MS, offset=AT)
+    foreign = Record(b"foreign", b"foreign", START_MS)
+    stray_source = [stray if n == AT else one for n, one in enumerate(records)]
+    without = [one for one in records if one.offset != AT]
+    written: list[tuple[list[Record], list[Record]]] = [
+        (records, without),
+        (records, [*records[: AT + 1], replace(records[AT], offset=-1), *records[AT + 1 :]]),
+        (stray_source, [one for one in stray_source if one.offset != AT]),
+        (records, [*records[:50], replace(stray, offset=-1), *records[50:]]),
+        (records, [*records[:AT], foreign, *records[AT:]]),
+        (records, records),
+    ]
+    parts = []
+    for partition, (left, right) in enumerate(written):
+        send(broker, source, partition, left)
+        offsets = send(broker, target, partition, right)
+        pairs = [(one.offset, there) for one, there in zip(right, offsets, strict=True) if one.offset >= 0]
+        parts.append(copied(broker, source, target, partition, pairs))
+    report = verify(spark, broker, parts)
+    found = [(one.field, one.position, one.source_offset, one.target_offset) for one in report.differences]
+    assert found == [
+        ("not copied", AT, AT, None),
+        ("doubled", AT + 1, None, AT + 1),
+        ("partition", AT, AT, None),
+        ("extra", 50, None, 50),
+        ("extra", AT, None, AT),
+    ]
+    assert report.differences[2].source.endswith("; on the target it is in partition 3 at 50")
+    assert [of(report, partition).kept.upto for partition in range(6)] == [AT, AT + 1, AT, 50, AT, COUNT]
+
+
+def test_transactions_gaps_codecs_and_renames(spark: Any, broker: str) -> None:
+    """Committed records only, on both sides; markers and aborted records make gaps. Empty partitions are right."""
+    codecs = ["none", "gzip", "snappy", "lz4", "zstd"]
+    count = len(codecs) + 1
+    source, target = create_topic(broker, count, 1), create_topic(broker, count, 1)
+    parts = [copied(broker, source, target, len(codecs), [])]
+    for partition, codec in enumerate(codecs):
+        offsets: list[int] = []
+        records = made(900, partition)
+        for begin in range(0, 900, 300):
+            more = {"transactional.id": unique("source"), "transactions": 10 + partition, "compression.type": codec}
+            offsets += send(broker, source, partition, records[begin : begin + 300], **more)
+            abort(broker, source, partition, 5)
+        abort(broker, target, partition, 3)
+        there = send(broker, target, partition, records, **{"transactional.id": unique("target"), "transactions": 64})
+        parts.append(copied(broker, source, target, partition, list(zip(offsets, there, strict=True))))
+    report = verify(spark, broker, parts)
+    assert [str(one) for one in report.differences] == []
+    assert report.exit_code == 0
+    assert all(one.kept.upto == part.source_next for one, part in zip(report.partitions, parts[1:], strict=False))
+    assert sum(one.records for one in report.partitions) == 900 * len(codecs)
+    assert all(one.copied > 900 for one in report.partitions[:-1])
+
+
+def test_what_was_verified_stays_so(spark: Any, broker: str) -> None:
+    """The second run compares what came since, also if what was verified has been deleted from the source."""
+    source, target = create_topic(broker, 2, 1), create_topic(broker, 2, 1)
+    first: list[Copied] = []
+    for partition in range(2):
+        records = made(COUNT, partition)
+        offsets = send(broker, source, partition, records)
+        there = send(broker, target, partition, records)
+        first.append(copied(broker, source, target, partition, list(zip(offsets, there, strict=True))))
+    saved: dict[tuple[str, int], Kept] = {}
+    verify(spark, broker, first, save=saved.update)
+    assert saved == {(source, partition): Kept(0, COUNT, COUNT) for partition in range(2)}
+    second = []
+    for partition in range(2):
+        records = made(COUNT, partition + 10)
+        offsets = send(broker, source, partition, records)
+        there = send(broker, target, partition, records)
+        pairs = [*zip(range(COUNT), range(COUNT), strict=True), *zip(offsets, there, strict=True)]
+        second.append(copied(broker, source, target, partition, pairs))
+    delete_before(broker, source, {0: COUNT, 1: COUNT + 50})
+    report = verify(spark, broker, second, kept=dict(saved), save=saved.update)
+    assert report.exit_code == 0
+    assert [one.records for one in report.partitions] == [COUNT, COUNT - 50]
+    assert [one.gone for one in report.partitions] == [0, 50]
+    assert saved[source, 0] == Kept(0, 2 * COUNT, 2 * COUNT)
+    assert saved[source, 1] == Kept(0, 2 * COUNT, 2 * COUNT - 50, gone=50)
+    nothing = verify(spark, broker, second, kept=saved)
+    assert (nothing.exit_code, sum(one.records for one in nothing.partitions)) == (0, 0)
+
+
+def test_deleted_on_the_target_is_missing(spark: Any, broker: str) -> None:
+    source, target = create_topic(broker, 1, 1), create_topic(broker, 1, 1)
+    records = made(COUNT)
+    pairs = list(zip(send(broker, source, 0, records), send(broker, target, 0, records), strict=True))
+    delete_before(broker, target, {0: 10})
+    part = copied(broker, source, target, 0, pairs)
+    report = verify(spark, broker, [part])
+    [found] = report.differences
+    assert (found.field, found.source_offset, found.target_offset) == ("missing", 0, 0)
+    assert of(report, 0).kept.upto == 0
+    shorter = verify(spark, broker, [replace(part, source_next=COUNT + 7)])
+    assert of(shorter, 0).note.startswith(
+        f"the source ends at {COUNT}, and was copied up to {COUNT + 7}: was the topic"
+    )
+
+
+def delete_before(bootstrap: str, topic: str, offsets: dict[int, int]) -> None:
+    from confluent_kafka import TopicPartition
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+    for future in admin.delete_records(places).values():
+        future.result(30)
+
+
+def test_sampling(spark: Any, broker: str) -> None:
+    """Whole blocks, always the same ones; nothing counts as verified."""
+    source, target = create_topic(broker, 1, 1), create_topic(broker, 1, 1)
+    records = [Record(b"k", b"%d" % n, START_MS) for n in range(100_000)]
+    known = list(zip(send(broker, source, 0, records), send(broker, target, 0, records), strict=True))
+    part = copied(broker, source, target, 0, known)
+    saved: list[Any] = []
+    reports = [verify(spark, broker, [part], share=0.5, save=saved.append) for _ in range(2)]
+    one, again = (of(report, 0) for report in reports)
+    assert (one.records, one.blocks, one.of, one.kept) == (again.records, again.blocks, 7, Kept(0, 0, one.records))
+    assert 0 < one.blocks < 7
+    assert 0 < one.records <= one.blocks << 14
+    assert saved == []
+    assert reports[0].exit_code == 0
+    # The same without sampling, in blocks.
+    assert of(verify(spark, broker, [part]), 0).kept.upto == 100_000
+
+
+COMPACT = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.0001", "segment_ms": "100"}
+
+
+def compact(bootstrap: str, topic: str, upto: int) -> None:
+    """Wait until a topic's log cleaner has been there. It takes whole segments, and a later record begins a new one."""
+    send(bootstrap, topic, 0, [Record(b"roll", b"roll", START_MS + 3_600_000)])
+
+    def once_more() -> bool:
+        left = read_topic(bootstrap, topic, 1)
+        return sum((message.offset() or 0) < upto for message in left) < upto - 200
+
+    wait_until(once_more, "the log is compacted", 60)
+
+
+def test_compacted_topics(spark: Any, broker: str) -> None:
+    """What compaction has removed from one side after the copy is accepted; a record that was not copied is not."""
+    source, target = create_topic(broker, 1, 1), create_topic(broker, 1, 1, **COMPACT)
+    other = create_topic(broker, 1, 1, cleanup_policy="compact")  # and its one segment is never cleaned
+    records = [Record(b"k%d" % (n % 20), None if n % 7 == 0 else b"v%d" % n, START_MS + n) for n in range(COUNT)]
+    records.append(Record(b"last", b"last", START_MS))
+    offsets = send(broker, source, 0, records)
+    pairs = list(zip(offsets, send(broker, target, 0, records), strict=True))
+    assert send(broker, other, 0, [one for n, one in enumerate(records) if n not in (13, 295)])
+    part = copied(broker, source, target, 0, pairs)
+    compact(broker, target, COUNT)
+    report = verify(spark, broker, [part])
+    one = of(report, 0)
+    assert [str(each) for each in report.differences] == []
+    assert one.whole
+    assert one.off_target > 200
+    assert one.records + one.off_target == COUNT + 1
+    assert one.kept.compacted == one.off_target
+    # The other way round: compacted on the source.
+    back = Copied(target, 0, source, 0, COUNT + 1, COUNT + 1, COUNT + 1, 0, part.map)
+    again = of(verify(spark, broker, [back]), 0)
+    assert (again.off_source, again.difference) == (one.off_target, None)
+    # Number 295 is the last one of its key: no compaction takes it. Number 13 has later ones.
+    kept = [n for n in range(COUNT + 1) if n not in (13, 295)]
+    lost = copied(broker, source, other, 0, list(zip(kept, range(COUNT - 1), strict=True)))
+    verdict = of(verify(spark, broker, [lost]), 0)
+    assert verdict.off_target == 1
+    assert verdict.difference is not None
+    assert (verdict.difference.field, verdict.difference.position) == ("not copied", 295)
+    assert (verdict.bad, verdict.kept.upto) == (1, 295)
+
+
+def test_without_the_connector_one_line_says_what_to_do(spark: Any, broker: str) -> None:
+    class WithoutKafka:
+        """The session, whose source is not there."""
+
+        sparkContext = spark.sparkContext
+        version = spark.version
+
+        class read:
+            @staticmethod
+            def format(_: str) -> Any:
+                return spark.read.format("kafka-that-is-not-there")
+
+    source = create_topic(broker, 1, 1)
+    send(broker, source, 0, made(3))
+    part = copied(broker, source, source, 0, [(n, n) for n in range(3)])
+    with pytest.raises(ConfigError, match=r"--packages org.apache.spark:spark-sql-kafka-0-10_2\.13:4\.0\.0$"):
+        verify(WithoutKafka(), broker, [part])
+
+
+def cpu_of(pid: int) -> float:
+    user, system = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def test_what_it_costs(spark: Any, broker: str, figures: list[str]) -> None:
+    """CPU of Spark's JVM and of this process for a small topic, JIT and all: no bar, a figure to look at."""
+    source = create_topic(broker, 2, 1)
+    value = os.urandom(1000)
+    records = [Record(b"%d" % n, value, START_MS + n) for n in range(50_000)]
+    parts = []
+    for partition in range(2):
+        offsets = send(broker, source, partition, records, **{"linger.ms": 50})
+        parts.append(copied(broker, source, source, partition, [(one, one) for one in offsets]))
+    pids = [os.getpid(), spark.sparkContext._gateway.proc.pid]
+    before, began = sum(map(cpu_of, pids)), time.monotonic()
+    assert verify(spark, broker, parts).exit_code == 0
+    cost, took = sum(map(cpu_of, pids)) - before, time.monotonic() - began
+    figures.append(f"verify: 100 MB a side at 1 KB: {cost:.1f} CPU-s (JVM and Python), {took:.1f} s")

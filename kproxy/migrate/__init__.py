@@ -31,6 +31,12 @@ undo            takes them back
 foreign         records on the target that kproxy did not copy
 preparing       the commands plan, prepare, undo
 sparksession    Spark's session for one command
+positions       a position on the source, translated (pure)
+groups          positions of groups in one cluster
+shares          requests of share groups that kafka-python lacks
+offsets         positions of groups, translated and written
+checkpoint      Spark's checkpoints, translated
+translating     the command offsets
 commands        the group of commands
 verifying       the command `verify`, and the function behind it
 verify          which ranges of both sides are compared, job by job, and what follows

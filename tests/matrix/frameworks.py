@@ -43,8 +43,13 @@ class Connect(Client):
     """A Connect worker in distributed mode, which programs/connect.py drives."""
 
     def command(self) -> Sequence[str]:
-        worker = _programs(self.version).command("org.apache.kafka.connect.cli.ConnectDistributed", log_level="info")
-        return [sys.executable, str(HERE / "programs/connect.py"), str(len(worker)), *worker]
+        java = worker(self.version)
+        return [sys.executable, str(HERE / "programs/connect.py"), str(len(java)), *java]
+
+
+def worker(version: str) -> list[str]:
+    """The command line of a Connect worker in distributed mode, without the file of its properties."""
+    return list(_programs(version).command("org.apache.kafka.connect.cli.ConnectDistributed", log_level="info"))
 
 
 def _programs(version: str) -> Programs:

@@ -1,0 +1,159 @@
+"""The command `offsets`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from kproxy.copier.statetopic import Copied
+    from kproxy.migrate.migration import Migration
+    from kproxy.migrate.offsets import Result
+
+_FINE, _INCOMPLETE = 0, 1
+
+
+@click.command("offsets")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+@click.option("--dry-run", is_flag=True, help="Only show what would be written.")
+@click.option("--group", "groups", multiple=True, metavar="GLOB", help="Only groups with such a name. [repeatable]")
+@click.option("--force", is_flag=True, help="Overwrite positions on the target that kproxy did not write.")
+@click.option("--spark-checkpoint", nargs=2, metavar="OLD NEW", help="Make a checkpoint of Spark for the target.")
+@click.option("--starting-offsets", metavar="OLD", help="Print startingOffsets for a new query, from a checkpoint.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def offsets(
+    file: Path, dry_run: bool, groups: tuple[str, ...], force: bool, spark_checkpoint: tuple[str, str] | None,
+    starting_offsets: str | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Translate the positions of consumer groups, exactly, and write them to the target.
+
+    \b
+      kproxy migrate offsets move.yaml --dry-run
+      kproxy migrate offsets move.yaml --group 'billing-*'
+      kproxy migrate offsets move.yaml --spark-checkpoint /old/checkpoint /new/checkpoint
+
+    Groups that have members on the target stay as they are, and so do positions there that somebody else has written.
+    The command can be given again, as the copy goes on. With --spark-checkpoint or --starting-offsets, groups are left
+    alone.
+
+    The exit code is 0 if every position was translated, 1 if some were not (the last lines say why), 2 if the command
+    cannot begin.
+    """
+    from kproxy.errors import ConfigError
+    from kproxy.migrate.document import read
+
+    if (spark_checkpoint is not None or starting_offsets is not None) and (dry_run or groups or force):
+        raise ConfigError("--dry-run, --group and --force are about groups: not with a checkpoint of Spark")
+    if spark_checkpoint is not None and starting_offsets is not None:
+        raise ConfigError("give --spark-checkpoint or --starting-offsets, not both")
+    migration = read(file)
+    if spark_checkpoint is not None:
+        return _checkpoint(_copied(migration), *spark_checkpoint, as_json)
+    if starting_offsets is not None:
+        return _starting(_copied(migration), starting_offsets, as_json)
+    return _groups(migration, _selected(migration, groups), dry_run, force, as_json)
+
+
+def _selected(migration: Migration, globs: tuple[str, ...]) -> Callable[[str], bool]:
+    def wants(group: str) -> bool:
+        return migration.wants_group(group) and (not globs or any(fnmatchcase(group, glob) for glob in globs))
+
+    return wants
+
+
+def _copied(migration: Migration) -> dict[tuple[str, int], Copied]:
+    from kproxy.copier.statetopic import copied
+    from kproxy.migrate.offsets import read_topic
+    from kproxy.migrate.roads import open_target
+
+    with open_target(migration) as target:
+        return copied(read_topic(target, migration).values)
+
+
+def _groups(
+    migration: Migration, wants: Callable[[str], bool], dry_run: bool, force: bool, as_json: bool
+) -> int:  # fmt: skip
+    from kproxy.migrate.administration import Admin
+    from kproxy.migrate.offsets import Offsets, incomplete
+    from kproxy.migrate.roads import open_roads
+
+    with open_roads(migration) as roads, Admin(roads.source) as source, Admin(roads.target) as target:
+        results = Offsets(migration, source, target, force).read_state().run(wants, dry_run=dry_run)
+    problems = incomplete(results, migration)
+    if as_json:
+        click.echo(json.dumps({"dry_run": dry_run, "groups": [result.to_record() for result in results]}, indent=2))
+    else:
+        _show(results)
+    for text in problems:
+        _echo(text, err=True)
+    return _INCOMPLETE if problems else _FINE
+
+
+def _show(results: list[Result]) -> None:
+    from kproxy.migrate.groups import SHARE
+    from kproxy.migrate.offsets import LOST
+
+    if not results:
+        _echo("no group has a position")
+        return
+    heads = ("group", "topic", "partition", "source", "target", "how", "")
+    lines = [heads]
+    for result in results:
+        for row in result.rows:
+            one = row.position
+            name = one.topic if one.topic == one.target_topic else f"{one.topic} → {one.target_topic}"
+            target = "–" if one.target is None else str(one.target)
+            lines.append((result.group, name, str(one.partition), str(one.source), target, one.how, row.done))
+    widths = [max(len(line[at]) for line in lines) for at in range(len(heads))]
+    for line in lines:
+        cells = [
+            cell.rjust(width) if at in (2, 3, 4) else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        _echo("  ".join(cells).rstrip())
+    if any(result.kind == SHARE for result in results):
+        _echo(LOST)
+
+
+def _checkpoint(known: dict[tuple[str, int], Copied], old: str, new: str, as_json: bool) -> int:
+    from kproxy.migrate.checkpoint import as_record, make
+
+    made = make(old, new, known)
+    if as_json:
+        click.echo(json.dumps(as_record(made), indent=2))
+        return _FINE
+    _echo(f"{new}: goes on after batch {made.batch}" if not made.again else _again(new, made.batch))
+    for before, after in made.topics.items():
+        if before != after:
+            _echo(f"the query must subscribe to {after} instead of {before}")
+    if made.left_out:
+        _echo(f"batches {made.left_out[0]} to {made.left_out[-1]} are left out: Spark does not need them")
+    return _FINE
+
+
+def _again(new: str, batch: int) -> str:
+    return f"{new}: batch {batch} was begun and is not done: it is run again, with the same records"
+
+
+def _starting(known: dict[tuple[str, int], Copied], old: str, as_json: bool) -> int:
+    from kproxy.migrate.checkpoint import starting_offsets
+
+    found = starting_offsets(old, known)
+    said: Any = {str(at): json.loads(line) for at, line in found}
+    if as_json:
+        click.echo(json.dumps(said, indent=2))
+        return _FINE
+    for at, line in found:
+        _echo(line if len(found) == 1 else f"source {at}: {line}")
+    return _FINE
+
+
+def _echo(text: str, err: bool = False) -> None:
+    from kproxy.printable import escaped
+
+    click.echo(escaped(text), err=err)

@@ -1,0 +1,124 @@
+"""A streaming query of a real Spark that goes on at the target with its checkpoint translated."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.migrate.checkpoint import make, starting_offsets
+from tests.harness.clients import unique
+from tests.harness.moving import rows, topics
+from tests.harness.spark import connector, needs_spark, session, settings, spark_home
+from tests.harness.twosides import TwoSides, plain, transactions, two_sides
+
+pytestmark = [
+    pytest.mark.integration,
+    needs_spark,
+    # py4j leaves the sockets of foreachBatch's calls to the garbage collector.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+Batches = dict[int, list[tuple[str, int]]]
+
+
+@pytest.fixture(scope="module")
+def sides() -> Iterator[TwoSides]:
+    with two_sides() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    home = spark_home(tmp_path_factory.mktemp("spark"))
+    with session(home, {**settings(), "spark.master": "local[2]", "spark.jars": connector()}) as made:
+        yield made
+
+
+def source(spark: Any, bootstrap: str, topic: str, **more: str) -> Any:
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "kafka.isolation.level": "read_committed"}
+    return spark.readStream.format("kafka").options(**{"maxOffsetsPerTrigger": "700", **options, **more}).load()
+
+
+def query(spark: Any, bootstrap: str, names: Sequence[str], checkpoint: Path, **more: str) -> Batches:
+    """How often each value has come so far, which is the query's state; what each batch gave. It reads what is there,
+    in several batches, from one source for each topic."""
+    found: Batches = {}
+
+    def note(frame: Any, number: int) -> None:
+        found[number] = sorted((row["value"], row["count"]) for row in frame.collect())
+
+    both = [source(spark, bootstrap, name, startingOffsets="earliest", **more) for name in names]
+    counted = both[0].union(both[1]).selectExpr("cast(value as string) as value").groupBy("value").count()
+    running = (
+        counted.writeStream.outputMode("update").foreachBatch(note)
+        .option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    )  # fmt: skip
+    running.awaitTermination()
+    return found
+
+
+def values(sides: TwoSides, topic: str) -> list[str]:
+    return [(row[2] or b"").decode() for part in (0, 1) for row in rows(sides.source, topic, part)]
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["all batches done", "the last one not"])
+def test_a_query_goes_on_with_each_record_exactly_once(sides: TwoSides, spark: Any, tmp_path: Path, done: bool) -> None:
+    move, old, new = sides.migration(), tmp_path / "old", tmp_path / "new"
+    first, second = unique("tx"), unique("plain")
+    names, targets = [first, second], [f"eu.{first}", second]
+    topics(sides.source, {first: 2, second: 2}, 1)
+    topics(sides.target, {targets[0]: 2, second: 2}, 1)
+    transactions(sides.source, first, 2, 1500, 1)
+    plain(sides.source, second, 2, 1000, 1)
+    before = query(spark, sides.source, names, old)
+    last = max(before)
+    assert last > 1
+    if not done:  # it was ended when the batch was written, and before it was done
+        (old / "commits" / str(last)).unlink()
+        (old / "commits" / f".{last}.crc").unlink()
+    transactions(sides.source, first, 2, 800, 2)
+    plain(sides.source, second, 2, 500, 2)
+    known = move.copy({first: targets[0], second: second}, size=8192)
+    untouched = files(old)
+    made = make(str(old), str(new), known)
+    assert (made.batch, made.again, made.topics) == (last, not done, {first: targets[0], second: second})
+    assert files(old) == untouched
+
+    after = query(spark, sides.target, targets, new)
+    if not done:
+        assert after.pop(last) == before[last]
+    assert min(after) == last + 1
+    seen = Counter(one for batch in (before, after) for some in batch.values() for one in some)
+    assert seen == Counter((value, 1) for name in names for value in values(sides, name))
+
+
+def test_a_new_query_begins_where_the_old_one_ended(sides: TwoSides, spark: Any, tmp_path: Path) -> None:
+    move, old = sides.migration(), tmp_path / "old"
+    names = [unique("tx"), unique("plain")]
+    for bootstrap in (sides.source, sides.target):
+        topics(bootstrap, dict.fromkeys(names, 2), 1)
+    transactions(sides.source, names[0], 2, 300, 3)
+    plain(sides.source, names[1], 2, 300, 3)
+    before = {value for some in query(spark, sides.source, names, old).values() for value, _ in some}
+    transactions(sides.source, names[0], 2, 300, 4)
+    plain(sides.source, names[1], 2, 300, 4)
+    known = move.copy(dict(zip(names, names, strict=True)), size=8192)
+    found: list[str] = []
+    for _, line in starting_offsets(str(old), known):
+        options = {
+            "kafka.bootstrap.servers": sides.target,
+            "startingOffsets": line,
+            "subscribe": next(iter(json.loads(line))),
+        }
+        read = spark.read.format("kafka").options(**options, **{"kafka.isolation.level": "read_committed"}).load()
+        found += [row.value for row in read.selectExpr("cast(value as string) as value").collect()]
+    assert sorted(found) == sorted(value for name in names for value in values(sides, name) if value not in before)

@@ -1,0 +1,371 @@
+"""Positions of real groups, translated to another cluster: whoever goes on there reads the very next record."""
+
+from __future__ import annotations
+
+import json
+import random
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from kproxy.copier.statetopic import Copied
+from kproxy.devcluster import DevCluster
+from kproxy.migrate import offsets as room
+from kproxy.migrate.administration import Admin
+from kproxy.migrate.groups import Committed, Groups
+from kproxy.migrate.migration import Migration, Topics
+from kproxy.migrate.offsets import SKIPPED, THERE, WOULD, WRITTEN, Offsets, Result
+from kproxy.migrate.positions import translate
+from kproxy.migrate.translating import offsets as command
+from tests.harness import kafka_python  # noqa: F401  # its warnings are not ours
+from tests.harness.clients import unique
+from tests.harness.moving import Row, rows, topics
+from tests.harness.twosides import TwoSides, plain, transactions, two_sides, until
+
+pytestmark = pytest.mark.integration
+
+POSITIONS, GROUPS, SEED = 10_000, 6, 16
+COPIED = {"plain": "plain", "tx": "renamed-tx", "compact": "compact"}
+COMPACT = {
+    "cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01",
+    "max.compaction.lag.ms": "1000",
+}  # fmt: skip
+Place = tuple[str, int]
+
+
+@dataclass
+class Loaded:
+    sides: TwoSides
+    known: dict[Place, Copied]
+    source: dict[Place, list[Row]] = field(default_factory=dict)
+    target: dict[Place, list[Row]] = field(default_factory=dict)
+
+    def next_on_source(self, place: Place, position: int) -> bytes | None:
+        return _next(self.source[place], position)
+
+    def next_on_target(self, place: Place, position: int) -> bytes | None:
+        return _next(self.target[place], position)
+
+
+def _next(found: list[Row], position: int) -> bytes | None:
+    """The value of the record that a consumer at this position reads first; values are unique."""
+    at = bisect_left(found, position, key=lambda row: row[0])
+    return found[at][2] if at < len(found) else None
+
+
+def migration(sides: TwoSides, **topics_more: Any) -> Migration:
+    return Migration({}, {}, sides.name, Topics(**{"rename": {"tx": "renamed-tx"}, **topics_more}))
+
+
+def run(
+    sides: TwoSides, group: str | Callable[[str], bool], *, dry_run: bool = False, force: bool = False, **more: Any
+) -> list[Result]:
+    wants = group.__eq__ if isinstance(group, str) else group
+    with Admin(sides.source) as source, Admin(sides.target) as target:
+        return Offsets(migration(sides, **more), source, target, force).read_state().run(wants, dry_run=dry_run)
+
+
+@pytest.fixture(scope="module")
+def sides() -> Iterator[TwoSides]:
+    with two_sides() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def loaded(sides: TwoSides) -> Loaded:
+    """Plain records, transactions of which some are aborted, and a compacted topic, on both sides."""
+    topics(sides.source, {"plain": 2, "tx": 3}, 1)
+    topics(sides.source, {"compact": 1}, 1, **COMPACT)
+    topics(sides.target, {"plain": 2, "renamed-tx": 3, "compact": 1}, 1)
+    # The target's offsets are not those of the source from the beginning on.
+    plain(sides.target, "renamed-tx", 3, 100, 99)
+    plain(sides.source, "plain", 2, 2000, SEED)
+    transactions(sides.source, "tx", 3, 5000, SEED)
+    plain(sides.source, "compact", 1, 2000, SEED, keys=500)
+
+    def cleaned() -> bool:
+        plain(sides.source, "compact", 1, 20, random.randrange(1 << 30), keys=500)
+        return len(rows(sides.source, "compact", 0)) < 1500
+
+    until(cleaned, "the source has not compacted its topic")
+    sides.copy({"plain": "plain", "tx": "renamed-tx"}, size=4096)
+    known = sides.copy({"compact": "compact"}, sparse=True, size=4096)
+    made = Loaded(sides, known)
+    for (topic, index), one in known.items():
+        made.source[topic, index] = rows(sides.source, topic, index)
+        made.target[topic, index] = rows(sides.target, one.target_topic, index)
+    return made
+
+
+def test_the_next_record_is_the_same_for_10000_positions(loaded: Loaded, figures: list[str]) -> None:
+    chance = random.Random(SEED)
+    places = sorted(loaded.known)
+    seen: dict[str, int] = {}
+    for _ in range(POSITIONS):
+        place = chance.choice(places)
+        known = loaded.known[place]
+        position = known.source_next if chance.random() < 0.01 else chance.randrange(known.source_next + 1)
+        found = translate(loaded.known, *place, position)
+        assert found.target is not None, found
+        assert loaded.next_on_target(place, found.target) == loaded.next_on_source(place, position), found
+        seen[found.how] = seen.get(found.how, 0) + 1
+    assert min(seen[how] for how in ("exact", "next", "end")) > 10, seen
+    assert any(len(one.map) > 20 for one in loaded.known.values())
+    figures.append(f"positions translated and compared: {seen}")
+
+
+def commit(bootstrap: str, group: str, positions: Mapping[Place, int], metadata: str = "") -> None:
+    """As a classic group."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = [TopicPartition(*place, offset, metadata) for place, offset in positions.items()]
+    for future in admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)]).values():
+        assert all(one.error is None for one in future.result(30).topic_partitions)
+
+
+def reader(bootstrap: str, group: str, protocol: str = "classic", **more: Any) -> Consumer:
+    config = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, "log_level": 0}
+    config |= {"group.protocol": protocol, "isolation.level": "read_committed", "auto.offset.reset": "error"}
+    return Consumer({**config, **more})
+
+
+def first_records(consumer: Consumer, names: list[str], partitions: int) -> dict[Place, bytes]:
+    """The first record of each partition that a member of the group gets."""
+    consumer.subscribe(names)
+    found: dict[Place, bytes] = {}
+
+    def complete() -> bool:
+        for message in consumer.consume(500, 0.2):
+            if message.error() is not None:
+                raise KafkaException(message.error())
+            found.setdefault((message.topic(), message.partition()), message.value())
+        return len(found) == partitions
+
+    until(complete, "not every partition gives a record")
+    return found
+
+
+def as_consumer_group(bootstrap: str, group: str, positions: Mapping[Place, int]) -> None:
+    """The same as a group of KIP-848's protocol, by a member of it."""
+    consumer = reader(bootstrap, group, "consumer", **{"auto.offset.reset": "earliest"})
+    try:
+        consumer.subscribe(sorted({topic for topic, _ in positions}))
+
+        def assigned() -> bool:
+            consumer.poll(0.2)
+            return len(consumer.assignment()) == len(positions)
+
+        until(assigned, "the group is not assigned")
+        consumer.commit(offsets=[TopicPartition(*place, at) for place, at in positions.items()], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_groups_go_on_with_the_very_next_record(loaded: Loaded, protocol: str) -> None:
+    chance = random.Random(SEED)
+    prefix = unique(protocol)
+    wanted: dict[str, dict[Place, bytes | None]] = {}
+    for number in range(GROUPS):
+        group, positions = f"{prefix}-{number}", {}
+        for place, known in loaded.known.items():
+            # At least one record is left, so that the first one can be seen.
+            positions[place] = chance.randrange(loaded.source[place][-1][0])
+            assert positions[place] < known.source_next
+        (commit if protocol == "classic" else as_consumer_group)(loaded.sides.source, group, positions)
+        wanted[group] = {
+            (loaded.known[place].target_topic, place[1]): loaded.next_on_source(place, at)
+            for place, at in positions.items()
+        }
+    results = run(loaded.sides, lambda group: group.startswith(prefix))
+    assert [(one.group, one.kind, one.refused) for one in results] == [(name, protocol, "") for name in sorted(wanted)]
+    assert {row.done for one in results for row in one.rows} == {WRITTEN}
+    for group, records in wanted.items():
+        consumer = reader(loaded.sides.target, group, protocol)
+        try:
+            assert first_records(consumer, sorted(set(COPIED.values())), len(records)) == records
+        finally:
+            consumer.close()
+
+
+def only(results: list[Result]) -> Result:
+    assert len(results) == 1, results
+    return results[0]
+
+
+def position_on(bootstrap: str, group: str, place: Place) -> Committed | None:
+    with Admin(bootstrap) as admin:
+        return Groups(admin).positions(group, "classic").get(place)
+
+
+def test_what_somebody_else_wrote_since_is_not_overwritten(loaded: Loaded) -> None:
+    group, place = unique("g"), ("plain", 0)
+    sides = loaded.sides
+    commit(sides.source, group, {place: 100}, "told by the client")
+    assert only(run(sides, group, dry_run=True)).rows[0].done == WOULD
+    assert position_on(sides.target, group, place) is None
+    assert only(run(sides, group)).rows[0].done == WRITTEN
+    target = translate(loaded.known, *place, 100).target
+    assert target is not None
+    before = position_on(sides.source, group, place)
+    assert before is not None
+    assert before.metadata is not None
+    assert before.metadata.startswith("told by the client")  # librdkafka's admin client adds a zero byte
+    assert position_on(sides.target, group, place) == Committed(target, before.metadata)
+
+    # Again, it is there; and when the source goes on, or back, so does the target.
+    assert only(run(sides, group)).rows[0].done == THERE
+    for source in (200, 150):
+        commit(sides.source, group, {place: source})
+        assert only(run(sides, group)).rows[0].done == WRITTEN
+
+    # But for what was consumed there.
+    commit(sides.target, group, {place: 7})
+    commit(sides.source, group, {place: 300, ("plain", 1): 10})
+    refused = only(run(sides, group))
+    assert refused.refused.startswith("its position in partition 0 of plain on the target is 7, and kproxy wrote")
+    assert "--force" in refused.refused
+    assert {row.done for row in refused.rows} == {SKIPPED}
+    assert position_on(sides.target, group, place) == Committed(7, "\0")
+    assert position_on(sides.target, group, ("plain", 1)) is None
+    forced = only(run(sides, group, force=True))
+    assert {row.done for row in forced.rows} == {WRITTEN}
+    assert only(run(sides, group)).rows[0].done == THERE
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_with_members_on_the_target_is_refused_by_its_brokers(loaded: Loaded, protocol: str) -> None:
+    group = unique("busy")
+    commit(loaded.sides.source, group, {("plain", 0): 100})
+    consumer = reader(loaded.sides.target, group, protocol, **{"auto.offset.reset": "earliest"})
+    try:
+        first_records(consumer, ["plain"], 2)
+        refused = only(run(loaded.sides, group))
+        assert refused.refused.startswith("the group has members there")
+        assert {row.done for row in refused.rows} == {SKIPPED}
+        assert position_on(loaded.sides.target, group, ("plain", 0)) is None
+    finally:
+        consumer.close()
+    assert only(run(loaded.sides, group)).rows[0].done == WRITTEN
+
+
+def test_a_command_that_was_ended_between_the_journal_and_the_brokers(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group, place = unique("g"), ("plain", 0)
+    commit(loaded.sides.source, group, {place: 100})
+    assert only(run(loaded.sides, group)).rows[0].done == WRITTEN
+
+    class Ended(Exception):
+        pass
+
+    def end(*_: object) -> None:
+        raise Ended
+
+    for source in (200, 300):  # twice: the position of before is still known
+        commit(loaded.sides.source, group, {place: source})
+        monkeypatch.setattr(Groups, "write", end)
+        with pytest.raises(Ended):
+            run(loaded.sides, group)
+        monkeypatch.undo()
+    assert only(run(loaded.sides, group)).rows[0].done == WRITTEN
+
+
+def test_positions_that_cannot_be_translated_are_said_and_the_others_are_written(loaded: Loaded) -> None:
+    group, sides = unique("g"), loaded.sides
+    name = unique("elsewhere")
+    topics(sides.source, {name: 1}, 1)
+    end = loaded.known["plain", 1].source_next
+    producer = Producer({"bootstrap.servers": sides.source})
+    for _ in range(5):
+        producer.produce("plain", b"more", partition=1)
+    assert producer.flush(30) == 0
+    commit(sides.source, group, {("plain", 0): 3, ("plain", 1): end + 5, (name, 0): 0})
+    result = only(run(sides, group, exclude=(name,)))
+    assert {(row.position.topic, row.position.partition): (row.done, row.why) for row in result.rows} == {
+        ("plain", 0): (WRITTEN, ""),
+        ("plain", 1): (SKIPPED, "5 offsets before it are not copied so far"),
+        (name, 0): (SKIPPED, "the file leaves this topic out"),
+    }
+    said = room.incomplete([result], migration(sides, exclude=(name,)))
+    assert list(said) == [f"group {group}, partition 1 of plain: 5 offsets before it are not copied so far"]
+
+
+def start_of(bootstrap: str, group: str, place: Place) -> int:
+    with Admin(bootstrap) as admin:
+        return Groups(admin).positions(group, "share")[place].offset
+
+
+def test_the_start_of_a_share_group_is_kept(loaded: Loaded) -> None:
+    group, sides = unique("share"), loaded.sides
+    source, target = sides.clusters
+    settings = "share.auto.offset.reset=earliest,share.isolation.level=read_committed"
+
+    def consume(cluster: DevCluster, topic: str, count: int) -> list[str]:
+        done = cluster.tool(
+            "kafka-configs", "--bootstrap-server", cluster.direct_bootstrap, "--alter", "--entity-type", "groups",
+            "--entity-name", group, "--add-config", settings,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        done = cluster.tool(
+            "kafka-console-share-consumer", "--bootstrap-server", cluster.direct_bootstrap, "--topic", topic,
+            "--group", group, "--max-messages", str(count), "--timeout-ms", "10000",
+        )  # fmt: skip
+        return [line for line in done.stdout.splitlines() if "tx-" in line]
+
+    assert len(consume(source, "tx", 300)) >= 300
+    result = only(run(sides, group))
+    assert (result.kind, result.refused) == ("share", "")
+    assert {row.done for row in result.rows} == {WRITTEN}
+    assert "delivered again" in result.to_record()["lost"]
+    begun = {(row.position.topic, row.position.partition): row.position.source for row in result.rows}
+    assert max(begun.values()) > 100
+    for (topic, index), at in begun.items():
+        there = start_of(sides.target, group, ("renamed-tx", index))
+        assert loaded.next_on_target((topic, index), there) == loaded.next_on_source((topic, index), at)
+    left = {
+        (row[2] or b"").decode()
+        for place, found in loaded.source.items()
+        for row in found
+        if place in begun and row[0] >= begun[place]
+    }
+    # Partitions that nobody had read on the source have no start. What the group reads there, and when, is Kafka's.
+    ours = {(row[2] or b"").decode() for place, found in loaded.target.items() for row in found if place in begun}
+    assert set(consume(target, "renamed-tx", 10_000)) & ours == left
+
+
+def test_the_command(loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kproxy.migrate import roads
+
+    group, sides = unique("cli"), loaded.sides
+    commit(sides.source, group, {("tx", 1): 500})
+    file = tmp_path / "m.yaml"
+    file.write_text(
+        f"name: {sides.name}\nsource: {{bootstrap-servers: '{sides.source}'}}\n"
+        f"target: {{bootstrap-servers: '{sides.target}'}}\ntopics: {{rename: {{tx: renamed-tx}}}}\n"
+    )
+    opened = roads.open_roads
+    monkeypatch.setattr(roads, "open_roads", lambda migration: opened(migration, direct=(sides.source, sides.target)))
+    said = CliRunner().invoke(command, [str(file), "--group", group, "--dry-run"], standalone_mode=False)
+    assert said.return_value == 0, said.output
+    target = translate(loaded.known, "tx", 1, 500).target
+    assert said.stdout.splitlines()[1].split()[:1] == [group]
+    assert f" {target} " in said.stdout
+    said = CliRunner().invoke(command, [str(file), "--group", group, "--json"], standalone_mode=False)
+    assert json.loads(said.stdout)["groups"][0]["positions"][0]["target"] == target
+    there = position_on(sides.target, group, ("renamed-tx", 1))
+    assert there is not None
+    assert there.offset == target
+
+
+def test_a_migration_that_copied_nothing(sides: TwoSides) -> None:
+    from kproxy.errors import ConfigError
+
+    with pytest.raises(ConfigError, match=r"the target has no topic .* run kproxy migrate prepare and copy before"):
+        run(replace(sides, name=unique("none")), "g")

@@ -1,0 +1,73 @@
+"""What is written for a group, and what is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from kproxy.copier.offsetmap import OffsetMap
+from kproxy.copier.state import key
+from kproxy.copier.statetopic import Copied
+from kproxy.errors import WireError
+from kproxy.migrate.groups import Committed, Group
+from kproxy.migrate.migration import Migration, Topics
+from kproxy.migrate.offsets import SKIPPED, THERE, WOULD, decide, incomplete, journaled, rows_of, to_record
+
+MIGRATION = Migration({}, {}, "m", Topics(exclude=("out",)))
+KNOWN = {("t", 0): Copied("t", 0, "u", 0, 10, 110, 10, 1, OffsetMap([(0, 100, 10)]))}
+GROUP = Group("g", "classic", positions={("t", 0): Committed(5, "m")})
+
+
+def test_positions_are_translated_with_their_metadata() -> None:
+    (row,) = rows_of(GROUP, MIGRATION, KNOWN)
+    assert (row.place, row.position.target, row.metadata, row.done) == (("u", 0), 105, "m", WOULD)
+
+
+@pytest.mark.parametrize(
+    ("there", "wrote", "done"),
+    [
+        ({}, {}, WOULD),
+        ({("u", 0): Committed(105, "m")}, {}, THERE),
+        ({("u", 0): Committed(105, "other")}, {}, WOULD),
+        ({("u", 0): Committed(103)}, {("u", 0): [103]}, WOULD),
+        ({("u", 0): Committed(103)}, {("u", 0): [104, 103]}, WOULD),
+        ({("u", 0): Committed(103)}, {}, SKIPPED),
+        ({("u", 0): Committed(103)}, {("u", 0): [104]}, SKIPPED),
+        ({("x", 0): Committed(1)}, {}, WOULD),
+    ],
+)
+def test_only_what_kproxy_wrote_is_overwritten(
+    there: dict[tuple[str, int], Committed], wrote: dict[tuple[str, int], list[int]], done: str
+) -> None:
+    result = decide(GROUP, rows_of(GROUP, MIGRATION, KNOWN), there, wrote, force=False)
+    assert [row.done for row in result.rows] == [done]
+    assert bool(result.refused) == (done == SKIPPED)
+    forced = decide(GROUP, rows_of(GROUP, MIGRATION, KNOWN), there, wrote, force=True)
+    assert (forced.refused, forced.rows[0].done) == ("", THERE if done == THERE else WOULD)
+
+
+def test_topics_that_are_left_out_do_not_make_it_incomplete() -> None:
+    group = Group("g", "classic", positions={("out", 0): Committed(5), ("t", 0): Committed(12), ("z", 1): Committed(1)})
+    result = decide(group, rows_of(group, MIGRATION, KNOWN), {}, {}, force=False)
+    assert [row.why for row in result.rows] == [
+        "the file leaves this topic out",
+        "2 offsets before it are not copied so far",
+        "the migration has not copied this partition",
+    ]
+    assert list(incomplete([result], MIGRATION)) == [
+        "group g, partition 0 of t: 2 offsets before it are not copied so far",
+        "group g, partition 1 of z: the migration has not copied this partition",
+    ]
+
+
+def test_the_journal_comes_back_as_it_was_written() -> None:
+    import json
+
+    wrote = {("u", 0): [5, 3], ("u", 11): [7], ("v", 0): [0]}
+    values = {key("offsets", "g"): json.dumps(to_record(wrote)).encode(), key("job"): b"{}"}
+    assert journaled(values) == {"g": wrote}
+
+
+@pytest.mark.parametrize("value", [b"", b"[]", b"{}", b'{"v":1}', b'{"v":1,"positions":{"u":{"x":[1]}}}', b'{"v":2}'])
+def test_a_journal_of_somebody_else(value: bytes) -> None:
+    with pytest.raises(WireError, match=r"that kproxy did not write|written by a newer kproxy"):
+        journaled({key("offsets", "g"): value})

@@ -16,6 +16,7 @@ from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import UNKNOWN_TOPIC, Refused, check
 from kproxy.copier.offsetmap import OffsetMap
+from kproxy.copier.patience import insist
 from kproxy.copier.requests import reading
 from kproxy.copier.state import State, piece_from_json, topic_of
 from kproxy.errors import ConfigError, WireError
@@ -26,6 +27,8 @@ from kproxy.records.header import COMMIT, Batch, batches
 _AT_ONCE, _WAIT_MS = 4 * 1024 * 1024, 200
 # So often nothing may come although there should be something.
 _EMPTY = 50
+# How long a topic may be unknown that was created just now, and a leader missing, in seconds.
+_YOUNG, _PATIENCE = 3.0, 30.0
 
 
 class Log:
@@ -118,11 +121,25 @@ def prepared(cluster: Cluster, name: str) -> int:
     and WireError."""
     topic = topic_of(name)
     try:
-        return cluster.partitions(topic)
+        # A broker may not know yet what was created just now.
+        return insist(cluster, lambda: cluster.partitions(topic), _YOUNG)
     except Refused as error:
         if error.code != UNKNOWN_TOPIC:
             raise
         raise ConfigError(f"the target has no topic {topic}: run kproxy migrate prepare first") from None
+
+
+def read_all(cluster: Cluster, name: str, wants: Callable[[bytes], bool] | None = None) -> StateTopic:
+    """The state topic of this migration, read to its end, although a leader may move meanwhile. Raises ConfigError if
+    it is not there; UpstreamError and WireError."""
+    prepared(cluster, name)
+
+    def once() -> StateTopic:
+        topic = StateTopic(cluster, topic_of(name), wants)
+        topic.read()
+        return topic
+
+    return insist(cluster, once, _PATIENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +210,7 @@ def read_state(target: str, name: str) -> dict[tuple[str, int], Copied]:
     UpstreamError, WireError."""
     cluster = Cluster(target)
     try:
-        prepared(cluster, name)
-        topic = StateTopic(cluster, topic_of(name))
-        topic.read()
+        topic = read_all(cluster, name)
     finally:
         cluster.close()
     return copied(topic.values)

@@ -18,12 +18,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kproxy.copier.cluster import Cluster
-from kproxy.copier.codes import UNKNOWN_TOPIC
-from kproxy.copier.patience import insist
 from kproxy.copier.slices import Job
 from kproxy.copier.state import key
-from kproxy.copier.statetopic import Copied, StateTopic, copied
-from kproxy.errors import ConfigError, WireError
+from kproxy.copier.statetopic import Copied, StateTopic, copied, read_all
+from kproxy.errors import WireError
 from kproxy.migrate.administration import Admin
 from kproxy.migrate.control import tell
 from kproxy.migrate.groups import SHARE, Committed, Group, Groups, Place, RefusedError
@@ -166,19 +164,8 @@ def to_record(wrote: Wrote) -> dict[str, Any]:
 def read_topic(target: str, migration: Migration) -> StateTopic:
     """The state topic, as it is now. Raises ConfigError if there is none, UpstreamError and WireError."""
     cluster = Cluster(target)
-
-    def read() -> StateTopic:
-        topic = StateTopic(cluster, migration.state_topic)
-        topic.read()
-        return topic
-
     try:
-        if cluster.learn([migration.state_topic]).topics.get(migration.state_topic, (3, ()))[0] == UNKNOWN_TOPIC:
-            raise ConfigError(
-                f"the target has no topic {migration.state_topic}: nothing was copied under the name"
-                f" {migration.name!r}; run kproxy migrate prepare and copy before"
-            )
-        return insist(cluster, read, _PATIENCE)
+        return read_all(cluster, migration.name)
     finally:
         cluster.close()
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kproxy.copier.cluster import Cluster
-from kproxy.copier.state import State, topic_of
-from kproxy.copier.statetopic import StateTopic, prepared
+from kproxy.copier.state import State
+from kproxy.copier.statetopic import read_all
 from kproxy.errors import WireError
 from kproxy.migrate.control import JOB, ORDER, Order
 from kproxy.migrate.display import size
@@ -53,9 +53,7 @@ def standing(target: str, name: str) -> Standing:
     """Ask the target. Raises ConfigError if nothing was prepared there; UpstreamError and WireError."""
     cluster = Cluster(target)
     try:
-        prepared(cluster, name)
-        topic = StateTopic(cluster, topic_of(name), lambda found: not found.startswith(b'["map",'))
-        topic.read()
+        topic = read_all(cluster, name, lambda found: not found.startswith(b'["map",'))
     finally:
         cluster.close()
     partitions: dict[tuple[str, int], State] = {}

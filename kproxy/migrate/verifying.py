@@ -46,15 +46,12 @@ def verify(
 def _state(target: str, name: str) -> tuple[int, Mapping[Where, Copied], Mapping[Where, Kept]]:
     """How many partitions the state topic has, what was copied, and what was verified before."""
     from kproxy.copier.cluster import Cluster
-    from kproxy.copier.state import topic_of
-    from kproxy.copier.statetopic import StateTopic, copied, prepared
+    from kproxy.copier.statetopic import copied, read_all
     from kproxy.migrate.results import kept_in
 
     cluster = Cluster(target)
     try:
-        prepared(cluster, name)
-        topic = StateTopic(cluster, topic_of(name))
-        topic.read()
+        topic = read_all(cluster, name)
     finally:
         cluster.close()
     values = topic.values

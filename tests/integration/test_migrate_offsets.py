@@ -302,6 +302,7 @@ def start_of(bootstrap: str, group: str, place: Place) -> int:
         return Groups(admin).positions(group, "share")[place].offset
 
 
+@pytest.mark.matrix  # half a minute
 def test_the_start_of_a_share_group_is_kept(loaded: Loaded) -> None:
     group, sides = unique("share"), loaded.sides
     source, target = sides.clusters

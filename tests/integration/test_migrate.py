@@ -1,0 +1,169 @@
+"""A migration as a user does it: one file, the commands of docs/migration.md, and two clusters whose brokers' names
+resolve nowhere. One of them wants a login."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from kproxy.devcluster import DevCluster
+from tests.harness.clients import unique
+from tests.harness.clusters import STEADY
+from tests.harness.moving import rows, topics, until
+from tests.harness.spark import PASSWORD, PLAIN, environment, needs_spark, spark_home
+
+pytestmark = [pytest.mark.integration, needs_spark, pytest.mark.timeout(600)]
+
+_LOGIN = {
+    "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.client.plain.sasl.jaas.config": f'{PLAIN} user_spark="{PASSWORD}";',
+}
+_RECORDS = 3000
+
+
+@dataclass(frozen=True)
+class Move:
+    source: DevCluster
+    target: DevCluster
+    directory: Path
+    file: Path
+    home: Path
+
+    def run(self, *words: str, code: int = 0) -> str:
+        """A command of `kproxy migrate`; what it prints."""
+        command, *rest = words
+        done = subprocess.run(
+            [sys.executable, "-m", "kproxy", "migrate", command, str(self.file), *rest],
+            env=environment(self.home) | {"COLUMNS": "80"}, cwd=self.directory, capture_output=True, text=True,
+            timeout=300,
+        )  # fmt: skip
+        assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        assert PASSWORD not in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def move(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Move]:
+    directory = tmp_path_factory.mktemp("move")
+    file = directory / "move.yaml"
+    with (
+        DevCluster(1, properties=STEADY) as source,
+        DevCluster(1, properties=STEADY | _LOGIN, client_protocol="SASL_PLAINTEXT") as target,
+    ):
+        secret = directory / "secret"
+        secret.write_text(PASSWORD)
+        os.chmod(secret, 0o600)
+        login = {"sasl": "PLAIN", "sasl-username": "spark", "sasl-password-file": str(secret)}
+        file.write_text(
+            yaml.safe_dump(
+                {
+                    "name": "eu-move",
+                    "source": {"bootstrap-servers": source.bootstrap},
+                    "target": {"bootstrap-servers": target.bootstrap, **login},
+                    "topics": {"exclude": ["*-tmp"], "rename": {"orders": "eu.orders"}},
+                }
+            )
+        )
+        yield Move(source, target, directory, file, spark_home(directory))
+
+
+def fill(move: Move, count: int) -> None:
+    producer = Producer({"bootstrap.servers": move.source.direct_bootstrap, "linger.ms": 20})
+    chance = random.Random(count)
+    for at in range(count):
+        producer.produce("orders", chance.randbytes(chance.randrange(500)), b"%d" % (at % 50), at % 2)
+    assert producer.flush(60) == 0
+
+
+def test_the_whole_way(move: Move) -> None:
+    topics(move.source.direct_bootstrap, {"orders": 2, "left-tmp": 1}, 1, **{"retention.ms": "864000000"})
+    fill(move, _RECORDS)
+    group = unique("billing")
+    commit(move, group, 700)
+
+    assert "run kproxy migrate prepare first" in refused(move, "status")
+    planned = move.run("plan")
+    assert "eu.orders" in planned
+    assert max(map(len, planned.splitlines())) <= 80
+    assert "did: create topic eu.orders" in move.run("prepare")
+    assert "nobody has copied yet" in move.run("status")
+
+    assert "100.0%" in move.run("copy")
+    verified = json.loads(move.run("verify", "--json", "--report", "report.html"))
+    assert verified
+    assert "<svg" in (move.directory / "report.html").read_text()
+    move.run("offsets")
+
+    said = json.loads(move.run("status", "--json"))
+    assert [one["records"] for one in said["partitions"]] == [_RECORDS // 2, _RECORDS // 2]
+    assert [one["verified_upto"] for one in said["partitions"]] == [_RECORDS // 2, _RECORDS // 2]
+    assert said["groups"] == [group]
+
+    for partition in range(2):
+        source = [row[1:] for row in rows(move.source.direct_bootstrap, "orders", partition)]
+        target = [row[1:] for row in rows(move.target.direct_bootstrap, "eu.orders", partition)]
+        assert source == target
+    assert next_record(move.target.direct_bootstrap, "eu.orders", group) == next_record(
+        move.source.direct_bootstrap, "orders", group
+    )
+    assert "left-tmp" not in AdminClient({"bootstrap.servers": move.target.direct_bootstrap}).list_topics().topics
+
+
+@pytest.mark.matrix
+def test_it_goes_on_and_is_taken_back(move: Move) -> None:
+    fill(move, 500)
+    until(lambda: "100.0%" in move.run("copy"), "copied")
+    move.run("verify")
+    said = move.run("status")
+    assert "orders -> eu.orders: 2 partitions, 3,500 records" in said
+    assert "verified up to all that is copied" in said
+    move.run("undo", "--force")
+    admin = AdminClient({"bootstrap.servers": move.target.direct_bootstrap})
+    until(lambda: "eu.orders" not in admin.list_topics().topics, "the topic is gone")
+
+
+def refused(move: Move, command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "kproxy", "migrate", command, str(move.file)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 2, done.stderr
+    return done.stderr
+
+
+def commit(move: Move, group: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": move.source.direct_bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition("orders", at, offset + at) for at in range(2)], asynchronous=False)
+    consumer.close()
+
+
+def next_record(bootstrap: str, topic: str, group: str) -> dict[int, bytes]:
+    """By partition, where the group goes on."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "error", "enable.auto.commit": False}
+    )
+    found: dict[int, bytes] = {}
+    consumer.subscribe([topic])
+    ends = time.monotonic() + 60
+    while len(found) < 2 and time.monotonic() < ends:
+        message = consumer.poll(1)
+        if message is not None:
+            assert message.error() is None, message.error()
+            found.setdefault(message.partition(), message.value())
+    consumer.close()
+    return found

@@ -75,14 +75,14 @@ def try_command(words: Sequence[str], files: Mapping[str, Path]) -> None:
     rest = list(words)
     while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
         name = rest.pop(0)
-        found = command.commands.get(name)
+        found = command.get_command(click.Context(command), name)
         assert found is not None, f"kproxy has no command {name}"
         command = found
     only_help = "--help" in rest
     rest = [word for word in rest if word != "--help"]
     with command.make_context(command.name, rest, resilient_parsing=only_help) as context:
         file = context.params.get("file")
-    if isinstance(file, Path):
+    if isinstance(file, Path) and words[0] != "migrate":  # its file is another one; docs/migration.md shows one
         load({}, {}, files.get(str(file), file))
 
 

@@ -11,6 +11,9 @@ tls         TLS to the broker
 clients     real clients and real brokers
 librdkafka  one of them, as a process
 records     what batches cost that are copied to another cluster
+migrate     copying topics to another cluster, beside MirrorMaker 2
+migratejob  the copier, and what fills topics, as processes
+mirrormaker MirrorMaker 2: a Connect worker
 report      the result as JSON and as text
 bars        what kproxy is meant to reach, and whether it does
 tables      the tables of docs/performance.md

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bench import bars, clients, records, report, spark, tls
+from bench import bars, clients, migrate, mirrormaker, records, report, spark, tls
 from bench.loads import LOADS, Load
 from bench.machine import BenchError, Cores, enter_namespace, raise_file_limit
 from bench.native import BROKER_PORT, StubBroker, build
@@ -40,7 +40,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--only", metavar="GLOB", help="only the loads whose names fit, as 'fetch-*'")
     parser.add_argument(
-        "--parts", default="loads,tls,size,clients,spark", help="of loads, tls, size, clients, spark, records; commas"
+        "--parts",
+        default="loads,tls,size,clients,spark",
+        help="of loads, tls, size, clients, spark, records, migrate; commas",
     )
     parser.add_argument("--windows", type=int, help="windows of each load and peer")
     parser.add_argument("--seconds", type=float, help="seconds of a window")
@@ -121,6 +123,8 @@ class _Run:
             self.result["spark"] = spark.compare(self._options.rounds, _progress, _say)
         if "records" in parts:
             self.result["records"] = records.measure(_progress, _say)
+        if "migrate" in parts:
+            self._migrate()
 
     def save(self, seconds: float) -> str:
         """Write what was measured until now; returns it."""
@@ -144,6 +148,12 @@ class _Run:
                 figures = bench.measure(load, _progress)
                 self.result["loads"][load.name] = report.with_ratios(load, figures)
                 _say(report.table(load, figures))
+
+    def _migrate(self) -> None:
+        glob, result = self._options.only or "*", self.result.setdefault("migrate", {})
+        migrate.measure(
+            result, self._options.quick, self._options.rounds, lambda name: fnmatch.fnmatch(name, glob), _progress, _say
+        )
 
     def _size(self, broker: StubBroker) -> None:
         sizes = Sizes(self._directory, self._cores, broker.pid, self._files, _progress)
@@ -171,6 +181,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupted)
     began = time.monotonic()
     try:
+        if "migrate" in options.parts.split(","):
+            mirrormaker.jars(_progress)  # there is no network later
         enter_namespace()
         run = _Run(options)
         try:

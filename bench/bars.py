@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from bench import migrate
 from bench.peers import HAPROXY, KPROXY
 from bench.size import IDLE, STALLED
 
@@ -122,6 +123,15 @@ BARS = (
     _at_most("RSS, idle", limit=45, unit=" MiB", figures=_size("idle_rss_mib")),
     _at_most("RSS, per idle session", limit=20, unit=" KiB", figures=_size("kib_per_idle_session")),
     _at_most("RSS, under every load", limit=80, unit=" MiB", figures=_memory),
+    _at_most(
+        "migration, batches over 50, copier's CPU, to MM2's",
+        limit=0.25,
+        figures=partial(migrate.ratios, least=51, most=10**9),
+    ),
+    _at_most(
+        "migration, batches of 1, copier's CPU, to MM2's", limit=1.0, figures=partial(migrate.ratios, least=1, most=1)
+    ),
+    _at_most("migration, a task, RSS beyond Spark's worker", limit=150, unit=" MiB", figures=migrate.over_worker),
     _at_most("ready after exec", limit=0.7, unit=" s", figures=_size("ready_after_s")),
 )
 

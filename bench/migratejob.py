@@ -1,0 +1,153 @@
+"""Processes of the part `migrate`, each prints a line of JSON.
+
+python -m bench.migratejob topic BOOTSTRAP NAME PARTITIONS delete|compact    makes a topic
+python -m bench.migratejob gone BOOTSTRAP NAME...                            deletes topics
+python -m bench.migratejob fill BOOTSTRAP TOPIC PARTITIONS SIZE CODEC PER_BATCH RECORDS
+python -m bench.migratejob worker                                            memory of a Python worker of Spark
+python -m bench.migratejob copy SOURCE TARGET NAME TOPIC TARGET_TOPIC        copies as a task of Spark does
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import sys
+import time
+from typing import Any
+
+from bench.machine import rss
+from kproxy.copier import requests
+from kproxy.copier.cluster import Cluster
+from kproxy.copier.link import Link
+from kproxy.copier.slices import Job, Slice
+from kproxy.copier.state import PARTITIONS, topic_of
+
+_ACKS_MS, _WINDOW = 30_000, 32
+# So many batches that are not alike, at most; they are written again and again.
+_ALIKE = 2 << 20
+_LARGEST = 2 << 20
+_SECONDS = 900.0
+
+
+def fill(bootstrap: str, topic: str, partitions: int, size: int, codec: str, per_batch: int, records: int) -> Any:
+    """Batches of exactly so many records, in every partition the same number; the bytes that they have together."""
+    made = _batches(size, codec, per_batch, records)
+    cluster = Cluster(bootstrap)
+    written = total = 0
+    for partition in range(partitions):
+        link = cluster.leader(topic, partition)
+        version = link.version(requests.PRODUCE)
+        for _ in range(records // per_batch // partitions):
+            batch = made[written % len(made)]
+            while link.in_flight >= _WINDOW:
+                _acknowledged(link)
+            head = requests.produce(None, topic, partition, len(batch), _ACKS_MS)
+            link.send(requests.PRODUCE, version, head, batch)
+            written += 1
+            total += len(batch)
+        while link.in_flight:
+            _acknowledged(link)
+    return {"bytes": total, "records": written * per_batch}
+
+
+def _acknowledged(link: Link) -> None:
+    error, _ = requests.read_produce(link.receive())
+    if error:
+        raise SystemExit(f"the broker refuses a batch: error {error}")
+
+
+def _batches(size: int, codec: str, per_batch: int, records: int) -> list[bytes]:
+    from kproxy.records.codecs import NAMES
+    from kproxy.records.encoding import Entry, Producer, encoded, tail
+
+    rng = random.Random(1)
+    words = [rng.randbytes(8) for _ in range(500)]
+    now = time.time_ns() // 1_000_000
+    made: list[bytes] = []
+    while len(made) < records // per_batch and len(made) * per_batch * size < _ALIKE:
+        entries = []
+        for number in range(per_batch):
+            value = b"".join(rng.choices(words, k=-(-size // 8)))[:size]
+            entries.append(Entry(number, now, tail(b"key-%d" % (number % 100), value)))
+        made.append(b"".join(encoded(entries, NAMES.index(codec), Producer())))
+    return made
+
+
+def copy(source: str, target: str, name: str, topic: str, target_topic: str) -> Any:
+    """Every partition to its end, one after the other: CPU-seconds, seconds, the most memory."""
+    _like_spark()
+    from kproxy.copier.copier import Copier
+
+    at, to = Cluster(source), Cluster(target)
+    where = [(topic, partition) for partition in range(at.partitions(topic))]
+    ends = at.offsets(where, requests.LATEST)
+    copier = Copier(at, to, Job(name, topic_of(name), PARTITIONS))
+    records = size = 0
+    ways: dict[str, int] = {}
+    cpu, began = time.process_time(), time.monotonic()
+    for _, partition in where:
+        end = ends[topic, partition]
+        done = copier.copy(
+            Slice(topic, partition, target_topic, 0, end, 1 << 62, _SECONDS, largest=_LARGEST)
+        )  # fmt: skip
+        if done.stuck or done.state is None or done.state.source_next != end:
+            raise SystemExit(f"partition {partition} of {topic} was not copied: {done.stuck}")
+        records, size = records + done.records, size + done.size
+        for way, count in done.ways.items():
+            ways[way] = ways.get(way, 0) + count
+    return {
+        "cpu": time.process_time() - cpu, "seconds": time.monotonic() - began, "records": records, "bytes": size,
+        "rss": rss([os.getpid()], "VmHWM"), "ways": ways,
+    }  # fmt: skip
+
+
+def _like_spark() -> None:
+    """The modules that a Python worker of Spark has already, where pyspark is installed."""
+    with contextlib.suppress(ImportError):
+        import pyspark.worker  # noqa: F401
+
+
+def bare() -> Any:
+    _like_spark()
+    return {"rss": rss([os.getpid()], "VmHWM"), "pyspark": "pyspark" in sys.modules}
+
+
+def make(bootstrap: str, name: str, partitions: int, policy: str) -> Any:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    settings = {"cleanup.policy": policy, "max.message.bytes": str(_LARGEST), "file.delete.delay.ms": "0"}
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1, config=settings)], operation_timeout=60)[name].result(90)
+    return {}
+
+
+def drop(bootstrap: str, names: list[str]) -> Any:
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for gone in admin.delete_topics(names, operation_timeout=60).values():
+        gone.result(90)
+    return {}
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["topic", bootstrap, name, partitions, policy]:
+            said = make(bootstrap, name, int(partitions), policy)
+        case ["gone", bootstrap, *names]:
+            said = drop(bootstrap, names)
+        case ["fill", bootstrap, topic, partitions, size, codec, per_batch, records]:
+            said = fill(bootstrap, topic, int(partitions), int(size), codec, int(per_batch), int(records))
+        case ["worker"]:
+            said = bare()
+        case ["copy", source, target, name, topic, target_topic]:
+            said = copy(source, target, name, topic, target_topic)
+        case _:
+            raise SystemExit(__doc__)
+    sys.stdout.write(json.dumps(said) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -21,7 +21,7 @@ from typing import Any
 from bench import mirrormaker
 from bench.clients import memory
 from bench.machine import BenchError, cpu_seconds, descendants, start, stop
-from bench.mirrormaker import AT_LEAST_ONCE, EXACTLY_ONCE, MODES, Worker
+from bench.mirrormaker import AT_LEAST_ONCE, AT_LEAST_ONCE_TUNED, EXACTLY_ONCE, MODES, TUNED, Worker
 from bench.peers import wait_ready
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.requests import LATEST
@@ -71,7 +71,7 @@ LOADS = (
     Load(100, "lz4", 1000, 150),
     Load(100, "zstd", 1000, 150),
     Load(100, "none", 10, 60),
-    Load(100, "none", 1, 10, quick=True, through=True),
+    Load(100, "none", 1, 20, quick=True, through=True),
     Load(1000, "none", 1000, 200, quick=True, through=True),
     Load(1000, "lz4", 1000, 200),
     Load(1000, "zstd", 1000, 200),
@@ -192,11 +192,12 @@ class _Runs:
         def through(load: Load, filled: Any) -> Figures:
             return self._copy(load, filled, f"127.0.0.1:{_LISTEN}", f"127.0.0.1:{_LISTEN_TARGET}")
 
-        def mirror(worker: Worker) -> Callable[[Load, Any], Figures]:
-            return lambda load, filled: self._mirror(worker, load, filled)
+        def mirror(worker: Worker, settings: Mapping[str, str]) -> Callable[[Load, Any], Figures]:
+            return lambda load, filled: self._mirror(worker, settings, load, filled)
 
         ours = {COPIER: direct} | ({THROUGH: through} if load.through else {})
-        return ours | {worker.mode: mirror(worker) for worker in self._workers}
+        theirs = {worker.mode: mirror(worker, {}) for worker in self._workers}
+        return ours | theirs | {AT_LEAST_ONCE_TUNED: mirror(self._workers[0], TUNED)}
 
     def _name(self) -> str:
         self._number += 1
@@ -222,11 +223,11 @@ class _Runs:
             figures["proxy_cpu_s_per_gb"] = proxy / filled["bytes"] * 1e9
         return figures
 
-    def _mirror(self, worker: Worker, load: Load, filled: Any) -> Figures:
+    def _mirror(self, worker: Worker, settings: Mapping[str, str], load: Load, filled: Any) -> Figures:
         name, direct = self._name(), self._target.direct_bootstrap
         topic = f"{name}.{load.name}"
         _job("topic", direct, topic, load.partitions, "delete")
-        worker.start(name, load.name, load.codec, {})
+        worker.start(name, load.name, load.codec, settings)
         try:
             first, last = between(self._points(worker, name, topic, load.partitions, filled["records"]))
         finally:
@@ -284,7 +285,7 @@ def summary(load: Load, taken: Mapping[str, Sequence[Figures]]) -> dict[str, Any
     }
     ours = peers[COPIER]
     ratios = {}
-    for mode in MODES:
+    for mode in (*MODES, AT_LEAST_ONCE_TUNED):
         theirs = peers[mode]
         with_brokers = [one["cpu_s_per_gb"] + one["brokers_cpu_s_per_gb"] for one in (ours, theirs)]
         ratios[mode] = {
@@ -315,7 +316,7 @@ def _line(name: str, entry: Mapping[str, Any]) -> str:
         f"{peer} {figures['cpu_s_per_gb']:.3g} (brokers {figures['brokers_cpu_s_per_gb']:.3g})"
         for peer, figures in entry["peers"].items()
     ]
-    for mode, short in ((AT_LEAST_ONCE, "mm2"), (EXACTLY_ONCE, "exactly-once")):
+    for mode, short in ((AT_LEAST_ONCE, "mm2"), (EXACTLY_ONCE, "exactly-once"), (AT_LEAST_ONCE_TUNED, "tuned")):
         ratio = entry["ratios"][mode]
         texts.append(f"to {short} {ratio['copier']} / {ratio['with_brokers']}")
     return f"{name:20} CPU-s/GB: " + "  ".join(texts)

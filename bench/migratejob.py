@@ -36,6 +36,7 @@ def fill(bootstrap: str, topic: str, partitions: int, size: int, codec: str, per
     made = _batches(size, codec, per_batch, records)
     cluster = Cluster(bootstrap)
     written = total = 0
+    _wait_for_leaders(cluster, topic, partitions)
     for partition in range(partitions):
         link = cluster.leader(topic, partition)
         version = link.version(requests.PRODUCE)
@@ -50,6 +51,14 @@ def fill(bootstrap: str, topic: str, partitions: int, size: int, codec: str, per
         while link.in_flight:
             _acknowledged(link)
     return {"bytes": total, "records": written * per_batch}
+
+
+def _wait_for_leaders(cluster: Cluster, topic: str, partitions: int) -> None:
+    """A broker takes a moment until it leads a thousand new ones."""
+    where = [(topic, partition) for partition in range(partitions)]
+    until = time.monotonic() + _SECONDS
+    while len(cluster.offsets(where, requests.LATEST)) < partitions and time.monotonic() < until:
+        time.sleep(0.2)
 
 
 def _acknowledged(link: Link) -> None:
@@ -115,7 +124,7 @@ def bare() -> Any:
 
 
 def make(bootstrap: str, name: str, partitions: int, policy: str) -> Any:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined, unused-ignore]
 
     settings = {"cleanup.policy": policy, "max.message.bytes": str(_LARGEST), "file.delete.delay.ms": "0"}
     admin = AdminClient({"bootstrap.servers": bootstrap})

@@ -19,6 +19,7 @@ from kproxy.devcluster.jars import DEFAULT_VERSION, class_path, fetch, find_java
 
 AT_LEAST_ONCE, EXACTLY_ONCE = "mm2", "mm2-exactly-once"
 MODES = (AT_LEAST_ONCE, EXACTLY_ONCE)
+AT_LEAST_ONCE_TUNED = "mm2-tuned"
 
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -36,10 +37,9 @@ _JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:+Exp
 _STARTED = "REST server listening at http://"
 _PATIENCE_S = 180.0
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
-# Larger steps than the defaults (500 records a poll, 16 KB a batch, 1 MB a fetch): what costs MirrorMaker least.
-_TUNED = {
+# Larger steps than the defaults (500 records a poll, 16 KB a batch, 1 MB a fetch): they cost MirrorMaker less.
+TUNED = {
     "consumer.max.poll.records": "5000",
-    "consumer.fetch.min.bytes": "1",
     "consumer.max.partition.fetch.bytes": str(8 << 20),
     "producer.override.batch.size": str(512 << 10),
     "producer.override.linger.ms": "5",
@@ -85,7 +85,6 @@ class Worker:
             "refresh.groups.enabled": "false",
             "consumer.auto.offset.reset": "earliest",
             "producer.override.compression.type": codec,
-            **_TUNED,
             **settings,
         }
         if self.mode == EXACTLY_ONCE:

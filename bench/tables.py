@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.migrate import COPIER, THROUGH
+from bench.mirrormaker import AT_LEAST_ONCE, AT_LEAST_ONCE_TUNED, EXACTLY_ONCE
 from bench.peers import DIRECT, HAPROXY, HAPROXY_DEFAULT, KPROXY, PORTABLE, WORKERS
 from bench.size import IDLE, STALLED
 
@@ -39,6 +41,8 @@ def _number(value: float | None) -> str:
 
 
 def _machine(result: Result) -> str:
+    if not result["loads"]:
+        return ""  # of another run than the tables that the text stands above
     machine = result["machine"]
     foreign = [figures["foreign"] for entry in result["loads"].values() for figures in entry["peers"].values()]
     return (
@@ -178,6 +182,40 @@ def _spark(result: Result) -> str:
     return _markdown(("seconds:", DIRECT, KPROXY, "ratio"), rows)
 
 
+def _migrate(figure: str, ratio: str) -> Callable[[Result], str]:
+    """One figure of each peer, by load, and the copier's as a ratio to each MirrorMaker's."""
+
+    theirs = (AT_LEAST_ONCE, EXACTLY_ONCE, AT_LEAST_ONCE_TUNED)
+
+    def table(result: Result) -> str:
+        rows = []
+        for name, entry in result.get("migrate", {}).get("loads", {}).items():
+            ours = [_figure(entry, COPIER, "mb_per_s_and_core"), _figure(entry, COPIER, "over_worker_mib")]
+            rows.append(
+                [f"`{name}`"]
+                + [_number(_figure(entry, peer, figure)) for peer in (COPIER, *theirs)]
+                + [f"{entry['ratios'][mode][ratio]:.3f}" for mode in theirs]
+                + ([_number(one) for one in ours] if ratio == "copier" else [])
+            )
+        heads = ["load; CPU-s/GB:", COPIER, *theirs, "to mm2's", "to exactly-once", "to tuned"]
+        return _markdown(heads + (["MB/s and core", "MiB"] if ratio == "copier" else []), rows)
+
+    return table
+
+
+def _migrate_through(result: Result) -> str:
+    rows = [
+        (
+            f"`{name}`",
+            *(_number(_figure(entry, peer, "cpu_s_per_gb")) for peer in (COPIER, THROUGH)),
+            _number(_figure(entry, THROUGH, "proxy_cpu_s_per_gb")),
+        )
+        for name, entry in result.get("migrate", {}).get("loads", {}).items()
+        if THROUGH in entry["peers"]
+    ]
+    return _markdown(("load; CPU-s/GB:", "copier, direct", "copier, through kproxy", "kproxy"), rows)
+
+
 _THROUGHPUT, _CPU_GB = ("mb_per_s", "MB/s"), ("cpu_s_per_gb", "CPU-s/GB")
 _FRAMES, _CPU_MILLION = ("frames_per_s", "frames/s"), ("cpu_s_per_million", "CPU-s/million")
 TABLES: Mapping[str, Callable[[Result], str]] = {
@@ -194,6 +232,9 @@ TABLES: Mapping[str, Callable[[Result], str]] = {
     "stalled": _stalled,
     "clients": _clients,
     "spark": _spark,
+    "migrate": _migrate("cpu_s_per_gb", "copier"),
+    "migratebrokers": _migrate("brokers_cpu_s_per_gb", "with_brokers"),
+    "migratethrough": _migrate_through,
 }
 
 

@@ -19,6 +19,8 @@ from kproxy.wire.request import CLIENT_ID
 PATIENCE = 30.0
 # The largest answer: a Fetch asks for less, but one batch always comes whole, and brokers may allow large ones.
 _LARGEST = 512 * 1024 * 1024
+# So much is read at once: many answers to Produce, and the beginning of one to Fetch.
+_AT_ONCE = 16 * 1024
 _FIRST = Struct(">ii")
 _HEADER = Struct(">ihhih")
 
@@ -33,7 +35,8 @@ class Link:
         self.versions: dict[int, range] = {}
         self._waiting: deque[int] = deque()
         self._next = 0
-        self._first = bytearray(_FIRST.size)
+        self._read = memoryview(bytearray(_AT_ONCE))
+        self._at = self._end = 0  # what of it has come and was not taken
         try:
             self._socket = socket.create_connection((host, port), patience)
         except OSError as error:
@@ -80,12 +83,18 @@ class Link:
     def receive(self) -> memoryview:
         """The next answer. Raises UpstreamError and WireError."""
         try:
-            self._fill(memoryview(self._first))
-            size, correlation_id = _FIRST.unpack(self._first)
+            if self._end - self._at < _FIRST.size:
+                self._more()
+            size, correlation_id = _FIRST.unpack_from(self._read, self._at)
             if not 4 <= size <= _LARGEST or correlation_id != self._waiting.popleft():
                 raise malformed(f"{self.address} does not answer as a Kafka broker")
+            self._at += _FIRST.size
             answer = memoryview(bytearray(size - 4))
-            self._fill(answer)
+            here = min(self._end - self._at, size - 4)
+            answer[:here] = self._read[self._at : self._at + here]
+            self._at += here
+            if here < size - 4:
+                self._fill(answer, here, size - 4)
         except OSError as error:
             raise self._lost(error) from None
         except BaseException:
@@ -93,13 +102,20 @@ class Link:
             raise
         return answer
 
-    def _fill(self, into: memoryview) -> None:
-        got, size = 0, len(into)
-        while got < size:
+    def _more(self) -> None:
+        """The first bytes of the next answer, and what else is there already."""
+        left = self._end - self._at
+        self._read[:left] = self._read[self._at : self._end]
+        self._at, self._end = 0, self._fill(self._read, left, _FIRST.size)
+
+    def _fill(self, into: memoryview, got: int, least: int) -> int:
+        """Behind the first `got` bytes, until there are `least`; returns how many there are then."""
+        while got < least:
             more = self._socket.recv_into(into[got:])
             if not more:
                 raise ConnectionResetError("the broker closed the connection")
             got += more
+        return got
 
     def ask(self, key: int, version: int, *body: Buffer) -> memoryview:
         """Both. Nothing else may be in flight."""

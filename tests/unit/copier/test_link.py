@@ -139,3 +139,38 @@ def test_a_large_request_goes_out_whole(serving: Callable[[Serve], int]) -> None
     assert bytes(got).endswith(b"".join(map(bytes, parts)))
     assert struct.unpack_from(">i", got)[0] == len(got) - 4
     link.close()
+
+
+@pytest.mark.parametrize("size", [1000, 16 * 1024 - 8, 100_000])
+def test_many_answers_that_come_at_once(serving: Callable[[Serve], int], size: int) -> None:
+    bodies = [bytes([number]) * (size if number % 7 == 3 else number) for number in range(100)]
+
+    def serve(client: socket.socket) -> None:
+        good(client)
+        client.recv(65536)
+        client.sendall(b"".join(answer(number + 1, body) for number, body in enumerate(bodies)))
+        while client.recv(65536):
+            pass
+
+    link = Link("127.0.0.1", serving(serve))
+    for _ in bodies:
+        link.send(requests.PRODUCE, 3, b"")
+    got = [link.receive() for _ in bodies]
+    assert [bytes(one) for one in got] == bodies, "one that was given out must not change with those after it"
+    assert link.in_flight == 0
+    link.close()
+
+
+def test_an_answer_whose_first_bytes_come_with_the_one_before(serving: Callable[[Serve], int]) -> None:
+    second = answer(2, b"second")
+
+    def serve(client: socket.socket) -> None:
+        good(client)
+        client.recv(65536)
+        client.sendall(answer(1, b"first") + second[:3])
+        client.recv(65536)
+        client.sendall(second[3:])
+
+    link = Link("127.0.0.1", serving(serve))
+    assert [bytes(link.ask(requests.PRODUCE, 3, b"")) for _ in range(2)] == [b"first", b"second"]
+    link.close()

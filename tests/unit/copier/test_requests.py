@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -189,3 +190,12 @@ def test_an_answer_that_is_cut(cut: int) -> None:
     for read, whole in ANSWERS:
         with pytest.raises(Underflow):
             read(whole[:cut])
+
+
+@pytest.mark.parametrize("cut", range(30))
+def test_an_answer_to_produce_that_is_cut(cut: int) -> None:
+    topic = struct.pack(">ih", 1, 6) + b"orders"
+    whole = topic + struct.pack(">iihq", 1, 3, 10, 77)
+    assert requests.read_produce(whole) == (10, 77)
+    with pytest.raises(Underflow):
+        requests.read_produce(whole[:cut])

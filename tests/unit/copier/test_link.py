@@ -167,9 +167,9 @@ def test_an_answer_whose_first_bytes_come_with_the_one_before(serving: Callable[
     def serve(client: socket.socket) -> None:
         good(client)
         client.recv(65536)
-        client.sendall(answer(1, b"first") + second[:3])
+        client.sendall(answer(1, b"first") + second[:6])
         client.recv(65536)
-        client.sendall(second[3:])
+        client.sendall(second[6:])
 
     link = Link("127.0.0.1", serving(serve))
     assert [bytes(link.ask(requests.PRODUCE, 3, b"")) for _ in range(2)] == [b"first", b"second"]

@@ -52,12 +52,22 @@ def _machine(result: Result) -> str:
     )
 
 
-def _bars(result: Result) -> str:
-    rows = [
-        (bar["bar"], bar["limit"], _number(bar["figure"]), "met" if bar["met"] else "**missed**", f"`{bar['where']}`")
-        for bar in result.get("bars", ())
-    ]
-    return _markdown(("target", "limit", "figure", "", "worst load"), rows)
+def _bars(*, migration: bool) -> Callable[[Result], str]:
+    def table(result: Result) -> str:
+        rows = [
+            (
+                bar["bar"],
+                bar["limit"],
+                _number(bar["figure"]),
+                "met" if bar["met"] else "**missed**",
+                f"`{bar['where']}`",
+            )
+            for bar in result.get("bars", ())
+            if bar["bar"].startswith("migration") == migration
+        ]
+        return _markdown(("target", "limit", "figure", "", "worst load"), rows)
+
+    return table
 
 
 def _loads(
@@ -220,7 +230,7 @@ _THROUGHPUT, _CPU_GB = ("mb_per_s", "MB/s"), ("cpu_s_per_gb", "CPU-s/GB")
 _FRAMES, _CPU_MILLION = ("frames_per_s", "frames/s"), ("cpu_s_per_million", "CPU-s/million")
 TABLES: Mapping[str, Callable[[Result], str]] = {
     "machine": _machine,
-    "bars": _bars,
+    "bars": _bars(migration=False),
     "bulk": _loads(("fetch-[0-9]*", "produce-[0-9]*"), _THROUGHPUT, _CPU_GB),
     "partitions": _loads(("fetch-v*", "produce-v*"), _THROUGHPUT, _CPU_GB),
     "ping": _loads(("ping-*",), ("p50_us", "p50 µs"), ("p99_us", "p99 µs"), ("p999_us", "p99.9 µs"), _CPU_MILLION),
@@ -233,6 +243,7 @@ TABLES: Mapping[str, Callable[[Result], str]] = {
     "clients": _clients,
     "spark": _spark,
     "migrate": _migrate("cpu_s_per_gb", "copier"),
+    "migratebars": _bars(migration=True),
     "migratebrokers": _migrate("brokers_cpu_s_per_gb", "with_brokers"),
     "migratethrough": _migrate_through,
 }

@@ -88,8 +88,10 @@ class Cluster:
     def learn(self, topics: Iterable[str] | None = None) -> requests.Layout:
         """Ask who leads these topics' partitions, or all. A topic that is not there has its error code."""
         names = None if topics is None else list(topics)
-        body = self.any().ask(requests.METADATA, 4, requests.metadata(names))
-        layout = reading(requests.read_metadata, body)
+        link = self.any()
+        version = link.version(requests.METADATA)
+        body = link.ask(requests.METADATA, version, requests.metadata(version, names))
+        layout = reading(requests.read_metadata, version, body)
         if not layout.brokers:
             raise UpstreamError("unreachable", f"the cluster behind {self.bootstrap} has no broker now")
         self._brokers = layout.brokers

@@ -24,7 +24,7 @@ from kproxy.copier.patience import passes, pauses
 from kproxy.copier.producer import Producer
 from kproxy.copier.requests import reading
 from kproxy.copier.slices import Job, Outcome, Slice
-from kproxy.copier.state import SEALED, State, key, partition_of, piece_to_json, transactional_id
+from kproxy.copier.state import SEALED, State, differ, key, merged, partition_of, piece_to_json, transactional_id
 from kproxy.copier.statetopic import read_one
 from kproxy.errors import KproxyError, UpstreamError, WireError
 from kproxy.records.committed import committed
@@ -141,12 +141,28 @@ class _Run:
             state = State.from_json(value)
         else:
             state = slice.state or State(slice.target_topic, slice.begin, slice.begin, 0)
+        self._same(state)
+        origin, destination = merged(state.origin, slice.origin), merged(state.destination, slice.destination)
+        return replace(state, origin=origin, destination=destination)
+
+    def _same(self, state: State) -> None:
+        """Raises Stopped if the state is that of other topics."""
+        slice = self._slice
         if state.target_topic != slice.target_topic:
             raise Stopped(
                 f"partition {slice.partition} of {slice.topic} was copied to {state.target_topic} until now, and would"
                 f" go on in {slice.target_topic}: undo the change of topics.rename, or give the migration another name"
             )
-        return state
+        for then, now, what, side in (
+            (state.origin, slice.origin, slice.topic, "source"),
+            (state.destination, slice.destination, slice.target_topic, "target"),
+        ):
+            if differ(then, now):
+                raise Stopped(
+                    f"{what} on the {side} is not the topic of which the copy has got to offset {state.source_next}:"
+                    " it was deleted and made anew, or the file names another cluster; give the migration another name"
+                    " to begin again"
+                )
 
     # The source
 
@@ -212,13 +228,23 @@ class _Run:
             if not step.data:
                 step.data = True
                 producer.add({topic: [partition], self._job.state_topic: [self._state_partition]})
-            producer.send(topic, partition, piece.buffers, piece.count, step.acknowledged(piece.runs))
+            producer.send(topic, partition, piece.buffers, piece.count, step.acknowledged(piece.runs, self._behind))
             step.records += piece.count
             for crc in piece.checksums:
                 step.checksum = crc32c(crc.to_bytes(4, "big"), step.checksum)
             self._seen.ways[piece.way] += 1
         step.size += len(answer.records)
         self._taken += len(answer.records)
+
+    def _behind(self, base: int) -> None:
+        """Raises Stopped if the target's log is shorter than it was."""
+        assert self.state is not None
+        if base < self.state.target_next:
+            raise Stopped(
+                f"partition {self._slice.partition} of {self._slice.target_topic} on the target ends at offset {base},"
+                f" and records were copied up to {self.state.target_next}: its log was truncated (unclean leader"
+                " election), or the topic was made anew; give the migration another name to begin again"
+            )
 
     def _look_for_gaps(self, step: _Step, found: list[Batch]) -> None:
         """Raises Stopped if offsets are missing that nothing explains. Transactions' markers and aborted batches are
@@ -314,10 +340,13 @@ class _Step:
         self.data = False
         self.began = time.monotonic()
 
-    def acknowledged(self, runs: Sequence[tuple[int, int, int]]) -> Callable[[int], None]:
-        """Notes where these records are, when the target has told the offset of the first."""
+    def acknowledged(
+        self, runs: Sequence[tuple[int, int, int]], judge: Callable[[int], None]
+    ) -> Callable[[int], None]:  # fmt: skip
+        """Notes where these records are, when the target has told the offset of the first, and `judge` accepts it."""
 
         def note(base: int) -> None:
+            judge(base)
             for source, at, count in runs:
                 self.map.add(source, base + at, count)
 

@@ -12,6 +12,7 @@ from struct import Struct
 
 from kproxy.copier.requests import API_VERSIONS, VERSIONS, read_versions, reading
 from kproxy.errors import UpstreamError
+from kproxy.wire.api import APIS
 from kproxy.wire.primitives import Buffer, malformed
 from kproxy.wire.request import CLIENT_ID
 
@@ -26,7 +27,8 @@ _HEADER = Struct(">ihhih")
 
 
 class Link:
-    """Requests go out at once; their answers come in the same order, each as a memoryview without its header."""
+    """Requests go out at once; their answers come in the same order, each as a memoryview without its correlation
+    id."""
 
     def __init__(self, host: str, port: int, patience: float = PATIENCE) -> None:
         """Raises UpstreamError."""
@@ -63,11 +65,12 @@ class Link:
     def send(self, key: int, version: int, *body: Buffer) -> None:
         """Raises UpstreamError."""
         size = sum(map(len, body))
-        head = _HEADER.pack(_HEADER.size - 4 + len(CLIENT_ID) + size, key, version, self._next, len(CLIENT_ID))
+        rest = CLIENT_ID + b"\0" if version >= APIS[key].flexible else CLIENT_ID  # no tagged fields
+        head = _HEADER.pack(_HEADER.size - 4 + len(rest) + size, key, version, self._next, len(CLIENT_ID))
         self._waiting.append(self._next)
         self._next = (self._next + 1) & 0x7FFFFFFF
         try:
-            self._send([head + CLIENT_ID, *body])
+            self._send([head + rest, *body])
         except OSError as error:
             raise self._lost(error) from None
 

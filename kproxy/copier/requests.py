@@ -1,7 +1,7 @@
 """What the copier asks brokers: request bodies, and reading the answers. Pure.
 
-Only versions without tagged fields are used: every broker from 0.11 to 4.x has them (Fetch 4 to 11, Produce 3 to 8,
-Metadata 4, ListOffsets 2, FindCoordinator 1, InitProducerId 0, AddPartitionsToTxn 0, EndTxn 0, ApiVersions 0).
+Every broker from 0.11 to 4.x has the versions that are used: Fetch 4 to 11, Produce 3 to 8, Metadata 4 or 12,
+ListOffsets 2, FindCoordinator 1, InitProducerId 0, AddPartitionsToTxn 0, EndTxn 0, ApiVersions 0.
 Facts: Kafka's message definitions, `clients/src/main/resources/common/message`.
 """
 
@@ -13,19 +13,21 @@ from struct import Struct, pack
 from struct import error as StructError
 from typing import TypeVar
 
-from kproxy.wire.primitives import INT32, Buffer, Underflow, malformed, string
+from kproxy.wire.primitives import INT32, Buffer, Underflow, malformed, string, uvarint
 from kproxy.wire.reader import Reader
 
 T = TypeVar("T")
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, API_VERSIONS = 0, 1, 2, 3, 10, 18
 INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 22, 24, 26
+# The version of Metadata that is asked for if a broker has it: with topic ids, flexible (KIP-482).
+_WITH_IDS = 12
 # For each API the versions that are written and read here.
 VERSIONS: Mapping[int, range] = {
     PRODUCE: range(3, 9),
     FETCH: range(4, 12),
     LIST_OFFSETS: range(2, 3),
-    METADATA: range(4, 5),
+    METADATA: range(4, _WITH_IDS + 1, _WITH_IDS - 4),
     FIND_COORDINATOR: range(1, 2),
     API_VERSIONS: range(1),
     INIT_PRODUCER_ID: range(1),
@@ -82,37 +84,62 @@ class Led:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Brokers, (host, port) by id, and for each topic its error code and its partitions."""
+    """Brokers, (host, port) by id, and for each topic its error code and its partitions. `ids`: the topics' ids, which
+    change when a topic is deleted and made anew; brokers before Kafka 2.8 do not tell them (KIP-516)."""
 
     cluster_id: str
     brokers: Mapping[int, tuple[str, int]]
     topics: Mapping[str, tuple[int, tuple[Led, ...]]]
+    ids: Mapping[str, str]
 
 
-def metadata(topics: Sequence[str] | None) -> bytes:
+def metadata(version: int, topics: Sequence[str] | None) -> bytes:
     """Of these topics, or of all. None is created by being asked for."""
-    names = b"\xff\xff\xff\xff" if topics is None else _array([_text(topic) for topic in topics])
-    return names + b"\0"
+    if version < _WITH_IDS:
+        names = b"\xff\xff\xff\xff" if topics is None else _array([_text(topic) for topic in topics])
+        return names + b"\0"
+    found = b"\0"
+    if topics is not None:
+        entries = [bytes(16) + string(topic.encode(), compact=True) + b"\0" for topic in topics]
+        found = uvarint(len(entries) + 1) + b"".join(entries)
+    return found + b"\0\0\0"  # do not create topics, do not tell what is allowed, no tagged fields
 
 
-def read_metadata(body: Buffer) -> Layout:
-    reader = Reader(body)
+def read_metadata(version: int, body: Buffer) -> Layout:
+    new = version >= _WITH_IDS
+    reader = Reader(body, compact=new)
+    reader.tags()  # of the header
     reader.int32()  # how long the broker throttled
-    brokers = reader.array(lambda: (reader.int32(), (reader.text(), reader.int32()), reader.text())[:2])
-    cluster_id = reader.text()
-    reader.int32()  # the controller
-    topics: dict[str, tuple[int, tuple[Led, ...]]] = {}
+
+    def broker() -> tuple[int, tuple[str, int]]:
+        found = reader.int32(), (reader.text(), reader.int32())
+        reader.text()  # the rack
+        reader.tags()
+        return found
 
     def partition() -> Led:
         led = Led(reader.int16(), reader.int32(), reader.int32())
-        reader.int32s(), reader.int32s()
+        if new:
+            reader.int32()  # the leader's epoch
+        for _ in range(3 if new else 2):  # replicas, in sync, offline
+            reader.int32s()
+        reader.tags()
         return led
 
+    brokers = reader.array(broker)
+    cluster_id = reader.text()
+    reader.int32()  # the controller
+    topics: dict[str, tuple[int, tuple[Led, ...]]] = {}
+    ids: dict[str, str] = {}
     for _ in range(reader.count()):
         error, name = reader.int16(), reader.text()
+        ids[name] = reader.uuid() if new else ""
         reader.boolean()
         topics[name] = error, reader.array(partition)
-    return Layout(cluster_id, dict(brokers), topics)
+        if new:
+            reader.int32()  # what is allowed
+        reader.tags()
+    return Layout(cluster_id, dict(brokers), topics, ids)
 
 
 # Offsets

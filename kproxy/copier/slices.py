@@ -28,7 +28,8 @@ class Slice:
     `begin`: where the copy begins if there is no state yet. `skip_to`: the user allows to leave out what is before.
     `state_from`: the task reads its partition of the state topic from this offset on, as the driver has read it up to
     there and found `state`. `sparse`: offsets may be missing, since the topic is compacted, or the user allows it.
-    `largest`: what the target takes as a batch, in bytes. `rate`: bytes a second, 0 for as fast as can be.
+    `origin`, `destination`: which topics these are now (`state.identity`). `largest`: what the target takes as a batch,
+    in bytes. `rate`: bytes a second, 0 for as fast as can be.
     """
 
     topic: str
@@ -44,6 +45,8 @@ class Slice:
     sparse: bool = False
     largest: int = LARGEST
     rate: float = 0.0
+    origin: str = ""
+    destination: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,24 @@ def transactional_id(name: str, topic: str, partition: int) -> str:
     return f"kproxy-migration-{name}/{topic}/{partition}"
 
 
+def identity(cluster_id: str, topic_id: str) -> str:
+    """Of a topic; what a broker does not tell is left out. A topic that is made anew has another id (KIP-516)."""
+    return f"{cluster_id}/{topic_id}"
+
+
+def differ(one: str, other: str) -> bool:
+    """Whether two identities are those of two topics: what only one of them knows tells nothing."""
+    pairs = zip(one.split("/"), other.split("/"), strict=False)
+    return any(left and right and left != right for left, right in pairs)
+
+
+def merged(one: str, other: str) -> str:
+    """An identity with all that either of two knows, which do not differ."""
+    if not (one and other):
+        return one or other
+    return "/".join(left or right for left, right in zip(one.split("/"), other.split("/"), strict=False))
+
+
 def key(*parts: str | int) -> bytes:
     """A key: a kind ("partition", "map", …) and of what."""
     return json.dumps(list(parts), separators=(",", ":")).encode()
@@ -56,8 +74,9 @@ class State:
     `source_next`: the source's offset from which the copy goes on. `target_next`: one beyond the last record's offset
     on the target. `source_begin`: the first offset that was there when the copy began. `records`, `size`: copied, the
     size in bytes as on the source's wire. `checksum`: the CRC-32C of the checksums of all batches taken, in their
-    order. `skipped`: offsets that the source had deleted before, and that the user allowed to leave out. `map`: the
-    runs that are not sealed yet. `at`: milliseconds since 1970.
+    order. `skipped`: offsets that the source had deleted before, and that the user allowed to leave out. `origin`,
+    `destination`: which topics these are (`identity`). `map`: the runs that are not sealed yet. `at`: milliseconds
+    since 1970.
     """
 
     target_topic: str
@@ -69,6 +88,8 @@ class State:
     checksum: int = 0
     skipped: int = 0
     at: int = 0
+    origin: str = ""
+    destination: str = ""
     map: OffsetMap = field(default_factory=OffsetMap)
 
     def to_json(self) -> bytes:
@@ -84,6 +105,8 @@ class State:
             "checksum": self.checksum,
             "skipped": self.skipped,
             "at": self.at,
+            "origin": self.origin,
+            "destination": self.destination,
             "map": b64encode(self.map.to_bytes()).decode(),
         }
         return json.dumps(said).encode()
@@ -99,7 +122,11 @@ class State:
             if not all(type(number) is int and number >= 0 for number in numbers.values()):
                 raise ValueError
             return cls(
-                str(said["target_topic"]), map=OffsetMap.from_bytes(b64decode(said["map"], validate=True)), **numbers
+                str(said["target_topic"]),
+                origin=str(said["origin"]),
+                destination=str(said["destination"]),
+                map=OffsetMap.from_bytes(b64decode(said["map"], validate=True)),
+                **numbers,
             )
         except (KeyError, ValueError, TypeError):
             raise malformed("the state topic has a record that kproxy did not write") from None

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import Fenced
-from kproxy.copier.patience import insist
+from kproxy.copier.patience import insist, passes
 from kproxy.copier.slices import LARGEST, Job, Outcome, Slice
-from kproxy.copier.state import State, key, partition_of, topic_of
-from kproxy.copier.statetopic import StateTopic, prepared
-from kproxy.errors import ConfigError, KproxyError, UpstreamError
+from kproxy.copier.state import State, identity, key, partition_of, topic_of
+from kproxy.copier.statetopic import StateTopic, prepared, read_all
+from kproxy.errors import ConfigError, KproxyError
 from kproxy.migrate.control import BEAT, ORDER, Driver, Order
 from kproxy.migrate.progress import Progress
 from kproxy.migrate.rounds import Ahead, packed, share
 from kproxy.migrate.tasks import copying
+from kproxy.spark.tasks import first_line
 
 # Until a partition's records are known: bytes an offset takes.
 _GUESS = 1000.0
@@ -65,6 +67,7 @@ class Copy:
         self._source_address, self._target_address = source, target
         self._source, self._target = Cluster(source), Cluster(target)
         self._what, self._shown = what, shown
+        self._group = f"kproxy migrate {what.name}"
         self.progress = Progress(what.name)
         self._ended = threading.Event()
         self._fenced: Fenced | None = None
@@ -107,7 +110,7 @@ class Copy:
     # Rounds
 
     def _rounds(self, job: Job) -> None:
-        known = StateTopic(self._target, job.state_topic, lambda name: name.startswith(b'["partition",'))
+        known = read_all(self._target, self._what.name, _of_partitions)
         number, patient = 0, time.monotonic() + self._what.patience
         while not self._ended.is_set():
             if self._order.paused:
@@ -116,7 +119,9 @@ class Copy:
             try:
                 known.read()
                 slices = self._slices(job, known)
-            except UpstreamError as error:
+            except KproxyError as error:
+                if not passes(error) or (not self._what.follow and time.monotonic() > patient):
+                    raise
                 self._trouble(str(error))
                 continue
             if not slices:
@@ -127,7 +132,8 @@ class Copy:
             number += 1
             outcomes = self._round(number, job, slices)
             if not any(outcome.records or outcome.size for outcome in outcomes):
-                if not self._what.follow and (all(each.final for each in outcomes) or time.monotonic() > patient):
+                hopeless = outcomes and all(each.final for each in outcomes)
+                if not self._what.follow and (hopeless or time.monotonic() > patient):
                     return
                 self._ended.wait(_STUCK)
             else:
@@ -149,6 +155,7 @@ class Copy:
             if error:
                 self.progress.stick(topic, -1, f"the source does not have {topic} now")
             partitions += [(topic, one.index) for one in led]
+        there = self._target.learn(sorted(set(self._what.topics.values())))
         begins = self._source.offsets(partitions, requests.EARLIEST)
         ends = self._source.offsets(partitions, requests.LATEST)
         values = known.values
@@ -163,7 +170,12 @@ class Copy:
             self.progress.see(ahead, state, begins[where])
             if ahead.lag and where not in self._stopped:
                 at = partition_of(key("partition", *where), job.state_partitions)
-                found.append((min(ahead.size, self._what.slice_size), self._slice(ahead, state, known.logs[at].resume)))
+                slice = replace(
+                    self._slice(ahead, state, known.logs[at].resume),
+                    origin=_identity(layout, ahead.topic),
+                    destination=_identity(there, self._what.topics[ahead.topic]),
+                )
+                found.append((min(ahead.size, self._what.slice_size), slice))
         self.progress.trouble = ""
         self._shown(self.progress)
         return found
@@ -191,20 +203,28 @@ class Copy:
         if rate:
             tasks = [[replace(one, rate=rate) for one in task] for task in tasks]
         size = sum(size for size, _ in slices)
-        group = f"kproxy migrate {self._what.name}"
-        self._context.setJobGroup(group, group, interruptOnCancel=False)
+        self._context.setJobGroup(self._group, self._group, interruptOnCancel=False)
         self._context.setJobDescription(
             f"kproxy migrate {self._what.name}: round {number}, {len(slices)} partitions, about {size / 1e6:,.0f} MB"
         )
         self.progress.round = number
-        rdd = self._context.parallelize(tasks, len(tasks))
-        outcomes: list[Outcome] = rdd.mapPartitions(copying(self._source_address, self._target_address, job)).collect()
+        outcomes = self._job_of(tasks, copying(self._source_address, self._target_address, job))
         for outcome in outcomes:
             self.progress.take(outcome)
             if outcome.final:
                 self._stopped[outcome.topic, outcome.partition] = outcome.stuck
         self._shown(self.progress)
         return outcomes
+
+    def _job_of(self, tasks: list[list[Slice]], work: Callable[..., Iterator[Outcome]]) -> list[Outcome]:
+        """What the tasks of a Spark job say; nothing if the job failed. What its tasks had committed stays so."""
+        try:
+            return list(self._context.parallelize(tasks, len(tasks)).mapPartitions(work).collect())
+        except Exception as error:
+            if self._fenced is None and "PythonException" in str(error):
+                raise  # a defect of kproxy; whoever loses executors or workers again and again only tries again
+            self._trouble(f"Spark's job failed: {first_line(error)}")
+            return []
 
     def _said(self) -> dict[str, Any]:
         """For the driver's record."""
@@ -217,24 +237,42 @@ class Copy:
         # `driver` is this thread's from now on; the rounds have connections of their own.
         cluster = Cluster(self._target_address)
         driver.use(cluster)
-        topic = StateTopic(cluster, job.state_topic, lambda name: name.startswith(b'["partition",') or name == ORDER)
+        topic: StateTopic | None = None
         try:
             while not self._ended.wait(BEAT / 3):
                 try:
+                    if topic is None:
+                        topic = read_all(cluster, self._what.name, _of_interest)
                     topic.read()
-                    self._order = Order.read(topic.values.get(ORDER))
-                    self.progress.paused = self._order.paused
-                    self.progress.committed(topic.values)
-                    self._shown(self.progress)
-                    self.progress.remember(time.time_ns() // 1_000_000)
+                    self._look(topic)
                     driver.beat_if_due(**self._said())
                 except Fenced as error:
                     self._fenced = error
                     self._ended.set()
-                    self._context.cancelJobGroup(f"kproxy migrate {self._what.name}")
+                    self._context.cancelJobGroup(self._group)
                 except KproxyError:
                     cluster.forget()
             if self._fenced is None:
-                driver.beat(ended=True, **self._said())
+                with suppress(KproxyError):  # then it is noticed that nothing is written any more
+                    driver.beat(ended=True, **self._said())
         finally:
             cluster.close()
+
+    def _look(self, topic: StateTopic) -> None:
+        self._order = Order.read(topic.values.get(ORDER))
+        self.progress.paused = self._order.paused
+        self.progress.committed(topic.values)
+        self.progress.remember(time.time_ns() // 1_000_000)
+        self._shown(self.progress)
+
+
+def _of_partitions(name: bytes) -> bool:
+    return name.startswith(b'["partition",')
+
+
+def _of_interest(name: bytes) -> bool:
+    return _of_partitions(name) or name == ORDER
+
+
+def _identity(layout: requests.Layout, topic: str) -> str:
+    return identity(layout.cluster_id, layout.ids.get(topic, ""))

@@ -51,6 +51,15 @@ class Reader:
         found, self._at = read_string(self._body, self._at, len(self._body), compact=self._compact, nullable=True)
         return found or b""
 
+    def uuid(self) -> str:
+        """16 bytes in hexadecimal; "" for Kafka's zero UUID, which stands for none (KIP-516)."""
+        at = self._at
+        if at + 16 > len(self._body):
+            raise Underflow
+        self._at = at + 16
+        found = bytes(self._body[at : at + 16])
+        return found.hex() if any(found) else ""
+
     def blob(self) -> Buffer:
         """What int32 says the size of, not copied if the answer is a memoryview; nothing for null."""
         size = max(0, self.int32())

@@ -266,6 +266,26 @@ def test_a_batch_that_the_target_does_not_take(site: Site) -> None:
     assert "MESSAGE_TOO_LARGE" in site.copy(wrong).stuck[topic, 0]
 
 
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_topic_that_was_made_anew_is_another_one(site: Site, side: str) -> None:
+    """Although it has more records than were copied of the one before, so that no offset looks wrong."""
+    topic = unique("anew")
+    what = site.prepare({topic: 1})
+    write(site.source, topic, 0, mixed(random.Random(13), 10))
+    assert site.copy(what).done
+    bootstrap = site.source if side == "source" else site.target
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for deleted in admin.delete_topics([topic]).values():
+        deleted.result(30)
+    until(lambda: topic not in admin.list_topics(timeout=30).topics, "the topic is gone")
+    topics(bootstrap, {topic: 1}, 1)
+    write(bootstrap, topic, 0, mixed(random.Random(14), 50))
+    write(site.source, topic, 0, mixed(random.Random(15), 50))
+    progress = site.copy(replace(what, patience=5.0))
+    assert "was deleted and made anew" in progress.stuck[topic, 0]
+    assert site.state(what)[topic, 0].records == 10
+
+
 def test_nothing_is_prepared(site: Site) -> None:
     with pytest.raises(ConfigError, match="kproxy migrate prepare"):
         site.copy(What(unique("never"), {"orders": "orders"}))

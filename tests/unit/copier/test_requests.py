@@ -6,6 +6,7 @@ import struct
 import warnings
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -101,27 +102,31 @@ def test_produce(version: int) -> None:
     assert requests.read_produce(answer.encode(version=version)) == (10, 77)
 
 
-def test_metadata() -> None:
-    read = MetadataRequest.decode(requests.metadata(["a", "b"]), version=4)
+@pytest.mark.parametrize("version", requests.VERSIONS[requests.METADATA])
+def test_metadata(version: int) -> None:
+    read = MetadataRequest.decode(requests.metadata(version, ["a", "b"]), version=version)
     assert [topic.name for topic in read.topics] == ["a", "b"]
     assert read.allow_auto_topic_creation is False
-    assert MetadataRequest.decode(requests.metadata(None), version=4).topics is None
+    assert MetadataRequest.decode(requests.metadata(version, None), version=version).topics is None
     of = MetadataResponse
     answer = of(
         throttle_time_ms=0, cluster_id="c", controller_id=1,
         brokers=[of.MetadataResponseBroker(node_id=1, host="h", port=9, rack=None)],
         topics=[
             of.MetadataResponseTopic(
-                error_code=0, name="a", is_internal=False,
+                error_code=0, name="a", topic_id=ID, is_internal=False,
                 partitions=[
                     of.MetadataResponseTopic.MetadataResponsePartition(
-                        error_code=5, partition_index=2, leader_id=-1, replica_nodes=[1, 2], isr_nodes=[1]
+                        error_code=5, partition_index=2, leader_id=-1, replica_nodes=[1, 2], isr_nodes=[1],
+                        offline_replicas=[], leader_epoch=4,
                     )
                 ],
             )
         ],
     )  # fmt: skip
-    layout = requests.read_metadata(answer.encode(version=4))
+    header = b"\0" if version >= 9 else b""  # its tagged fields
+    layout = requests.read_metadata(version, header + answer.encode(version=version))
+    assert layout.ids == {"a": ID.hex if version >= 10 else ""}
     assert layout.cluster_id == "c"
     assert layout.brokers == {1: ("h", 9)}
     assert layout.topics == {"a": (0, (requests.Led(5, 2, -1),))}
@@ -182,6 +187,7 @@ def test_versions() -> None:
     assert requests.read_versions(ApiVersionsResponse(error_code=35, api_keys=[]).encode(version=0)) == {}
 
 
+ID = UUID(int=0x1234567890ABCDEF)
 ANSWERS: list[tuple[Callable[[bytes], Any], bytes]] = [(lambda body: requests.read_fetch(11, body), fetched(11))]
 
 

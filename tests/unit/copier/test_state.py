@@ -7,7 +7,9 @@ import pytest
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.state import (
     State,
+    differ,
     key,
+    merged,
     partition_of,
     piece_from_json,
     piece_to_json,
@@ -16,7 +18,9 @@ from kproxy.copier.state import (
 )
 from kproxy.errors import WireError
 
-STATE = State("eu.orders", 5, 905, 910, 900, 12345, 0xFFFFFFFF, 7, 1_700_000_000_000, OffsetMap([(5, 3, 900)]))
+STATE = State(
+    "eu.orders", 5, 905, 910, 900, 12345, 0xFFFFFFFF, 7, 1_700_000_000_000, "c/t", "d/", OffsetMap([(5, 3, 900)])
+)
 
 
 def test_json_and_back() -> None:
@@ -29,6 +33,24 @@ def test_sealed() -> None:
     assert rest.map == OffsetMap()
     assert piece == STATE.map
     assert (rest.source_next, rest.records) == (905, 900)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "result", "whole"),
+    [
+        ("c/t", "c/t", False, "c/t"),
+        ("c/t", "c/u", True, None),
+        ("c/t", "d/t", True, None),
+        ("c/", "c/t", False, "c/t"),  # a broker that did not tell ids before
+        ("", "c/t", False, "c/t"),
+        ("c/t", "", False, "c/t"),
+        ("/t", "c/", False, "c/t"),
+    ],
+)
+def test_identities(one: str, other: str, result: bool, whole: str | None) -> None:
+    assert differ(one, other) is differ(other, one) is result
+    if whole is not None:
+        assert merged(one, other) == merged(other, one) == whole
 
 
 def test_names() -> None:

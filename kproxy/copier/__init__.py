@@ -1,6 +1,7 @@
 """Copying one partition's records to another cluster, exactly once. No Spark, no threads.
 
 copier         copies a slice
+sourcelog      reads one partition of the source
 slices         what a task is given to do, and what it says of it (pure)
 producer       writes batches in transactions
 offsetmap      which record of the target is which record of the source (pure)

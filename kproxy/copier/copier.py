@@ -7,7 +7,6 @@ or left out, whoever is killed and however often.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,37 +16,22 @@ from crc32c import crc32c
 
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
-from kproxy.copier.codes import OFFSET_OUT_OF_RANGE, check
-from kproxy.copier.link import Link
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.patience import passes, pauses
 from kproxy.copier.producer import Producer
-from kproxy.copier.requests import reading
 from kproxy.copier.slices import Job, Outcome, Slice
+from kproxy.copier.sourcelog import Later, SourceLog, Stopped
 from kproxy.copier.state import SEALED, State, differ, key, merged, partition_of, piece_to_json, transactional_id
 from kproxy.copier.statetopic import read_one
-from kproxy.errors import KproxyError, UpstreamError, WireError
+from kproxy.errors import KproxyError
 from kproxy.records.committed import committed
 from kproxy.records.copying import pieces
-from kproxy.records.decoding import records
-from kproxy.records.header import Batch, batches
-from kproxy.wire.primitives import Buffer
+from kproxy.records.header import Batch
 
-# What is fetched at once, in bytes.
-_FETCH = 8 * 1024 * 1024
-_LEAST = 64 * 1024
 # A transaction ends after so many bytes or seconds: its markers make holes in the target's offsets, and readers of the
 # target see its records at its end.
 _TRANSACTION, _TRANSACTION_SECONDS = 64 * 1024 * 1024, 10.0
-_WAIT_MS = 500
 _NEVER = 1 << 63  # a slice ends between two batches
-
-
-class Stopped(WireError):
-    """The partition cannot be copied on, and only a person can decide what to do."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__("stopped", text)
 
 
 class Copier:
@@ -71,6 +55,8 @@ class Copier:
             except KproxyError as error:
                 stuck, final = str(error), not passes(error)
                 run.give_up()
+                if isinstance(error, Later):
+                    break
             seen.state = run.state or seen.state
             if not stuck or final or time.monotonic() + pause >= until:
                 break
@@ -108,7 +94,7 @@ class _Run:
         self._producer = Producer(target, transactional_id(job.name, slice.topic, slice.partition))
         self._key = key("partition", slice.topic, slice.partition)
         self._state_partition = partition_of(self._key, job.state_partitions)
-        self._fetching: Link | None = None
+        self._log = SourceLog(source, slice, until)
         self._began = time.monotonic()
         self._taken = 0
 
@@ -123,7 +109,7 @@ class _Run:
             answer, found, after = self._fetch(step.position)
             goes_on = after < slice.upto and self._taken + len(answer.records) < slice.size
             if goes_on:
-                self._ask(after)  # while these are written, the next are on their way
+                self._log.ask(after)  # while these are written, the next are on their way
             self._write(step, answer, found)
             step.position = after
             if step.size >= _TRANSACTION or time.monotonic() - step.began >= _TRANSACTION_SECONDS:
@@ -131,7 +117,7 @@ class _Run:
             self._keep_rate()
         if step.position > self.state.source_next + step.skipped:
             self._commit(step)
-        self._drain()
+        self._log.drain()
 
     def _committed(self) -> State:
         """What the target has, now that nobody else can write it any more."""
@@ -164,63 +150,19 @@ class _Run:
                     " to begin again"
                 )
 
-    # The source
-
-    def _ask(self, offset: int) -> None:
-        slice = self._slice
-        link = self._source.leader(slice.topic, slice.partition)
-        version = link.version(requests.FETCH)
-        size = max(_LEAST, min(_FETCH, slice.size, int(2 * slice.rate) or _FETCH))
-        link.send(
-            requests.FETCH, version,
-            requests.fetch(version, slice.topic, slice.partition, offset, size=size, wait_ms=_WAIT_MS),
-        )  # fmt: skip
-        self._fetching = link
-
     def _fetch(self, position: int) -> tuple[requests.Fetched, list[Batch], int]:
-        """What is there from `position` on, at least a batch: its batches, and where the next ones begin."""
-        while True:
-            if self._fetching is None:
-                self._ask(position)
-            answer = self._answer()
-            self._seen.log_start, self._seen.stable = answer.start, answer.stable
-            if answer.error == OFFSET_OUT_OF_RANGE or position < answer.start:
-                raise self._out_of_range(position, answer)
-            where = f"partition {self._slice.partition} of {self._slice.topic} on the source"
-            check(answer.error, where)
-            found = _all_batches(answer.records)
-            if found:
-                return answer, found, found[-1].last_offset + 1
-            if time.monotonic() >= self._until:
-                raise UpstreamError("timeout", f"{where} has records from offset {position} on, but gives none")
-
-    def _answer(self) -> requests.Fetched:
-        link, self._fetching = self._fetching, None
-        assert link is not None
-        return reading(requests.read_fetch, link.version(requests.FETCH), link.receive())
-
-    def _out_of_range(self, position: int, answer: requests.Fetched) -> Stopped:
-        slice = self._slice
-        ends = self._source.offsets([(slice.topic, slice.partition)], requests.EARLIEST)
-        start = ends.get((slice.topic, slice.partition), answer.start)
-        self._seen.log_start = start
-        where = f"partition {slice.partition} of {slice.topic}"
-        if start > position:
-            return Stopped(
-                f"{where}: the source has deleted offsets {position} to {start - 1} before they were copied (retention,"
-                " or DeleteRecords); the copy does not leave them out by itself: accept the loss with"
-                f" --skip-deleted {slice.topic}:{slice.partition}:{start}"
-            )
-        return Stopped(
-            f"{where}: the copy has got to offset {position}, and the source ends before it: its log was truncated"
-            " (unclean leader election), or the topic was made anew; the target has records that the source has not"
-        )
+        state, log = self.state, self._log
+        assert state is not None
+        try:
+            return log.fetch(position, begun=state.source_next > state.source_begin)
+        finally:
+            self._seen.log_start, self._seen.stable = log.start, log.stable
 
     # The target
 
     def _write(self, step: _Step, answer: requests.Fetched, found: list[Batch]) -> None:
         slice, producer = self._slice, self._producer
-        self._look_for_gaps(step, found)
+        self._log.look_for_gaps(step.position, found)
         topic, partition = slice.target_topic, slice.partition
         batches = committed(found, answer.aborted)
         stamp = producer.stamp(topic, partition)
@@ -245,22 +187,6 @@ class _Run:
                 f" and records were copied up to {self.state.target_next}: its log was truncated (unclean leader"
                 " election), or the topic was made anew; give the migration another name to begin again"
             )
-
-    def _look_for_gaps(self, step: _Step, found: list[Batch]) -> None:
-        """Raises Stopped if offsets are missing that nothing explains. Transactions' markers and aborted batches are
-        batches as well, so in a log that is not compacted one begins where the one before ends."""
-        if self._slice.sparse:
-            return
-        expected = step.position
-        for batch in found:
-            first = _first(batch)
-            if first > expected:
-                raise Stopped(
-                    f"partition {self._slice.partition} of {self._slice.topic}: the source has no offsets {expected} to"
-                    f" {first - 1}, and the topic is not compacted; the copy does not leave them out by"
-                    " itself: if the topic was compacted once, say so with topics.gaps in the file"
-                )
-            expected = batch.last_offset + 1
 
     def _commit(self, step: _Step) -> _Step:
         """Write the state, end the transaction; the next begins."""
@@ -296,10 +222,6 @@ class _Run:
 
     # The end
 
-    def _drain(self) -> None:
-        if self._fetching is not None:
-            self._answer()
-
     def give_up(self) -> None:
         """After a failure: leave nothing open, as far as can be, and forget who led."""
         self._source.forget()
@@ -307,23 +229,6 @@ class _Run:
             self._producer.abort()
         except KproxyError:
             self._target.forget()  # the next attempt, or the coordinator after a minute, ends the transaction
-
-
-def _all_batches(content: Buffer) -> list[Batch]:
-    """There can be 100,000. The garbage collector would go through them again and again while they become more, and
-    takes half of the time; they have no cycles."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return list(batches(memoryview(content)))
-    finally:
-        if collecting:
-            gc.enable()
-
-
-def _first(batch: Batch) -> int:
-    """The offset of the first record. The header of a compressed message of magic 0 and 1 has that of the last one."""
-    return records(batch)[0].offset if batch.magic < 2 and batch.codec else batch.base_offset
 
 
 class _Step:

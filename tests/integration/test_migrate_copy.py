@@ -16,7 +16,9 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from kproxy.copier.slices import Job
+from kproxy.copier.cluster import Cluster
+from kproxy.copier.copier import Copier
+from kproxy.copier.slices import Job, Slice
 from kproxy.copier.statetopic import Copied, read_state
 from kproxy.devcluster import DevCluster
 from kproxy.errors import ConfigError, KproxyError
@@ -250,6 +252,26 @@ def test_what_the_source_has_deleted_is_not_passed_over(site: Site) -> None:
     assert state.map.to_target(150) == state.map.next_at(120)
     said = "\n".join(lines(standing(site.target, what.name)))
     assert "50 offsets were left out" in said
+
+
+def test_what_is_deleted_while_the_copy_begins(site: Site) -> None:
+    """The driver has seen offset 0, and when the task comes, the log begins at 40: nothing was lost by the copy."""
+    topic = unique("begins")
+    what = site.prepare({topic: 1})
+    write(site.source, topic, 0, mixed(random.Random(16), 100))
+    source, target = Cluster(site.source), Cluster(site.target)
+    admin = AdminClient({"bootstrap.servers": site.source})
+    for deleted in admin.delete_records([TopicPartition(topic, 0, 40)]).values():
+        deleted.result(30)
+    job = Job(what.name, f"kproxy-migration-{what.name}", 4)
+    outcome = Copier(source, target, job).copy(Slice(topic, 0, topic, 0, 100, 1 << 30, 60.0))
+    source.close()
+    target.close()
+    assert "it begins at offset 40" in outcome.stuck
+    assert not outcome.final
+    assert site.copy(what).done
+    assert site.problems(what) == {}
+    assert site.state(what)[topic, 0].source_begin == 40
 
 
 def test_a_batch_that_the_target_does_not_take(site: Site) -> None:

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from kproxy.copier.copier import _all_batches
+from kproxy.copier.sourcelog import _all_batches
 from kproxy.errors import WireError
 from kproxy.records.codecs import NONE
 from kproxy.records.encoding import Entry, Producer, encoded, tail

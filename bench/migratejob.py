@@ -115,7 +115,7 @@ def copy(source: str, target: str, name: str, topic: str, target_topic: str) -> 
 def _like_spark() -> None:
     """The modules that a Python worker of Spark has already, where pyspark is installed."""
     with contextlib.suppress(ImportError):
-        import pyspark.worker  # noqa: F401
+        import pyspark.worker  # noqa: F401  # for its memory
 
 
 def bare() -> Any:

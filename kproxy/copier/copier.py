@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from crc32c import crc32c
 
@@ -76,10 +76,7 @@ class Seen:
     size: int = 0
     log_start: int = -1
     stable: int = -1
-    ways: Counter[str] = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        self.ways = Counter()
+    ways: Counter[str] = field(default_factory=Counter)
 
 
 class _Run:

@@ -56,12 +56,20 @@ def key(*parts: str | int) -> bytes:
     return json.dumps(list(parts), separators=(",", ":")).encode()
 
 
+def parts_of(key: bytes) -> list[Any]:
+    """What `key` was made of. Raises WireError if nothing was."""
+    try:
+        found = json.loads(key)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not found:
+        raise malformed("the state topic has a key that kproxy did not write")
+    return found
+
+
 def partition_of(key: bytes, partitions: int) -> int:
     """In which partition of the state topic the records of a key are. The pieces of a map are with their state."""
-    try:
-        parts = json.loads(key)[:3]
-    except ValueError:
-        raise malformed("a key of the state topic is not JSON") from None
+    parts = parts_of(key)[:3]
     if parts[0] == "map":
         parts[0] = "partition"
     return crc32(json.dumps(parts, separators=(",", ":")).encode()) % partitions

@@ -18,7 +18,7 @@ from kproxy.copier.codes import UNKNOWN_TOPIC, Refused, check
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.patience import insist
 from kproxy.copier.requests import reading
-from kproxy.copier.state import State, piece_from_json, topic_of
+from kproxy.copier.state import State, parts_of, piece_from_json, topic_of
 from kproxy.errors import ConfigError, WireError
 from kproxy.records.decoding import records
 from kproxy.records.header import COMMIT, Batch, batches
@@ -164,7 +164,7 @@ def copied(values: dict[bytes, bytes]) -> dict[tuple[str, int], Copied]:
     states: dict[tuple[str, int], State] = {}
     verified: dict[tuple[str, int], int] = {}
     for name, value in values.items():
-        match json.loads(name):
+        match parts_of(name):
             case ["map", str(topic), int(partition), int(begin)]:
                 pieces[topic, partition].append((begin, value))
             case ["partition", str(topic), int(partition)]:

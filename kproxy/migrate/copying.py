@@ -41,8 +41,8 @@ def copy(
     """Copy the topics, as Spark jobs.
 
     \b
-      kproxy migrate copy migration.yaml
-      spark-submit --master yarn kproxy-migrate.py copy migration.yaml --follow
+      kproxy migrate copy move.yaml
+      spark-submit --master yarn kproxy-move.py copy move.yaml --follow
 
     The command begins where the last one ended, however it ended: what has been copied stands on the target. Without
     --follow it ends when everything is copied that was there. Run 'kproxy migrate prepare' before.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kproxy.copier.cluster import Cluster
-from kproxy.copier.state import State
+from kproxy.copier.state import State, parts_of
 from kproxy.copier.statetopic import read_all
 from kproxy.errors import WireError
 from kproxy.migrate.control import JOB, ORDER, Order
@@ -60,7 +60,7 @@ def standing(target: str, name: str) -> Standing:
     verified: dict[tuple[str, int], int] = {}
     groups: set[str] = set()
     for found, value in topic.values.items():
-        match json.loads(found):
+        match parts_of(found):
             case ["partition", str(of), int(partition)]:
                 partitions[of, partition] = State.from_json(value)
             case ["verified", str(of), int(partition)]:

@@ -11,11 +11,13 @@ from kproxy.copier.state import (
     key,
     merged,
     partition_of,
+    parts_of,
     piece_from_json,
     piece_to_json,
     topic_of,
     transactional_id,
 )
+from kproxy.copier.statetopic import copied
 from kproxy.errors import WireError
 
 STATE = State(
@@ -94,3 +96,10 @@ def test_a_newer_state_says_what_to_do() -> None:
 def test_a_broken_piece(value: bytes) -> None:
     with pytest.raises(WireError):
         piece_from_json(value)
+
+
+@pytest.mark.parametrize("name", [b"", b"\xff", b"{}", b"[]", b"5", b"not JSON"])
+def test_a_key_that_is_none(name: bytes) -> None:
+    for read in (parts_of, lambda key: partition_of(key, 16), lambda key: copied({key: b"{}"})):
+        with pytest.raises(WireError, match="did not write"):
+            read(name)

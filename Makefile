@@ -21,7 +21,7 @@ demo: $(STAMP) ## a real three-broker cluster with unreachable names, kproxy, re
 	$(BIN)/kproxy demo $(if $(ONCE),--once)
 
 test: $(STAMP) tools ## all tests, on real brokers and real clients
-	$(BIN)/python -m pytest -n 2 -m "not matrix and not soak" $(ARGS)
+	$(BIN)/python -m pytest -n 3 -m "not matrix and not soak" $(ARGS)
 
 # What the tests use that is neither on PyPI nor on Maven: a client, servers on the way to a broker, network namespaces,
 # a reader of captures, Kerberos, a browser. Without one its tests are skipped, with this reason.
@@ -39,14 +39,14 @@ check: $(STAMP) ## the fast loop: format, lint, types, import direction, unit te
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest -q -n 2 tests/unit $(ARGS)
+	$(BIN)/python -m pytest -q -n 2 tests/unit -m "not matrix and not soak" $(ARGS)
 
 format: $(STAMP) ## format and sort
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 test-matrix: $(STAMP) tools ## slow: versions of brokers and clients, long fuzzing
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q tests/unit/wire tests/unit/rewrite tests/unit/relay tests/unit/cluster
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -m "not matrix" tests/unit/wire tests/unit/rewrite tests/unit/relay tests/unit/cluster tests/unit/switching
 	$(BIN)/python -m pytest -m matrix $(ARGS)
 
 test-soak: $(STAMP) tools ## slow: sessions that outlast many logins, half an hour of chaos

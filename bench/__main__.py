@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import fnmatch
+import functools
 import json
 import signal
 import sys
@@ -13,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bench import bars, clients, migrate, mirrormaker, records, report, spark, tls
+from bench import bars, clients, fleet, held, migrate, mirrormaker, records, report, spark, tls, upstreams, verify
 from bench.loads import LOADS, Load
 from bench.machine import BenchError, Cores, enter_namespace, raise_file_limit
 from bench.native import BROKER_PORT, StubBroker, build
@@ -42,7 +43,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--parts",
         default="loads,tls,size,clients,spark",
-        help="of loads, tls, size, clients, spark, records, migrate; commas",
+        help="of loads, tls, size, clients, spark, records, migrate, upstreams, fleet, held; commas",
     )
     parser.add_argument("--windows", type=int, help="windows of each load and peer")
     parser.add_argument("--seconds", type=float, help="seconds of a window")
@@ -115,6 +116,8 @@ class _Run:
                 self.result["tls"] = tls.measure(
                     self._directory, self._cores, broker, self._settings, files, _progress, _say
                 )
+            if "upstreams" in parts:
+                self._upstreams(broker)
             if "size" in parts:
                 self._size(broker)
         if "clients" in parts and not self._options.quick:
@@ -125,6 +128,10 @@ class _Run:
             self.result["records"] = records.measure(_progress, _say)
         if "migrate" in parts:
             self._migrate()
+        if "held" in parts:
+            self.result["held"] = held.measure(self._options.rounds, _progress, _say)
+        if "fleet" in parts:
+            self.result["fleet"] = fleet.measure(self._options.rounds, _progress, _say)
 
     def save(self, seconds: float) -> str:
         """Write what was measured until now; returns it."""
@@ -149,11 +156,18 @@ class _Run:
                 self.result["loads"][load.name] = report.with_ratios(load, figures)
                 _say(report.table(load, figures))
 
+    def _upstreams(self, broker: StubBroker) -> None:
+        wanted = functools.partial(fnmatch.fnmatch, pat=self._options.only or "*")
+        self.result["upstreams"] = upstreams.measure(
+            self._directory, self._cores, broker, self._settings, self._files // 2 - 100, wanted, _progress, _say
+        )
+
     def _migrate(self) -> None:
         glob, result = self._options.only or "*", self.result.setdefault("migrate", {})
-        migrate.measure(
-            result, self._options.quick, self._options.rounds, lambda name: fnmatch.fnmatch(name, glob), _progress, _say
-        )
+        wanted = functools.partial(fnmatch.fnmatch, pat=glob)
+        migrate.measure(result, self._options.quick, self._options.rounds, wanted, _progress, _say)
+        found = result.setdefault("verify", {})
+        verify.measure(found, self._options.quick, self._options.rounds, wanted, _progress, _say)
 
     def _size(self, broker: StubBroker) -> None:
         sizes = Sizes(self._directory, self._cores, broker.pid, self._files, _progress)
@@ -183,6 +197,7 @@ def main() -> int:
     try:
         if "migrate" in options.parts.split(","):
             mirrormaker.jars(_progress)  # there is no network later
+            verify.jars(_progress)
         enter_namespace()
         run = _Run(options)
         try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bench import migrate
+from bench import migrate, verify
 from bench.peers import HAPROXY, KPROXY
 from bench.size import IDLE, STALLED
 
@@ -132,6 +132,12 @@ BARS = (
         "migration, batches of 1, copier's CPU, to MM2's", limit=1.0, figures=partial(migrate.ratios, least=1, most=1)
     ),
     _at_most("migration, a task, RSS beyond Spark's worker", limit=150, unit=" MiB", figures=migrate.over_worker),
+    _at_most(
+        "migration, verify, 1 KB, CPU of both sides per GB",
+        limit=15,
+        unit=" CPU-s",
+        figures=partial(verify.figures, names=("verify-1KB-none-b16", "verify-1KB-lz4-b16")),
+    ),
     _at_most("ready after exec", limit=0.7, unit=" s", figures=_size("ready_after_s")),
 )
 

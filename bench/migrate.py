@@ -64,6 +64,12 @@ class Load:
         return max(1, self.megabytes * 1_000_000 // self.size // step) * step
 
 
+# What both clusters' brokers have beside their defaults.
+PROPERTIES = {
+    "log.retention.bytes": "-1", "log.retention.ms": "-1", "message.max.bytes": str(2 << 20),
+    "log.segment.bytes": str(1 << 28), "broker.session.timeout.ms": "120000",
+    "auto.create.topics.enable": "false",
+}  # fmt: skip
 # Batches of the size that Kafka's clients make by default, 16 KB, are b160 and b16.
 LOADS = (
     Load(100, "none", 1000, 150),
@@ -77,7 +83,7 @@ LOADS = (
     Load(1000, "zstd", 1000, 200),
     Load(1000, "none", 10, 100),
     Load(1000, "none", 1, 60),
-    Load(1000, "lz4", 1, 60),
+    *(Load(1000, codec, 1, 60) for codec in ("lz4", "zstd", "snappy", "gzip")),
     Load(100_000, "none", 1, 300),
     Load(100_000, "none", 10, 300),
     *(Load(1000, "none", 16, 128, partitions) for partitions in (1, 10, 100, 1000)),
@@ -92,18 +98,15 @@ def measure(
     from kproxy.errors import KproxyError
 
     loads = [load for load in LOADS if only(load.name) and (load.quick or not quick)]
-    properties = {
-        "log.retention.bytes": "-1", "log.retention.ms": "-1", "message.max.bytes": str(2 << 20),
-        "log.segment.bytes": str(1 << 28), "broker.session.timeout.ms": "120000",
-        "auto.create.topics.enable": "false",
-    }  # fmt: skip
     result["loads"] = {}
+    if not loads:
+        return
     try:
         with ExitStack() as running:
             enter = running.enter_context
             scratch = Path(enter(tempfile.TemporaryDirectory()))
             source, target = (
-                enter(DevCluster(1, properties=properties, heap="768m", directory=memory(), progress=progress))
+                enter(DevCluster(1, properties=PROPERTIES, heap="768m", directory=memory(), progress=progress))
                 for _ in range(2)
             )
             workers = [
@@ -160,7 +163,7 @@ class _Runs:
         self._watched = Cluster(target.direct_bootstrap)
         self._progress = progress
         self._number = 0
-        self.bare = round(_job("worker")["rss"] / (1 << 20), 1)
+        self.bare = round(job("worker")["rss"] / (1 << 20), 1)
 
     def warm_up(self, codecs: Sequence[str]) -> None:
         """JVMs are slow at first: what they compile costs more than the copying."""
@@ -171,10 +174,10 @@ class _Runs:
     def measure(self, load: Load, rounds: int) -> dict[str, Any]:
         source = self._source.direct_bootstrap
         taken: dict[str, list[Figures]] = {}
-        _job("topic", source, load.name, load.partitions, "delete")
+        job("topic", source, load.name, load.partitions, "delete")
         try:
             self._progress(f"migrate {load.name}: filling")
-            filled = _job(
+            filled = job(
                 "fill", source, load.name, load.partitions, load.size, load.codec, load.per_batch, load.records
             )
             for turn in range(rounds):
@@ -183,7 +186,7 @@ class _Runs:
                     self._progress(f"migrate {load.name}: {name}")
                     taken.setdefault(name, []).append(peers[name](load, filled))
         finally:
-            _job("gone", source, load.name)
+            job("gone", source, load.name)
         return summary(load, taken) | {"wire_mb": round(filled["bytes"] / 1e6, 1), "records": filled["records"]}
 
     def _peers(self, load: Load) -> Mapping[str, Callable[[Load, Any], Figures]]:
@@ -207,14 +210,14 @@ class _Runs:
     def _copy(self, load: Load, filled: Any, source: str, target: str) -> Figures:
         name, direct = self._name(), self._target.direct_bootstrap
         topic = f"{name}.{load.name}"
-        _job("topic", direct, topic, load.partitions, "delete")
-        _job("topic", direct, topic_of(name), PARTITIONS, "compact")
+        job("topic", direct, topic, load.partitions, "delete")
+        job("topic", direct, topic_of(name), PARTITIONS, "compact")
         try:
             brokers, proxy = cpu_seconds(self._brokers), cpu_seconds(self._proxy)
-            done = _job("copy", source, target, name, load.name, topic)
+            done = job("copy", source, target, name, load.name, topic)
             brokers, proxy = cpu_seconds(self._brokers) - brokers, cpu_seconds(self._proxy) - proxy
         finally:
-            _job("gone", direct, topic, topic_of(name))
+            job("gone", direct, topic, topic_of(name))
         if done["records"] != filled["records"]:
             raise BenchError(f"{load.name}: {done['records']} records of {filled['records']} were copied")
         figures = _figures(filled["bytes"], done["cpu"], brokers, done["seconds"])
@@ -227,13 +230,13 @@ class _Runs:
     def _mirror(self, worker: Worker, settings: Mapping[str, str], load: Load, filled: Any) -> Figures:
         name, direct = self._name(), self._target.direct_bootstrap
         topic = f"{name}.{load.name}"
-        _job("topic", direct, topic, load.partitions, "delete")
+        job("topic", direct, topic, load.partitions, "delete")
         worker.start(name, load.name, load.codec, settings)
         try:
             first, last = between(self._points(worker, name, topic, load.partitions, filled["records"]))
         finally:
             worker.end(name)
-            _job("gone", direct, topic)
+            job("gone", direct, topic)
         share = (last.offsets - first.offsets) / last.offsets
         return _figures(
             filled["bytes"] * share, last.copier - first.copier, last.brokers - first.brokers, last.at - first.at
@@ -323,7 +326,7 @@ def _line(name: str, entry: Mapping[str, Any]) -> str:
     return f"{name:20} CPU-s/GB: " + "  ".join(texts)
 
 
-def _job(*arguments: object) -> Any:
+def job(*arguments: object) -> Any:
     command = [sys.executable, "-m", "bench.migratejob", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     if done.returncode:

@@ -226,6 +226,18 @@ def _migrate_through(result: Result) -> str:
     return _markdown(("load; CPU-s/GB:", "copier, direct", "copier, through kproxy", "kproxy"), rows)
 
 
+def _migrate_verify(result: Result) -> str:
+    found = result.get("migrate", {}).get("verify", {})
+    figures = ("cpu_s_per_gb", "first_cpu_s_per_gb", "us_per_record", "mb_per_s")
+    rows = [
+        (f"`{name}`", *(_number(entry[figure]) for figure in figures)) for name, entry in found.get("loads", {}).items()
+    ]
+    if rows:
+        rows.append(("Spark's start, CPU-s", _number(found["start_cpu_s"]), "", "", ""))
+        rows.append(("a first verification of 50 MB, CPU-s", _number(found["first_cpu_s"]), "", "", ""))
+    return _markdown(("load", "CPU-s/GB", "at first", "µs a record", "MB/s"), rows)
+
+
 _THROUGHPUT, _CPU_GB = ("mb_per_s", "MB/s"), ("cpu_s_per_gb", "CPU-s/GB")
 _FRAMES, _CPU_MILLION = ("frames_per_s", "frames/s"), ("cpu_s_per_million", "CPU-s/million")
 TABLES: Mapping[str, Callable[[Result], str]] = {
@@ -246,7 +258,20 @@ TABLES: Mapping[str, Callable[[Result], str]] = {
     "migratebars": _bars(migration=True),
     "migratebrokers": _migrate("brokers_cpu_s_per_gb", "with_brokers"),
     "migratethrough": _migrate_through,
+    "migrateverify": _migrate_verify,
 }
+
+
+# A whole run takes hours: one with --only writes its rows, and the others keep what stood there.
+_ROW_BY_ROW = ("migrate", "migratebrokers", "migratethrough", "migrateverify")
+
+
+def _merged(old: str, new: str) -> str:
+    """The rows of both, by their first cells; those of `new` win."""
+    if old.splitlines()[:2] != new.splitlines()[:2]:
+        return new
+    rows = {line.split("|")[1]: line for line in [*old.splitlines(), *new.splitlines()]}
+    return "".join(line + "\n" for line in rows.values())
 
 
 def fill(text: str, result: Result) -> str:
@@ -254,9 +279,11 @@ def fill(text: str, result: Result) -> str:
 
     def replace(found: re.Match[str]) -> str:
         table = TABLES[found["name"]](result)
+        if table and found["name"] in _ROW_BY_ROW:
+            table = _merged(found["table"], table)
         return f"{found['open']}\n{table}{found['close']}" if table else found[0]
 
-    pattern = r"(?P<open><!-- bench (?P<name>\w+) -->)\n.*?(?P<close><!-- end -->)"
+    pattern = r"(?P<open><!-- bench (?P<name>\w+) -->)\n(?P<table>.*?)(?P<close><!-- end -->)"
     return re.sub(pattern, replace, text, flags=re.DOTALL)
 
 

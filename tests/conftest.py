@@ -1,4 +1,4 @@
-"""All tests: two processes share them (`-n 2`), and what they measured is printed at the end."""
+"""All tests: three processes share them (`-n 3`), and what they measured is printed at the end."""
 
 from __future__ import annotations
 
@@ -16,8 +16,30 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 # Directories whose files share an expensive fixture. Any other file is as good in one process as in another: the
-# cluster of tests/integration is used by nearly all, and both have it.
+# cluster of tests/integration is used by nearly all, and each process has it.
 _TOGETHER = ("tests/oracle", "tests/scenarios")
+
+# The files that take longest, the longest first. They begin first, so that all processes end together.
+LONG = (
+    "tests/integration/test_switch_all.py",
+    "tests/integration/test_migrate_mixed.py",
+    "tests/integration/test_migrate_kills.py",
+    "tests/scenarios",
+    "tests/oracle",
+    "tests/integration/test_spark.py",
+    "tests/integration/test_migrate_verify.py",
+    "tests/integration/test_migrate_copy.py",
+    "tests/integration/test_migrate_checkpoint.py",
+    "tests/integration/test_page_live.py",
+    "tests/integration/test_switched_clients.py",
+    "tests/integration/test_migrate_offsets.py",
+    "tests/integration/test_spark_notebook.py",
+    "tests/integration/test_live.py",
+    "tests/integration/test_migrate_plan.py",
+    "tests/integration/test_migrate.py",
+    "tests/soak/test_chaos.py",
+    "tests/unit/workers/test_crew.py",
+)
 
 _FIGURES = pytest.StashKey[list[str]]()
 
@@ -41,8 +63,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long is first, so that both processes end together."""
-    items.sort(key=lambda item: item.get_closest_marker("integration") is None)
+    """The longest files first, then whatever needs a cluster, then the rest."""
+    items.sort(key=_late)
+
+
+def _late(item: pytest.Item) -> tuple[int, bool]:
+    at = next((at for at, path in enumerate(LONG) if item.nodeid.startswith(path)), len(LONG))
+    return at, item.get_closest_marker("integration") is None
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

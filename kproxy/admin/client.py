@@ -12,9 +12,10 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Timer
 from urllib.parse import urlencode
 
@@ -35,6 +36,21 @@ _LONGEST_LINE = 1000
 _NEEDS_TLS = b"speaks HTTPS only"
 # What --admin of `kproxy run` may be, and where this machine asks it then.
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+def trusting(ca: Path | None, password: str | None = None) -> ssl.SSLContext:
+    """TLS for asking kproxies whose certificates this file has or vouches for; None: the system's. Raises ValueError
+    with one line if the file is no good."""
+    from kproxy.tls.stores import load_trust  # few need it
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    if ca is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    else:
+        load_trust(context, ca, password)
+    return context
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +74,15 @@ class AdminClient:
         token: str | None = None,
         seconds: float = SECONDS,
         tls: ssl.SSLContext | None = None,
+        server_name: str = "",
     ) -> None:
-        """With `tls` it is asked with HTTPS. Raises ValueError if the token cannot be one; what it says does not have
-        it."""
+        """With `tls` it is asked with HTTPS; `server_name` is the name in its certificate, if it is not the address's.
+        Raises ValueError if the token cannot be one; what it says does not have it."""
         if token is not None and not re.fullmatch("[!-~]+", token):
             raise ValueError("the token is empty, or has characters that no token has")
         self.address = address
         self._tls = tls
+        self._server_name = server_name or _WILDCARDS.get(address.host, address.host)
         self._token = token
         self._seconds = seconds
 
@@ -73,9 +91,10 @@ class AdminClient:
         target = f"{path}?{urlencode(query)}" if query else path
         return self._json(self._ask("GET", target, None, self._seconds))
 
-    def post(self, path: str, value: object) -> object:
-        """Send a JSON value; the JSON value of the answer. Raises AdminError."""
-        return self._json(self._ask("POST", path, json.dumps(value).encode(), self._seconds))
+    def post(self, path: str, value: object, also: Collection[int] = ()) -> object:
+        """Send a JSON value; the JSON value of the answer, which may have one of these statuses too. Raises
+        AdminError."""
+        return self._json(self._ask("POST", path, json.dumps(value).encode(), self._seconds), also)
 
     def stream(self, path: str, query: Mapping[str, str], longest: int = _MOST_TEXT) -> Iterator[bytes]:
         """The lines of a page without an end, as they come, of so many bytes at most. Raises AdminError if there are
@@ -86,7 +105,7 @@ class AdminClient:
         try:
             connection.connect()
             if self._tls is not None:
-                connection.sock = self._tls.wrap_socket(connection.sock, server_hostname=host)
+                connection.sock = self._tls.wrap_socket(connection.sock, server_hostname=self._server_name)
             connection.request("GET", f"{path}?{urlencode(query)}", headers=headers)
             with connection.getresponse() as response:
                 if response.status != 200:
@@ -146,7 +165,9 @@ class AdminClient:
             connection.connect()
             with limit.of(connection.sock):
                 if self._tls is not None:
-                    tls = self._tls.wrap_socket(connection.sock, server_hostname=host, do_handshake_on_connect=False)
+                    tls = self._tls.wrap_socket(
+                        connection.sock, server_hostname=self._server_name, do_handshake_on_connect=False
+                    )
                     connection.sock = limit.sock = tls
                     tls.do_handshake()
                 connection.request(method, target, body, headers)
@@ -165,8 +186,8 @@ class AdminClient:
             raise self._stranger(f"its answer is larger than {MOST} bytes")
         return _Answer(response.status, response.headers.get_content_type(), received)
 
-    def _json(self, answer: _Answer) -> object:
-        if not 200 <= answer.status < 300:
+    def _json(self, answer: _Answer, also: Collection[int] = ()) -> object:
+        if not 200 <= answer.status < 300 and answer.status not in also:
             raise AdminError(self._refusal(answer), answer.status)
         try:
             if answer.content_type != "application/json":

@@ -58,6 +58,13 @@ class AdminPages:
     frames: Stream | None = None
     """The same as `tap`, of copies of frames."""
 
+    switches: Callable[[], Awaitable[bytes]] | None = None
+    """What `/switch` shows, as JSON."""
+    switch: Callable[[object], Switched] | None = None
+    """Does what the body of POST /switch says."""
+    may_switch: Callable[[], bool] = lambda: True
+    """Whether there is anything now that the two are about."""
+
     def expected(self) -> str | None:
         """The token as it is now."""
         return self.token.current() if isinstance(self.token, TokenFile) else self.token
@@ -77,6 +84,14 @@ class Reloaded:
 
     outcome: Literal["done", "refused", "busy"]
     lines: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """What a command for a switch came to, and the answer to it, as JSON."""
+
+    outcome: Literal["done", "refused", "nonsense"]
+    body: bytes
 
 
 Page: TypeAlias = Callable[[AdminPages, Request], Awaitable[Reply]]
@@ -173,3 +188,17 @@ async def reload(sources: AdminPages, request: Request) -> Reply:
 
 
 _OF_RELOADS = {"done": HTTPStatus.OK, "refused": HTTPStatus.BAD_REQUEST, "busy": HTTPStatus.CONFLICT}
+
+
+async def switches(sources: AdminPages, request: Request) -> Reply:
+    assert sources.switches is not None  # or there is no such route
+    return Reply(HTTPStatus.OK, await sources.switches(), JSON)
+
+
+async def switch(sources: AdminPages, request: Request) -> Reply:
+    assert sources.switch is not None  # or there is no such route
+    answer = sources.switch(request.body)
+    return Reply(_OF_SWITCHES[answer.outcome], answer.body, JSON)
+
+
+_OF_SWITCHES = {"done": HTTPStatus.OK, "refused": HTTPStatus.CONFLICT, "nonsense": HTTPStatus.BAD_REQUEST}

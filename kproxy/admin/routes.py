@@ -26,6 +26,8 @@ MOST_BODY = 64 * 1024
 """No route may take a larger body: it is parsed in one go on the thread of the data plane, which takes a few
 milliseconds."""
 
+_MOST_COMMAND = 4 * 1024
+
 ReadBody: TypeAlias = Callable[[int], Awaitable[bytes]]
 """The whole body of the request, of at most so many bytes. Raises Refused."""
 
@@ -104,6 +106,22 @@ TABLE: tuple[Route, ...] = (
     ),
     Route("/quit", pages.quit, method="POST", enabled=lambda sources: sources.quit is not None),
     Route("/reload", pages.reload, method="POST", enabled=lambda sources: sources.reload is not None),
+    # It names clients. And who can ask for it without the token would think that the switch will work without one.
+    Route(
+        "/switch",
+        pages.switches,
+        token=Token.ALWAYS,
+        refuses_browsers=True,
+        enabled=lambda sources: sources.switches is not None and sources.may_switch(),
+    ),
+    Route(
+        "/switch",
+        pages.switch,
+        method="POST",
+        token=Token.ALWAYS,
+        most_body=_MOST_COMMAND,
+        enabled=lambda sources: sources.switch is not None and sources.may_switch(),
+    ),
 )
 
 

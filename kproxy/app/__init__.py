@@ -3,6 +3,10 @@
     main        connects the parts on one event loop, the admin endpoint too
     clusters    the clusters that are served, and what is done for each in the background
     carriers    what the app asks of those who carry the sessions
+    switching   the switches of clusters that have two upstreams, and what the admin endpoint shows of them
+    switch      the switch of one cluster: its events, timers and effects, each step written down first
+    statedir    what is written down: `--state-dir`
+    effects     what a switch does to clusters and sessions
     control     how the process ends: signals, `--exit-with`, `/quit`, drain
     reload      takes over a new configuration while kproxy runs, and notices changed files
     terminal    whether the terminal that kproxy was started on is still there

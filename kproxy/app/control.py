@@ -88,7 +88,7 @@ class Control:
                 "closed %s still busy after %g s (--drain-timeout)", _count(left, "session"), self.config.drain_timeout
             )
         for gateway in gateways:
-            await gateway.reach.close()
+            await gateway.close()
 
 
 def _endings(config: Config) -> list[Ending]:

@@ -40,7 +40,7 @@ def run(config: Config, words: Sequence[str], timeout: float) -> tuple[int, str]
     """
     if config.exit_with or config.admin_quit:
         raise ConfigError("kproxy exec stops when its command exits: remove exit-with and admin-quit")
-    names = [cluster.name for cluster in config.clusters]
+    names = [cluster.name for cluster in config.served]
     for unknown in (match[1] for word in words for match in _PLACEHOLDER.finditer(word)):
         if unknown is not None and unknown not in names:
             raise ConfigError(f"{{bootstrap:{unknown}}}: no cluster has that name; the clusters are {', '.join(names)}")

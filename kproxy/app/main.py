@@ -10,6 +10,7 @@ import logging
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,7 +19,7 @@ from kproxy import __version__
 from kproxy.address import Address
 from kproxy.admin import bearer
 from kproxy.admin.encryption import admin_tls
-from kproxy.admin.pages import AdminPages, Readiness, Reloaded
+from kproxy.admin.pages import AdminPages, Readiness, Reloaded, Switched
 from kproxy.admin.server import start_admin
 from kproxy.app import logs
 from kproxy.app.carriers import Carriers
@@ -44,6 +45,8 @@ from kproxy.watch.frames import FrameFeed, filter_of
 from kproxy.workers.here import Here
 
 if TYPE_CHECKING:
+    from kproxy.app.statedir import StateDir
+    from kproxy.app.switching import Switching
     from kproxy.watch.live import Live
 
 log = logging.getLogger(__name__)
@@ -100,7 +103,11 @@ class App:
         self._metrics = Metrics()
         self._metrics.configured_at = self._metrics.reload_succeeded_at = time.time()
         self._clusters: Clusters | None = None
-        self._reloader = None if source is None else Reloader(source, config, self._metrics, self._reconfigure)
+        self._switching: Switching | None = None
+        self._state_dir: StateDir | None = None
+        self._reloader = (
+            None if source is None else Reloader(source, config, self._metrics, self._reconfigure, self._follow)
+        )
         self.control = Control(config)
         self._token = _token(config)
         self._admin_tls = admin_tls(config)
@@ -131,11 +138,16 @@ class App:
         self._reloads = await supervised.enter_async_context(Supervised("a reload"))
         self.control.obey_signals(self._hear_of_reload)
         self._carriers = self._who_carries(tasks, await supervised.enter_async_context(Supervised("a session")))
+        switching = self._switching = self._what_switches(supervised)
+        if switching is not None:
+            self._config = switching.adopt(self._config)
         clusters = self._clusters = Clusters(
             self._config, self._metrics, self._places, self._carriers, supervised, self._invocation
         )
         try:
             await clusters.open_all()
+            if switching is not None:
+                switching.begin(self._config)  # before the loop turns, and a client is heard
             if self._config.admin is not None:
                 quit = partial(self.control.end, "POST /quit") if self._config.admin_quit else None
                 reload = self._reload if self._config.admin_reload and self._reloader is not None else None
@@ -158,6 +170,9 @@ class App:
                     self._page(page, feed, events),
                     reload,
                     lambda query: frames.subscribe(filter_of(query)),
+                    self._switches,
+                    self._switch,
+                    self._may_switch,
                 )
                 admin = await start_admin(self._config.admin, pages, self._admin_tls)
             log.info("kproxy %s", __version__)
@@ -180,6 +195,8 @@ class App:
             for task in background:
                 task.cancel()
             await self.control.drain(self._gateways, self._carriers)
+            if self._switching is not None:
+                self._switching.end()
             if admin is not None:
                 await admin.close()
 
@@ -189,6 +206,32 @@ class App:
         from kproxy.workers.crew import Crew
 
         return Crew(self._config, self._metrics, tasks)
+
+    def _what_switches(self, supervised: contextlib.AsyncExitStack) -> Switching | None:
+        """Raises ConfigError if the state directory cannot be used."""
+        supervised.callback(self._close_state_dir)
+        if not isinstance(self._carriers, Here) or not _needs_switching(self._config):
+            return None  # a cluster with upstreams has no workers
+        self._state_dir = _state_dir(self._config)
+        return self._new_switching(self._state_dir, self._carriers)
+
+    def _new_switching(self, directory: StateDir | None, carriers: Here) -> Switching:
+        from kproxy.app.effects import OnClusters  # few need it
+        from kproxy.app.switching import Switching
+
+        served = [gateway.config.name for gateway in self._gateways]
+        effects = OnClusters(self._all_clusters, carriers)
+        switching = Switching(directory, effects, self.control.stopping.is_set, served)
+        self._metrics.switches = switching.numbers
+        return switching
+
+    def _close_state_dir(self) -> None:
+        if self._state_dir is not None:
+            self._state_dir.close()
+
+    def _all_clusters(self) -> Clusters:
+        assert self._clusters is not None
+        return self._clusters
 
     # A new configuration
 
@@ -207,10 +250,30 @@ class App:
         # In a task of its own: a client that hangs up must not leave half of it.
         return await asyncio.shield(self._reloads.create_task(self._reloader.reload("POST /reload")))
 
+    def _follow(self, old: Config, new: Config) -> Config:
+        return new if self._switching is None else self._switching.follow(old, new)
+
     async def _reconfigure(self, config: Config, ends: Mapping[str, Ends]) -> int:
         assert self._clusters is not None
-        draining = await self._clusters.reconfigure(config, ends)
+        switching, directory = self._switching, None
+        if isinstance(self._carriers, Here) and _needs_switching(config):
+            if self._state_dir is None:
+                directory = _state_dir(config)
+            switching = switching or self._new_switching(None, self._carriers)
+        try:
+            if switching is not None:
+                config = switching.adopt(config, directory)
+            draining = await self._clusters.reconfigure(config, ends)
+        except ConfigError:
+            if switching is not None:
+                switching.stay()
+            if directory is not None:
+                directory.close()
+            raise
         self._config = self.control.config = config
+        self._switching, self._state_dir = switching, directory or self._state_dir
+        if switching is not None:
+            switching.begin(config, directory)
         logs.set_level(config.log_level)
         return draining
 
@@ -224,11 +287,15 @@ class App:
         """Why clients should wait, a line each; empty when they need not. `requires` overrides --ready-requires."""
         if self.control.stopping.is_set():
             return ["kproxy is stopping"]
-        return self._reasons([report(gateway) for gateway in self._gateways], requires)
+        return self._reasons([self._report(gateway) for gateway in self._gateways], requires)
 
     def useless_to_wait(self) -> Sequence[str]:
         """Why a cluster will not become ready before a person does something, a line each; empty if all may."""
-        return [reason for gateway in self._gateways for reason in useless_to_wait(report(gateway))]
+        return [reason for gateway in self._gateways for reason in useless_to_wait(self._report(gateway))]
+
+    def _report(self, gateway: Gateway) -> ClusterStatus:
+        switch = None if self._switching is None else self._switching.status(gateway.config.name)
+        return replace(report(gateway), switch=switch)
 
     def _reasons(self, clusters: Sequence[ClusterStatus], requires: Requires | None) -> Sequence[str]:
         needs = requires or self._config.ready_requires
@@ -240,7 +307,7 @@ class App:
             raise ValueError("allowed: all, one, none")
         if self.control.stopping.is_set():
             return Readiness(self.not_ready())
-        clusters = [report(gateway) for gateway in self._gateways]
+        clusters = [self._report(gateway) for gateway in self._gateways]
         reasons = self._reasons(clusters, requires)  # type: ignore[arg-type]  # mypy does not see that it was checked
         return Readiness(reasons, [line for cluster in clusters for line in missing(cluster)])
 
@@ -256,6 +323,17 @@ class App:
 
         return lambda: live().view()
 
+    async def _switches(self) -> bytes:
+        assert self._switching is not None
+        return self._switching.shown(await self._carriers.sessions())
+
+    def _may_switch(self) -> bool:
+        return self._switching is not None
+
+    def _switch(self, body: object) -> Switched:
+        assert self._switching is not None
+        return self._switching.obey(body)
+
     async def _sessions(self) -> bytes:
         return asjson.sessions(await self._carriers.sessions())
 
@@ -267,8 +345,21 @@ class App:
             configured_at=datetime.fromtimestamp(int(self._metrics.configured_at), UTC).isoformat(),
             reloads=self._metrics.reloads["success"],
             workers=self._carriers.status(),
-            clusters=tuple(report(gateway) for gateway in self._gateways),
+            clusters=tuple(self._report(gateway) for gateway in self._gateways),
         )
+
+
+def _needs_switching(config: Config) -> bool:
+    return config.state_dir is not None or any(cluster.upstream for cluster in config.clusters)
+
+
+def _state_dir(config: Config) -> StateDir | None:
+    """Raises ConfigError if it cannot be used."""
+    if config.state_dir is None:
+        return None
+    from kproxy.app.statedir import StateDir  # few need it
+
+    return StateDir(config.state_dir)
 
 
 def _token(config: Config) -> str | bearer.TokenFile | None:

@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 _READ_WITHIN = 30.0
 
 Apply = Callable[[Config, Mapping[str, Ends]], Awaitable[int]]
-"""Does as a configuration says, with the TLS of each cluster; returns how many sessions are drained for it.
-Raises ConfigError, and has changed nothing then."""
+"""Does as a configuration says, with the TLS of each cluster by its title; returns how many sessions are drained for
+it. Raises ConfigError, and has changed nothing then."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -52,14 +52,24 @@ class Source:
         from kproxy.app import preflight  # with all that a login may need
 
         config = read(self.flags, self.env, self.file, further=preflight.of_clusters).config
-        return config, {cluster.name: Ends.of(cluster) for cluster in config.clusters}
+        return config, {cluster.title: Ends.of(cluster) for cluster in config.clusters}
 
 
 class Reloader:
     """The configuration that holds, and the next one. One reload at a time."""
 
-    def __init__(self, source: Source, config: Config, metrics: Metrics, apply: Apply) -> None:
+    def __init__(
+        self,
+        source: Source,
+        config: Config,
+        metrics: Metrics,
+        apply: Apply,
+        follow: Callable[[Config, Config], Config] = lambda old, new: new,
+    ) -> None:
+        """`follow`: the second configuration as it holds where a switch has led clusters elsewhere than the first one
+        says. Raises ConfigError."""
         self._source = source
+        self._follow = follow
         self._config = config
         self._metrics = metrics
         self._apply = apply
@@ -98,7 +108,9 @@ class Reloader:
     async def _once(self, why: str) -> Reloaded:
         try:
             new, ends = await self._aside.call(_READ_WITHIN, self._source.read)
-            changes = compare(self._config, new)
+            held = self._follow(self._config, self._config)
+            seen = self._follow(self._config, new)
+            changes = compare(held, seen)
             if changes.refused:
                 raise ConfigError(*changes.refused)
         except ConfigError as error:
@@ -106,7 +118,7 @@ class Reloader:
         except TimeoutError:
             return self._refused(why, [f"the files could not be read within {_READ_WITHIN:g} s"])
         try:
-            draining = await self._apply(new, ends)
+            draining = await self._apply(seen, ends)
         except ConfigError as error:  # of a port that a new cluster cannot have
             return self._refused(why, error.problems)
         self._config = new

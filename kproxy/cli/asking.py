@@ -76,22 +76,15 @@ def trusting(ca: Path | None, address: Address, password: str | None = None, key
     On this machine the name in a certificate of the file is not compared: it is that of a service, and nobody is on the
     way.
     """
-    import ssl
-
+    from kproxy.admin import client
     from kproxy.admin.hosts import is_loopback
-    from kproxy.tls.stores import load_trust
 
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # The file may have the certificate of that kproxy itself.
-    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-    if ca is None:
-        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
-        return context
     try:
-        load_trust(context, ca, password)
+        context = client.trusting(ca, password)
     except ValueError as error:
         raise click.UsageError(f"{key}: {ca}: {error}") from None
+    if ca is None:
+        return context
     context.check_hostname = not (address.is_wildcard or address.host == "localhost" or is_loopback(address.host))
     return context
 

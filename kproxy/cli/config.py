@@ -40,8 +40,8 @@ def check(file: Path) -> int:
     from kproxy.config import read
 
     config = read({}, os.environ, file, further=findings).config
-    names = ", ".join(cluster.name for cluster in config.clusters)
-    clusters = "1 cluster" if len(config.clusters) == 1 else f"{len(config.clusters)} clusters"
+    names = ", ".join(cluster.name for cluster in config.served)
+    clusters = "1 cluster" if len(config.served) == 1 else f"{len(config.served)} clusters"
     servers = sum(len(cluster.bootstrap_servers) for cluster in config.clusters)
     click.echo(f"ok: {clusters} ({names}), {servers} bootstrap server{'' if servers == 1 else 's'}")
     for command in commands(config):

@@ -26,9 +26,10 @@ class ConfiguredOption(click.Option):
         self.setting = setting
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The words of a choice; files, which the shell knows."""
-        if self.setting.kind.metavar.partition("|")[0] in ("FILE", "PATH"):
-            return [CompletionItem(incomplete, type="file")]
+        """The words of a choice; files and directories, which the shell knows."""
+        kind = {"FILE": "file", "PATH": "file", "DIRECTORY": "dir"}.get(self.setting.kind.metavar.partition("|")[0])
+        if kind is not None:
+            return [CompletionItem(incomplete, type=kind)]
         words = self.setting.kind.schema.get("enum")
         choices = words if isinstance(words, list) else []
         return [CompletionItem(word) for word in choices if word.startswith(incomplete)]

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,10 @@ from kproxy.cli.group import kproxy, show_tracebacks
 
 if TYPE_CHECKING:
     from kproxy.admin.client import AdminClient
-    from kproxy.config import Config
+    from kproxy.config import ClusterConfig, Config
     from kproxy.config.options import Setting
     from kproxy.listing.snapshot import Wanted
+    from kproxy.status.shown import ClusterStatus
 
 _DIFFERS, _NOT_ASKED = 1, 2
 _WIDTH = 80
@@ -148,30 +149,43 @@ def _list(config: Config, wanted: Wanted, client: AdminClient | None, partitions
         seen = asyncio.run(gather(cluster, wanted))
         here = running.serving(config.admin, served, seen.cluster_id)
         if as_json:
-            found.append(asjson.snapshot(seen, here, wanted))
+            which = {"upstream": cluster.upstream, "active": _is_active(cluster, served)} if cluster.upstream else {}
+            found.append({**asjson.snapshot(seen, here, wanted), **which})
             continue
         if len(config.clusters) > 1:
-            click.echo(f"== {cluster.name}")
+            not_active = "" if _is_active(cluster, served) else " (not active)"
+            click.echo(f"== {cluster.title}{not_active}")
         _print(text.snapshot(seen, here, wanted, _width(), partitions=partitions))
     if as_json:
         click.echo(json.dumps(found if len(config.clusters) > 1 else found[0], indent=2))
     return 0
 
 
+def _is_active(cluster: ClusterConfig, served: Sequence[ClusterStatus]) -> bool:
+    """Whether clients are led there: as the kproxy says that runs, or else the configuration."""
+    for one in served:
+        for upstream in one.upstreams:
+            if (one.name, upstream.name) == (cluster.name, cluster.upstream):
+                return upstream.active
+    return cluster.active
+
+
 def _compare(config: Config, wanted: Wanted, client: AdminClient | None, through: str | None, as_json: bool) -> int:
     import asyncio
 
     from kproxy.address import Address
-    from kproxy.listing import asjson, text
+    from kproxy.listing import asjson, running, text
     from kproxy.listing.pair import look
 
-    if len(config.clusters) > 1:
+    if len(config.served) > 1:
         raise click.UsageError("--compare takes one cluster, and the file has several")
     try:
         other = None if through is None else Address.parse(through, 9092)
     except ValueError as error:
         raise click.UsageError(f"--through: {error}") from None
-    pair = asyncio.run(look(config.clusters[0], client, other, wanted))
+    told = running.look(client) if len(config.clusters) > 1 else []
+    cluster = next((one for one in config.clusters if _is_active(one, told)), config.served[0])
+    pair = asyncio.run(look(cluster, client, other, wanted))
     if as_json:
         click.echo(json.dumps(asjson.comparison(pair), indent=2))
     else:

@@ -81,13 +81,13 @@ class Explorer:
                 log.info(
                     "cluster %s: the brokers list their nodes for authenticated clients only; kproxy learns the nodes,"
                     " and checks which broker it has reached, when a client has logged in",
-                    self._config.name,
+                    self._config.title,
                 )
                 self._note(searched=True)
                 await self.nodes_known.wait()
             await self._try(list(self._topology.nodes))
             for unused in self._reach.routes.unused_maps():
-                log.warning("--map %s matches no node of cluster %s", unused, self._config.name)
+                log.warning("--map %s matches no node of cluster %s", unused, self._config.title)
         finally:
             self._note(settled=True, searched=True)
 
@@ -166,7 +166,7 @@ class Explorer:
             self._settle(found)
         except KproxyError as error:
             if self._reach.known.explored.problem != str(error):
-                log.warning("cluster %s: %s; trying on", self._config.name, error)
+                log.warning("cluster %s: %s; trying on", self._config.title, error)
             self._note(
                 settled=True,
                 problem=str(error),
@@ -177,12 +177,12 @@ class Explorer:
             return False
         for server, answer in found.items():
             if isinstance(answer, KproxyError) and not isinstance(answer, WantsLogin):
-                log.info("cluster %s: kproxy skips bootstrap server %s: %s", self._config.name, server, answer)
+                log.info("cluster %s: kproxy skips bootstrap server %s: %s", self._config.title, server, answer)
         known = self._reach.known
         if known.said_by is not None:
             log.info(
                 "cluster %s: its id is %s, according to %s (with --cluster-id, kproxy serves no other cluster)",
-                self._config.name, known.cluster_id, known.said_by,
+                self._config.title, known.cluster_id, known.said_by,
             )  # fmt: skip
         self._note(settled=True, answered=True, problem=None, conflict=None, login_refused=False, reasons=frozenset())
         return True
@@ -210,7 +210,7 @@ class Explorer:
         first = True
         for server, identity in answers.items():
             self._reach.meetings.note_identity(server, identity)
-            log.debug("cluster %s: %s is %s", self._config.name, server, identity.key or "a node of it")
+            log.debug("cluster %s: %s is %s", self._config.title, server, identity.key or "a node of it")
             if first:
                 first = False
                 self._reach.note(BootstrapAnswered(self._config.bootstrap_servers.index(server)))

@@ -1,4 +1,4 @@
-"""One cluster's gateway: its nodes and their local ports; local addresses for endpoints."""
+"""One cluster's gateway: the local ports of its nodes, local addresses for endpoints, and which upstream is active."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import monotonic
 
 from kproxy.address import Address
 from kproxy.cluster.door import Carry, Door
 from kproxy.cluster.encryption import Ends, client_tls
 from kproxy.cluster.explore import Explorer
-from kproxy.cluster.known import Fact
 from kproxy.cluster.listeners import Listeners
+from kproxy.cluster.localports import LocalPorts
+from kproxy.cluster.meeting import Met
+from kproxy.cluster.nodeports import NodePorts
 from kproxy.cluster.places import Places
 from kproxy.cluster.reach import Concerns, Reach
 from kproxy.cluster.topology import Learned, Node, NodeKey, Topology
+from kproxy.cluster.upstream import Upstream
 from kproxy.config import ClusterConfig
+from kproxy.config.changes import successors
 from kproxy.ephemeral import connection_at
 from kproxy.errors import ConfigError, WireError
 from kproxy.metrics import Metrics
@@ -26,13 +31,14 @@ from kproxy.rewrite.endpoints import Endpoints
 
 log = logging.getLogger(__name__)
 
-# Nodes with a listener beyond the window of ports. A cluster has hundreds at most; a hostile one could name millions.
-_MORE_NODES = 1000
-
 
 class Gateway:
     """The local side of one cluster. `carry` takes over clients that have spoken; `on_change` is called when there is
-    something new about its nodes."""
+    something new about its nodes.
+
+    `others` are its upstreams beside the one that is active. Each of them is explored, and the nodes of each have
+    listeners; a local port leads to a node of the active one. `topology`, `reach` and `explorer` are the active one's.
+    """
 
     def __init__(
         self,
@@ -42,15 +48,14 @@ class Gateway:
         places: Places,
         carry: Carry,
         on_change: Callable[[], None] = lambda: None,
+        others: Sequence[ClusterConfig] = (),
     ) -> None:
-        self.config = config
-        self._metrics = metrics
-        self._places = places
-        self._counted = 0  # sockets that listen, as `places` knows
         self.tasks = tasks
         self._on_change = on_change
         self._warned_wildcard = False
         self._ended = False
+        self.active = config.upstream
+        self.upstreams: dict[str, Upstream] = {}
         # Handshakes are for the sessions, in other processes perhaps; but a bad file is to end kproxy at its start.
         self.door = Door(
             config, metrics, places, self.local_host, carry,
@@ -63,22 +68,110 @@ class Gateway:
             raise ConfigError(_bind_problem(config.listen, error)) from None
         self.listen = Address(config.listen.host, bootstrap.port)
         window = config.effective_node_ports(self.listen.port)
-        self.topology = Topology(window.first, window.last)
-        self.reach = Reach(config, self.topology, metrics, tasks, self._listeners.is_own, self._news)
-        self.explorer = Explorer(config, self.topology, self.reach, self.learn)
-        self._count_listeners()
+        ports = LocalPorts(window.first, window.last)
+        self._upstream = partial(
+            Upstream, ports=ports, metrics=metrics, tasks=tasks, is_own=self._listeners.is_own, learn=self._learn,
+            on_news=on_change,
+        )  # fmt: skip
+        for one in (config, *others):
+            self.upstreams[one.upstream] = self._upstream(one)
+        self._nodes = NodePorts(self._listeners, ports, self.upstreams, metrics, places)
 
-    def reconfigure(self, config: ClusterConfig, ends: Ends, seconds: float) -> Concerns:
-        """Serve the cluster so from now on; return which sessions that concerns, which have so many seconds to end.
-        Listeners and local ports stay as they are."""
-        self.config = config
-        self.door.reconfigure(config, expects_tls=ends.clients is not None)
-        self.explorer.reconfigure(config)
-        return self.reach.reconfigure(config, ends.brokers, seconds)
+    # The active upstream
 
-    def _news(self, fact: Fact) -> None:
-        self.explorer.stir()
+    @property
+    def config(self) -> ClusterConfig:
+        """How the cluster is served now."""
+        return self.upstreams[self.active].config
+
+    @property
+    def topology(self) -> Topology:
+        """The active upstream's nodes."""
+        return self.upstreams[self.active].topology
+
+    @property
+    def reach(self) -> Reach:
+        """The ways to them."""
+        return self.upstreams[self.active].reach
+
+    @property
+    def explorer(self) -> Explorer:
+        """Who looks for them."""
+        return self.upstreams[self.active].explorer
+
+    async def dial(self, key: NodeKey | None) -> Met:
+        """Connect to a node of the active upstream, or, for None, to a bootstrap server. Raises UpstreamError.
+
+        A client may know nodes of another upstream only, or of one that is gone. It finds a bootstrap server at their
+        ports, which tells it the right ones, and refuses what it does not lead.
+        """
+        active = self.upstreams[self.active]
+        if key is not None and not active.has(key) and (len(self.upstreams) > 1 or not active.knows(key)):
+            key = None
+        return await active.reach.dial(key)
+
+    def why_not(self, to: str) -> str | None:
+        """Why this upstream cannot become the active one now; None if it can: it has been met, and is another Kafka
+        cluster than the active one."""
+        if to not in self.upstreams:
+            return f"cluster {self.config.name} has no upstream {to}; allowed: {', '.join(self.upstreams)}"
+        known, here = self.upstreams[to].reach.known, self.reach.known
+        if not known.explored.answered:
+            return f"upstream {to} does not answer: {known.explored.problem}"
+        for name, one in ((to, known), (self.active, here)):
+            if one.cluster_id is None:
+                return f"upstream {name} has not said its cluster id: kproxy cannot tell the two apart"
+        return self.same_cluster() if to != self.active else None
+
+    def same_cluster(self) -> str | None:
+        """What to say if two upstreams are the same Kafka cluster."""
+        seen: dict[str, str] = {}
+        for name, one in self.upstreams.items():
+            cluster_id = one.reach.known.cluster_id
+            if cluster_id is not None and seen.setdefault(cluster_id, name) != name:
+                return f"upstreams {seen[cluster_id]} and {name} are the same Kafka cluster (id {cluster_id})"
+        return None
+
+    def flip(self, to: str) -> None:
+        """Lead to this upstream from the next dial on. Its nodes have their ports already. Whoever calls this cuts the
+        sessions in the same step: none may go on with addresses of the former one."""
+        log.info("cluster %s: leads to upstream %s from now on, no longer to %s", self.config.name, to, self.active)
+        self.active = to
         self._on_change()
+
+    def goes_on(self, configs: Sequence[ClusterConfig]) -> Mapping[str, str]:
+        """Which upstreams another configuration has still, and under which name; the active one is its first."""
+        here = [self.config, *(one.config for one in self.upstreams.values() if one.config is not self.config)]
+        return successors(here, configs)
+
+    def prepare(self, configs: Sequence[ClusterConfig]) -> Mapping[str, Upstream]:
+        """The upstreams that another configuration has more, for `reconfigure`; nothing changes yet. Raises
+        ConfigError."""
+        kept = set(self.goes_on(configs).values())
+        return {one.upstream: self._upstream(one) for one in configs if one.upstream not in kept}
+
+    def reconfigure(
+        self, configs: Sequence[ClusterConfig], ends: Mapping[str, Ends], added: Mapping[str, Upstream], seconds: float
+    ) -> Concerns:
+        """Serve the cluster so from now on, with the TLS of each upstream; return which sessions that concerns, which
+        have so many seconds to end. Listeners and local ports stay as they are. The upstream that clients are led to
+        stays, perhaps under another name."""
+        former, goes_on = dict(self.upstreams), self.goes_on(configs)
+        for name in former.keys() - goes_on.keys():
+            self._nodes.leave(former[name])
+            former[name].reach.end(seconds)
+        kept = {later: former[name] for name, later in goes_on.items()}
+        concerned = {}
+        for one in configs:
+            if one.upstream in kept:
+                concerned[one.upstream] = kept[one.upstream].reconfigure(one, ends[one.upstream], seconds)
+        # In place: who looks after the ports has the same mapping.
+        self.upstreams.clear()
+        self.upstreams.update({one.upstream: kept.get(one.upstream) or added[one.upstream] for one in configs})
+        self.active = configs[0].upstream
+        self.door.reconfigure(self.config, expects_tls=ends[self.active].clients is not None)
+        self._on_change()
+        return concerned[self.active]
 
     # Local addresses
 
@@ -110,22 +203,27 @@ class Gateway:
         return Address(host, self.config.advertised_port(node.port, self.listen.port) if node.port else 0)
 
     def learn(self, endpoints: Endpoints) -> None:
-        """Take in nodes; each has a listener when this returns."""
-        self._make_room(endpoints)
-        learned = self.topology.learn(endpoints, monotonic())
+        """Take in nodes of the active upstream; each has a listener when this returns."""
+        self._learn(self.upstreams[self.active], endpoints)
+
+    def _learn(self, upstream: Upstream, endpoints: Endpoints) -> None:
+        self._nodes.make_room(upstream, endpoints)
+        learned = upstream.topology.learn(endpoints, monotonic())
         for node in (*learned.new, *learned.back):
-            self._bind(node)
-        self.explorer.stir()
+            self._nodes.bind(node)
+        upstream.explorer.stir()
+        whose = f"{upstream.config.upstream}: " if upstream.config.upstream else ""
         # At start they are all new, and shown together.
-        level = logging.INFO if self.reach.known.explored.searched else logging.DEBUG
+        level = logging.INFO if upstream.reach.known.explored.searched else logging.DEBUG
         for node in learned.new:
-            log.log(level, "%s: %s is at local port %d", node.key, node.advertised, node.port)
+            log.log(level, "%s%s: %s is at local port %d", whose, node.key, node.advertised, node.port)
         for node, before in learned.moved:
-            log.info("%s moved from %s to %s; its local port stays %d", node.key, before, node.advertised, node.port)
+            text = "%s%s moved from %s to %s; its local port stays %d"
+            log.info(text, whose, node.key, before, node.advertised, node.port)
         for node in learned.gone:
-            log.info("%s (%s) is no longer in the metadata", node.key, node.advertised)
+            log.info("%s%s (%s) is no longer in the metadata", whose, node.key, node.advertised)
         for node in learned.back:
-            log.info("%s (%s) is back", node.key, node.advertised)
+            log.info("%s%s (%s) is back", whose, node.key, node.advertised)
         if learned != Learned():
             self._on_change()
 
@@ -139,130 +237,32 @@ class Gateway:
         nodes = self.topology.nodes
         return [self.local_address(nodes[NodeKey(e.kind, e.node_id)], host) for e in endpoints.nodes]
 
-    def _bind(self, node: Node) -> None:
-        """Give the node a listener: on the port it has, or the first of its ports that can be had."""
-        if self.is_bound(node):
-            return
-        if not self._may_listen():
-            log.error(
-                "%s has no local port: kproxy already listens on %d ports, the limit with %d open files:"
-                " raise that limit (ulimit -n)",
-                node.key, self._places.listening, self._places.files,
-            )  # fmt: skip
-            return
-        refused: tuple[int, OSError] | None = None
-        for port in self._ports_for(node.key):
-            try:
-                listener = self._listeners.bind(node.key, port)
-            except OSError as error:
-                if error.errno in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
-                    refused = refused or (port, error)
-                    continue
-                log.error("%s has no local port: %s", node.key, error.strerror)
-                return
-            break
-        else:
-            log.error("%s has no local port: no port is free", node.key)
-            return
-        if port == 0:
-            log.warning(
-                "%s has the local port %d outside --node-ports %d-%d, where no port is free: widen the range",
-                node.key, listener.port, self.topology.first, self.topology.last,
-            )  # fmt: skip
-        elif refused is not None:
-            # Nobody counts on the ports behind one that the system chose.
-            level = logging.INFO if self.config.listen.port == 0 and self.config.node_ports is None else logging.WARNING
-            log.log(level, "%s has the local port %d instead of %d: %s", node.key, port, refused[0], _why_not(*refused))
-        self.topology.assign(node.key, listener.port)
-        self._count_listeners()
-
-    def _ports_for(self, key: NodeKey) -> Iterator[int]:
-        yield from self.topology.ports_for(key)
-        # The window is exhausted. A node that was retired has been absent for so long that every client has asked for
-        # metadata since, and none believes that its port still leads there.
-        for node in list(self.topology.nodes.values()):
-            if node.absent_since is not None and not self.is_bound(node):
-                self._forget(node.key)
-        yield from self.topology.ports_left(monotonic() - self.config.retire_after)
-        yield 0
-
-    def _count_listeners(self) -> None:
-        self._metrics.listeners(self.config.name, len(self._listeners.bound))
-        self._places.listening += self._listeners.sockets - self._counted
-        self._counted = self._listeners.sockets
-
-    # Room for nodes
-
-    def _make_room(self, endpoints: Endpoints) -> None:
-        """Forget absent nodes if there are too many with those that a response names. Raises WireError if that does not
-        help: a present node is never forgotten, nor one that clients are connected to."""
-        most = _MORE_NODES + self.topology.last - self.topology.first
-        if len(self.topology.nodes) + len(endpoints.nodes) <= most:
-            return
-        named = {NodeKey(e.kind, e.node_id) for e in endpoints.nodes}
-        excess = len(self.topology.nodes.keys() | named) - most
-        gone = [key for key in self.topology.dispensable(endpoints) if not self._in_use(key)]
-        if len(gone) < excess:
-            raise WireError(
-                "too-many-nodes",
-                f"the cluster has {most + excess - len(gone)} nodes, more than the range of ports: widen --node-ports",
-            )
-        for key in gone[: max(0, excess)]:
-            self._forget(key)
-
-    def _may_listen(self) -> bool:
-        """Whether one more listener fits the limit of open files, perhaps after absent nodes were forgotten."""
-        for key in [] if self._places.may_listen else self.topology.dispensable(Endpoints(())):
-            if key in self._listeners.bound and not self._in_use(key):
-                self._forget(key)
-                if self._places.may_listen:
-                    break
-        return self._places.may_listen
-
-    def _in_use(self, key: NodeKey) -> bool:
-        listener = self._listeners.bound.get(key)
-        return listener is not None and listener.sessions > 0
-
-    def _forget(self, key: NodeKey) -> None:
-        log.debug("kproxy forgets %s, which is absent, to make room for other nodes", key)
-        if key in self._listeners.bound:
-            self._listeners.close(key)
-            self._count_listeners()
-        self.topology.forget(key, monotonic())
-        self.reach.known.forget(key)
+    # The end, and what the app asks for
 
     def bind_missing(self) -> None:
         """Give listeners to nodes that could have none, for want of file descriptors say."""
-        missing = [n for n in self.topology.nodes.values() if n.absent_since is None and not self.is_bound(n)]
-        for node in missing:
-            self._bind(node)
-        if any(self.is_bound(node) for node in missing):
+        if self._nodes.bind_missing():
             self._on_change()
 
     def retire(self) -> None:
         """Close the listeners of nodes that have been absent and unused for long enough. They keep their ports."""
-        for node in self.topology.nodes.values():
-            listener = self._listeners.bound.get(node.key)
-            absent = node.absent_since
-            if listener is None or absent is None or listener.sessions:
-                continue
-            if monotonic() - absent >= self.config.retire_after:
-                self._listeners.close(node.key)
-                self._count_listeners()
-                log.info("%s has been gone for %g s: closed port %d", node.key, self.config.retire_after, node.port)
-
-    # The end, and what the app asks for
+        self._nodes.retire(self.config.retire_after)
 
     def end(self, seconds: float) -> None:
         """The cluster is served no more; its sessions have so many seconds to end."""
         self._ended = True
         self.stop_accepting()
-        self.reach.end(seconds)
+        for upstream in self.upstreams.values():
+            upstream.reach.end(seconds)
+
+    async def close(self) -> None:
+        """Close what is kept open for connections to come."""
+        for upstream in self.upstreams.values():
+            await upstream.reach.close()
 
     def stop_accepting(self) -> None:
         """Close the listeners and the connections that have said nothing yet."""
-        self._listeners.close_all()
-        self._count_listeners()
+        self._nodes.close_all()
         self.door.close()
 
     @property
@@ -281,19 +281,6 @@ class Gateway:
 
     def is_bound(self, node: Node) -> bool:
         return node.key in self._listeners.bound
-
-
-def _why_not(port: int, error: OSError) -> str:
-    """Why a port cannot be listened on."""
-    if error.errno != errno.EADDRINUSE:
-        return str(error.strerror)
-    peer = connection_at(port)
-    if peer is None:
-        return "it is taken by another process"
-    return (
-        f"it is the local end of a connection to {peer}; keep --listen and --node-ports below the ports that the system"
-        " assigns to connections (net.ipv4.ip_local_port_range)"
-    )
 
 
 def _bind_problem(listen: Address, error: OSError) -> str:

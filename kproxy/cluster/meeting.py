@@ -39,7 +39,7 @@ _QUESTIONS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Upstream:
+class Met:
     """An open upstream connection. `login`: what came of kproxy's own login to the broker, if it made one. `check`:
     what must be asked within the client's session, after its login and before its first request passes; None: it is
     known whom the connection leads to. `dial`: the address that was dialled."""
@@ -98,7 +98,7 @@ class Meetings:
             raise UpstreamError("other", f"{key} is no longer in the metadata")
         return node.advertised
 
-    async def meet(self, key: NodeKey | None, route: Route) -> Upstream:
+    async def meet(self, key: NodeKey | None, route: Route) -> Met:
         """Open a connection to a node, or, for None, to a bootstrap server, and see whom it leads to. Raises
         UpstreamError."""
         label = BOOTSTRAP if key is None else key.label
@@ -119,23 +119,23 @@ class Meetings:
         except WantsLogin:
             raise
         except UpstreamError as error:
-            self._metrics.dial_failed(self._config.name, label, error.reason)
+            self._metrics.dial_failed(self._config.name, label, error.reason, self._config.upstream)
             raise
-        self._metrics.dialled(self._config.name, label, perf_counter() - began)
+        self._metrics.dialled(self._config.name, label, perf_counter() - began, self._config.upstream)
 
-    async def _meet_once(self, key: NodeKey | None, route: Route, name: str) -> Upstream:
+    async def _meet_once(self, key: NodeKey | None, route: Route, name: str) -> Met:
         """Open a connection and ask who is there."""
         opened = await self._opener.open(route.dial, name)
         try:
             if self.within_sessions:
                 if key is not None:
                     self._note_reached(key, route, Proof.UNCHECKED)
-                return Upstream(opened.sock, opened.login, partial(self._check, key, route, opened.names), route.dial)
+                return Met(opened.sock, opened.login, partial(self._check, key, route, opened.names), route.dial)
             self._judge(key, route, await self._identify_new(opened, route.dial, key))
         except BaseException:
             opened.sock.close()
             raise
-        return Upstream(opened.sock, opened.login, dial=route.dial)
+        return Met(opened.sock, opened.login, dial=route.dial)
 
     async def meet_bootstrap(self, server: Address) -> Identity:
         """Ask a bootstrap server who it is, on a connection for that alone. Raises UpstreamError (WantsLogin)."""

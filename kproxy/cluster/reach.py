@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from kproxy.address import Address
 from kproxy.cluster.known import BootstrapAnswered, Fact, Known, LeadsTo, NodeReached, Reached
-from kproxy.cluster.meeting import Meetings, Upstream
+from kproxy.cluster.meeting import Meetings, Met
 from kproxy.cluster.opening import Opener
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
@@ -126,7 +126,7 @@ class Reach:
         if self.known.explored.searched:
             self.searched.set()
 
-    async def dial(self, key: NodeKey | None) -> Upstream:
+    async def dial(self, key: NodeKey | None) -> Met:
         """Connect to a node, or, for None, to a bootstrap server. Raises UpstreamError."""
         # Until all bootstrap servers have been asked it is not known whether they are of one cluster.
         await self.settled.wait()
@@ -143,7 +143,7 @@ class Reach:
         await self.searched.wait()  # the start-up search may find another route
         return await self._dial_node(key)
 
-    async def _dial_bootstrap(self) -> Upstream:
+    async def _dial_bootstrap(self) -> Met:
         """Connect to a bootstrap server, beginning with the one that worked last. Raises UpstreamError."""
         servers = self._config.bootstrap_servers
         errors: list[UpstreamError] = []
@@ -161,7 +161,7 @@ class Reach:
             return upstream
         raise _all_of(errors)
 
-    async def _dial_node(self, key: NodeKey) -> Upstream:
+    async def _dial_node(self, key: NodeKey) -> Met:
         """Connect to a node along its route. Raises UpstreamError."""
         errors: list[UpstreamError] = []
         for route in self.candidates(key):

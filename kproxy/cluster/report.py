@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.topology import Node
-from kproxy.status.shown import ClusterStatus, NodeStatus
+from kproxy.cluster.upstream import Upstream
+from kproxy.status.shown import ClusterStatus, NodeStatus, UpstreamStatus
 
 
 def report(gateway: Gateway) -> ClusterStatus:
     """The cluster as it is now."""
     advertise = gateway.config.advertise
     published = advertise is not None and advertise.first_port is not None
-    known, host = gateway.reach.known, gateway.local_host()
-    nodes = sorted(gateway.topology.nodes.values(), key=lambda node: (node.key.kind.value, node.key.node_id))
+    known = gateway.reach.known
     return ClusterStatus(
         name=gateway.config.name,
         bootstrap_servers=tuple(str(server) for server in gateway.config.bootstrap_servers),
@@ -26,12 +26,37 @@ def report(gateway: Gateway) -> ClusterStatus:
         login_refused=known.explored.login_refused,
         full=gateway.door.no_place() or None,
         sessions=gateway.sessions,
-        nodes=tuple(_node(gateway, node, host) for node in nodes),
+        nodes=_nodes(gateway, gateway.upstreams[gateway.active]),
+        upstreams=tuple(_upstream(gateway, one) for name, one in gateway.upstreams.items() if name),
     )
 
 
-def _node(gateway: Gateway, node: Node, host: str) -> NodeStatus:
-    reached = gateway.reach.known.reached(node.key)
+def _upstream(gateway: Gateway, upstream: Upstream) -> UpstreamStatus:
+    config, known = upstream.config, upstream.reach.known
+    active = config.upstream == gateway.active
+    return UpstreamStatus(
+        name=config.upstream,
+        active=active,
+        bootstrap_servers=tuple(str(server) for server in config.bootstrap_servers),
+        via=tuple(str(hop) for hop in config.via),
+        cluster_id=known.cluster_id,
+        answered=known.explored.answered,
+        searched=known.explored.searched,
+        problem=known.explored.problem,
+        refuses=None if active else gateway.why_not(config.upstream),
+        nodes=_nodes(gateway, upstream),
+    )
+
+
+def _nodes(gateway: Gateway, upstream: Upstream) -> tuple[NodeStatus, ...]:
+    """Brokers, then controllers."""
+    host = gateway.local_host()
+    nodes = sorted(upstream.topology.nodes.values(), key=lambda node: (node.key.kind.value, node.key.node_id))
+    return tuple(_node(gateway, upstream, node, host) for node in nodes)
+
+
+def _node(gateway: Gateway, upstream: Upstream, node: Node, host: str) -> NodeStatus:
+    reached = upstream.reach.known.reached(node.key)
     route, proof = reached.route, reached.proof
     return NodeStatus(
         node=node.key.label,
@@ -46,5 +71,5 @@ def _node(gateway: Gateway, node: Node, host: str) -> NodeStatus:
         checked=proof is not None and proof.checked,
         proof=None if proof is None else proof.value,
         problem=reached.problem,
-        sessions=gateway.sessions_of(node),
+        sessions=gateway.sessions_of(node) if upstream.config.upstream == gateway.active else 0,
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kproxy.address import Address
 from kproxy.ask.asking import Ask, Between
 from kproxy.cluster.encryption import client_tls
-from kproxy.cluster.meeting import BOOTSTRAP, Upstream
+from kproxy.cluster.meeting import BOOTSTRAP, Met
 from kproxy.cluster.onlookers import Onlookers, shown
 from kproxy.cluster.reach import Concerns
 from kproxy.cluster.topology import NodeKey
@@ -28,6 +28,7 @@ from kproxy.relay.pump import Pump
 from kproxy.relay.roster import Roster
 from kproxy.relay.session import Session
 from kproxy.relay.wrongpeer import bound_to_host, client_logs_in
+from kproxy.rewrite.apiversions import NO_OTHER
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.status.shown import SessionStatus
 from kproxy.tls import faults
@@ -36,11 +37,12 @@ from kproxy.tls.tlssocket import TlsSocket
 from kproxy.watch.lines import Where
 
 if TYPE_CHECKING:
+    from kproxy.cluster.switchable import Switchable
     from kproxy.sasl.login import LoggedIn
 
 log = logging.getLogger(__name__)
 
-Dial = Callable[["NodeKey | None"], Awaitable[Upstream]]
+Dial = Callable[["NodeKey | None"], Awaitable[Met]]
 """Connects to a node, or, for None, to a bootstrap server. Raises UpstreamError."""
 Localise = Callable[[str, Endpoints], Sequence[Address]]
 """The local addresses of endpoints, for a client that finds kproxy at this host; each is bound. Raises WireError."""
@@ -54,10 +56,12 @@ class _Carried:
     asking: Between | None = None  # while kproxy asks whom it has reached
     where: Where | None = None  # once there is a session,
     since: float = 0.0  # and since when, as a Unix time
+    address: str = ""  # the client's
+    switchable: Switchable | None = None  # that knows of it
 
 
 class Sessions:
-    """From a client that has spoken to the end of its session."""
+    """From a client that has spoken to the end of its session. `switchable`: None if the cluster cannot be switched."""
 
     def __init__(
         self,
@@ -67,6 +71,8 @@ class Sessions:
         pump: Pump,
         metrics: Metrics,
         tasks: asyncio.TaskGroup,
+        *,
+        switches: bool = False,
     ) -> None:
         self._config = config
         self._dial = dial
@@ -75,6 +81,7 @@ class Sessions:
         self._metrics = metrics
         self._tasks = tasks
         self._tls = client_tls(config)
+        self.switchable = _switchable(config, pump) if switches else None
         self._calls: dict[str, Calls] = {}
         self._starting: set[asyncio.Task[None]] = set()
         self._opening: dict[socket.socket, _Carried] = {}
@@ -114,11 +121,12 @@ class Sessions:
         carried.dial = upstream.dial
         label = _label(key)
         counters = self._metrics.node(self._config.name, label)
-        calls = self._calls.setdefault(label, Calls(counters.call))
-        peer = str(_peer(client))
+        switchable = self.switchable
+        calls = self._calls.setdefault(label, Calls(counters.call, switchable.highest if switchable else NO_OTHER))
+        peer = _peer(client)
         try:
             conversation = Conversation(
-                calls,
+                calls if switchable is None else switchable.calls(calls),
                 partial(self._localise, host),
                 self._config.max_request_size,
                 partial(self._metrics.rewritten, self._config.name),
@@ -131,14 +139,18 @@ class Sessions:
             carried.done()
             return
         self._open[session] = carried
-        carried.where, carried.since = Where(self._config.name, label, peer), time.time()
+        carried.where, carried.since = Where(self._config.name, label, str(peer)), time.time()
         self._onlookers.show(session, carried.where)
         if upstream.check is not None:
             session.hold_before_first_request(partial(self._begin_check, session, upstream.check))
+        carried.address = "?" if isinstance(peer, str) else peer.host
+        if switchable is not None:
+            carried.switchable = switchable
+            switchable.opened(session, label, carried.address)
         if upstream.login is not None and upstream.login.result.lifetime_ms:
             self._relogins[session] = self._tasks.create_task(self._keep_logged_in(session, key, upstream.login))
 
-    async def _reach(self, key: NodeKey | None) -> Upstream:
+    async def _reach(self, key: NodeKey | None) -> Met:
         """Dial, and once more if the way has changed meanwhile. Raises UpstreamError."""
         while True:
             config = self._config
@@ -152,25 +164,58 @@ class Sessions:
                 return upstream
             upstream.sock.close()
 
-    def reconfigure(self, config: ClusterConfig, tls: ClientTls | None, concerns: Concerns, seconds: float) -> int:
+    def reconfigure(
+        self, config: ClusterConfig, tls: ClientTls | None, concerns: Concerns, seconds: float, *, switches: bool
+    ) -> int:
         """Open the next sessions so. Those that are there and that it concerns end when nothing is in flight in them,
-        and after so many seconds anyway; return how many those are."""
+        and after so many seconds anyway; return how many those are.
+
+        From now on the cluster `switches` or not. If it begins to, it concerns all sessions: their clients have agreed
+        on versions with which they could not be switched.
+        """
         self._config, self._tls = config, tls
+        begins = switches and self.switchable is None
+        if begins:
+            self._begin_to_switch()
+        elif not switches and self.switchable is not None:
+            self.switchable, self._calls = None, {}  # the sessions that are there go on as they are
         going = [
             session
             for session, carried in self._open.items()
-            if carried.dial is not None and concerns(carried.key, carried.dial)
+            if begins or (carried.dial is not None and concerns(carried.key, carried.dial))
         ]
         for session in going:
-            session.drain()
+            if begins:
+                session.wind_up()  # not `drain`: who writes without a pause would be cut, and in doubt
+            else:
+                session.drain()
         if left := [session for session in going if not session.closed]:
             asyncio.get_running_loop().call_later(seconds, self._close, left, seconds)
         return len(going)
 
+    def _begin_to_switch(self) -> None:
+        """The cluster may be switched from now on. What the sessions that are there leave unanswered counts."""
+        switchable = self.switchable = _switchable(self._config, self._roster.pump)
+        self._calls = {}
+        for session, carried in self._open.items():
+            if carried.switchable is not None:  # of a time when it could be switched before
+                carried.switchable.ended(session, carried.address)
+            carried.switchable = switchable
+            switchable.took_over(session, _label(carried.key), carried.address)
+
+    def flip(self, config: ClusterConfig) -> None:
+        """Open the next sessions so. Close all that are there now, and the connections that have none yet."""
+        self._config = config
+        self._drop_unopened()
+        self._roster.close()
+        if self.switchable is not None:
+            self.switchable.flipped()
+
     def end(self, seconds: float) -> int:
         """The cluster is served no more: all sessions end, as those that a new configuration concerns."""
         self._drop_unopened()
-        return self.reconfigure(self._config, self._tls, lambda key, dial: True, seconds)
+        switches = self.switchable is not None
+        return self.reconfigure(self._config, self._tls, lambda key, dial: True, seconds, switches=switches)
 
     @property
     def none_left(self) -> bool:
@@ -253,6 +298,8 @@ class Sessions:
         if carried is None:
             return
         carried.done()
+        if carried.switchable is not None:
+            carried.switchable.ended(session, carried.address)
         if carried.asking is not None:
             carried.asking.ended()
         relogin = self._relogins.pop(session, None)
@@ -333,6 +380,12 @@ class Sessions:
         """Requests without a response, as (cluster, node, how many)."""
         for session, carried in self._open.items():
             yield self._config.name, _label(carried.key), session.conversation.in_flight
+
+
+def _switchable(config: ClusterConfig, pump: Pump) -> Switchable:
+    from kproxy.cluster.switchable import Switchable  # few clusters can be
+
+    return Switchable(config.name, partial(setattr, pump.selector, "wake", True))
 
 
 def _name(key: NodeKey | None) -> str:

@@ -1,45 +1,18 @@
 """Which nodes a cluster has, the address each advertises, and the local port each has. Pure.
 
-A node is its id and its kind, never its host name. The rule by which it gets a port gives the same answer on every
-machine and after every restart:
-
- 1. a broker whose id fits the window of ports has the port `first + id`;
- 2. every other node starts at a place in the upper half of the window that a hash of its kind and id names, and
-    takes the first free port from there on, downwards, then from the top.
-
-Nodes that become known together take their ports in the order of rule, kind and id.
-
-A port that was given stays its node's, also when the node was forgotten to make room for others. Only `ports_left`
-gives it away, for when the window has no other, and only that of a node which was gone before a given time.
+A node is its id and its kind, never its host name. `localports` has the rule by which it gets a port. Nodes that become
+known together take their ports in the order of rule, kind and id.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kproxy.address import Address
-from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
-
-
-@dataclass(frozen=True, slots=True)
-class NodeKey:
-    """What a node is, whatever it is called."""
-
-    kind: Kind
-    node_id: int
-
-    def __hash__(self) -> int:
-        return self.node_id  # an Enum's hash takes longer than all the rest, and hardly two nodes differ by kind alone
-
-    @property
-    def label(self) -> str:
-        """The node in logs and metrics: `3`, `controller-3000`."""
-        return str(self.node_id) if self.kind is Kind.BROKER else f"{self.kind.value}-{self.node_id}"
-
-    def __str__(self) -> str:
-        return f"{self.kind.value} {self.node_id}"
+from kproxy.cluster.localports import LocalPorts
+from kproxy.cluster.localports import NodeKey as NodeKey
+from kproxy.rewrite.endpoints import Endpoint, Endpoints
 
 
 @dataclass(slots=True)
@@ -63,14 +36,13 @@ class Learned:
 
 
 class Topology:
-    """The nodes of one cluster, with local ports from `first` to `last`."""
+    """The nodes of one upstream, with local ports from `first` to `last`, which several may share."""
 
-    def __init__(self, first: int, last: int) -> None:
+    def __init__(self, first: int, last: int, ports: LocalPorts | None = None) -> None:
+        self._ports = LocalPorts(first, last) if ports is None else ports
         self.first = first
         self.last = last
         self.nodes: dict[NodeKey, Node] = {}
-        self._taken: dict[int, NodeKey] = {}
-        self._forgotten: dict[NodeKey, tuple[int, float]] = {}  # the port each had, and since when it is gone
 
     def learn(self, endpoints: Endpoints, now: float) -> Learned:
         """Take in what a response says at `now` (seconds of a clock that does not go back)."""
@@ -80,7 +52,7 @@ class Topology:
             advertised = seen[key].advertised
             node = self.nodes.get(key)
             if node is None:
-                node = self.nodes[key] = Node(key, advertised)
+                node = self.nodes[key] = Node(key, advertised, self._ports.know(key))
                 new.append(node)
                 continue
             if node.advertised != advertised:
@@ -111,46 +83,21 @@ class Topology:
                 gone.append(node)
         return gone
 
-    def _fits(self, key: NodeKey) -> bool:
-        return key.kind is Kind.BROKER and 0 <= key.node_id <= self.last - self.first
-
     def _in_order(self, keys: Iterable[NodeKey]) -> list[NodeKey]:
-        return sorted(keys, key=lambda key: (not self._fits(key), key.kind.value, key.node_id))
+        return sorted(keys, key=lambda key: (not self._ports.fits(key), key.kind.value, key.node_id))
 
     def ports_for(self, key: NodeKey) -> Iterator[int]:
         """The ports that the node may have, best first, without those of other nodes."""
-        node = self.nodes.get(key)
-        if node is not None and node.port:
-            yield node.port
-        elif key in self._forgotten:
-            yield self._forgotten[key][0]
-        size = self.last - self.first + 1
-        if self._fits(key) and self._taken.get(self.first + key.node_id, key) == key:
-            yield self.first + key.node_id
-        # Small ids are the usual ones and live at the lower end: keep away from them.
-        start = size - 1 - zlib.crc32(f"{key.kind.value}:{key.node_id}".encode()) % ((size + 1) // 2)
-        for step in range(size):
-            port = self.first + (start - step) % size
-            if self._taken.get(port, key) == key:
-                yield port
+        return self._ports.ports_for(key)
 
     def ports_left(self, before: float) -> list[int]:
         """The ports of forgotten nodes that were gone before this time, those that are gone for longest first."""
-        left = []
-        for port, key in self._taken.items():
-            if key not in self.nodes:
-                _, since = self._forgotten.get(key, (port, float("-inf")))
-                if since <= before:
-                    left.append((since, port))
-        return [port for _, port in sorted(left)]
+        return self._ports.left(before)
 
     def assign(self, key: NodeKey, port: int) -> None:
         """The node has this port from now on. One that it had before was advertised, and stays its own."""
         self.nodes[key].port = port
-        for one in (key, self._taken.get(port)):
-            if one is not None and (one == key or one not in self.nodes):
-                self._forgotten.pop(one, None)
-        self._taken[port] = key
+        self._ports.assign(key, port)
 
     # Room for others
 
@@ -166,7 +113,4 @@ class Topology:
     def forget(self, key: NodeKey, now: float) -> None:
         """Know a node no longer. Its port in the window stays its own, see `ports_left`."""
         node = self.nodes.pop(key)
-        if self.first <= node.port <= self.last:
-            self._forgotten[key] = node.port, now if node.absent_since is None else node.absent_since
-        else:
-            self._taken.pop(node.port, None)
+        self._ports.forget(key, now if node.absent_since is None else node.absent_since)

@@ -12,6 +12,7 @@
     protocols   SASL_SSL:// before a bootstrap server
     sources     flags and environment; the origin of each value
     yamlfile    the file, with its line numbers
+    upstreams   several Kafka clusters that one cluster can lead to, in the file
     clientfile  a client.properties
     jaas        its sasl.jaas.config
     loading     merges file, environment and flags, and reports all mistakes at once

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel
@@ -24,33 +24,91 @@ class Changes:
 
 def compare(old: Config, new: Config) -> Changes:
     """From one configuration to another. A cluster is the same one if it has the same name."""
-    before = {cluster.name: cluster for cluster in old.clusters}
-    after = {cluster.name: cluster for cluster in new.clusters}
-    new_ones = [cluster for name, cluster in after.items() if name not in before]
-    gone = [cluster for name, cluster in before.items() if name not in after]
+    before, after = _by_name(old), _by_name(new)
+    gone = [one[0] for name, one in before.items() if name not in after]
+    added = [one[0] for name, one in after.items() if name not in before]
     lines = [f"cluster {cluster.name}: removed" for cluster in gone]
-    lines += [f"cluster {cluster.name}: added" for cluster in new_ones]
-    refused = [
+    lines += [f"cluster {cluster.name}: added" for cluster in added]
+    restart = [
         f"cluster {one.name} would have ports of cluster {other.name}, which is gone"
-        for one in new_ones
+        for one in added
         for other in gone
         if share_ports(one, other)
     ]
-    several = len(before | after) > 1
-    pairs: list[tuple[str, Sequence[Setting], BaseModel, BaseModel]] = [
-        (f"cluster {name}: " if several else "", changed(before[name], after[name]), before[name], after[name])
-        for name in after
-        if name in before
-    ]
+    refused: list[str] = []
+    both = [(before[name], after[name]) for name in after if name in before]
+    several = len(before | after) > 1 or any(len(one) > 1 for pair in both for one in pair)
+    pairs: list[tuple[str, Sequence[Setting], BaseModel, BaseModel]] = []
+    for was, becomes in both:
+        if wrong := _wrong_active(was[0], becomes[0]):
+            refused.append(wrong)
+            continue
+        lines += _of_upstreams(was, becomes)
+        of_name = {one.upstream: one for one in was}, {one.upstream: one for one in becomes}
+        for former, later in successors(was, becomes).items():
+            one, other = of_name[0][former], of_name[1][later]
+            pairs.append((f"cluster {other.title}: " if several else "", changed(one, other), one, other))
     pairs.append(("", list(_different(old, new, process_settings().values())), old, new))
-    for whose, settings, was, becomes in pairs:
+    for whose, settings, before_it, after_it in pairs:
         for setting in settings:
-            if setting.option.reload is Reload.RESTART:
-                shown = f"{_shown(setting, was)} → {_shown(setting, becomes)}"
-                refused.append(f"{whose}{setting.key} has changed" + ("" if setting.option.secret else f" ({shown})"))
+            if _needs_restart(setting, before_it):
+                shown = f"{_shown(setting, before_it)} → {_shown(setting, after_it)}"
+                restart.append(f"{whose}{setting.key} has changed" + ("" if setting.option.secret else f" ({shown})"))
             else:
-                lines.append(f"{whose}{setting.key}: {_shown(setting, becomes)}")
-    return Changes(lines, [f"{one}: only a restart can change that" for one in refused])
+                lines.append(f"{whose}{setting.key}: {_shown(setting, after_it)}")
+    return Changes(lines, [*refused, *(f"{one}: only a restart can change that" for one in restart)])
+
+
+def _by_name(config: Config) -> dict[str, tuple[ClusterConfig, ...]]:
+    """The upstreams of each cluster, the active one first."""
+    return {one.name: (one, *config.others(one.name)) for one in config.served}
+
+
+def successors(old: Sequence[ClusterConfig], new: Sequence[ClusterConfig]) -> Mapping[str, str]:
+    """Which upstreams of a cluster go on, and under which name; the active one is the first of each. It always goes on:
+    a reload leads nobody elsewhere. Another one does if it has its name still, and may be the same Kafka cluster."""
+    after = {one.upstream: one for one in new[1:]}
+    goes_on = {old[0].upstream: new[0].upstream}
+    for one in old[1:]:
+        later = after.get(one.upstream)
+        if later is not None and one.cluster_id == later.cluster_id and _share_servers(one, later):
+            goes_on[one.upstream] = one.upstream
+    return goes_on
+
+
+def _share_servers(one: ClusterConfig, other: ClusterConfig) -> bool:
+    return not set(one.bootstrap_servers).isdisjoint(other.bootstrap_servers)
+
+
+def _wrong_active(was: ClusterConfig, becomes: ClusterConfig) -> str:
+    """Why the active upstream cannot be the one that clients are led to, or ""."""
+    if was.upstream == becomes.upstream:
+        return ""
+    if was.upstream and becomes.upstream:
+        text = "a reload would lose records; kproxy migrate switch does it safely"
+        return f"cluster {was.name}: active has changed ({was.upstream} → {becomes.upstream}): {text}"
+    if not _share_servers(was, becomes):
+        servers = ", ".join(str(server) for server in was.bootstrap_servers)
+        return (
+            f"cluster {was.name}: clients are led to {servers}, and {becomes.title} has none of these bootstrap"
+            " servers: begin with the same ones; a reload after this one may change them"
+        )
+    return ""
+
+
+def _of_upstreams(old: Sequence[ClusterConfig], new: Sequence[ClusterConfig]) -> Iterator[str]:
+    """What is said of upstreams that come and go."""
+    goes_on = successors(old, new)
+    if old[0].upstream != new[0].upstream:
+        yield f"cluster {old[0].title}: is {new[0].title} from now on"
+    yield from (f"cluster {one.title}: removed" for one in old if one.upstream not in goes_on)
+    yield from (f"cluster {one.title}: added" for one in new if one.upstream not in goes_on.values())
+
+
+def _needs_restart(setting: Setting, was: BaseModel) -> bool:
+    if setting.option.reload is Reload.ADDED:
+        return getattr(was, setting.name) is not None
+    return setting.option.reload is Reload.RESTART
 
 
 def changed(old: ClusterConfig, new: ClusterConfig) -> Sequence[Setting]:

@@ -87,11 +87,14 @@ def between_clusters(config: Config) -> Iterator[Finding]:
         yield Finding((("clusters",),), "is empty; allowed: one cluster or more")
     yield from _admin(config)
     seen: dict[str, int] = {}
-    for index, cluster in enumerate(config.clusters):
+    for index, cluster in _served(config):
         if cluster.name in seen:
             loc, first = ("clusters", index, "name"), ("clusters", seen[cluster.name], "name")
             yield Finding((loc, first), f"'{cluster.name}' is the name of two clusters; allowed: a name of its own")
         seen.setdefault(cluster.name, index)
+    if config.workers > 1 and any(cluster.upstream for cluster in config.clusters):
+        text = "cannot carry a cluster with upstreams; allowed: 1, or clusters without upstreams"
+        yield Finding((("workers",),), text)
     reported: set[tuple[Loc, Loc]] = set()
     for taken, claim in combinations(_bound(config), 2):
         owners = taken.locs[0][:2], claim.locs[0][:2]
@@ -103,6 +106,11 @@ def between_clusters(config: Config) -> Iterator[Finding]:
     for taken, claim in combinations(_advertised(config), 2):
         if _clash(taken, claim):
             yield Finding((*claim.locs, *taken.locs), _clash_text(claim, taken))
+
+
+def _served(config: Config) -> Iterator[tuple[int, ClusterConfig]]:
+    """Each cluster once, with its place: its upstreams share names and ports."""
+    return ((index, cluster) for index, cluster in enumerate(config.clusters) if cluster.active)
 
 
 def _admin(config: Config) -> Iterator[Finding]:
@@ -132,7 +140,7 @@ def _admin(config: Config) -> Iterator[Finding]:
 def _bound(config: Config) -> Iterator[_Claim]:
     if config.admin is not None and config.admin.port:
         yield _claim((("admin",),), "admin", "", config.admin)
-    for index, cluster in enumerate(config.clusters):
+    for index, cluster in _served(config):
         listen, node_ports = ("clusters", index, "listen"), ("clusters", index, "node-ports")
         of_cluster = f" of cluster '{cluster.name}'" if len(config.clusters) > 1 else ""
         if cluster.listen.port:
@@ -144,7 +152,7 @@ def _bound(config: Config) -> Iterator[_Claim]:
 
 
 def _advertised(config: Config) -> Iterator[_Claim]:
-    for index, cluster in enumerate(config.clusters):
+    for index, cluster in _served(config):
         if cluster.advertise is not None and (window := _window(cluster)):
             first = cluster.advertised_port(window.first)
             ports = PortRange(first, first + len(window) - 1)

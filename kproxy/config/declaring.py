@@ -24,6 +24,7 @@ class Reload(Enum):
     """What a reload does with a changed option. The values are the words of the reference table and of the schema."""
 
     RESTART = "restart"  # it refuses the configuration: the option needs a new kproxy
+    ADDED = "live if it was not set, else restart"
     LIVE = "live"  # it takes the value, and no session notices
     DRAINS_ROUTES = "live; drains what it moves"  # of a node, the sessions along what is no longer a route to it
     DRAINS_ALL = "live; drains the cluster"  # the sessions were opened in another way than the next ones

@@ -201,6 +201,17 @@ def path() -> Kind[Path]:
     return Kind("FILE", "FILE", (Path,), parse, str, string("^.+$"), optional=True)
 
 
+def directory() -> Kind[Path]:
+    """A directory; `~` is the home directory."""
+
+    def parse(value: str) -> Path:
+        if not value.strip() or "\0" in value:
+            raise ValueError(f"{quote(value)} is not a path; allowed: DIRECTORY")
+        return Path(value).expanduser()
+
+    return Kind("DIRECTORY", "DIRECTORY", (Path,), parse, str, string("^.+$"), optional=True)
+
+
 def server_name() -> Kind[str]:
     """A name in a certificate, or `*`."""
     allowed = "a host name, an IP address, or *"

@@ -14,9 +14,10 @@ from pydantic import ValidationError
 from kproxy.config import checks, protocols
 from kproxy.config.checks import DEFERRED, Finding, Loc
 from kproxy.config.hop import mask
-from kproxy.config.options import Config, Setting, cluster_settings, process_settings
+from kproxy.config.options import Config, Setting, cluster_settings, process_settings, upstream_settings
 from kproxy.config.sources import (
     CONFIG_VARIABLE,
+    UPSTREAMS,
     Layer,
     Problem,
     read_environment,
@@ -67,7 +68,7 @@ def read(
             values.setdefault(key, value)
     config, problems = _validate(merged, file, further)
     if problems:
-        raise ConfigError(*_ordered(problems))
+        raise ConfigError(*dict.fromkeys(_ordered(problems)))  # what upstreams share is wrong in each of them
     return Loaded(config, {loc: str(origin) for loc, origin in merged.origins.items()})
 
 
@@ -88,7 +89,7 @@ def _read_file(file: Path | None) -> Layer:
 def _merge(layers: list[Layer]) -> Layer:
     """Later layers win. A list replaces a list as a whole."""
     merged, *others = layers
-    several = len(merged.clusters) > 1
+    several = merged.listed > 1
     for layer in others:
         merged.problems += layer.problems
         if several:
@@ -98,13 +99,22 @@ def _merge(layers: list[Layer]) -> Layer:
                 origin = layer.origins["clusters", 0, key]
                 merged.problems.append(Problem(origin, "", f"{text}; allowed: put {key} under its cluster in {place}"))
         for given in (*process_settings().values(), *(() if several else cluster_settings().values())):
-            loc = setting_loc(given, 0)
-            if loc in layer.origins:
+            given_at = setting_loc(given, 0)
+            if given_at not in layer.origins:
+                continue
+            origin = layer.origins[given_at]
+            if len(merged.clusters) > 1 and given.key in upstream_settings():
+                text = f"does not say which upstream it means; allowed: put {given.key} under its upstream in"
+                merged.problems.append(Problem(origin, "", f"{text} {merged.origins['clusters', 0].place}"))
+                continue
+            # Of a cluster with upstreams, each has what they share.
+            for at in range(max(1, len(merged.clusters)) if given.in_cluster else 1):
+                loc = setting_loc(given, at)
                 for old in [old for old in merged.origins if old[: len(loc)] == loc]:
                     del merged.origins[old]
                 merged.failed.discard(loc)
-                merged.values(given)[given.key] = layer.values(given)[given.key]
-                merged.origins[loc] = layer.origins[loc]
+                merged.values(given, at)[given.key] = layer.values(given)[given.key]
+                merged.origins[loc] = origin
     if not merged.clusters:
         merged.clusters.append({})
     for cluster, values in enumerate(merged.clusters):
@@ -132,7 +142,7 @@ def _validate(
             missing = detail["type"] == "missing"
             if _within(loc, failed) or (missing and merged.broken):
                 pass  # said already, or nothing is known about it
-            elif missing and not merged.nested:
+            elif missing and not merged.nested and loc[1] not in merged.paths:
                 problems.append(_missing(_setting(loc), file))
             else:
                 problems.append(_problem(merged, (loc,), _reason(detail, _setting(loc))))
@@ -187,13 +197,19 @@ def _problem(merged: Layer, locs: tuple[Loc, ...], text: str) -> Problem:
     lengths = range(len(loc), 0, -1)
     origin = next((merged.origins[loc[:length]] for length in lengths if loc[:length] in merged.origins), None)
     bare = origin is not None and not origin.line  # a flag or a variable says enough
-    return Problem(origin, "" if bare else _path(loc, merged.nested), text)
+    return Problem(origin, "" if bare else _path(loc, merged), text)
 
 
-def _path(loc: Loc, nested: bool) -> str:
-    if loc[0] == "clusters" and not nested:
-        loc = loc[2:]
-    return re.sub(r"\.(\[)", r"\1", ".".join(f"[{part}]" if isinstance(part, int) else part for part in loc))
+def _path(loc: Loc, merged: Layer) -> str:
+    parts = [f"[{part}]" if isinstance(part, int) else part for part in loc]
+    if loc[0] == "clusters" and len(loc) > 1:
+        at = loc[1]
+        assert isinstance(at, int)
+        path = merged.paths.get(at)
+        if path is not None and UPSTREAMS in path and len(loc) > 2 and loc[2] not in upstream_settings():
+            path = path.rpartition(UPSTREAMS)[0].rstrip(".")  # its upstreams share it
+        parts[:2] = ([path] if path else []) if path is not None else parts[:2] if merged.nested else []
+    return re.sub(r"\.(\[)", r"\1", ".".join(parts))
 
 
 def _ordered(problems: list[Problem]) -> Iterator[str]:

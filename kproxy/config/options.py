@@ -19,7 +19,20 @@ from pydantic.fields import FieldInfo
 
 from kproxy.address import Address
 from kproxy.config import checks, kinds, quantities
-from kproxy.config.declaring import CLUSTER, GROUPS, LIMITS, LOCAL, PROCESS, REACH, Model, Option, Reload, kebab
+from kproxy.config.declaring import (
+    CLUSTER,
+    GROUPS,
+    LIMITS,
+    LOCAL,
+    LOGIN,
+    PROCESS,
+    REACH,
+    TLS,
+    Model,
+    Option,
+    Reload,
+    kebab,
+)
 from kproxy.config.hop import Hop
 from kproxy.config.kinds import Kind
 from kproxy.config.sasl import SaslOptions
@@ -27,6 +40,8 @@ from kproxy.config.tls import TlsOptions
 from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, Advertise, ExitWith, Map, PortRange
 
 ENV_PREFIX = "KPROXY_"
+# The groups of options that an upstream has for itself.
+_OF_UPSTREAM = (CLUSTER, REACH, TLS, LOGIN)
 DEFAULT_KAFKA_PORT = 9092
 
 
@@ -130,8 +145,18 @@ class ClusterConfig(TlsOptions, SaslOptions):
         Option(LIMITS, "Maximum size of a request. kproxy closes the connection of a larger one.", reload=Reload.LIVE),
     ] = 100 * 1024 * 1024
 
+    # Of a cluster with `upstreams`, there is one of these for each: with the same name, and what is not of an upstream
+    # is the same as well. "" is a cluster that leads to one Kafka cluster only, which is active.
+    upstream: str = ""
+    active: bool = True
+
     # The port of the admin endpoint, if that is on the same host: set by the Config that this belongs to.
     _admin_port: int = PrivateAttr(default=0)
+
+    @property
+    def title(self) -> str:
+        """The cluster in messages; with its upstream, if it has several."""
+        return f"{self.name}/{self.upstream}" if self.upstream else self.name
 
     def effective_node_ports(self, listen_port: int | None = None) -> PortRange:
         """The window of node ports. With `listen` on port 0, pass the port that was really bound."""
@@ -162,6 +187,7 @@ class Config(Model):
     """One kproxy process."""
 
     clusters: tuple[ClusterConfig, ...]
+    """Each with its options; of a cluster with upstreams, one for each upstream, one of which is active."""
     admin: Annotated[
         Address | None,
         kinds.listen_address_or_off(),
@@ -269,6 +295,17 @@ class Config(Model):
         quantities.duration(0, 86400),
         Option(PROCESS, "How long kproxy waits for requests in flight when it stops.", reload=Reload.LIVE),
     ] = 10.0
+    state_dir: Annotated[
+        Path | None,
+        kinds.directory(),
+        Option(
+            PROCESS,
+            "Directory in which kproxy keeps which upstream each cluster leads to, and how far a switch is, so that a "
+            "restart does not lead clients back. Clusters with upstreams can be switched only with it.",
+            unset="none",
+            reload=Reload.ADDED,
+        ),
+    ] = None
     watch_config: Annotated[
         bool,
         kinds.boolean(),
@@ -298,6 +335,15 @@ class Config(Model):
         kinds.choice("debug", "info", "warning", "error"),
         Option(PROCESS, "Lowest level of messages to log.", reload=Reload.LIVE),
     ] = "info"
+
+    @property
+    def served(self) -> tuple[ClusterConfig, ...]:
+        """Each cluster once: of one with upstreams, the active one."""
+        return tuple(cluster for cluster in self.clusters if cluster.active)
+
+    def others(self, name: str) -> tuple[ClusterConfig, ...]:
+        """Of a cluster with upstreams, those that are not active."""
+        return tuple(cluster for cluster in self.clusters if cluster.name == name and not cluster.active)
 
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Config:
@@ -372,6 +418,16 @@ def _option(field: FieldInfo) -> Option | None:
 def cluster_settings() -> dict[str, Setting]:
     """The options of one cluster, by key."""
     return {setting.key: setting for setting in settings_of(ClusterConfig, in_cluster=True)}
+
+
+@cache
+def upstream_settings() -> dict[str, Setting]:
+    """Those of them that each upstream has for itself, by key."""
+    return {
+        key: setting
+        for key, setting in cluster_settings().items()
+        if setting.option.group in _OF_UPSTREAM and key != "name" and not key.startswith("client-tls-")
+    }
 
 
 @cache

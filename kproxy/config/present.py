@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -19,6 +19,7 @@ from kproxy.config.options import (
     cluster_settings,
     process_settings,
     settings_of,
+    upstream_settings,
 )
 
 
@@ -30,14 +31,36 @@ def show(config: Config, origins: Mapping[Loc, str] | None = None) -> str:
     shown = list(lines(config, (), origins))
     shown.append("clusters:")
     for index, cluster in enumerate(config.clusters):
-        block = list(lines(cluster, ("clusters", index), origins))
+        if index and cluster.upstream and cluster.name == config.clusters[index - 1].name:
+            continue
+        block = list(_cluster(config, index, origins))
         shown += [("  - " if number == 0 else "    ") + line for number, line in enumerate(block)]
     return "\n".join(shown) + "\n"
 
 
-def lines(values: BaseModel, at: Loc, origins: Mapping[Loc, str] | None) -> Iterator[str]:
-    """The options of one model, line by line; `at` is where it stands in the configuration."""
+def _cluster(config: Config, index: int, origins: Mapping[Loc, str] | None) -> Iterator[str]:
+    """A cluster, the upstreams that begin at this index included."""
+    cluster = config.clusters[index]
+    if not cluster.upstream:
+        yield from lines(cluster, ("clusters", index), origins)
+        return
+    yield from lines(cluster, ("clusters", index), origins, cluster_settings().keys() - upstream_settings().keys())
+    upstreams = [(at, one) for at, one in enumerate(config.clusters) if one.name == cluster.name]
+    yield from (f"active: {one.upstream}" for _, one in upstreams if one.active)
+    yield "upstreams:"
+    for at, one in upstreams:
+        yield f"  {one.upstream}:"
+        yield from (f"    {line}" for line in lines(one, ("clusters", at), origins, upstream_settings().keys()))
+
+
+def lines(
+    values: BaseModel, at: Loc, origins: Mapping[Loc, str] | None, only: Collection[str] | None = None
+) -> Iterator[str]:
+    """The options of one model, line by line, or `only` those with these keys; `at` is where it stands in the
+    configuration."""
     for setting in settings_of(type(values), in_cluster=bool(at)):
+        if only is not None and setting.key not in only:
+            continue
         value = getattr(values, setting.name)
         origin = "" if origins is None else "  # " + origins.get((*at, setting.key), "default")
         if setting.repeatable and value:
@@ -67,14 +90,31 @@ def json_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of the YAML file, for editors and for CI."""
     cluster = {key: _property(setting) for key, setting in cluster_settings().items()}
     required = [key for key, setting in cluster_settings().items() if setting.required]
+    upstream = {
+        "type": "object",
+        "properties": {key: cluster[key] for key in upstream_settings()},
+        "required": required,
+        "additionalProperties": False,
+    }
+    several: dict[str, object] = {
+        "upstreams": {
+            "description": "One or two Kafka clusters that this cluster can lead to, by name.",
+            "type": "object",
+            "propertyNames": {"pattern": "^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$"},
+            "additionalProperties": upstream,
+            "minProperties": 1,
+            "maxProperties": 2,
+        },
+        "active": {"description": "The upstream that clients are led to.", "type": "string"},
+    }
     clusters = {
         "description": "Several clusters in one process. The keys of a cluster are then not allowed at the top level.",
         "type": "array",
         "minItems": 1,
         "items": {
             "type": "object",
-            "properties": cluster,
-            "required": required,
+            "properties": {**cluster, **several},
+            "anyOf": [{"required": required}, {"required": ["upstreams"]}],
             "additionalProperties": False,
         },
     }
@@ -84,10 +124,10 @@ def json_schema() -> dict[str, Any]:
         "title": "kproxy",
         "description": "Configuration of kproxy. Flags override KPROXY_* variables, and variables override this file.",
         "type": "object",
-        "properties": {**process, **cluster, "clusters": clusters},
+        "properties": {**process, **cluster, **several, "clusters": clusters},
         "additionalProperties": False,
         "if": {"required": ["clusters"]},
-        "then": {"properties": dict.fromkeys(cluster, False)},
+        "then": {"properties": dict.fromkeys([*cluster, *several], False)},
     }
 
 

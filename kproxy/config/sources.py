@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from kproxy.config.checks import Loc
 from kproxy.config.options import ENV_PREFIX, Setting, all_settings
 
+# The key of a cluster under which its upstreams stand.
+UPSTREAMS = "upstreams"
 # Variables with kproxy's prefix that are no options: of the command itself, of `exec`, of the demo cluster.
 CONFIG_VARIABLE = ENV_PREFIX + "CONFIG"
 DEBUG_VARIABLE = ENV_PREFIX + "DEBUG"
@@ -52,13 +54,16 @@ class Problem:
 class Layer:
     """The values of one source by key. Text, or a list of text for repeatable options.
 
-    `failed` are the places that have been reported already. `nested` says that clusters stand in a list,
-    `broken` that the source could not be read at all, so that missing values prove nothing.
+    `paths` is where a cluster stands in the file if that is not its place in the list: in `upstreams`. `listed` is how
+    many clusters the file lists. `failed` are the places that have been reported already. `nested` says that clusters
+    stand in a list, `broken` that the source could not be read at all, so that missing values prove nothing.
     """
 
     process: dict[str, object] = field(default_factory=dict)
     clusters: list[dict[str, object]] = field(default_factory=list)
     origins: dict[Loc, Origin] = field(default_factory=dict)
+    paths: dict[int, str] = field(default_factory=dict)
+    listed: int = 0
     problems: list[Problem] = field(default_factory=list)
     failed: set[Loc] = field(default_factory=set)
     nested: bool = False

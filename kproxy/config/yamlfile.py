@@ -9,17 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import yaml
 
 from kproxy.config.checks import Loc
 from kproxy.config.options import Setting, cluster_settings, process_settings
-from kproxy.config.sources import Layer, Origin, Problem, closest, setting_loc, suggestion
+from kproxy.config.sources import UPSTREAMS, Layer, Origin, Problem, closest, setting_loc, suggestion
+from kproxy.config.upstreams import ACTIVE, expand
 from kproxy.config.values import quote
 
 # A configuration is some hundred lines; this stops a wrong path from filling the memory.
 MAX_BYTES = 1024 * 1024
 _CLUSTERS = "clusters"
+
+Found: TypeAlias = dict[str, tuple[yaml.ScalarNode, yaml.Node]]
+"""The keys of one mapping: each with its own node and its value's."""
 _MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -97,9 +102,10 @@ class Reading:
 
     def top(self, root: yaml.MappingNode) -> None:
         clusters, process = cluster_settings(), process_settings()
-        known = {*clusters, *process, _CLUSTERS}
+        of_cluster = {*clusters, UPSTREAMS, ACTIVE}
+        known = {*of_cluster, *process, _CLUSTERS}
         found = {key.value: (key, value) for key, value in self.pairs(root, (), known)}
-        single = next((key for word, (key, _) in found.items() if word in clusters), None)
+        single = next((key for word, (key, _) in found.items() if word in of_cluster), None)
         if _CLUSTERS in found:
             key, value = found.pop(_CLUSTERS)
             self.layer.nested = True
@@ -107,12 +113,13 @@ class Reading:
                 beside = f"{single.value} (line {single.start_mark.line + 1})"
                 text = f"cannot be combined with {beside}, a key of one cluster"
                 self.problem(key, _CLUSTERS, f"{text}; allowed: move it into an entry of clusters")
-                found = {word: pair for word, pair in found.items() if word not in clusters}
+                found = {word: pair for word, pair in found.items() if word not in of_cluster}
             self.clusters(key, value)
         elif single is not None:
             self.layer.origins["clusters", 0] = self.origin(single)
-        for word, (key, value) in found.items():
-            self.setting(clusters.get(word) or process[word], 0, "", key, value)
+        for word in [word for word in found if word in process]:
+            self.setting(process[word], 0, "", *found.pop(word))
+        self.settings(found, 0, "")
 
     def clusters(self, key: yaml.Node, node: yaml.Node) -> None:
         if not isinstance(node, yaml.SequenceNode) or not node.value:
@@ -120,20 +127,34 @@ class Reading:
             self.layer.broken = True
             return
         for item in node.value:
-            self.cluster(item)
+            self.cluster(item, upstreams=True)
 
-    def cluster(self, item: yaml.Node) -> None:
-        """One cluster more."""
+    def cluster(self, item: yaml.Node, *, upstreams: bool = False) -> None:
+        """One cluster more, which may have several upstreams or not."""
         settings, index = cluster_settings(), len(self.layer.clusters)
-        path = f"{_CLUSTERS}[{index}]"
+        path = f"{_CLUSTERS}[{self.layer.listed}]"
+        self.layer.listed += 1
         self.layer.origins["clusters", index] = self.origin(item)
         self.layer.clusters.append({})
+        self.layer.paths[index] = path
         if not isinstance(item, yaml.MappingNode):
             self.problem(item, path, f"is not a cluster; allowed: {', '.join(settings)}")
             self.layer.failed.add(("clusters", index))
             return
-        for word, value in self.pairs(item, ("clusters", index), settings):
-            self.setting(settings[word.value], index, path + ".", word, value)
+        known = {*settings, *([UPSTREAMS, ACTIVE] if upstreams else [])}
+        pairs = self.pairs(item, ("clusters", index), known)
+        self.settings({key.value: (key, value) for key, value in pairs}, index, path + ".")
+
+    def settings(self, found: Found, index: int, prefix: str) -> None:
+        """The keys of one cluster."""
+        if UPSTREAMS in found:
+            expand(self, found, index, prefix)
+            return
+        if ACTIVE in found:
+            text = f"says which of several {UPSTREAMS} is active, and there are none; allowed: with {UPSTREAMS}"
+            self.problem(found.pop(ACTIVE)[0], prefix + ACTIVE, text)
+        for word, (key, value) in found.items():
+            self.setting(cluster_settings()[word], index, prefix, key, value)
 
     def pairs(
         self, node: yaml.MappingNode, at: Loc, known: Collection[str]
@@ -142,7 +163,7 @@ class Reading:
         lines: dict[str, int] = {}
         for key, value, own in self._entries(node, set()):
             word = key.value if isinstance(key, yaml.ScalarNode) else ""
-            place = f"{_CLUSTERS}[{at[1]}].{_shown(word)}" if at else _shown(word)
+            place = f"{self.layer.paths[int(at[1])]}.{_shown(word)}" if at else _shown(word)
             if word in lines:
                 if own:
                     self.problem(key, place, f"is given twice, first on line {lines[word]}; allowed: once")

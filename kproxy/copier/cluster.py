@@ -100,9 +100,12 @@ class Cluster:
                 self._leaders[topic, led.index] = led.leader
         return layout
 
-    def offsets(self, partitions: Iterable[tuple[str, int]], which: int) -> dict[tuple[str, int], int]:
-        """The first offset (EARLIEST) or the last stable one (LATEST) of each. A partition of which its leader does not
-        tell, or that has none, is left out. Raises UpstreamError and WireError."""
+    def offsets(
+        self, partitions: Iterable[tuple[str, int]], which: int, *, committed: bool = True
+    ) -> dict[tuple[str, int], int]:
+        """The first offset (EARLIEST) or the last stable one (LATEST) of each; without `committed`, LATEST is the high
+        watermark. A partition of which its leader does not tell, or that has none, is left out. Raises UpstreamError
+        and WireError."""
         asked: defaultdict[int, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         wanted = list(partitions)
         unknown = {topic for topic, partition in wanted if (topic, partition) not in self._leaders}
@@ -113,14 +116,16 @@ class Cluster:
         found: dict[tuple[str, int], int] = {}
         for leader, topics in asked.items():
             if leader in self._brokers:
-                found |= self._offsets_of(leader, topics, which)
+                found |= self._offsets_of(leader, topics, which, committed)
         return found
 
-    def _offsets_of(self, leader: int, topics: Mapping[str, list[int]], which: int) -> dict[tuple[str, int], int]:
+    def _offsets_of(
+        self, leader: int, topics: Mapping[str, list[int]], which: int, committed: bool
+    ) -> dict[tuple[str, int], int]:
         try:
             body = self._link(self._brokers[leader]).ask(
-                requests.LIST_OFFSETS, 2, requests.list_offsets(topics, which)
-            )  # fmt: skip
+                requests.LIST_OFFSETS, 2, requests.list_offsets(topics, which, committed=committed)
+            )
         except UpstreamError:
             self.forget()
             return {}

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from struct import pack
 
 from crc32c import crc32c
 
@@ -102,7 +103,8 @@ class _Run:
         self.state = self._committed()
         step = _Step(self.state, slice.skip_to)
         self._seen.state = self.state
-        while step.position < slice.upto and self._taken < slice.size and time.monotonic() < self._until:
+        # Once at least, however long the start took: then there is something to say.
+        while step.position < slice.upto and self._taken < slice.size and (not self._taken or self._has_time()):
             answer, found, after = self._fetch(step.position)
             goes_on = after < slice.upto and self._taken + len(answer.records) < slice.size
             if goes_on:
@@ -115,6 +117,9 @@ class _Run:
         if step.position > self.state.source_next + step.skipped:
             self._commit(step)
         self._log.drain()
+
+    def _has_time(self) -> bool:
+        return time.monotonic() < self._until
 
     def _committed(self) -> State:
         """What the target has, now that nobody else can write it any more."""
@@ -169,8 +174,7 @@ class _Run:
                 producer.add({topic: [partition], self._job.state_topic: [self._state_partition]})
             producer.send(topic, partition, piece.buffers, piece.count, step.acknowledged(piece.runs, self._behind))
             step.records += piece.count
-            for crc in piece.checksums:
-                step.checksum = crc32c(crc.to_bytes(4, "big"), step.checksum)
+            step.checksum = crc32c(pack(f">{len(piece.checksums)}I", *piece.checksums), step.checksum)
             self._seen.ways[piece.way] += 1
         step.size += len(answer.records)
         self._taken += len(answer.records)

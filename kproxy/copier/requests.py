@@ -145,13 +145,14 @@ def read_metadata(version: int, body: Buffer) -> Layout:
 # Offsets
 
 
-def list_offsets(partitions: Mapping[str, Sequence[int]], which: int) -> bytes:
-    """LATEST is the last stable offset: readers of committed records get no further."""
+def list_offsets(partitions: Mapping[str, Sequence[int]], which: int, *, committed: bool = True) -> bytes:
+    """LATEST is the last stable offset, where readers of committed records end; without `committed` the high
+    watermark, which is beyond it while a transaction is open."""
     topics = [
         _text(topic) + _array([pack(">iq", index, which) for index in indexes])
         for topic, indexes in partitions.items()
     ]  # fmt: skip
-    return pack(">ib", -1, 1) + _array(topics)
+    return pack(">ib", -1, committed) + _array(topics)
 
 
 def read_list_offsets(body: Buffer) -> dict[tuple[str, int], tuple[int, int]]:

@@ -84,7 +84,7 @@ class State:
     size in bytes as on the source's wire. `checksum`: the CRC-32C of the checksums of all batches taken, in their
     order. `skipped`: offsets that the source had deleted before, and that the user allowed to leave out. `origin`,
     `destination`: which topics these are (`identity`). `map`: the runs that are not sealed yet. `at`: milliseconds
-    since 1970.
+    since 1970. `target_begin`: what lies before this offset on the target, and not in the map, was there before.
     """
 
     target_topic: str
@@ -99,6 +99,7 @@ class State:
     origin: str = ""
     destination: str = ""
     map: OffsetMap = field(default_factory=OffsetMap)
+    target_begin: int = 0
 
     def to_json(self) -> bytes:
         """The value of the state's record."""
@@ -116,6 +117,7 @@ class State:
             "origin": self.origin,
             "destination": self.destination,
             "map": b64encode(self.map.to_bytes()).decode(),
+            "target_begin": self.target_begin,
         }
         return json.dumps(said).encode()
 
@@ -126,7 +128,7 @@ class State:
         try:
             if said["v"] != 1:
                 raise malformed("the state was written by a newer kproxy: update this one")
-            numbers = {name: said[name] for name in _NUMBERS}
+            numbers = {name: said[name] for name in _NUMBERS} | {"target_begin": said.get("target_begin", 0)}
             if not all(type(number) is int and number >= 0 for number in numbers.values()):
                 raise ValueError
             return cls(

@@ -156,6 +156,7 @@ class Copied:
     size: int
     map: OffsetMap
     verified_upto: int = 0
+    target_begin: int = 0
 
 
 def copied(values: dict[bytes, bytes]) -> dict[tuple[str, int], Copied]:
@@ -185,7 +186,7 @@ def copied(values: dict[bytes, bytes]) -> dict[tuple[str, int], Copied]:
             )
         found[topic, partition] = Copied(
             topic, partition, state.target_topic, state.source_begin, state.source_next, state.target_next,
-            state.records, state.size, whole, verified.get((topic, partition), 0),
+            state.records, state.size, whole, verified.get((topic, partition), 0), state.target_begin,
         )  # fmt: skip
     return found
 

@@ -218,7 +218,7 @@ async def _run(line: Line, config: ClusterConfig, selector: RelaySelector) -> Tr
             exploring.cancel()
             gateway.stop_accepting()
             await here.drain(0)
-            await gateway.reach.close()
+            await gateway.close()
 
 
 async def _through(line: Line, gateway: Gateway, config: ClusterConfig) -> Tried:

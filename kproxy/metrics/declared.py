@@ -16,10 +16,13 @@ import kproxy
 from kproxy.metrics.counters import Durations, NodeCounters
 
 if TYPE_CHECKING:
-    from kproxy.metrics.record import Metrics
+    from kproxy.metrics.record import Metrics, SwitchNumbers
 
-Row: TypeAlias = tuple[Sequence[str], int | Durations]
+Row: TypeAlias = tuple[Sequence[str], float | Durations]
 """The label values, in the order of `Family.labels`, and the number; `Durations` for a histogram."""
+
+SWITCH_PHASES = ("serving", "holding", "held", "flipped", "committed")
+"""The values of `kproxy.switching.state.Phase`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,28 @@ def _in_flight(metrics: Metrics) -> Iterable[Row]:
     return list(sums.items())
 
 
+def _phases(metrics: Metrics) -> Iterable[Row]:
+    for one in metrics.switches():
+        for phase in SWITCH_PHASES:
+            yield (one.cluster, phase), int(one.phase == phase)
+
+
+def _active(metrics: Metrics) -> Iterable[Row]:
+    for one in metrics.switches():
+        for upstream in one.upstreams:
+            yield (one.cluster, upstream), int(one.active == upstream)
+
+
+def _ready(metrics: Metrics) -> Iterable[Row]:
+    for one in metrics.switches():
+        for upstream in one.upstreams:
+            yield (one.cluster, upstream), int(upstream in one.ready)
+
+
+def _of_switches(value: Callable[[SwitchNumbers], float]) -> Callable[[Metrics], Iterable[Row]]:
+    return lambda metrics: [((one.cluster,), value(one)) for one in metrics.switches()]
+
+
 FAMILIES: tuple[Family, ...] = (
     Family(
         "kproxy_build_info",
@@ -146,7 +171,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "kproxy_upstream_dial_seconds",
         "histogram",
-        ("cluster", "node"),
+        ("cluster", "node", "upstream"),
         "Time to open an upstream connection. Failed attempts are not included.",
         lambda metrics: metrics.dials.items(),
         unit="seconds",
@@ -154,7 +179,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "kproxy_upstream_dial_failures_total",
         "counter",
-        ("cluster", "node", "reason"),
+        ("cluster", "node", "reason", "upstream"),
         "Upstream connections that kproxy could not open, by reason.",
         lambda metrics: metrics.dial_failures.items(),
     ),
@@ -185,6 +210,71 @@ FAMILIES: tuple[Family, ...] = (
         (),
         "Unix time at which the configuration was last read without a mistake, at start or by a reload.",
         lambda metrics: [((), int(metrics.reload_succeeded_at))],
+        unit="seconds",
+    ),
+    Family(
+        "kproxy_switch_active",
+        "gauge",
+        ("cluster", "upstream"),
+        "1 for the upstream that clients are led to, 0 for the other one. Only of clusters with upstreams.",
+        _active,
+    ),
+    Family(
+        "kproxy_switch_upstream_ready",
+        "gauge",
+        ("cluster", "upstream"),
+        "1 if the upstream has answered and is a Kafka cluster of its own, so that clients can be led to it.",
+        _ready,
+    ),
+    Family(
+        "kproxy_switch_phase",
+        "gauge",
+        ("cluster", "phase"),
+        "1 for the phase of the switch that the cluster is in, 0 for the others. Only of clusters with upstreams.",
+        _phases,
+    ),
+    Family(
+        "kproxy_switch_held_sessions",
+        "gauge",
+        ("cluster",),
+        "Sessions that wait with a write because of a switch.",
+        _of_switches(lambda one: one.held),
+    ),
+    Family(
+        "kproxy_switch_unanswered_writes",
+        "gauge",
+        ("cluster",),
+        "Writes without an answer, while a switch holds writes. The cluster cannot flip before there are none.",
+        _of_switches(lambda one: one.unanswered),
+    ),
+    Family(
+        "kproxy_switch_doubts",
+        "gauge",
+        ("cluster",),
+        "Clients that lost the answer to a write and may repeat it. The cluster cannot flip before there are none.",
+        _of_switches(lambda one: one.doubts),
+    ),
+    Family(
+        "kproxy_switch_waiting_clients",
+        "gauge",
+        ("cluster",),
+        "Consumers that get no records, since they have not asked for their position since the last switch.",
+        _of_switches(lambda one: one.waiting),
+    ),
+    Family(
+        "kproxy_switch_hold_seconds",
+        "gauge",
+        ("cluster",),
+        "How long the switch that is under way has held writes; 0 if none is.",
+        _of_switches(lambda one: one.seconds),
+        unit="seconds",
+    ),
+    Family(
+        "kproxy_switch_last_hold_seconds",
+        "gauge",
+        ("cluster",),
+        "How long the last switch that ended held writes.",
+        _of_switches(lambda one: one.last_seconds),
         unit="seconds",
     ),
 )

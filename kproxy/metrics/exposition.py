@@ -80,7 +80,8 @@ def _pieces(metrics: Metrics, *, openmetrics_names: bool) -> Iterator[str]:
         rows = list(family.rows(metrics))  # a copy: new series may appear between two pieces
         for values, number in rows:
             labels = ",".join(
-                [f'{label}="{_escape(value)}"' for label, value in zip(family.labels, values, strict=True)]
+                # The last labels may be left out: a series without them is not another one than it was before.
+                [f'{label}="{_escape(value)}"' for label, value in zip(family.labels, values, strict=False)]
             )
             if isinstance(number, Durations):
                 yield _histogram(family.name, labels, number)

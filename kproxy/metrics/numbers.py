@@ -20,8 +20,8 @@ class Numbers:
 
     nodes: dict[tuple[str, str], NodeCounters] = field(default_factory=dict)
     refusals: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    dials: dict[tuple[str, str], Durations] = field(default_factory=dict)
-    dial_failures: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    dials: dict[tuple[str, ...], Durations] = field(default_factory=dict)
+    dial_failures: Counter[tuple[str, ...]] = field(default_factory=Counter)
     endpoints_rewritten: Counter[tuple[str, str]] = field(default_factory=Counter)
     in_flight: Counter[tuple[str, str]] = field(default_factory=Counter)
     process: dict[str, float] = field(default_factory=dict)

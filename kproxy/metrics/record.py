@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
@@ -17,6 +18,24 @@ MAX_REASONS = 64
 from what a peer sent would run into this and count as "other" instead of growing without end."""
 
 _REASON = re.compile(r"[a-z][a-z0-9-]{0,39}")
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchNumbers:
+    """Where a cluster is in a switch: see `kproxy.status.shown.SwitchStatus`. `ready`: the upstreams that clients
+    can be led to. `last_seconds`: for how long the last switch held writes; `seconds`: for how long this one does."""
+
+    cluster: str
+    upstreams: Sequence[str]
+    ready: Sequence[str]
+    active: str
+    phase: str
+    unanswered: int
+    held: int
+    doubts: int
+    waiting: int
+    last_seconds: float
+    seconds: float
 
 
 class Metrics:
@@ -33,10 +52,10 @@ class Metrics:
         """By cluster and node."""
         self.refusals: Counter[tuple[str, str, str]] = numbers.refusals
         """By cluster, side and reason."""
-        self.dials: dict[tuple[str, str], Durations] = numbers.dials
-        """By cluster and node."""
-        self.dial_failures: Counter[tuple[str, str, str]] = numbers.dial_failures
-        """By cluster, node and reason."""
+        self.dials: dict[tuple[str, ...], Durations] = numbers.dials
+        """By cluster and node, and upstream if the cluster has some."""
+        self.dial_failures: Counter[tuple[str, ...]] = numbers.dial_failures
+        """By cluster, node and reason, and upstream if the cluster has some."""
         self.endpoints_rewritten: Counter[tuple[str, str]] = numbers.endpoints_rewritten
         """By cluster and API."""
         self.listeners_bound: dict[str, int] = {}
@@ -52,6 +71,8 @@ class Metrics:
         ]
         """Requests without a response yet, as (cluster, node, how many); set by the app, asked at a scrape.
         A node may come several times, once per session say: the numbers are added."""
+        self.switches: Callable[[], Iterable[SwitchNumbers]] = tuple
+        """Of clusters that can be switched; set by the app, asked at a scrape."""
         self._reasons: set[str] = set()
 
         self.runtime = CollectorRegistry()
@@ -88,16 +109,18 @@ class Metrics:
         """A connection or a frame was refused because of what `side` ("client" or "upstream") did or sent."""
         self.refusals[cluster, side, self._known(reason)] += 1
 
-    def dialled(self, cluster: str, node: str, seconds: float) -> None:
+    def dialled(self, cluster: str, node: str, seconds: float, upstream: str = "") -> None:
         """An upstream connection was opened; `seconds` include the route and TLS."""
-        dials = self.dials.get((cluster, node))
+        key = (cluster, node, upstream) if upstream else (cluster, node)
+        dials = self.dials.get(key)
         if dials is None:
-            dials = self.dials[cluster, node] = Durations()
+            dials = self.dials[key] = Durations()
         dials.add(seconds)
 
-    def dial_failed(self, cluster: str, node: str, reason: str) -> None:
+    def dial_failed(self, cluster: str, node: str, reason: str, upstream: str = "") -> None:
         """An upstream connection could not be opened; `reason` is that of the `UpstreamError`."""
-        self.dial_failures[cluster, node, self._known(reason)] += 1
+        reason = self._known(reason)
+        self.dial_failures[(cluster, node, reason, upstream) if upstream else (cluster, node, reason)] += 1
 
     def rewritten(self, cluster: str, api: str, endpoints: int) -> None:
         """A response of `api` went to a client with so many endpoints replaced."""
@@ -117,6 +140,7 @@ class Metrics:
         """What the main process alone knows."""
         self.listeners_bound = other.listeners_bound
         self.reloads, self.reload_succeeded_at = other.reloads, other.reload_succeeded_at
+        self.switches = other.switches
 
     def _known(self, reason: str) -> str:
         if reason in self._reasons:

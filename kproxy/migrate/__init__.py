@@ -6,6 +6,7 @@ tasks          what runs in Spark's Python workers
 control        who copies, and the orders of other commands
 progress       how far the copy is
 display        what a person sees of it
+figures        numbers as people read them (pure)
 exposed        its numbers for Prometheus
 status         where a migration stands, from the target alone
 copying        the commands copy, pause, resume, status
@@ -14,7 +15,9 @@ migration       what it says, and what follows for a topic and a group (pure)
 roads           both clusters through kproxy, with Spark and without
 administration  one connection for administration to a cluster
 inventory       what is in a cluster (pure)
-stocktaking     asks a cluster for it
+seeing          asking about what one may perhaps not see
+topicstock      asks for the topics of a cluster
+stocktaking     asks a cluster for all of it
 changes         what has to be done on the target (pure)
 estimate        how long it takes (pure)
 finding         one thing to know before, and all that is looked at to find it (pure)
@@ -28,7 +31,9 @@ producerids     which ids the target hands out
 journal         what was done, in the state topic
 prepare         does the changes
 undo            takes them back
+between         what a log has between two offsets, and what of it was aborted
 foreign         records on the target that kproxy did not copy
+repeated        records that readers of uncommitted records see twice on the target
 preparing       the commands plan, prepare, undo
 sparksession    Spark's session for one command
 positions       a position on the source, translated (pure)
@@ -37,6 +42,7 @@ shares          requests of share groups that kafka-python lacks
 offsets         positions of groups, translated and written
 checkpoint      Spark's checkpoints, translated
 translating     the command offsets
+switch          moving the clients, and the way back: a package of its own
 commands        the group of commands
 verifying       the command `verify`, and the function behind it
 verify          which ranges of both sides are compared, job by job, and what follows

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kproxy.copier.state import PARTITIONS
+from kproxy.migrate.figures import counted
 from kproxy.migrate.inventory import MATTER, Acl, Entity, Inventory, Topic
 from kproxy.migrate.migration import Migration
 
@@ -165,11 +166,6 @@ def _configs(now: Mapping[str, str | None], wanted: Mapping[str, str | None]) ->
 
 def _shown(value: str | None) -> str:
     return "default" if value is None else "unlimited" if value == _FOREVER else value
-
-
-def counted(count: int, what: str) -> str:
-    """In words."""
-    return f"1 {what}" if count == 1 else f"{count} {what}s"
 
 
 def changes(migration: Migration, source: Inventory, target: Inventory, past: Past) -> list[Change]:

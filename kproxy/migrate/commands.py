@@ -6,6 +6,7 @@ import click
 
 from kproxy.migrate.copying import copy, pause, resume, status
 from kproxy.migrate.preparing import plan, prepare, undo
+from kproxy.migrate.switch.commands import finish, rollback, switch
 from kproxy.migrate.translating import offsets
 from kproxy.migrate.verifying import verify_command
 
@@ -20,8 +21,9 @@ def migrate() -> None:
       kproxy migrate copy move.yaml --follow
       kproxy migrate verify move.yaml
       kproxy migrate offsets move.yaml
+      kproxy migrate switch move.yaml
     """
 
 
-for each in (plan, prepare, copy, verify_command, offsets, pause, resume, status, undo):
+for each in (plan, prepare, copy, verify_command, offsets, switch, rollback, finish, pause, resume, status, undo):
     migrate.add_command(each)

@@ -31,12 +31,16 @@ _PATIENCE = 60.0
 JOB, ORDER = key("job"), key("order")
 
 
-def write(job: Job, producer: Producer, records: Mapping[bytes, Mapping[str, Any] | None]) -> None:
-    """Write records of the state topic in one transaction. None removes. Raises UpstreamError and WireError; Fenced if
+Records = Mapping[bytes, Mapping[str, Any] | bytes | None]
+"""Of the state topic, by key; None removes one."""
+
+
+def write(job: Job, producer: Producer, records: Records) -> None:
+    """Write records of the state topic in one transaction. Raises UpstreamError and WireError; Fenced if
     another process has the producer's id."""
     by_partition: dict[int, list[tuple[bytes, bytes | None]]] = {}
     for name, value in records.items():
-        said = None if value is None else json.dumps(value).encode()
+        said = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
         by_partition.setdefault(partition_of(name, job.state_partitions), []).append((name, said))
     producer.add({job.state_topic: list(by_partition)})
     at = time.time_ns() // 1_000_000
@@ -45,8 +49,9 @@ def write(job: Job, producer: Producer, records: Mapping[bytes, Mapping[str, Any
     producer.commit()
 
 
-def tell(target: str, job: Job, records: Mapping[bytes, Mapping[str, Any] | None], what: str) -> None:
-    """The same from a command that does nothing else: `what` names it. Raises UpstreamError and WireError."""
+def tell(target: str, job: Job, records: Records, what: str) -> None:
+    """The same from a command that does nothing else: `what` names it. Whoever reads the state topic after this returns
+    sees the records. Raises UpstreamError and WireError."""
     cluster = Cluster(target)
     try:
         producer = Producer(cluster, f"kproxy-migration-{job.name}/{what}")
@@ -54,6 +59,9 @@ def tell(target: str, job: Job, records: Mapping[bytes, Mapping[str, Any] | None
         def once() -> None:
             producer.start(time.monotonic() + _PATIENCE)
             write(job, producer, records)
+            # A coordinator says that a transaction has ended before its markers are written. It gives no new epoch
+            # before they are.
+            producer.start(time.monotonic() + _PATIENCE)
 
         insist(cluster, once, _PATIENCE)
     finally:
@@ -79,6 +87,10 @@ class Order:
         return {"v": 1, "paused": self.paused}
 
 
+class CopiedAlready(ConfigError):
+    """Another driver copies."""
+
+
 class Driver:
     """This process as the one that copies."""
 
@@ -91,15 +103,15 @@ class Driver:
         self._partition = partition_of(JOB, job.state_partitions)
 
     def take(self, *, take_over: bool = False) -> None:
-        """Raises ConfigError if another driver copies (it writes while this one looks), unless it is to be taken over;
-        UpstreamError, WireError."""
+        """Raises CopiedAlready if another driver copies (it writes while this one looks), unless it is to be taken
+        over; UpstreamError, WireError."""
         seen = self._seen()
         until = time.monotonic() + LOOK
         while not take_over and seen and not seen.get("ended") and time.monotonic() < until:
             time.sleep(_LOOK_AGAIN)
             now = self._seen()
             if now and now.get("beat") != seen.get("beat") and not now.get("ended"):
-                raise ConfigError(
+                raise CopiedAlready(
                     f"{self._job.name} is being copied already, by process {now.get('pid')} on {now.get('host')}: end"
                     " it first, or take its place with --take-over"
                 )

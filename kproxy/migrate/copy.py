@@ -23,6 +23,7 @@ from kproxy.errors import ConfigError, KproxyError
 from kproxy.migrate.control import BEAT, ORDER, Driver, Order
 from kproxy.migrate.progress import Progress
 from kproxy.migrate.rounds import Ahead, packed, share
+from kproxy.migrate.switch.journal import SWITCHING, last_switch
 from kproxy.migrate.tasks import copying
 from kproxy.spark.tasks import first_line
 
@@ -58,19 +59,23 @@ class What:
 
 
 class Copy:
-    """One run of the driver. `shown` is called whenever there is something new to show, from any thread."""
+    """One run of the driver. `shown` is called whenever there is something new to show, from any thread. `allowed`
+    raises ConfigError if records must not be copied in this direction now; without, the state topic says it."""
 
     def __init__(
-        self, spark: Any, source: str, target: str, what: What, shown: Callable[[Progress], None] = lambda _: None
-    ) -> None:
+        self, spark: Any, source: str, target: str, what: What, shown: Callable[[Progress], None] = lambda _: None,
+        allowed: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
         self._context = spark.sparkContext
         self._source_address, self._target_address = source, target
         self._source, self._target = Cluster(source), Cluster(target)
         self._what, self._shown = what, shown
+        self._allowed = allowed or self._not_switched
         self._group = f"kproxy migrate {what.name}"
         self.progress = Progress(what.name)
         self._ended = threading.Event()
         self._fenced: Fenced | None = None
+        self._defect: Exception | None = None  # of the thread that watches
         self._order = Order()
         self._stopped: dict[tuple[str, int], str] = {}  # only a person can help these
 
@@ -83,6 +88,7 @@ class Copy:
             job = self._job()
             driver = Driver(self._target, job)
             driver.take(take_over=self._what.take_over)
+            self._allowed()  # when nobody else copies any more: whoever switches fences this one first
             watch = threading.Thread(target=self._watch, args=[driver, job], name="kproxy migrate", daemon=True)
             watch.start()
             try:
@@ -90,6 +96,8 @@ class Copy:
             finally:
                 self._ended.set()
                 watch.join()
+            if self._defect is not None:
+                raise self._defect
             if self._fenced is not None:
                 raise ConfigError(
                     f"another kproxy copies {self._what.name} now and has taken the place of this one: nothing is lost"
@@ -106,6 +114,15 @@ class Copy:
     def _job(self) -> Job:
         name = self._what.name
         return Job(name, topic_of(name), insist(self._target, lambda: prepared(self._target, name), _PATIENCE))
+
+    def _not_switched(self) -> None:
+        """Raises ConfigError when clients have gone: what comes to the source then was copied back from the target."""
+        last = last_switch(self._target_address, self._what.name)
+        if last is not None and last.moved:
+            raise ConfigError(
+                f"clients of {self._what.name} are on {last.to if last.what == SWITCHING else last.origin} now: nothing"
+                " is copied from the source any more; allowed: kproxy migrate copy --back, rollback or finish"
+            )
 
     # Rounds
 
@@ -221,7 +238,7 @@ class Copy:
         try:
             return list(self._context.parallelize(tasks, len(tasks)).mapPartitions(work).collect())
         except Exception as error:
-            if self._fenced is None and "PythonException" in str(error):
+            if self._fenced is None and self._defect is None and "PythonException" in str(error):
                 raise  # a defect of kproxy; whoever loses executors or workers again and again only tries again
             self._trouble(f"Spark's job failed: {first_line(error)}")
             return []
@@ -248,15 +265,24 @@ class Copy:
                     driver.beat_if_due(**self._said())
                 except Fenced as error:
                     self._fenced = error
-                    self._ended.set()
-                    self._context.cancelJobGroup(self._group)
+                    self._stop()
                 except KproxyError:
                     cluster.forget()
             if self._fenced is None:
+                self.progress.remember(time.time_ns() // 1_000_000, last=True)
                 with suppress(KproxyError):  # then it is noticed that nothing is written any more
                     driver.beat(ended=True, **self._said())
+        except Exception as error:  # noqa: BLE001  # `run` raises it
+            # Without this thread nobody would hear orders, or that another driver has taken over.
+            self._defect = error
+            self._stop()
         finally:
             cluster.close()
+
+    def _stop(self) -> None:
+        """End now: no further round, and no task of this one."""
+        self._ended.set()
+        self._context.cancelJobGroup(self._group)
 
     def _look(self, topic: StateTopic) -> None:
         self._order = Order.read(topic.values.get(ORDER))

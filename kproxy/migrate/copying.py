@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -29,14 +30,15 @@ _STUCK = 1
 @click.option("--max-rate", type=click.FloatRange(min=0, min_open=True), metavar="MB/S", help="For the whole job.")
 @click.option("--metrics", metavar="HOST:PORT", help="Serve the copy's numbers for Prometheus there, at /metrics.")
 @click.option("--master", metavar="URL", help="Spark's master. [default: spark-submit's, else local[*,4]]")
+@click.option("--back", is_flag=True, help="After a switch that is reversible: copy from the target to the source.")
 @click.option("--take-over", is_flag=True, help="Take the place of a driver that copies already.")
 @click.option(
     "--skip-deleted", multiple=True, metavar="TOPIC:PARTITION:OFFSET",
     help="Go on from this offset although the source has deleted records before it that were not copied. [repeatable]",
 )  # fmt: skip
 def copy(
-    file: Path, follow: bool, max_rate: float | None, metrics: str | None, master: str | None, take_over: bool,
-    skip_deleted: tuple[str, ...],
+    file: Path, follow: bool, max_rate: float | None, metrics: str | None, master: str | None, back: bool,
+    take_over: bool, skip_deleted: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Copy the topics, as Spark jobs.
 
@@ -47,22 +49,31 @@ def copy(
     The command begins where the last one ended, however it ended: what has been copied stands on the target. Without
     --follow it ends when everything is copied that was there. Run 'kproxy migrate prepare' before.
 
-    The exit code is 0, or 1 if a partition is stuck (the last lines say why), or 2 if the copy cannot begin.
+    The exit code is 0, or 1 if not everything is copied (the last lines say why), or 2 if the copy cannot begin.
     """
     from kproxy.migrate.copy import Copy
-    from kproxy.migrate.display import showing, summary, words
+    from kproxy.migrate.display import by_way, showing, summary, words
     from kproxy.migrate.document import read
     from kproxy.migrate.exposed import exposed
     from kproxy.migrate.roads import open_roads
     from kproxy.migrate.sparksession import spark_session
+    from kproxy.migrate.switch.reverse import swapped
 
     migration = read(file)
     skip = dict(_skip(text) for text in skip_deleted)
     with spark_session(f"kproxy migrate {migration.name}", master) as spark, open_roads(migration, spark) as roads:
+        allowed = None
+        if back:
+            from kproxy.migrate.switch.wayback import may_copy_back, the_way_back
+
+            first, there = migration, roads
+            migration, roads = the_way_back(first, there), swapped(there)
+            allowed = partial(may_copy_back, there.target, first.name)
+            allowed()
         what = what_to_copy(migration, roads.source, roads.target, follow, max_rate, take_over, skip)
         running: list[Copy] = []
         with exposed(metrics, lambda: running[0].progress if running else None), showing(sys.stderr) as shown:
-            running.append(Copy(spark, roads.source, roads.target, what, shown))
+            running.append(Copy(spark, roads.source, roads.target, what, shown, allowed))
             with _ending_by_signal():
                 try:
                     progress = running[0].run()
@@ -70,9 +81,15 @@ def copy(
                     click.echo("ended: the same command goes on from here", err=True)
                     return 130
     click.echo(summary(progress))
+    if progress.ways:
+        click.echo(by_way(progress))
     for line in words(progress):
         click.echo(line, err=True)
-    return _STUCK if progress.stuck else 0
+    if progress.lag and not progress.stuck:
+        click.echo(
+            f"not everything is copied: nothing moved for {what.patience:.0f} s; given again, it goes on", err=True
+        )
+    return _STUCK if progress.stuck or progress.lag else 0
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from kproxy.migrate.pieces import Piece
 
 # Of a SHA-256: compared, in hexadecimal digits. Bytes that are shown if they may be.
 _DIGITS, _HEAD = 16, 48
+# Blocks that the driver has in memory at once, of both sides.
+_AT_ONCE = 4
 
 
 def _digest(name: str, show_bytes: bool) -> str:
@@ -41,6 +43,15 @@ def first_differences(
     spark: Any, source: str, target: str, pieces: list[Piece], *, show_bytes: bool
 ) -> list[Difference | None]:
     """Of each piece, which should be one block or less, of partitions that are not the same."""
+    found: list[Difference | None] = []
+    for begin in range(0, len(pieces), _AT_ONCE):
+        found += _first_differences(spark, source, target, pieces[begin : begin + _AT_ONCE], show_bytes)
+    return found
+
+
+def _first_differences(
+    spark: Any, source: str, target: str, pieces: list[Piece], show_bytes: bool
+) -> list[Difference | None]:
     left = _seen(spark, source, {piece.where: (piece.begin, piece.end) for piece in pieces}, show_bytes)
     there = {piece.target_where: (piece.target_begin, piece.target_end) for piece in pieces}
     right = _seen(spark, target, there, show_bytes)

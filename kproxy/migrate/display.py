@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from kproxy.migrate.figures import counted, duration, size
 from kproxy.migrate.progress import Line, Progress
 from kproxy.printable import one_line
 
@@ -24,31 +25,11 @@ _WIDTH = 80
 _HEADINGS = ("topic", "done", "records", "copied", "lag", "per s", "left")
 
 
-def size(count: float) -> str:
-    """Bytes, as a person says them."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if count < 1000 or unit == "TB":
-            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError
-
-
-def duration(seconds: float | None) -> str:
-    """How long still."""
-    if seconds is None:
-        return "?"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
-
-
 def summary(progress: Progress) -> str:
     """One line."""
     total = progress.total()
     said = (
-        f"{progress.name}: {total.share:.1%} of {total.partitions} partitions, {total.records:,} records,"
+        f"{progress.name}: {total.share:.1%} of {counted(total.partitions, 'partition')}, {total.records:,} records,"
         f" {size(total.size)}, {total.lag:,} offsets left, {size(total.rate)}/s"
     )
     if total.left:
@@ -56,6 +37,11 @@ def summary(progress: Progress) -> str:
     if progress.paused:
         said += ", paused"
     return said
+
+
+def by_way(progress: Progress) -> str:
+    """How the batches were written that this run has copied: one line."""
+    return "batches written: " + ", ".join(f"{count:,} {way}" for way, count in sorted(progress.ways.items()))
 
 
 def words(progress: Progress) -> Iterator[str]:

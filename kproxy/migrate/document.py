@@ -1,4 +1,4 @@
-"""The YAML file of a migration: both clusters, topics, groups, limits. Everything that is wrong with it at once.
+"""The YAML file of a migration: both clusters, topics, groups, limits, the switch. All mistakes in it at once.
 
 `source` and `target` take every option of a cluster in `kproxy run`, and the room `config` reads them.
 """
@@ -24,6 +24,7 @@ from kproxy.config.yamlfile import Reading
 from kproxy.copier.state import topic_of
 from kproxy.errors import ConfigError
 from kproxy.migrate.migration import INTERNAL, SIDES, SOURCE, TARGET, Groups, Limits, Migration, Topics
+from kproxy.migrate.switch import section
 from kproxy.printable import escaped
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ __all__ = ["Migration", "read"]
 
 _TOPIC = "[A-Za-z0-9._-]"
 _LONGEST_TOPIC = 249
-_TOP = ("name", *SIDES, "topics", "groups", "limits", "acls", "quotas")
+_TOP = ("name", *SIDES, "topics", "groups", "limits", "acls", "quotas", "switch")
 _EXAMPLE = "{bootstrap-servers: HOST:PORT}, and every other option of a cluster in 'kproxy run'"
 
 
@@ -83,7 +84,7 @@ class _Document:
 
     def values(self, root: yaml.MappingNode) -> dict[str, Any]:
         """All but the clusters."""
-        nodes = {key.value: value for key, value in self._pairs(root, "", _TOP)}
+        nodes = {key.value: value for key, value in self.pairs(root, "", _TOP)}
         for side in SIDES:
             self._cluster(side, nodes.pop(side, None))
         given: dict[str, Any] = {}
@@ -91,21 +92,22 @@ class _Document:
             "topics": self._topics,
             "groups": self._groups,
             "limits": self._limits,
+            "switch": lambda found: section.read(self, found),
         }
         for word, node in nodes.items():
             if word not in sections:
                 kind = kinds.name() if word == "name" else kinds.boolean()
-                self._put(given, word, self._scalar(node, word, kind.parse, kind.allowed))
+                self._put(given, word, self.scalar(node, word, kind.parse, kind.allowed))
             elif isinstance(node, yaml.MappingNode):
                 given[word] = sections[word](node)
             elif not _is_null(node):
-                self._problem(node, word, "is not a mapping; allowed: KEY: VALUE lines")
+                self.problem(node, word, "is not a mapping; allowed: KEY: VALUE lines")
         return given
 
     def _cluster(self, side: str, node: yaml.Node | None) -> None:
         layer, index = self.reading.layer, len(self.reading.layer.clusters)
         if node is None or _is_null(node):
-            self._problem(node, side, f"is missing; allowed: {side}: {_EXAMPLE}")
+            self.problem(node, side, f"is missing; allowed: {side}: {_EXAMPLE}")
             layer.clusters.append({"bootstrap-servers": ["missing.invalid:1"]})
         else:
             self.reading.cluster(node)
@@ -119,13 +121,13 @@ class _Document:
     def _topics(self, node: yaml.MappingNode) -> Topics:
         given: dict[str, Any] = {}
         globs = ("include", "exclude", "gaps")
-        for key, value in self._pairs(node, "topics.", (*globs, "rename", "replication", "configs")):
+        for key, value in self.pairs(node, "topics.", (*globs, "rename", "replication", "configs")):
             path = f"topics.{key.value}"
             if key.value in globs:
                 self._put(given, key.value, self._globs(value, path, rf"({_TOPIC}|[*?!\[\]])+", "a topic or a glob"))
             elif key.value == "replication":
                 kind = quantities.count(1, 32767)
-                self._put(given, "replication", self._scalar(value, path, kind.parse, kind.allowed))
+                self._put(given, "replication", self.scalar(value, path, kind.parse, kind.allowed))
             else:
                 read = _topic_or_glob if key.value == "rename" else _config
                 given[key.value] = dict(self._mapping(value, path, read))
@@ -135,7 +137,7 @@ class _Document:
 
     def _groups(self, node: yaml.MappingNode) -> Groups:
         given: dict[str, Any] = {}
-        for key, value in self._pairs(node, "groups.", ("include", "exclude")):
+        for key, value in self.pairs(node, "groups.", ("include", "exclude")):
             self._put(given, key.value, self._globs(value, f"groups.{key.value}", r".+", "a group or a glob"))
         return Groups(**given)
 
@@ -146,9 +148,9 @@ class _Document:
             "slice-mb": (count.parse, count.allowed),
         }
         given: dict[str, Any] = {}
-        for key, value in self._pairs(node, "limits.", known):
+        for key, value in self.pairs(node, "limits.", known):
             parse, allowed = known[key.value]
-            self._put(given, key.value.replace("-", "_"), self._scalar(value, f"limits.{key.value}", parse, allowed))
+            self._put(given, key.value.replace("-", "_"), self.scalar(value, f"limits.{key.value}", parse, allowed))
         return Limits(**given)
 
     # Parts of the tree
@@ -158,10 +160,10 @@ class _Document:
         if value is not None:
             given[key] = value
 
-    def _problem(self, node: yaml.Node | None, path: str, text: str) -> None:
+    def problem(self, node: yaml.Node | None, path: str, text: str) -> None:
         self.reading.problem(node, path, text)
 
-    def _pairs(
+    def pairs(
         self, node: yaml.MappingNode, at: str, known: Iterable[str]
     ) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
         """Known keys and their values, each once."""
@@ -172,22 +174,22 @@ class _Document:
             place = at + (word if re.fullmatch(r"[\w.-]{1,60}", word) else quote(word) if word else "a key")
             if not isinstance(key, yaml.ScalarNode) or word not in known:
                 close = closest(word, known, word.strip().lower().replace("_", "-"))
-                self._problem(key, place, "no such key; " + suggestion(close, known))
+                self.problem(key, place, "no such key; " + suggestion(close, known))
             elif word in lines:
-                self._problem(key, place, f"is given twice, first on line {lines[word]}; allowed: once")
+                self.problem(key, place, f"is given twice, first on line {lines[word]}; allowed: once")
             else:
                 lines[word] = key.start_mark.line + 1
                 yield key, value
 
-    def _scalar(self, node: yaml.Node, path: str, parse: Callable[[str], T], allowed: str) -> T | None:
+    def scalar(self, node: yaml.Node, path: str, parse: Callable[[str], T], allowed: str) -> T | None:
         if not isinstance(node, yaml.ScalarNode) or _is_null(node):
             what = "has no value" if _is_null(node) else f"is a {_shape(node)}"
-            self._problem(node, path, f"{what}; allowed: {allowed}")
+            self.problem(node, path, f"{what}; allowed: {allowed}")
             return None
         try:
             return parse(node.value)
         except ValueError as error:
-            self._problem(node, path, str(error))
+            self.problem(node, path, str(error))
             return None
 
     def _globs(self, node: yaml.Node, path: str, pattern: str, what: str) -> tuple[str, ...] | None:
@@ -197,30 +199,30 @@ class _Document:
             return text
 
         if isinstance(node, yaml.MappingNode) or _is_null(node):
-            self._problem(node, path, f"{'has no value' if _is_null(node) else 'is a mapping'}; allowed: [GLOB, …]")
+            self.problem(node, path, f"{'has no value' if _is_null(node) else 'is a mapping'}; allowed: [GLOB, …]")
             return None
         items = node.value if isinstance(node, yaml.SequenceNode) else [node]
-        texts = [self._scalar(item, path, parse, "[GLOB, …]") for item in items]
+        texts = [self.scalar(item, path, parse, "[GLOB, …]") for item in items]
         return tuple(text for text in texts if text is not None)
 
     def _mapping(
         self, node: yaml.Node, path: str, parse: Callable[[str, str], tuple[str, str]]
     ) -> Iterator[tuple[str, str]]:
         if not isinstance(node, yaml.MappingNode):
-            self._problem(node, path, "is not a mapping; allowed: KEY: VALUE lines")
+            self.problem(node, path, "is not a mapping; allowed: KEY: VALUE lines")
             return
         lines: dict[str, int] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode) or _is_null(value):
-                self._problem(key, path, "has a key or a value that is no text; allowed: KEY: VALUE lines")
+                self.problem(key, path, "has a key or a value that is no text; allowed: KEY: VALUE lines")
             elif key.value in lines:
-                self._problem(key, path, f"{quote(key.value)} is given twice, first on line {lines[key.value]}")
+                self.problem(key, path, f"{quote(key.value)} is given twice, first on line {lines[key.value]}")
             else:
                 lines[key.value] = key.start_mark.line + 1
                 try:
                     yield parse(key.value, value.value)
                 except ValueError as error:
-                    self._problem(key, path, str(error))
+                    self.problem(key, path, str(error))
 
     def _renames(self, node: yaml.Node, renames: Mapping[str, str]) -> None:
         """Two names that become one. Whether a glob does that is known when the topics are: `Migration.clashes`."""
@@ -229,7 +231,7 @@ class _Document:
         for topic, name in renames.items():
             if name in by_name:
                 text = f"{by_name[name]} and {topic} would both become {name}; allowed: a name of its own for each"
-                self._problem(lines[topic], "topics.rename", text)
+                self.problem(lines[topic], "topics.rename", text)
             by_name.setdefault(name, topic)
 
 

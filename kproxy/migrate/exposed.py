@@ -25,6 +25,11 @@ class _Numbers(Collector):
         copied = CounterMetricFamily("kproxy_migrate_bytes", "Bytes copied, as on the source's wire.", labels=labels)
         lag = GaugeMetricFamily("kproxy_migrate_lag_offsets", "Offsets not copied yet.", labels=labels)
         stuck = GaugeMetricFamily("kproxy_migrate_stuck_partitions", "Partitions that do not go on.", labels=labels)
+        overtaken = GaugeMetricFamily(
+            "kproxy_migrate_overtaken_seconds",
+            "Seconds until the source deletes records that are not copied yet, of the partition where that is soonest.",
+            labels=labels,
+        )
         paused = GaugeMetricFamily("kproxy_migrate_paused", "1 while somebody has paused it.", labels=["migration"])
         if progress is not None:
             paused.add_metric([progress.name], float(progress.paused))
@@ -37,7 +42,12 @@ class _Numbers(Collector):
                 copied.add_metric(values, line.size)
                 lag.add_metric(values, line.lag)
                 stuck.add_metric(values, held.get(line.topic, 0))
-        yield from (records, copied, lag, stuck, paused)
+            soonest: dict[str, float] = {}
+            for (topic, _), seconds in progress.overtaken().items():
+                soonest[topic] = min(seconds, soonest.get(topic, seconds))
+            for topic, seconds in soonest.items():
+                overtaken.add_metric([progress.name, topic], max(0.0, seconds))
+        yield from (records, copied, lag, stuck, overtaken, paused)
 
 
 @contextmanager

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from kproxy.migrate.changes import HELD, CreateTopic, counted, entity_text, left_acls, other_quotas, wanted_acls
+from kproxy.migrate.changes import HELD, CreateTopic, entity_text, left_acls, other_quotas, wanted_acls
 from kproxy.migrate.estimate import copying
+from kproxy.migrate.figures import counted
 from kproxy.migrate.finding import NOTE, SEVERITIES, STOP, WARNING, Finding, Seen, duration
 from kproxy.migrate.inventory import Topic
 from kproxy.migrate.migration import SOURCE, TARGET
@@ -129,13 +130,14 @@ def _sizes(seen: Seen) -> Iterator[Finding]:
 
 def _replicas(seen: Seen) -> Iterator[Finding]:
     brokers = len(seen.target.brokers)
-    given = [int(one.configs["default.replication.factor"]) for one in seen.target.brokers if
-             "default.replication.factor" in one.configs]  # fmt: skip
+    # Brokers that do not say what a new topic would have.
+    given = [int(one.configs.get("default.replication.factor", 0)) for one in seen.target.brokers]
+    default = seen.target.replication or max(given, default=0)
     for change in seen.changes:
         if isinstance(change, CreateTopic):
-            replicas = change.replication or max(given, default=0)
-            default = (seen.target.defaults or {}).get("min.insync.replicas", "1")
-            least = int(change.configs.get("min.insync.replicas", default))
+            replicas = change.replication or default
+            in_sync = (seen.target.defaults or {}).get("min.insync.replicas", "1")
+            least = int(change.configs.get("min.insync.replicas", in_sync))
             if replicas > brokers:
                 text = f"is to have {counted(replicas, 'replica')}, and the target has {counted(brokers, 'broker')}"
                 yield Finding(STOP, change.topic, f"{text}; allowed: topics.replication: {brokers}")

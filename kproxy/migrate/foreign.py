@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
-from kproxy.copier.codes import check
-from kproxy.copier.requests import reading
 from kproxy.copier.statetopic import Copied
+from kproxy.migrate.between import between
 from kproxy.migrate.inventory import Topic
-from kproxy.records.header import batches
-
-_AT_ONCE = 1024 * 1024
 
 
 def foreign_records(target: str, topic: Topic, copied: Mapping[int, Copied]) -> int:
@@ -48,24 +43,4 @@ def _of_partition(cluster: Cluster, topic: str, partition: int, begin: int, end:
 
 def _records(cluster: Cluster, topic: str, partition: int, first: int, last: int) -> int:
     """Of other producers than transactions that were aborted, from `first` up to `last`."""
-    link = cluster.leader(topic, partition)
-    version = link.version(requests.FETCH)
-    count, at = 0, first
-    while at < last:
-        body = requests.fetch(version, topic, partition, at, size=_AT_ONCE, wait_ms=0, committed=True)
-        answer = reading(requests.read_fetch, version, link.ask(requests.FETCH, version, body))
-        check(answer.error, f"partition {partition} of {topic}")
-        before = at
-        aborted = list(answer.aborted)
-        for batch in batches(memoryview(answer.records)):
-            if batch.base_offset >= last:
-                return count
-            at = max(at, batch.last_offset + 1)
-            begun = [one for one in aborted if one[0] == batch.producer_id and one[1] <= batch.base_offset]
-            if batch.is_control:
-                aborted = [one for one in aborted if one not in begun]  # their end
-            elif not (batch.is_transactional and begun):
-                count += min(last, batch.last_offset + 1) - max(first, batch.base_offset)
-        if at == before:
-            break
-    return count
+    return sum(count for count, aborted in between(cluster, topic, partition, first, last) if not aborted)

@@ -1,7 +1,7 @@
 """Both sides read by Spark's own Kafka source, and the hashes of what they have, in expressions of Spark's.
 
-The hash of a record has its offset on the source in it, its key, value, headers and timestamp, and the length of each,
-since Spark's hash passes over what is null.
+The hash of a record has its offset on the source in it, and the hash of its content: key, value, headers and timestamp,
+and the length of each, since Spark's hash passes over what is null.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from kproxy.migrate.pieces import BLOCK_BITS, Lookup, Piece, lookup
 
 Ranges = Mapping[tuple[str, int], tuple[int, int]]
 
-# The names of headers one after the other, their values, and where these are null.
-_HASH = """xxhash64(
-    position, unix_micros(timestamp),
+# The names of headers one after the other, their values, and where these are null. Most records have no headers, and
+# Spark interprets what it does with them.
+_CONTENT = """xxhash64(
+    unix_micros(timestamp),
     coalesce(octet_length(key), -1), key, coalesce(octet_length(value), -1), value,
-    coalesce(size(headers), 0), headers.key, headers.value,
-    transform(headers, one -> coalesce(octet_length(one.value), -1)))"""
+    case when size(headers) > 0 then xxhash64(
+        size(headers), headers.key, headers.value,
+        transform(headers, one -> coalesce(octet_length(one.value), -1))) else 0L end)"""
+# What is hashed before the join with the map needs not be copied there.
+_HASHED = ("topic", "partition", "offset", f"{_CONTENT} as content")
 _CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10"
 
 
@@ -99,11 +103,12 @@ def target_ranges(pieces: Sequence[Piece]) -> Ranges:
 
 
 def both(spark: Any, source: str, target: str, pieces: Sequence[Piece]) -> tuple[Any, Any]:
-    """Both sides, with `position`."""
+    """Both sides, with `position` and the hash of the content."""
     from pyspark.sql.functions import col
 
-    left = read(spark, source, source_ranges(pieces)).withColumn("position", col("offset"))
-    right = mapped(spark, read(spark, target, target_ranges(pieces)), lookup(pieces))
+    left = read(spark, source, source_ranges(pieces)).selectExpr(*_HASHED).withColumn("position", col("offset"))
+    right = read(spark, target, target_ranges(pieces)).selectExpr(*_HASHED)
+    right = mapped(spark, right, lookup(pieces))
     return left, right
 
 
@@ -116,7 +121,7 @@ def hashes(spark: Any, source: str, target: str, pieces: Sequence[Piece]) -> tup
 
     block = f"coalesce(shiftright(position, {BLOCK_BITS}), {EXTRA}L) as block"
     frames = [
-        frame.selectExpr(f"{side} as side", "topic", "partition", block, "offset", f"{_HASH} as h")
+        frame.selectExpr(f"{side} as side", "topic", "partition", block, "offset", "xxhash64(position, content) as h")
         for side, frame in enumerate(both(spark, source, target, pieces))
     ]
     # Halves of the hashes are added up: their sums are far from what would not fit.
@@ -137,4 +142,4 @@ def hashes(spark: Any, source: str, target: str, pieces: Sequence[Piece]) -> tup
 
 def record_hash() -> str:
     """The expression for a record with `position`."""
-    return _HASH
+    return f"xxhash64(position, {_CONTENT})"

@@ -137,8 +137,8 @@ class Inventory:
     """Of one cluster. None stands for what could not be seen; `unseen` says why.
 
     `version`: of the brokers, the least that it can be. `operations`: what one may do with the cluster. `defaults`: the
-    configurations that a new topic would have. `authorizes`: whether brokers have an authorizer. `producer_id`: the
-    highest one in the log of the topics that are wanted.
+    configurations that a new topic would have; `replication`: how many replicas. `authorizes`: whether brokers have an
+    authorizer. `producer_id`: the highest one in the log of the topics that are wanted.
     """
 
     cluster_id: str
@@ -151,6 +151,7 @@ class Inventory:
     users: Mapping[str, tuple[tuple[str, int], ...]] | None = None
     operations: frozenset[str] | None = None
     defaults: Mapping[str, str] | None = None
+    replication: int | None = None
     authorizes: bool | None = None
     producer_id: int | None = None
     unseen: tuple[Unseen, ...] = ()

@@ -13,7 +13,7 @@ from kproxy.copier.cluster import Cluster
 from kproxy.copier.patience import insist
 from kproxy.copier.producer import Producer
 from kproxy.copier.slices import Job
-from kproxy.copier.state import State, key
+from kproxy.copier.state import State, key, parts_of
 from kproxy.copier.statetopic import StateTopic
 from kproxy.errors import WireError
 from kproxy.migrate.changes import (
@@ -112,7 +112,10 @@ def entries(values: Mapping[bytes, bytes]) -> list[Entry]:
     found = []
     for name, value in values.items():
         if name.startswith(_PREFIX):
-            found.append(Entry(int(json.loads(name)[1]), from_record(json.loads(value))))
+            try:
+                found.append(Entry(int(parts_of(name)[1]), from_record(json.loads(value))))
+            except (IndexError, TypeError, ValueError):
+                raise WireError("malformed", "the state topic has a journal that kproxy did not write") from None
     return sorted(found, key=lambda entry: entry.number)
 
 

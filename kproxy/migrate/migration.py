@@ -16,6 +16,7 @@ from typing import Any
 from kproxy.address import Address
 from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, PortRange
 from kproxy.copier.state import topic_of
+from kproxy.migrate.switch.section import Switch
 
 SOURCE, TARGET = SIDES = ("source", "target")
 # Kafka's own topics, whose records mean nothing in another cluster.
@@ -68,6 +69,7 @@ class Migration:
     limits: Limits = field(default_factory=Limits)
     acls: bool = True
     quotas: bool = True
+    switch: Switch | None = None
 
     @property
     def state_topic(self) -> str:

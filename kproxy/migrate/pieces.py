@@ -101,8 +101,8 @@ def whole(copied: Copied, begin: int) -> Piece:
     end = copied.source_next
     begin = min(begin, end)
     return Piece(
-        copied.topic, copied.partition, copied.target_topic, begin, end, target_of(copied.map, begin),
-        copied.target_next, copied.map,
+        copied.topic, copied.partition, copied.target_topic, begin, end,
+        max(copied.target_begin, target_of(copied.map, begin)), copied.target_next, copied.map,
     )  # fmt: skip
 
 

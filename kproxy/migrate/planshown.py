@@ -9,8 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kproxy.migrate.changes import counted
 from kproxy.migrate.estimate import COPY, CORES, VERIFY
+from kproxy.migrate.figures import counted
 from kproxy.migrate.finding import NOTE, SEVERITIES, STOP, WARNING, duration
 from kproxy.migrate.inventory import Inventory
 from kproxy.migrate.plan import Plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -72,6 +72,7 @@ class Progress:
         self.round = 0
         self.paused = False
         self.trouble = ""
+        self.ways: Counter[str] = Counter()  # batches written by this run, by the way they took
         self.parts: dict[tuple[str, int], Part] = {}
         self.history: list[tuple[int, int]] = []
         self._apart = 1000
@@ -109,6 +110,7 @@ class Progress:
     def take(self, outcome: Outcome) -> None:
         part = self._part(outcome.topic, outcome.partition)
         part.stuck = outcome.stuck
+        self.ways.update(outcome.ways)
         part.stable = max(part.stable, outcome.stable)
         if outcome.state is not None:
             self._move(part, outcome.state.source_next, outcome.state)
@@ -116,10 +118,10 @@ class Progress:
     def stick(self, topic: str, partition: int, why: str) -> None:
         self._part(topic, partition).stuck = why
 
-    def remember(self, at: int) -> None:
+    def remember(self, at: int, *, last: bool = False) -> None:
         """The lag in offsets, at a time in milliseconds since 1970, for the report's picture. When there are many, each
-        second one goes, and from then on they are taken half as often."""
-        if self.history and at - self.history[-1][0] < self._apart:
+        second one goes, and from then on they are taken half as often. The `last` one is always taken."""
+        if self.history and at - self.history[-1][0] < self._apart and not last:
             return
         self.history.append((at, self.lag))
         if len(self.history) > _MANY:
@@ -142,12 +144,18 @@ class Progress:
         """Whether all that was there is copied."""
         return bool(self.parts) and not self.lag and not self.stuck
 
+    def overtaken(self) -> dict[tuple[str, int], float]:
+        """The partitions of which the source will delete what is not copied yet, and in how many seconds, if both go
+        on as they did."""
+        now = time.monotonic()
+        coming = ((where, part.overtaken_in(now)) for where, part in sorted(self.parts.items()))
+        return {where: seconds for where, seconds in coming if seconds is not None}
+
     def warnings(self) -> list[str]:
         """What is coming."""
-        now, said = time.monotonic(), []
-        for (topic, partition), part in sorted(self.parts.items()):
-            seconds = part.overtaken_in(now)
-            if seconds is not None and seconds < _NEAR:
+        said = []
+        for (topic, partition), seconds in self.overtaken().items():
+            if seconds < _NEAR:
                 minutes = max(1, round(seconds / 60))
                 said.append(
                     f"partition {partition} of {topic}: the source deletes records faster than they are copied, and"

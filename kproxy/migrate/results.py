@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kproxy.copier.state import key
+from kproxy.copier.state import key, parts_of
 from kproxy.migrate.differences import Difference
 
 
@@ -22,6 +22,12 @@ class Kept:
     records: int = 0
     gone: int = 0
     compacted: int = 0
+
+    def again(self, begin: int) -> Kept:
+        """For a verification that compares everything once more: what the source has deleted since, up to the offset
+        `begin`, stays verified."""
+        upto = max(self.since, min(self.upto, begin))
+        return Kept(self.since, upto, gone=self.gone)
 
     def to_record(self, at: int) -> dict[str, Any]:
         """For the state topic; `at` in milliseconds."""
@@ -46,10 +52,10 @@ def name_of(where: tuple[str, int]) -> bytes:
 
 
 def kept_in(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], Kept]:
-    """From what the state topic has."""
+    """From what the state topic has. Raises WireError."""
     found = {}
     for name, value in values.items():
-        match json.loads(name):
+        match parts_of(name):
             case ["verified", str(topic), int(partition)] if (one := Kept.read(value)) is not None:
                 found[topic, partition] = one
     return found

@@ -12,13 +12,15 @@ from kproxy.copier.state import State, parts_of
 from kproxy.copier.statetopic import read_all
 from kproxy.errors import WireError
 from kproxy.migrate.control import JOB, ORDER, Order
-from kproxy.migrate.display import size
+from kproxy.migrate.figures import counted, size
+from kproxy.migrate.switch.journal import SWITCH, Entry
+from kproxy.switching.plan import Record
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """`partitions`: what is copied, by topic and partition of the source. `verified`: up to which offset of the source.
-    `driver`: what the last one said, {} if none ever ran."""
+    `driver`: what the last one said, {} if none ever ran. `switch`: the last one, None if there was none."""
 
     name: str
     partitions: Mapping[tuple[str, int], State]
@@ -26,6 +28,7 @@ class Standing:
     groups: tuple[str, ...]
     driver: Mapping[str, Any]
     paused: bool
+    switch: Entry | None = None
 
     def to_json(self) -> str:
         return json.dumps(
@@ -33,6 +36,7 @@ class Standing:
                 "name": self.name,
                 "paused": self.paused,
                 "driver": self.driver,
+                "switch": None if self.switch is None else self.switch.to_record(),
                 "groups": self.groups,
                 "partitions": [
                     {
@@ -69,7 +73,7 @@ def standing(target: str, name: str) -> Standing:
                 groups.add(group)
     return Standing(
         name, partitions, verified, tuple(sorted(groups)), _object(topic.values.get(JOB, b"{}")),
-        Order.read(topic.values.get(ORDER)).paused,
+        Order.read(topic.values.get(ORDER)).paused, Entry.read(topic.values.get(SWITCH)),
     )  # fmt: skip
 
 
@@ -91,6 +95,8 @@ def lines(standing: Standing) -> Iterator[str]:
     else:
         how = "ended" if driver.get("ended") else "copies (when this was written)"
         yield f"{standing.name}: process {driver.get('pid')} on {driver.get('host')} {how}"
+    if standing.switch is not None:
+        yield _switched(standing.switch)
     if standing.paused:
         yield "paused: kproxy migrate resume goes on"
     topics: dict[str, list[tuple[int, State]]] = {}
@@ -101,13 +107,20 @@ def lines(standing: Standing) -> Iterator[str]:
         target = parts[0][1].target_topic
         yield (
             f"{topic}" + (f" -> {target}" if target != topic else "")
-            + f": {len(parts)} partitions, {records:,} records, {size(copied)}, {_verified(standing, topic, parts)}"
+            + f": {counted(len(parts), 'partition')}, {counted(records, 'record')}, {size(copied)},"
+            + f" {_verified(standing, topic, parts)}"
         )  # fmt: skip
         skipped = sum(state.skipped for _, state in parts)
         if skipped:
             yield f"  {skipped:,} offsets were left out, as somebody allowed: the source had deleted them"
     if standing.groups:
         yield f"positions written for groups: {', '.join(standing.groups)}"
+
+
+def _switched(last: Entry) -> str:
+    where = last.to if last.decision is Record.RELEASED else last.origin
+    over = "" if last.ended else "; it is not over: kproxy migrate switch --resume or --abort"
+    return f"{last.what} {last.switch} from {last.origin} to {last.to}: clients are on {where}{over}"
 
 
 def _verified(standing: Standing, topic: str, parts: list[tuple[int, State]]) -> str:

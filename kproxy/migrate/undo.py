@@ -22,12 +22,12 @@ from kproxy.migrate.changes import (
     CreateState,
     CreateTopic,
     SetQuota,
-    counted,
     entity_text,
 )
 from kproxy.migrate.control import JOB, LOOK
 from kproxy.migrate.doing import AT_ONCE, Answers, Doing
 from kproxy.migrate.examining import Say, Sides
+from kproxy.migrate.figures import counted
 from kproxy.migrate.foreign import foreign_records
 from kproxy.migrate.inventory import Inventory
 from kproxy.migrate.journal import Entry, Journal, ProducerIds, entries

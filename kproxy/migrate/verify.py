@@ -69,11 +69,12 @@ class Verification:
         *,
         share: float | None = None,
         show_bytes: bool = False,
+        again: bool = False,
         save: Save | None = None,
         said: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._spark, self._source, self._target = spark, source, target
-        self._share, self._show_bytes = share, show_bytes
+        self._share, self._show_bytes, self._again = share, show_bytes, again
         self._save, self._said = save, said
         self._all: dict[Where, _Progress] = {}
         self._suspects: dict[Where, Piece] = {}
@@ -86,6 +87,8 @@ class Verification:
         began, at = time.monotonic(), time.time_ns() // 1_000_000
         sources = bounds(self._source, copied)
         targets = bounds(self._target, {(one.target_topic, one.partition) for one in copied.values()})
+        if self._again:
+            kept = {where: one.again(sources[where].begin) for where, one in kept.items() if where in sources}
         for where, one in sorted(copied.items()):
             self._all[where] = _begin(one, kept.get(where), sources[where], targets[one.target_topic, one.partition])
         self._compacted = self._policies() if copied else set()

@@ -27,11 +27,12 @@ def verify(
     *,
     sample: float | None = None,
     show_bytes: bool = False,
+    again: bool = False,
     lag: Sequence[Sample] = (),
     said: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Compare what the migration with this name has copied and not verified yet, and keep the result on the target,
-    unless it is a sampling. Raises KproxyError."""
+    """Compare what the migration with this name has copied and not verified yet, or with `again` whatever it has
+    copied, and keep the result on the target, unless it is a sampling. Raises KproxyError."""
     from kproxy.migrate.verify import Verification
 
     topic, copied, kept = _state(target, name)
@@ -39,7 +40,7 @@ def verify(
     def save(now: Mapping[Where, Kept]) -> None:
         _keep(target, name, topic, now)
 
-    run = Verification(spark, source, target, share=sample, show_bytes=show_bytes, save=save, said=said)
+    run = Verification(spark, source, target, share=sample, show_bytes=show_bytes, again=again, save=save, said=said)
     return run.run(name, copied, kept, lag)
 
 
@@ -87,6 +88,7 @@ def _lag(target: str, name: str) -> list[Sample]:
     "--sample", type=click.FloatRange(0, 1, min_open=True), metavar="SHARE",
     help="Compare only this share of the blocks. Nothing counts as verified then.",
 )  # fmt: skip
+@click.option("--again", is_flag=True, help="Compare also what was verified before.")
 @click.option("--show-bytes", is_flag=True, help="Show the first bytes of keys and values that differ.")
 @click.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write an HTML report."
@@ -94,7 +96,13 @@ def _lag(target: str, name: str) -> list[Sample]:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--master", metavar="URL", help="Spark's master. [default: spark-submit's, else local[*]]")
 def verify_command(
-    file: Path, sample: float | None, show_bytes: bool, report: Path | None, as_json: bool, master: str | None
+    file: Path,
+    sample: float | None,
+    again: bool,
+    show_bytes: bool,
+    report: Path | None,
+    as_json: bool,
+    master: str | None,
 ) -> int:
     """Compare what was copied with the source, record by record.
 
@@ -102,8 +110,8 @@ def verify_command(
       kproxy migrate verify move.yaml --report verified.html
 
     Spark reads both clusters with its own Kafka source, and compares counts and hashes of keys, values, headers,
-    timestamps, order and places. What is verified stays so: the next run compares what was copied since. Of what
-    differs, the first record of each partition is named.
+    timestamps, order and places. What is verified stays so: the next run compares what was copied since, and with
+    --again everything once more. Of what differs, the first record of each partition is named.
 
     The exit code is 0 if all that was copied is the same, 1 if something differs or could not be compared, and 2 if
     the verification cannot begin.
@@ -122,7 +130,7 @@ def verify_command(
     ):
         found = verify(
             spark, roads.source, roads.target, migration.name, sample=sample, show_bytes=show_bytes,
-            lag=_lag(roads.target, migration.name), said=lambda line: click.echo(line, err=True),
+            again=again, lag=_lag(roads.target, migration.name), said=lambda line: click.echo(line, err=True),
         )  # fmt: skip
     if as_json:
         click.echo(json.dumps(said_json(found), indent=2))

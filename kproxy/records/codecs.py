@@ -26,6 +26,7 @@ _GZIP_MEMBERS = 100
 # blocks of up to 32 KB, each with its size before it.
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+_XERIAL_SIZE = int.from_bytes(_XERIAL[:4], "big")  # where a block has its size
 _XERIAL_BLOCK = 32 << 10
 # An LZ4 frame as Java's client writes it: independent blocks of up to 64 KB, no checksums. Java reads no other kind.
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
@@ -135,7 +136,7 @@ def _from_snappy(data: memoryview, limit: int) -> bytes:
     at, room = len(_XERIAL_HEADER), limit
     while at < len(data):
         (size,) = _BIG.unpack_from(data, at)
-        if data[at : at + len(_XERIAL)] == _XERIAL:  # one stream behind another
+        if size == _XERIAL_SIZE and data[at : at + len(_XERIAL)] == _XERIAL:  # one stream behind another
             at += len(_XERIAL_HEADER)
             continue
         at += 4
@@ -145,7 +146,7 @@ def _from_snappy(data: memoryview, limit: int) -> bytes:
         room -= len(plain)
         out.append(plain)
         at += size
-    return b"".join(out)
+    return out[0] if len(out) == 1 else b"".join(out)
 
 
 def _snappy_block(data: memoryview, room: int, limit: int) -> bytes:
@@ -172,7 +173,7 @@ def _from_lz4(data: memoryview, limit: int) -> bytes:
         raise malformed("records that should be lz4 are of a kind that Kafka does not have")
     header = 6 + (8 if flags & 0x08 else 0)
     claimed = _LONG.unpack_from(data, 6)[0] if flags & 0x08 else 0
-    right = _lz4_checksum(bytes(data[4:header]))
+    right = lz4_checksum(bytes(data[4:header]))
     at, most = header + 1, 0
     while True:
         (size,) = _LITTLE.unpack_from(data, at)
@@ -201,14 +202,14 @@ def _from_zstd(data: memoryview, limit: int) -> bytes:
             continue
         if magic != _ZSTD_MAGIC:
             raise malformed("records that should be zstd do not begin as a Zstandard frame")
-        at, claims, makes = _zstd_frame(data, at + 4)
+        at, claims, makes = zstd_frame(data, at + 4)
         claimed, most = claimed + claims, most + makes
     if at != len(data):
         raise _cut_off(ZSTD)
     return _within(cramjam.zstd, data, claimed, most, limit)
 
 
-def _zstd_frame(data: memoryview, at: int) -> tuple[int, int, int]:
+def zstd_frame(data: memoryview, at: int) -> tuple[int, int, int]:
     """Where a frame ends, what it says that it has, and the most that its blocks can have (RFC 8878)."""
     described = data[at]
     single = described & 0x20
@@ -242,7 +243,7 @@ def _within(library: Any, frame: Buffer, claimed: int, most: int, limit: int) ->
 
 
 @lru_cache(maxsize=64)
-def _lz4_checksum(descriptor: bytes) -> int:
+def lz4_checksum(descriptor: bytes) -> int:
     """The second byte of the XXH32 of fewer than 16 bytes: what stands behind an LZ4 frame's descriptor."""
     mixed = 374761393 + len(descriptor)
     at = 0

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kproxy.errors import WireError
-from kproxy.records.codecs import NAMES, NONE
-from kproxy.records.decoding import AT_ONCE, add_entries, entries_of
+from kproxy.records.codecs import NAMES, NONE, decompress
+from kproxy.records.decoding import AT_ONCE, add_entries, entries_of, walk
 from kproxy.records.encoding import Entry, Producer, fitting, patched
 from kproxy.records.header import CODEC_MASK, DELETE_HORIZON, LOG_APPEND_TIME, V2_SIZE, Batch
+from kproxy.records.together import together
 from kproxy.wire.primitives import malformed
 
 VERBATIM, RE_ENCODED, MERGED = "verbatim", "re-encoded", "merged"
@@ -132,11 +133,16 @@ def _gathered(held: list[Batch], first: int, end: int) -> Iterator[list[Entry]]:
     """What goes into one piece each, if it fits."""
     gathered: list[Entry] = []
     size = 0
-    for batch in held:
-        if batch.magic == 2 and batch.codec == NONE and len(gathered) + batch.count <= AT_ONCE:
-            add_entries(batch, first, end, gathered)
+    begin, contents = _contents(held)
+    for batch, content in zip(held, contents, strict=True):
+        if content is not None and batch.count <= AT_ONCE:
+            if gathered and (len(gathered) + batch.count > AT_ONCE or size + len(content) > _LARGE_PLAIN):
+                yield gathered
+                gathered, size = [], 0
+            add_entries(batch, content, begin, first, end, gathered)
+            size += len(content)
             continue
-        for entries in entries_of(batch, first, end):
+        for entries in entries_of(batch, first, end) if content is None else walk(batch, content, begin, first, end):
             more = sum(len(content) for _, _, content in entries)
             if gathered and (len(gathered) + len(entries) > AT_ONCE or size + more > _LARGE_PLAIN):
                 yield gathered
@@ -145,6 +151,21 @@ def _gathered(held: list[Batch], first: int, end: int) -> Iterator[list[Entry]]:
             size += more
     if gathered:
         yield gathered
+
+
+def _contents(held: list[Batch]) -> tuple[int, Iterable[bytes | None]]:
+    """The records of each batch as bytes, and where in these they begin; None of old batches, where they are not so."""
+    codec = held[0].codec
+    if any(batch.magic < 2 for batch in held):
+        return 0, [None] * len(held)
+    if codec == NONE:
+        return V2_SIZE, [batch.raw.tobytes() for batch in held]
+    return 0, _decompressed([batch.raw[V2_SIZE:] for batch in held], codec)
+
+
+def _decompressed(compressed: list[memoryview], codec: int) -> Iterator[bytes]:
+    for data, content in zip(compressed, together(compressed, codec), strict=True):
+        yield bytes(decompress(data, codec)) if content is None else content
 
 
 def _runs(entries: Sequence[Entry]) -> list[tuple[int, int, int]]:

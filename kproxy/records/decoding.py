@@ -41,7 +41,7 @@ def records(batch: Batch) -> list[Record]:
 def entries_of(batch: Batch, first: int, end: int) -> Iterator[list[Entry]]:
     """The records with offsets from `first` to before `end`, their tails untouched; a limited number at a time."""
     if batch.magic == 2:
-        return _walk(batch, first, end)
+        return walk(batch, bytes(decompress(batch.raw[V2_SIZE:], batch.codec)), 0, first, end)
     return _converted(batch, first, end)
 
 
@@ -53,20 +53,20 @@ def _converted(batch: Batch, first: int, end: int) -> Iterator[list[Entry]]:
         yield entries
 
 
-def add_entries(batch: Batch, first: int, end: int, entries: list[Entry]) -> None:
-    """The same for a batch that is not compressed and has `AT_ONCE` records at most: small ones come by the million."""
-    content = batch.raw.tobytes()
+def add_entries(batch: Batch, content: bytes, begin: int, first: int, end: int, entries: list[Entry]) -> None:
+    """The same for a batch with `AT_ONCE` records at most, which begin there in `content`: small ones come by the
+    million."""
     try:
-        at = _step(batch, content, V2_SIZE, -1, batch.count, first, end, entries)[0]
+        at = _step(batch, content, begin, -1, batch.count, first, end, entries)[0]
     except IndexError:
         raise _cut_short(batch) from None
     if at != len(content):
         raise _left_over(batch)
 
 
-def _walk(batch: Batch, first: int, end: int) -> Iterator[list[Entry]]:
-    content = bytes(decompress(batch.raw[V2_SIZE:], batch.codec))
-    at, last, left = 0, -1, batch.count
+def walk(batch: Batch, content: bytes, begin: int, first: int, end: int) -> Iterator[list[Entry]]:
+    """The same for any number of records."""
+    at, last, left = begin, -1, batch.count
     while left:
         entries: list[Entry] = []
         count = min(left, AT_ONCE)

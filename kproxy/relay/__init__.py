@@ -5,6 +5,8 @@
     tokens        SASL tokens without a header
     introduction  sans-IO: the client id and the software that a client names
     inflight      sans-IO: the requests that have no response yet, in their order
+    guard         sans-IO: what a client may do after its cluster was switched: its first writes, its positions
+    verdict       sans-IO: what a guard says of a request
     conversation  sans-IO: which frames may pass, and when; the client's frames
     responses     sans-IO: the broker's frames
     wrongpeer     the messages for a client or a broker that does not speak Kafka

@@ -41,23 +41,29 @@ flight (`inflight`). What always holds:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 from struct import Struct
+from typing import TYPE_CHECKING
 
 from kproxy.capture import capture
-from kproxy.relay.calls import LOGIN_APIS, Call, Calls, LoginCalls, OwnCall
+from kproxy.relay.calls import LOGIN_APIS, TOO_NEW, AnsweredHere, Call, Calls, LoginCalls, OwnCall, SessionCalls
 from kproxy.relay.inflight import InFlight
 from kproxy.relay.introduction import NOBODY, introduced
 from kproxy.relay.observer import Beginning
 from kproxy.relay.requests import Acks, check_answerable, find_mechanism
 from kproxy.relay.responses import Responses
 from kproxy.relay.tokens import hop_over_tokens
+from kproxy.relay.verdict import LONGEST_REQUEST, Verdict
 from kproxy.relay.wrongpeer import wrong_client
-from kproxy.rewrite import apiversions
 from kproxy.rewrite.endpoints import Localise
-from kproxy.wire.api import SASL_HANDSHAKE
+from kproxy.switching.writes import WRITES
+from kproxy.wire.api import PRODUCE, SASL_HANDSHAKE
 from kproxy.wire.greeting import ENOUGH, recognise
 from kproxy.wire.primitives import Buffer, malformed
+
+if TYPE_CHECKING:
+    from kproxy.relay.guard import Guard, GuardedCalls
 
 _read_request = Struct(">iIi").unpack_from  # size, API key and version as one number, correlation id
 
@@ -78,8 +84,9 @@ class Conversation:
     """
 
     __slots__ = (
-        "_acks", "_calls", "_client_tail", "_in_flight", "_left_to_broker", "_max_request", "_on_gate", "_on_handshake",
-        "_responses", "answers", "from_upstream", "holding", "introduction", "requested",
+        "_acks", "_all_calls", "_calls", "_client_tail", "_guarded", "_half_sent", "_head_limit", "_in_flight",
+        "_left_to_broker", "_max_request", "_on_first", "_on_handshake", "_on_write", "_responses", "_used", "answers",
+        "from_upstream", "holding", "introduction", "requested",
     )  # fmt: skip
 
     def __init__(
@@ -90,7 +97,9 @@ class Conversation:
         on_rewritten: Callable[[str, int], None] = lambda api, endpoints: None,
         on_handshake: Callable[[str], None] = lambda mechanism: None,
     ) -> None:
-        self._calls = calls
+        self._all_calls = calls
+        self._calls = calls  # those that pass no gate
+        self._used = calls if isinstance(calls, SessionCalls) else None
         self._max_request = max_request
         self._on_handshake = on_handshake
         self._in_flight = InFlight()
@@ -100,7 +109,11 @@ class Conversation:
         self._left_to_broker = 0  # bytes of the current request that pass as they come
         self._client_tail = b""  # the beginning of a frame that cannot be judged yet; if held, all that has come
         self._acks = Acks()
-        self._on_gate: Callable[[], None] | None = None
+        self._half_sent: Call | None = None  # of `_left_to_broker`
+        self._on_first: Callable[[], None] | None = None  # the gates: whom to call when one is met
+        self._on_write: Callable[[], None] | None = None
+        self._guarded: GuardedCalls | None = None
+        self._head_limit = _HEAD_LIMIT
         self.holding = 0
         self.introduction = NOBODY
         self.requested = False
@@ -124,6 +137,34 @@ class Conversation:
     def settled(self) -> bool:
         """Whether nothing of what has passed is under way: no request half sent, none without its whole response."""
         return not self._in_flight.runs and not self._left_to_broker and self._responses.quiet
+
+    @property
+    def used(self) -> SessionCalls | None:
+        """Which APIs the client has used, if that is noted."""
+        return self._used
+
+    def note_use(self, *, unsure: bool) -> None:
+        """Note from now on which APIs the client uses; those that are under way count. `unsure`: it may have used all
+        that clients of this node have."""
+        if self._used is None:
+            used = SessionCalls(self._all_calls)
+            used.update(
+                {code: one for code, one in self._all_calls.items() if one and (unsure or self.unanswered((one.key,)))}
+            )
+            self._all_calls = self._used = used
+            self._choose_calls()
+
+    def unanswered(self, keys: Collection[int]) -> int:
+        """How many requests of these APIs are under way: half sent, or without their whole response. One that has no
+        response (acks=0) is under way until it has left whole."""
+        runs = self._in_flight.runs
+        count = sum(run.beyond - run.first for run in runs if run.call.key in keys)
+        if self._responses.within_key in keys:
+            count += 1
+        half_sent = self._half_sent if self._left_to_broker else None
+        if half_sent is not None and half_sent.key in keys and not (runs and runs[-1].call is half_sent):
+            count += 1
+        return count
 
     @property
     def quiet(self) -> bool:
@@ -199,29 +240,40 @@ class Conversation:
                 call, first, beyond = next_call, correlation_id, correlation_id
             after = at + 4 + size
             if call is None or not 10 <= size <= limit:
-                if self._on_gate is not None and code >> 16 not in LOGIN_APIS:
-                    self._meet_gate()
+                if self._meets_gate(code):
                     break
-                check_answerable(size, code, limit)  # only ApiVersions of a later version is
+                check_answerable(size, code, limit, calls.highest)  # only ApiVersions of a later version is
                 if after > end:
                     break
-                self._answer(correlation_id)
-                if cut and cut[-1][1] == at:
-                    at = cut.pop()[0]
-                cut.append((at, after))
+                self._answer(TOO_NEW, correlation_id)
+                _cut_out(cut, at, after)
                 code = -1
             elif not call.special:
                 beyond += 1
+            elif call.guard is not None:
+                verdict = self._consult(call, chunk, at, after if after < end else end, size, now)
+                if verdict is Verdict.MORE or verdict is Verdict.HOLD:
+                    break
+                code = -1
+                if verdict is Verdict.PASS:
+                    beyond += 1
+                elif verdict is None:
+                    call.counters.count += 1
+                else:
+                    if first != beyond:
+                        call.counters.count += beyond - first
+                        in_flight.note(call, first, beyond, now)
+                    self._answer(AnsweredHere(call.key, call.version, partial(_said, verdict)), correlation_id)
+                    _cut_out(cut, at, after)
+                    call, first, beyond = None, 0, 0
             elif call.key == SASL_HANDSHAKE:
                 self._on_handshake(find_mechanism(chunk, at, min(end, after)))
                 in_flight.tokens = call.version == 0
                 code = -1  # tokens may stand before the next one
                 beyond += 1
             else:
-                expects = self._acks.expected(chunk, at, after if after < end else end, call)
+                expects = self._find_acks(call, chunk, at, after, end)
                 if expects is None:
-                    if after <= end:
-                        raise malformed("a Produce request ends before its acks")
                     break
                 code = -1  # the next one may have other acks
                 if expects:
@@ -234,12 +286,14 @@ class Conversation:
             in_flight.note(call, first, beyond, now)
         if at:
             self.requested = True
-        if at >= end:
-            self._left_to_broker = at - end
+        if at == end:
+            self._left_to_broker = 0
+        elif at > end:
+            self._left_to_broker, self._half_sent = at - end, call
         else:
             self._left_to_broker = 0
             self._client_tail = bytes(chunk[at:end])
-            if len(self._client_tail) > _HEAD_LIMIT and not self.holding:
+            if len(self._client_tail) > self._head_limit and not self.holding:
                 raise malformed("a request's header is longer than any client's")
             chunk = chunk[:at]
         return _without(chunk, cut) if cut else chunk
@@ -252,14 +306,64 @@ class Conversation:
     def hold_before_first_request(self, on_held: Callable[[], None]) -> None:
         """Let only requests of the login APIs through, and SASL tokens. Before any other, which is not judged yet,
         `hold` and call `on_held`. To be called before the client has said anything."""
-        self._calls, self._on_gate = LoginCalls(self._calls), on_held
+        self._on_first = on_held
+        self._choose_calls()
 
-    def _meet_gate(self) -> None:
-        assert isinstance(self._calls, LoginCalls)
-        assert self._on_gate is not None
-        self._calls, on_held, self._on_gate = self._calls.all, self._on_gate, None
+    def guard(self, guard: Guard) -> None:
+        """Have requests judged by this guard. To be called before the client has said anything."""
+        self._all_calls = self._guarded = guard.over(self._all_calls)
+        self._head_limit = LONGEST_REQUEST + _HEAD_LIMIT
+        self._choose_calls()
+
+    def _consult(self, call: Call, chunk: Buffer, at: int, end: int, size: int, now: float) -> Verdict | bytes | None:
+        """What becomes of a request, chunk[at:end] of it, that a guard judges; None: it passes, and has no response."""
+        guard, calls = call.guard, self._guarded
+        assert guard is not None
+        assert calls is not None
+        if call.key == PRODUCE:
+            expects = self._find_acks(call, chunk, at, at + 4 + size, end)
+            if not expects:
+                return Verdict.MORE if expects is None else None
+        verdict = guard.judge(call, memoryview(chunk)[at:end], size, now)
+        calls.fit(guard.keys)
+        if verdict is Verdict.HOLD:
+            self.hold()
+        return verdict
+
+    def _find_acks(self, call: Call, chunk: Buffer, at: int, after: int, end: int) -> bool | None:
+        """Whether a Produce request has a response; None if its acks have not come yet."""
+        expects = self._acks.expected(chunk, at, after if after < end else end, call)
+        if expects is None and after <= end:
+            raise malformed("a Produce request ends before its acks")
+        return expects
+
+    def hold_before_write(self, on_held: Callable[[], None]) -> None:
+        """Let all but writes through. Before the next write, which is not judged yet, `hold` and call `on_held`."""
+        self._on_write = on_held
+        self._choose_calls()
+
+    def pass_writes(self) -> bool:
+        """Undo `hold_before_write`; return whether the gate had not been met. If it had, it has held once."""
+        unmet, self._on_write = self._on_write is not None, None
+        self._choose_calls()
+        return unmet
+
+    def _choose_calls(self) -> None:
+        calls = self._all_calls if self._on_write is None else self._all_calls.without_writes
+        self._calls = calls if self._on_first is None else LoginCalls(calls)
+
+    def _meets_gate(self, code: int) -> bool:
+        """Whether this request, which may not pass, meets a gate; then it is held from now on."""
+        if self._on_first is not None and code >> 16 not in LOGIN_APIS:
+            on_held, self._on_first = self._on_first, None
+        elif self._on_write is not None and code >> 16 in WRITES:
+            on_held, self._on_write = self._on_write, None
+        else:
+            return False
+        self._choose_calls()
         self.hold()
         on_held()
+        return True
 
     @property
     def held(self) -> bool:
@@ -300,11 +404,21 @@ class Conversation:
         else:
             self.introduction = introduced(chunk)
 
-    def _answer(self, correlation_id: int) -> None:
+    def _answer(self, call: AnsweredHere, correlation_id: int) -> None:
         if self._in_flight.runs or self._responses.within:
-            self._in_flight.note_answered_here(correlation_id)
+            self._in_flight.note_answered_here(call, correlation_id)
         else:
-            self.answers += apiversions.unsupported_version(correlation_id)
+            self.answers += call.answer(correlation_id)
+
+
+def _said(answer: bytes, correlation_id: int) -> bytes:
+    return answer
+
+
+def _cut_out(cut: list[tuple[int, int]], at: int, after: int) -> None:
+    if cut and cut[-1][1] == at:
+        at = cut.pop()[0]
+    cut.append((at, after))
 
 
 def _without(chunk: Buffer, gaps: list[tuple[int, int]]) -> bytes:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from kproxy.errors import WireError
-from kproxy.relay.calls import HERE, Call, OwnCall
-from kproxy.wire.api import API_VERSIONS
+from kproxy.relay.calls import AnsweredHere, Call, OwnCall
 
 # Requests of one connection that wait for their responses. A broker works on one at a time, clients send 5 to
 # some hundreds ahead; this bounds what a client can make kproxy remember.
@@ -53,11 +52,11 @@ class InFlight:
         run.first, run.beyond, run.call, run.since = first, beyond, call, now
         self.runs.append(run)
 
-    def note_answered_here(self, correlation_id: int) -> None:
+    def note_answered_here(self, call: AnsweredHere, correlation_id: int) -> None:
         """Note a request that kproxy answers itself, when it is its turn. Raises WireError."""
         last = self.runs[-1] if self.runs else None
-        if last is None or last.call is not HERE or last.beyond != correlation_id:
-            self.note(HERE, correlation_id, correlation_id + 1, 0.0)
+        if last is None or last.call is not call or last.beyond != correlation_id:
+            self.note(call, correlation_id, correlation_id + 1, 0.0)
             self.answered_here += 1
             return
         last.beyond += 1
@@ -69,17 +68,17 @@ class InFlight:
         """The client's own requests, in order: API key, version, the first correlation id and the one behind the
         last."""
         return [
-            (API_VERSIONS, 0, run.first, run.beyond) if run.call is HERE
-            else (run.call.key, run.call.version, run.first, run.beyond)
+            (run.call.key, run.call.version, run.first, run.beyond)
             for run in self.runs if not isinstance(run.call, OwnCall)
         ]  # fmt: skip
 
-    def take_answered_here(self) -> range:
-        """The correlation ids of the first run, which kproxy answers itself now."""
+    def take_answered_here(self) -> list[bytes]:
+        """The answers to the first run, which kproxy gives itself now."""
         run = self.runs.popleft()
         self.answered_here -= 1
         self.count -= run.beyond - run.first
-        return range(run.first, run.beyond)
+        assert isinstance(run.call, AnsweredHere)
+        return [run.call.answer(correlation_id) for correlation_id in range(run.first, run.beyond)]
 
 
 def _too_many() -> WireError:

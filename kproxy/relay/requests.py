@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kproxy.errors import WireError
 from kproxy.relay.calls import Call
 from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE
@@ -15,7 +17,7 @@ _MAX_HEAD = 512
 _MAX_API_VERSIONS = 128 * 1024
 
 
-def check_answerable(size: int, code: int, max_request: int) -> None:
+def check_answerable(size: int, code: int, max_request: int, highest: Mapping[int, int]) -> None:
     """Return if a request of `size` bytes that cannot be passed on is answered all the same: it asks for ApiVersions
     in a version that is not known. Raise WireError for any other."""
     key, version = code >> 16, code & 0xFFFF
@@ -38,7 +40,7 @@ def check_answerable(size: int, code: int, max_request: int) -> None:
         raise WireError(
             "unknown-version",
             f"the client sent {api.name} version {version}; this kproxy supports versions {api.oldest} to"
-            f" {api.newest}, which it tells clients in ApiVersions",
+            f" {highest.get(key, api.newest)}, which it tells clients in ApiVersions",
         )
     if size > _MAX_API_VERSIONS:
         raise malformed(f"the client sent an ApiVersions request of {size} bytes")

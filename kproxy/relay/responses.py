@@ -9,11 +9,10 @@ from collections.abc import Callable
 from struct import Struct
 
 from kproxy.errors import WireError
-from kproxy.relay.calls import HERE, Call
+from kproxy.relay.calls import NO_KEY, Call
 from kproxy.relay.inflight import InFlight
 from kproxy.relay.tokens import MAX_TOKEN
 from kproxy.relay.wrongpeer import wrong_upstream
-from kproxy.rewrite import apiversions
 from kproxy.rewrite.endpoints import Localise
 from kproxy.rewrite.response import Response
 from kproxy.wire.greeting import ENOUGH, recognise
@@ -25,13 +24,24 @@ _read_response = Struct(">ii").unpack_from  # size, correlation id
 class Responses:
     """What the broker says in one session. `begun`: it has said something Kafka-like."""
 
-    __slots__ = ("_call", "_in_flight", "_left", "_localise", "_on_rewritten", "_response", "_tail", "begun")
+    __slots__ = (
+        "_call",
+        "_half_sent",
+        "_in_flight",
+        "_left",
+        "_localise",
+        "_on_rewritten",
+        "_response",
+        "_tail",
+        "begun",
+    )
 
     def __init__(self, in_flight: InFlight, localise: Localise, on_rewritten: Callable[[str, int], None]) -> None:
         self._in_flight = in_flight
         self._localise = localise
         self._on_rewritten = on_rewritten
         self._left = 0  # bytes of the current response that pass as they come
+        self._half_sent: Call | None = None  # of which they are
         self._response: Response | None = None  # the response that is being rewritten,
         self._call: Call | None = None  # and its call
         self._tail = b""  # the beginning of a frame whose header is not complete
@@ -41,6 +51,12 @@ class Responses:
     def within(self) -> bool:
         """Whether a response has come in part, and is noted in flight no more."""
         return self._left > 0 or self._response is not None
+
+    @property
+    def within_key(self) -> int:
+        """The API key of the response that has come in part, and is noted in flight no more; NO_KEY if none has."""
+        call = self._call if self._response is not None else self._half_sent if self._left else None
+        return NO_KEY if call is None else call.key
 
     @property
     def quiet(self) -> bool:
@@ -95,12 +111,13 @@ class Responses:
             if greeting is not None:
                 raise wrong_upstream(greeting)
         runs = in_flight.runs
+        call: Call | None = self._half_sent
         pieces: list[Buffer] = []
         done = 0  # chunk[:done] is in pieces
         stop = end - 8
         while at <= end:
             if self._response is not None:
-                response = self._response
+                response, call = self._response, self._call
                 part = chunk[at : at + response.left]
                 taken, out = response.feed(part)
                 if out is not part:
@@ -120,8 +137,8 @@ class Responses:
                 continue
             run = runs[0]
             call = run.call
-            if call is HERE:
-                pieces += (chunk[done:at], *map(apiversions.unsupported_version, in_flight.take_answered_here()))
+            if call.here:
+                pieces += (chunk[done:at], *in_flight.take_answered_here())
                 done = at
                 continue
             if at > stop:
@@ -148,6 +165,8 @@ class Responses:
         self.begun = self.begun or at > 0
         if at >= end:
             self._left = at - end
+            if at > end:
+                self._half_sent = call
             tail = end
         else:
             self._left = 0

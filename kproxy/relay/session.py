@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from time import perf_counter
 from typing import Protocol
@@ -27,6 +27,8 @@ from kproxy.relay.observation import EmitExchange, EmitFrame, Observation
 from kproxy.relay.roster import Roster
 from kproxy.relay.selector import HANGUP, READ, WRITE, Callback
 from kproxy.relay.side import Side, Step
+from kproxy.switching.writes import DOUBLED
+from kproxy.wire.api import FETCH
 from kproxy.wire.primitives import Buffer
 
 log = logging.getLogger(__name__)
@@ -45,12 +47,13 @@ class Session:
     """One client connection and its upstream connection, on a roster until one of them ends.
 
     `on_end` is called once, with None for an ordinary end, or the error that ended it. `ended_by` is the side that
-    closed first or made the error: "client", "upstream", or "kproxy".
+    closed first or made the error: "client", "upstream", or "kproxy". `doubled`: how many writes had no answer when it
+    ended, which would be there twice if the client repeated them in another cluster.
     """
 
     __slots__ = (
-        "_awaited", "_draining", "_observation", "_on_end", "_on_held", "_pump", "_roster", "client", "closed",
-        "conversation", "ended_by", "traffic", "upstream",
+        "_awaited", "_draining", "_ending", "_observation", "_on_end", "_on_held", "_pump", "_roster", "client",
+        "closed", "conversation", "doubled", "ended_by", "traffic", "upstream",
     )  # fmt: skip
 
     def __init__(
@@ -71,10 +74,12 @@ class Session:
         self._on_end = on_end
         self._on_held: list[Callable[[], None]] = []  # whom to call when the last request has left whole
         self._draining = False
+        self._ending = False
         self._observation: Observation | None = None
         self._awaited = False  # whether anybody wants to know when nothing is in flight
         self.closed = False
         self.ended_by = "kproxy"
+        self.doubled = 0
         self.client.on_event = self._reader(self.client, self.upstream)
         self.upstream.on_event = self._reader(self.upstream, self.client)
         try:
@@ -92,6 +97,19 @@ class Session:
         """Close as soon as nothing is in flight."""
         self._draining = self._awaited = True
         self._check_settled()
+
+    def wind_up(self) -> None:
+        """Let no further request through, and close as soon as the client has the answers to those that have passed."""
+        if not self.closed:
+            self.hold()
+            self._ending = True
+            self._check_settled()
+
+    @property
+    def taken(self) -> bool:
+        """Whether the session is held, nothing that has passed is in flight in it, and the client's system has
+        confirmed that the last answer arrived."""
+        return self.settled and not self.client.untaken
 
     # For those who look on
 
@@ -136,6 +154,33 @@ class Session:
         any byte has moved."""
         self.conversation.hold_before_first_request(partial(self._on_held.append, on_held))
 
+    def hold_writes(self, on_held: Callable[[], None]) -> None:
+        """Pass on all but writes. Before the next write, `hold`; nothing behind it passes either, as order is Kafka's
+        rule. `on_held` is called then."""
+        if not self.closed:
+            self.conversation.hold_before_write(partial(self._on_held.append, on_held))
+
+    def release_writes(self) -> None:
+        """Undo `hold_writes`."""
+        if not self.closed and not self.conversation.pass_writes():
+            self.release()
+
+    def unanswered(self, keys: Collection[int]) -> int:
+        """How many requests of these APIs are under way; at least 1 if the client has used one, and has not taken all
+        that it was sent: the answer may be among that. 0 if the APIs that a client uses are not noted."""
+        used = self.conversation.used
+        if used is None or not used.used(keys):
+            return 0
+        return self.conversation.unanswered(keys) or int(self._pending or self.client.untaken > 0)
+
+    def note_use(self) -> None:
+        """Note from now on which APIs the client uses, as `unanswered` needs it."""
+        conversation = self.conversation
+        untaken = self._pending or self.client.untaken > 0
+        # Of an answer that is on its way nobody knows any more what it answers. A client that fetches does not write
+        # on the same connection.
+        conversation.note_use(unsure=untaken and not conversation.unanswered((FETCH,)))
+
     def ask(self, request: bytes, on_response: Callable[[bytes], None]) -> None:
         """Send a request of kproxy's own, a whole frame; `on_response` is given its response, without the size."""
 
@@ -154,7 +199,7 @@ class Session:
         except WireError as error:
             self._failed(error, self.client)
             return
-        self._awaited = self._draining or self.conversation.holding > 0
+        self._awaited = self._draining or self._ending or self.conversation.holding > 0
         self._send_now(self.upstream, out)
         if not self.client.pending:
             self._send_now(self.client, self.conversation.take_answers())
@@ -191,7 +236,8 @@ class Session:
 
     def _check_settled(self) -> None:
         """Tell those who wait that nothing is in flight."""
-        if self._draining and self.conversation.quiet and not self._pending:
+        conversation = self.conversation
+        if ((self._draining and conversation.quiet) or (self._ending and conversation.settled)) and not self._pending:
             self.close()
         elif self.settled:
             self._roster.settled(self)
@@ -200,6 +246,7 @@ class Session:
         """Close both connections now."""
         if self.closed:
             return
+        self.doubled = self.unanswered(DOUBLED)
         self.closed = True
         self._pump.selector.wake = True  # `on_end` may schedule something
         self.client.close()

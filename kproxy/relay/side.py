@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from struct import Struct
 
 from kproxy.relay.pump import COPY, Pump
 from kproxy.relay.selector import Callback
 from kproxy.wire.primitives import Buffer
+
+INT32_NATIVE = Struct("=i")
 
 Step = Callable[[Buffer, float], Buffer]
 
@@ -93,6 +96,17 @@ class Side:
         if self._expects_rest:
             self._expects_rest = False
             self._pump.expect(-1)
+
+    @property
+    def untaken(self) -> int:
+        """How many bytes were sent whose arrival the peer has not confirmed; 0 if this system does not tell."""
+        try:
+            import fcntl  # not on every platform
+            import termios
+
+            return int(INT32_NATIVE.unpack(fcntl.ioctl(self.sock.fileno(), termios.TIOCOUTQ, bytes(4)))[0])
+        except (ImportError, OSError):
+            return 0
 
     def close(self) -> None:
         """Close the connection, and lose what waits."""

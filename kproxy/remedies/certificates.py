@@ -28,6 +28,7 @@ TABLE: tuple[Remedy, ...] = (
                 "SSL handshake failed: …hostname mismatch",
                 "SSL handshake failed: …IP address mismatch",
                 "SSL handshake failed: …broker certificate could not be verified, verify that ssl.ca.location is correctly",
+                "SSL routines::certificate verify failed (after …ms in state SSL_HANDSHAKE)",
             ),
             kafka_python=(
                 "certificate verify failed: Hostname mismatch, certificate is not valid for '…'",
@@ -63,6 +64,7 @@ TABLE: tuple[Remedy, ...] = (
             librdkafka=(
                 "SSL handshake failed: …certificate has expired",
                 "SSL handshake failed: …broker certificate could not be verified, verify that ssl.ca.location is correctly",
+                "SSL routines::certificate verify failed (after …ms in state SSL_HANDSHAKE)",
                 "SSL handshake failed: …alert certificate expired",
             ),
             kafka_python=("certificate verify failed: certificate has expired",),
@@ -113,6 +115,7 @@ TABLE: tuple[Remedy, ...] = (
             ),
             librdkafka=(
                 "SSL handshake failed: …broker certificate could not be verified, verify that ssl.ca.location is correctly",
+                "SSL routines::certificate verify failed (after …ms in state SSL_HANDSHAKE)",
                 "SSL handshake failed: …certificate verify failed",
             ),
             kafka_python=(

@@ -1,13 +1,15 @@
 """ApiVersions responses: clients learn of those APIs and versions only that kproxy can pass on safely.
 
 A response of a newer version could carry addresses at places nobody here has heard of. So every API's highest
-version is capped to the table in `wire.api`, and APIs that are not in it are left out. A feature level that needs
-what was capped is lowered (`features`).
+version is capped to the table in `wire.api`, or lower if the caller says so, and APIs that are not in it are left out.
+A feature level that needs what was capped is lowered (`features`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from struct import Struct
+from types import MappingProxyType
 
 from kproxy.errors import WireError
 from kproxy.rewrite import features
@@ -20,9 +22,13 @@ LIMIT = 256 * 1024
 
 _RANGE = Struct(">hhh")
 
+NO_OTHER: Mapping[int, int] = MappingProxyType({})
+"""No versions are lower than those of the table."""
 
-def cap(frame: Buffer, version: int) -> bytes:
-    """An ApiVersions response, whole with its size field, capped. Raises WireError if it is malformed; one that says an
+
+def cap(frame: Buffer, version: int, highest: Mapping[int, int] = NO_OTHER) -> bytes:
+    """An ApiVersions response, whole with its size field, capped; `highest` has API keys whose newest version is lower
+    than the table's. Raises WireError if it is malformed; one that says an
     error stays as it is, unless it names versions all the same.
 
     `version` is the request's; a broker that does not know it answers with error 35 in version 0 (KIP-511).
@@ -31,7 +37,7 @@ def cap(frame: Buffer, version: int) -> bytes:
     if error not in (0, UNSUPPORTED_VERSION):
         return bytes(frame)  # it names no versions that a client would use
     try:
-        return _cap(frame, 0 if error else version)
+        return _cap(frame, 0 if error else version, highest)
     except (Underflow, WireError) as problem:
         if error:
             return bytes(frame)  # librdkafka's mock cluster refuses in a shape of its own
@@ -40,7 +46,7 @@ def cap(frame: Buffer, version: int) -> bytes:
         raise malformed("an ApiVersions response ends before its last field") from None
 
 
-def _cap(frame: Buffer, version: int) -> bytes:
+def _cap(frame: Buffer, version: int, highest: Mapping[int, int]) -> bytes:
     end = len(frame)
     if end < 10:
         raise Underflow
@@ -67,12 +73,13 @@ def _cap(frame: Buffer, version: int) -> bytes:
         if flexible:
             at = skip_tags(frame, at, end)
         api = APIS.get(key)
-        if api is None or oldest > api.newest or newest < api.oldest:
+        limit = -1 if api is None else highest.get(key, api.newest)
+        if api is None or oldest > limit or newest < api.oldest:
             capped[key] = -1
             continue
-        if newest > api.newest:
-            capped[key] = api.newest
-        said = _RANGE.pack(key, max(oldest, api.oldest), min(newest, api.newest))
+        if newest > limit:
+            capped[key] = limit
+        said = _RANGE.pack(key, max(oldest, api.oldest), min(newest, limit))
         kept.append(said + bytes(frame[start + 6 : at]))
     header = uvarint(len(kept) + 1) if flexible else INT32.pack(len(kept))
     rest = bytes(frame[at:end])

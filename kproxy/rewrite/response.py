@@ -13,7 +13,7 @@ ApiVersions: the frame is held whole and capped.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kproxy.address import Address
 from kproxy.errors import WireError
@@ -74,15 +74,16 @@ class Response(ABC):
 
 
 class CappedVersions(Response):
-    """An ApiVersions response to a request of `version`."""
+    """An ApiVersions response to a request of `version`. `highest`: see `apiversions.cap`."""
 
-    def __init__(self, version: int, size: int) -> None:
+    def __init__(self, version: int, size: int, highest: Mapping[int, int] = apiversions.NO_OTHER) -> None:
         super().__init__(size)
+        self._highest = highest
         self._version = version
 
     def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
         self._hold(chunk, apiversions.LIMIT, "an ApiVersions response")
-        return len(chunk), apiversions.cap(self._held, self._version) if ends else b""
+        return len(chunk), apiversions.cap(self._held, self._version, self._highest) if ends else b""
 
 
 class _Walked(Response):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from kproxy.status.shown import ClusterStatus
+from kproxy.status.shown import ClusterStatus, SwitchStatus
 
 Requires = Literal["all", "one", "none"]
 """How many nodes of each cluster must be reachable for kproxy to be ready."""
@@ -19,12 +19,26 @@ def not_ready(cluster: ClusterStatus, requires: Requires) -> list[str]:
     if cluster.full:
         reasons.append(cluster.full)
     reasons += [f"cluster {cluster.name}: {node.name} has no local port" for node in cluster.present if not node.bound]
+    if cluster.switch is not None:
+        reasons += _in_a_switch(cluster.name, cluster.switch)
     return reasons
 
 
 def useless_to_wait(cluster: ClusterStatus) -> list[str]:
     """Why the cluster will not become ready before a person does something, a line each; empty if it may."""
     return [f"cluster {cluster.name}: {cluster.problem}"] if cluster.login_refused else []
+
+
+def _in_a_switch(name: str, switch: SwitchStatus) -> list[str]:
+    """Where clients cannot write before a person does something."""
+    if switch.problem:
+        return [f"cluster {name}: {switch.problem}"]
+    if switch.phase != "committed":
+        return []  # it ends by itself, in seconds
+    return [
+        f"cluster {name}: switch {switch.switch} has committed and holds all writes: "
+        "kproxy migrate switch --resume goes on, --abort goes back"
+    ]
 
 
 def _out_of_reach(cluster: ClusterStatus, requires: Requires) -> list[str]:

@@ -43,13 +43,58 @@ class NodeStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchStatus:
+    """Where a cluster is between its two upstreams: see `kproxy.switching.state`.
+
+    `phase`, `switch` (its id), `active`, `to` as there; `configured`: the upstream that the configuration calls active.
+    `seconds`: how long writes have been held, `seconds_left`: until the switch undoes itself, None where it does not.
+    `unanswered`: writes without an answer, while they are held. `held`: sessions that wait with a write. `doubts`:
+    clients that may repeat a write. `waiting`: consumers that get nothing, since they have not asked for their position
+    since the switch. `last`: what came of the last switch. `problem`: why no command is obeyed.
+    """
+
+    phase: str
+    switch: str
+    active: str
+    configured: str
+    to: str
+    seconds: float
+    seconds_left: float | None
+    unanswered: int
+    held: int
+    doubts: int
+    waiting: int
+    last: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamStatus:
+    """A Kafka cluster that the cluster can lead to; see `ClusterStatus`. `active`: clients are led to it. `refuses`:
+    why it cannot become the active one now."""
+
+    name: str
+    active: bool
+    bootstrap_servers: tuple[str, ...]
+    via: tuple[str, ...]
+    cluster_id: str | None
+    answered: bool
+    searched: bool
+    problem: str | None
+    refuses: str | None
+    nodes: tuple[NodeStatus, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
     """One cluster, its nodes in order: brokers, then controllers.
 
     `bootstrap`: what clients use as their bootstrap server, None where kproxy's ports are published under other numbers
     and only the user knows. `answered`: a bootstrap server has answered. `searched`: kproxy has looked for a route to
     each node. `problem`: what is wrong with the bootstrap servers. `login_refused`: no bootstrap server answered, and
-    one refused kproxy's credentials. `full`: why the next connection would be refused.
+    one refused kproxy's credentials. `full`: why the next connection would be refused. `upstreams`: all that it can
+    lead to, where the configuration names them; everything else is then of the active one. `switch`: where it is
+    between them, and in which switch.
     """
 
     name: str
@@ -65,6 +110,8 @@ class ClusterStatus:
     full: str | None
     sessions: int
     nodes: tuple[NodeStatus, ...]
+    upstreams: tuple[UpstreamStatus, ...] = ()
+    switch: SwitchStatus | None = None
 
     @property
     def present(self) -> tuple[NodeStatus, ...]:

@@ -17,7 +17,7 @@ from kproxy.ask.contents import error_text
 from kproxy.explain.codes import codes
 from kproxy.explain.patterns import by_word
 from kproxy.remedies import Fault
-from kproxy.status.shown import ClusterStatus, SessionStatus, Status
+from kproxy.status.shown import ClusterStatus, SessionStatus, Status, UpstreamStatus
 from kproxy.watch.events import Event, Events
 from kproxy.watch.feed import Feed, TooMany
 from kproxy.watch.findings import Finding, Findings
@@ -141,6 +141,8 @@ class Live:
             asdict(node) | {"traffic": self._shown(tally.nodes.get((cluster.name, node.node), _NOTHING))}
             for node in cluster.nodes
         ]
+        value["upstreams"] = [_upstream(one) for one in cluster.upstreams]
+        value["switch"] = None if cluster.switch is None else asdict(cluster.switch)
         value["bootstrap_traffic"] = self._shown(tally.nodes.get((cluster.name, "bootstrap"), _NOTHING))
         value["bootstrap_sessions"] = sum(one.node == "bootstrap" for one in sessions)
         apis = [(node, api, rates) for (name, node, api), rates in tally.apis.items() if name == cluster.name]
@@ -183,6 +185,13 @@ _OF_CLUSTERS = (
     "name", "cluster_id", "bootstrap_servers", "via", "listen", "bootstrap", "problem", "answered", "searched", "full",
     "sessions",
 )  # fmt: skip
+
+
+def _upstream(upstream: UpstreamStatus) -> dict[str, Any]:
+    """Without its nodes, of which only the numbers are shown."""
+    nodes = [node for node in upstream.nodes if node.present]
+    value = {name: getattr(upstream, name) for name in ("name", "active", "bootstrap_servers", "cluster_id", "refuses")}
+    return {**value, "nodes": len(nodes), "lost": sum(node.problem is not None for node in nodes)}
 
 
 def _rates(doing: Doing | None) -> Rates:

@@ -23,6 +23,11 @@ class Reader:
         self._at = at
         self._compact = compact
 
+    @property
+    def at(self) -> int:
+        """Where the next field begins."""
+        return self._at
+
     def int8(self) -> int:
         return int(self._number(_INT8))
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.reach import Concerns
@@ -23,6 +24,11 @@ from kproxy.tls.handshakes import ClientTls
 from kproxy.watch.feed import Emit, Feed
 from kproxy.watch.frames import EmitFrame, FrameFeed
 
+if TYPE_CHECKING:
+    from kproxy.cluster.switchable import Switchable
+    from kproxy.cluster.writing import Writes
+    from kproxy.switching.positions import Waiting
+
 MOST_SESSIONS = 10_000
 """That are told one by one; of a process that has more, not all are."""
 
@@ -30,11 +36,12 @@ MOST_SESSIONS = 10_000
 @dataclass(frozen=True, slots=True)
 class Reconfigured:
     """A cluster that is served in another way from now on: its configuration, TLS with its clients, and which of the
-    sessions that are there this concerns."""
+    sessions that are there this concerns. `switches`: it may be switched to another upstream."""
 
     config: ClusterConfig
     tls: ClientTls | None
     concerns: Concerns
+    switches: bool = False
 
 
 class Here:
@@ -54,11 +61,12 @@ class Here:
     def serve(self, gateways: Sequence[Gateway]) -> None:
         """Carry the sessions of these clusters from now on."""
         for gateway in gateways:
-            self.make_room(gateway.config, gateway.reach.dial, gateway.localise)
+            switches = len(gateway.upstreams) > 1
+            self.make_room(gateway.config, gateway.dial, gateway.localise, switches=switches)
 
-    def make_room(self, config: ClusterConfig, dial: Dial, localise: Localise) -> Sessions:
-        """Make room for the sessions of one more cluster."""
-        sessions = Sessions(config, dial, localise, self._pump, self._metrics, self._tasks)
+    def make_room(self, config: ClusterConfig, dial: Dial, localise: Localise, *, switches: bool = False) -> Sessions:
+        """Make room for the sessions of one more cluster. `switches`: it may be switched to another upstream."""
+        sessions = Sessions(config, dial, localise, self._pump, self._metrics, self._tasks, switches=switches)
         self._sessions[config.name] = sessions
         for _ in range(self._holds[None]):
             sessions.begin_hold()
@@ -94,8 +102,15 @@ class Here:
         they are drained."""
         seconds = config.drain_timeout
         return sum(
-            self._sessions[one.config.name].reconfigure(one.config, one.tls, one.concerns, seconds) for one in taken
+            self._sessions[one.config.name].reconfigure(
+                one.config, one.tls, one.concerns, seconds, switches=one.switches
+            )
+            for one in taken
         )
+
+    def flip(self, config: ClusterConfig) -> None:
+        """The cluster leads to another upstream from now on: cut its sessions, and dial so for the next ones."""
+        self._sessions[config.name].flip(config)
 
     def watch(self, feed: Feed | None) -> None:
         """Tell the feed what passes in the sessions of all clusters, also in those to come; None: no more."""
@@ -159,6 +174,38 @@ class Here:
         if cluster is None:
             return self._all()
         return [self._sessions[cluster]] if cluster in self._sessions else []
+
+    def begin_write_hold(self, cluster: str, on_settled: Callable[[], None]) -> None:
+        """Hold the writes of this cluster's clients, and nothing else, until `release_write_hold`. `on_settled` is
+        called once, when no write is under way and no client will repeat one. One may hold at a time."""
+        switchable = self._switchable(cluster)
+        assert switchable is not None, "the cluster can be switched"
+        switchable.begin_hold(on_settled)
+
+    def release_write_hold(self, cluster: str) -> None:
+        """Let the writes of this cluster's clients pass again, if it is still served."""
+        if (switchable := self._switchable(cluster)) is not None:
+            switchable.release()
+
+    def writes(self, cluster: str) -> Writes:
+        """How it stands with the writes of this cluster's clients."""
+        from kproxy.cluster.writing import Writes  # few clusters can be switched
+
+        switchable = self._switchable(cluster)
+        return Writes() if switchable is None else switchable.writes
+
+    def guard_everyone(self, cluster: str) -> None:
+        """This cluster has been switched lately, and kproxy was started since: guard its sessions all the same."""
+        if (switchable := self._switchable(cluster)) is not None:
+            switchable.guard_everyone()
+
+    def waiting(self, cluster: str) -> tuple[Waiting, ...]:
+        """This cluster's clients that get nothing, since they have not asked for their position since the switch."""
+        switchable = self._switchable(cluster)
+        return () if switchable is None else switchable.waiting
+
+    def _switchable(self, cluster: str) -> Switchable | None:
+        return self._sessions[cluster].switchable if cluster in self._sessions else None
 
     async def drain(self, seconds: float) -> int:
         """Close each session as soon as nothing is in flight in it, and after so many seconds all; return how many were

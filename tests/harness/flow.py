@@ -12,6 +12,7 @@ import re
 import subprocess
 import threading
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -180,7 +181,13 @@ class JavaFlow:
     _LINE = re.compile(r"Partition:(\d+)\tOffset:(\d+)\t(\d+)$")
 
     def __init__(
-        self, programs: Programs, bootstrap: str, topic: str, directory: Path, *producer_properties: str
+        self,
+        programs: Programs,
+        bootstrap: str,
+        topic: str,
+        directory: Path,
+        *producer_properties: str,
+        consumer_properties: Sequence[str] = (),
     ) -> None:
         self.log = Log()
         self._sent = 0
@@ -197,7 +204,8 @@ class JavaFlow:
         consumer = programs.command(
             "kafka-console-consumer", "--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning",
             "--group", f"{topic}-java", "--formatter-property", "print.partition=true",
-            "--formatter-property", "print.offset=true", heap="128m",
+            "--formatter-property", "print.offset=true",
+            *(word for each in consumer_properties for word in ("--command-property", each)), heap="128m",
         )  # fmt: skip
         with self._errors.open("ab") as errors:
             self._producer = subprocess.Popen(

@@ -226,6 +226,8 @@ def cluster(**more: Any) -> Snapshot:
         "answered": True,
         "searched": True,
         "full": None,
+        "upstreams": [],
+        "switch": None,
         "sessions": 4,
         "nodes": [node(1), node(2), node(3)],
         "bootstrap_traffic": traffic(0.4),

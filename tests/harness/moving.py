@@ -152,6 +152,26 @@ class Load:
                 producer = None
 
 
+def below(top: int) -> list[tuple[int, int, str]]:
+    """The processes that a process has started, and those that these have: pid, parent, command."""
+    parents: dict[int, tuple[int, str]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError, ValueError):
+                stat = (entry / "stat").read_text().rpartition(")")[2].split()
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                parents[int(entry.name)] = int(stat[1]), command
+    found, wanted = [], {top}
+    grown = True
+    while grown:
+        new = {pid for pid, (parent, _) in parents.items() if parent in wanted} - wanted
+        wanted |= new
+        grown = bool(new)
+    for pid in sorted(wanted - {top}):
+        found.append((pid, *parents[pid]))
+    return found
+
+
 @dataclass
 class Copying:
     """`python -m kproxy.migrate copy`, in a process of its own that is started again when it was killed."""
@@ -180,22 +200,7 @@ class Copying:
 
     def below(self) -> list[tuple[int, int, str]]:
         """Its processes: pid, parent, command."""
-        parents: dict[int, tuple[int, str]] = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                with suppress(OSError, ValueError):
-                    stat = (entry / "stat").read_text().rpartition(")")[2].split()
-                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                    parents[int(entry.name)] = int(stat[1]), command
-        found, wanted = [], {self.pid}
-        grown = True
-        while grown:
-            new = {pid for pid, (parent, _) in parents.items() if parent in wanted} - wanted
-            wanted |= new
-            grown = bool(new)
-        for pid in sorted(wanted - {self.pid}):
-            found.append((pid, *parents[pid]))
-        return found
+        return below(self.pid)
 
     def tasks(self) -> list[int]:
         """Spark's Python workers: forks of a daemon."""

@@ -19,6 +19,7 @@ from kproxy.devcluster import DevCluster
 from kproxy.devcluster.jars import fetch_spark_connector
 from kproxy.spark.host import Answer, look
 from tests.harness.process import free_window
+from tests.harness.sparkclasses import java_options
 
 needs_spark = pytest.mark.skipif(
     importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed: pip install --group spark"
@@ -55,7 +56,8 @@ def connector() -> str:
 
 
 def spark_home(directory: Path, of: Path | None = None) -> Path:
-    """A SPARK_HOME of one's own, since executors of a local cluster write there, to `work`; `of` pyspark or another."""
+    """A SPARK_HOME of one's own, since executors of a local cluster write there, to `work`; `of` pyspark or another.
+    It has no `conf`: Java's archive of classes would not fit."""
     if of is None:
         import pyspark
 
@@ -68,19 +70,17 @@ def spark_home(directory: Path, of: Path | None = None) -> Path:
 
 
 def environment(home: Path, python: str = sys.executable) -> dict[str, str]:
-    """What a Spark of a test's own finds. Executors get this interpreter, in which kproxy is installed."""
+    """What a Spark of a test's own finds. Executors get this interpreter, in which kproxy is installed; all JVMs
+    start quickly."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_", "KPROXY_"))}
     local = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(home / "local")}
-    return own | local | {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+    quick = {"JDK_JAVA_OPTIONS": java_options()}
+    return own | local | quick | {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
 
 
 def settings(**more: str) -> dict[str, str]:
     """Settings of any session here; `more` with `_` for `.`. Spark's parts authenticate to each other."""
-    # JVMs that live for a minute spend most of it compiling.
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     quick = {
-        "spark.driver.extraJavaOptions": java,
-        "spark.executor.extraJavaOptions": java,
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",

@@ -209,11 +209,15 @@ def test_a_connection_leak(cluster: DevCluster, own_kproxy: Start) -> None:
         local = proxy.node(2)["local"]
         leaked = [held.enter_context(RawClient(local)) for _ in range(120)]
         assert all(client.works() for client in leaked)
+
+        def counted() -> bool:
+            of_raw = [one for one in viewer.cluster["clients"] if one["client_id"] == "raw"]
+            return [(one["sessions"], one["nodes"]["2"]) for one in of_raw] == [(120, 120)]
+
+        wait_until(counted, "a snapshot with the last of them")
         found = viewer.finding("connection-leak")
-        (client,) = [one for one in viewer.cluster["clients"] if one["client_id"] == "raw"]
     assert found["node"] == "2"
     assert "sessions of client id raw" in found["text"]
-    assert client["sessions"] == client["nodes"]["2"] == 120
 
 
 def test_a_healthy_cluster_has_no_findings(cluster: DevCluster, own_kproxy: Start) -> None:

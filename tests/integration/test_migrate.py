@@ -21,8 +21,9 @@ from confluent_kafka.admin import AdminClient
 from kproxy.devcluster import DevCluster
 from tests.harness.clients import unique
 from tests.harness.clusters import STEADY
+from tests.harness.migrating import Commands
 from tests.harness.moving import rows, topics, until
-from tests.harness.spark import PASSWORD, PLAIN, environment, needs_spark, spark_home
+from tests.harness.spark import PASSWORD, PLAIN, needs_spark, spark_home
 
 pytestmark = [pytest.mark.integration, needs_spark, pytest.mark.timeout(600)]
 
@@ -38,21 +39,11 @@ class Move:
     source: DevCluster
     target: DevCluster
     directory: Path
-    file: Path
-    home: Path
+    commands: Commands
 
     def run(self, *words: str, code: int = 0) -> str:
         """A command of `kproxy migrate`; what it prints."""
-        command, *rest = words
-        done = subprocess.run(
-            [sys.executable, "-m", "kproxy", "migrate", command, str(self.file), *rest],
-            env=environment(self.home) | {"COLUMNS": "80"}, cwd=self.directory, capture_output=True, text=True,
-            timeout=300,
-        )  # fmt: skip
-        assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-        assert PASSWORD not in done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
-        return done.stdout
+        return self.commands.run(*words, code=code)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +68,7 @@ def move(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Move]:
                 }
             )
         )
-        yield Move(source, target, directory, file, spark_home(directory))
+        yield Move(source, target, directory, Commands(file, spark_home(directory), PASSWORD))
 
 
 def fill(move: Move, count: int) -> None:
@@ -137,7 +128,7 @@ def test_it_goes_on_and_is_taken_back(move: Move) -> None:
 
 def refused(move: Move, command: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "kproxy", "migrate", command, str(move.file)],
+        [sys.executable, "-m", "kproxy", "migrate", command, str(move.commands.file)],
         capture_output=True,
         text=True,
         timeout=120,

@@ -370,3 +370,33 @@ def test_a_migration_that_copied_nothing(sides: TwoSides) -> None:
 
     with pytest.raises(ConfigError, match=r"the target has no topic .* run kproxy migrate prepare first"):
         run(replace(sides, name=unique("none")), "g")
+
+
+def test_positions_in_partitions_that_have_no_records(sides: TwoSides, loaded: Loaded) -> None:
+    """Nothing is copied of them. One never had a record, one has none any more; of the third there is something to
+    copy, and in the fourth a transaction is open."""
+    topic, group = unique("sparse"), unique("group")
+    topics(sides.source, {topic: 4}, 1)
+    topics(sides.target, {topic: 4}, 1)
+    writer = Producer({"bootstrap.servers": sides.source})
+    for partition in (1, 2):
+        for number in range(10):
+            writer.produce(topic, str(number).encode(), partition=partition)
+    assert writer.flush(30) == 0
+    gone = [TopicPartition(topic, 1, 10)]
+    admin = AdminClient({"bootstrap.servers": sides.source})
+    for future in admin.delete_records(gone).values():
+        future.result(30)
+    there = Producer({"bootstrap.servers": sides.target})
+    there.produce(topic, b"of somebody", partition=1)
+    assert there.flush(30) == 0
+    open_one = Producer({"bootstrap.servers": sides.source, "transactional.id": unique("open")})
+    open_one.init_transactions(30)
+    open_one.begin_transaction()
+    open_one.produce(topic, b"open", partition=3)
+    assert open_one.flush(30) == 0
+    commit(sides.source, group, {(topic, 0): 0, (topic, 1): 10, (topic, 2): 10, (topic, 3): 0})
+    (result,) = run(sides, group)
+    open_one.abort_transaction(30)
+    found = {row.position.partition: (row.position.target, row.done) for row in result.rows}
+    assert found == {0: (0, WRITTEN), 1: (1, WRITTEN), 2: (None, SKIPPED), 3: (None, SKIPPED)}

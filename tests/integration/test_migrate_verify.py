@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from kproxy.migrate.verifying import verify as verify_migration
 from tests.harness.clients import create_topic, read_topic, unique
 from tests.harness.process import wait_until
 from tests.harness.spark import connector, needs_spark, session, settings, spark_home
+from tests.harness.spoiling import START_MS, Record, made, spoils
 
 pytestmark = [
     pytest.mark.integration,
@@ -39,18 +39,6 @@ pytestmark = [
     # kafka-python reads its message definitions in an old way.
     pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning"),
 ]
-
-START_MS = 1_700_000_000_000
-Header = tuple[str, bytes | None]
-
-
-@dataclass(frozen=True)
-class Record:
-    key: bytes | None
-    value: bytes | None
-    timestamp: int
-    headers: tuple[Header, ...] = ()
-    offset: int = -1
 
 
 @pytest.fixture(scope="module")
@@ -69,25 +57,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     home = spark_home(tmp_path_factory.mktemp("verify"))
     with session(home, settings(spark_master="local[2]", spark_jars=connector())) as made:
         yield made
-
-
-def made(count: int, seed: int = 1) -> list[Record]:
-    """Records of all kinds."""
-    chance = random.Random(seed)
-    headers: list[tuple[Header, ...]] = [
-        (),
-        (("a", b"1"), ("b", None), ("a", b"")),
-        (("trace", b"0123456789"), ("trace", None)),
-    ]
-    return [
-        Record(
-            chance.choice([None, b"", b"key-%d" % chance.randrange(50)]),
-            chance.choice([None, b"", *([b"value-%d" % n] * 6)]),
-            START_MS + n * 7,
-            chance.choice(headers),
-        )
-        for n in range(count)
-    ]
 
 
 @cache
@@ -171,33 +140,7 @@ def of(report: Report, partition: int) -> Verified:
 
 COUNT = 300
 AT = 120  # the record that is spoiled
-Spoil = Callable[[list[Record]], list[Record]]
-
-
-def changed(**fields: Any) -> Spoil:
-    return lambda records: [replace(one, **fields) if n == AT else one for n, one in enumerate(records)]
-
-
-def swapped(records: list[Record]) -> list[Record]:
-    return [*records[:AT], records[AT + 1], records[AT], *records[AT + 2 :]]
-
-
-# What is done, the field that is named, and what is said of the source and of the target.
-PLAIN = Record(b"key", b"value", START_MS + 1, (("a", b"1"), ("b", b"2")))
-SPOILS: dict[str, tuple[Spoil, str, str, str]] = {
-    "dropped": (lambda all: all[:AT] + all[AT + 1 :], "missing", "3 bytes", ""),
-    "doubled": (lambda all: [*all[: AT + 1], *all[AT:-1]], "doubled", "", "3 bytes"),
-    "reordered": (swapped, "order", "3 bytes", "bytes"),
-    "timestamp": (changed(timestamp=START_MS), "timestamp", f"{START_MS + 1} ms", f"{START_MS} ms"),
-    "header value": (changed(headers=(("a", b"1"), ("b", b"x"))), "header 1", "b = 1 bytes", "b = 1 bytes"),
-    "header null": (changed(headers=(("a", b"1"), ("b", None))), "header 1", "b = 1 bytes", "b = null"),
-    "header order": (changed(headers=(("b", b"2"), ("a", b"1"))), "header 0 (order)", "a = 1 bytes", "b = 1 bytes"),
-    "header lost": (changed(headers=(("a", b"1"),)), "header 1", "b = 1 bytes", "has 1 headers"),
-    "value": (changed(value=b"valuf"), "value", "5 bytes, sha256 cd42404d52ad55cc…", "5 bytes, sha256"),
-    "key": (changed(key=b"kex"), "key", "3 bytes", "3 bytes"),
-    "key to value": (changed(key=b"keyv", value=b"alue"), "key", "3 bytes", "4 bytes"),
-    "truncated": (lambda all: all[:AT], "missing", "3 bytes", ""),
-}
+SPOILS = spoils(AT)
 
 
 def test_ten_ways_to_spoil_a_copy(spark: Any, broker: str) -> None:
@@ -208,21 +151,22 @@ def test_ten_ways_to_spoil_a_copy(spark: Any, broker: str) -> None:
     parts = []
     for partition in range(len(names) + 1):
         records = made(COUNT, partition)
-        records[AT] = PLAIN
+        if partition < len(names):
+            records[AT] = SPOILS[names[partition]].record
         offsets = send(broker, source, partition, records)
-        spoil = SPOILS[names[partition]][0] if partition < len(names) else lambda all: all
+        spoil = SPOILS[names[partition]].spoil if partition < len(names) else lambda all: all
         send(broker, target, partition, spoil(records))
         parts.append(copied(broker, source, target, partition, [(one, one) for one in offsets]))
     report = verify(spark, broker, parts)
     for partition, name in enumerate(names):
         one = of(report, partition)
-        found, (_, field, left, right) = one.difference, SPOILS[name]
+        found, way = one.difference, SPOILS[name]
         assert found is not None, name
         at = AT + 1 if name == "doubled" else AT
-        assert (found.field.partition(" (also")[0], found.position) == (field, at), (name, found)
+        assert (found.field.partition(" (also")[0], found.position) == (way.field, at), (name, found)
         assert found.target_offset == at
-        assert left in found.source, (name, found)
-        assert right in found.target, (name, found)
+        assert way.left in found.source, (name, found)
+        assert way.right in found.target, (name, found)
         assert bool(found.source) == (name != "doubled")
         assert (one.kept.upto, one.bad, one.whole) == (at, 1, False), name
         assert "key" not in found.source.replace("key 3 bytes", "")  # what records have is not shown
@@ -363,6 +307,9 @@ def test_the_state_topic_is_read_and_keeps_what_is_verified(spark: Any, broker: 
     again = verify_migration(spark, broker, broker, name)
     assert (again.exit_code, again.partitions[0].records) == (0, 0)
     assert again.partitions[0].kept == Kept(0, COUNT, COUNT)
+    everything = verify_migration(spark, broker, broker, name, again=True)
+    assert (everything.exit_code, everything.partitions[0].records) == (0, COUNT)
+    assert everything.partitions[0].kept == Kept(0, COUNT, COUNT)
 
 
 def test_deleted_on_the_target_is_missing(spark: Any, broker: str) -> None:

@@ -116,6 +116,31 @@ def test_what_is_selected_is_explained_in_words(browser: Browser) -> None:
         assert browser.text("#selection h4") == "The whole cluster"
 
 
+def test_the_upstream_that_clients_are_not_led_to_is_shown_too(browser: Browser) -> None:
+    blue = {"name": "blue", "active": True, "bootstrap_servers": ["old:9092"], "cluster_id": "b", "refuses": None}
+    green = {**blue, "name": "green", "active": False, "bootstrap_servers": ["<new>:9092"], "cluster_id": "g"}
+    switch = {
+        "phase": "serving", "switch": "", "active": "blue", "configured": "blue", "to": "", "seconds": 0,
+        "seconds_left": None, "unanswered": 0, "held": 0, "doubts": 0, "waiting": 0, "last": "", "problem": "",
+    }  # fmt: skip
+    for nodes, lost, refuses, says in (
+        (3, 0, None, "Upstream green is not active: <new>:9092, with the id g; all 3 nodes can be reached."),
+        (3, 1, None, "; 1 of 3 nodes cannot be reached."),
+        (
+            1,
+            0,
+            "it is <b>not</b> there",
+            "; its only node can be reached. It cannot become active: it is <b>not</b> there.",
+        ),
+    ):
+        both = [{**blue, "nodes": 3, "lost": 0}, {**green, "nodes": nodes, "lost": lost, "refuses": refuses}]
+        with shown(browser, snapshot(clusters=[cluster(upstreams=both, switch=switch)])):
+            words = browser.text("#cluster-words")
+            assert "Clients are led to upstream blue." in words
+            assert says in words
+            assert "blue is not active" not in words
+
+
 def test_a_kproxy_that_knows_nothing_yet(browser: Browser) -> None:
     empty = cluster(
         answered=False,

@@ -169,7 +169,7 @@ def test_a_hundred_brokers_and_a_thousand_sessions(tmp_path: Path, browser: Brow
         clients = [held.enter_context(RawClient(local[number % 100])) for number in range(1000)]
         assert all(client.works() for client in clients)
         before = time.monotonic(), cpu_seconds(proxy)
-        time.sleep(5)
+        time.sleep(2)  # there is nothing to wait for: this is the time in which its CPU is measured
         alone = (cpu_seconds(proxy) - before[1]) / (time.monotonic() - before[0])
         held.enter_context(looking(browser, proxy))
         browser.wait_for("document.querySelector('#cluster-words').innerText.includes('100 nodes')"

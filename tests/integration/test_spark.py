@@ -98,7 +98,7 @@ def site(brokers: DevCluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
         spark_master=TWO_EXECUTORS, spark_eventLog_enabled="true", spark_eventLog_compress="false",
         spark_eventLog_dir=events.as_uri(), spark_eventLog_rolling_enabled="false",
     )  # fmt: skip
-    conf["spark.driver.extraJavaOptions"] += f" -Dlog4j2.configurationFile={home}/log4j2.properties"
+    conf["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={home}/log4j2.properties"
     config = configuration(brokers)
     with session(home, conf | plugin(jars=[connector()])) as spark:
         bootstrap = attach(spark, config)

@@ -83,7 +83,7 @@ def site(tmp_path: Path) -> Site:
     (directory / "kproxy.yaml").write_text("bootstrap-servers: kafka.example\n")
     home = spark_home(directory)
     own = {"PYTHONPATH": os.pathsep.join(sys.path), "SPARK_CONF_DIR": str(directory), "PYTHON": sys.executable}
-    own["JAVA_TOOL_OPTIONS"] = f"-XX:TieredStopAtLevel=1 '-Duser.home={directory}'"
+    own["JAVA_TOOL_OPTIONS"] = f"'-Duser.home={directory}'"
     made = Site(directory, environment(home) | own)
     for name in ("connector", "other"):
         # Where Ivy looks for a package before it asks anybody.

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Protocol
 
 from kproxy.address import Address
-from kproxy.devcluster import CLIENT, DEFAULT_ADVERTISED, DEFAULT_VERSION, INTERNAL, DevCluster, ListenerSpec
-from kproxy.devcluster.node import Node
-from kproxy.devcluster.ports import HOST, free_ports
-from kproxy.devcluster.properties import Listener
-from kproxy.devcluster.ready import known_brokers
-from kproxy.devcluster.tools import Programs
-from kproxy.devcluster.watchdog import Watchdog
-from kproxy.errors import UpstreamError
+from kproxy.devcluster import DEFAULT_VERSION, DevCluster
+from tests.harness.zookeeper import with_zookeeper
 
 VERSIONS = ("2.1.1", "2.2.2", "2.8.2", "3.1.2", "3.9.2", DEFAULT_VERSION)
 FORBIDDEN = "cluster.internal"
 
 _NODE_IDS = (1, 2, 1001)
 _HEAP = "192m"
-_START_S = 120
-_POLL_S = 0.1
 
 
 class Cluster(Protocol):
@@ -54,136 +42,5 @@ def running(version: str) -> Iterator[Cluster]:
         with DevCluster(brokers=_NODE_IDS, version=version, heap=_HEAP) as cluster:
             yield cluster
         return
-    programs = Programs.of(version)
-    directory = Path(tempfile.mkdtemp(prefix="kproxy-matrix-"))
-    watchdog = Watchdog()
-    watchdog.remove(directory)
-    cluster = ZooKeeperCluster(directory, programs, watchdog)
-    try:
-        cluster.start()
+    with with_zookeeper(version, _NODE_IDS, heap=_HEAP) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
-        shutil.rmtree(directory, ignore_errors=True)
-        watchdog.close()
-
-
-class ZooKeeperCluster:
-    """Brokers of a version that needs ZooKeeper, and one ZooKeeper; listeners as DevCluster's brokers have them."""
-
-    def __init__(self, directory: Path, programs: Programs, watchdog: Watchdog) -> None:
-        self._directory = directory
-        self._programs = programs
-        self._watchdog = watchdog
-        self._zookeeper = Node(0, directory / "zookeeper")
-        self._brokers = [Node(node_id, directory / f"node-{node_id}") for node_id in _NODE_IDS]
-
-    @property
-    def bootstrap(self) -> str:
-        """The client listeners, really reachable."""
-        return ",".join(str(address) for address in self.dial.values())
-
-    @property
-    def direct_bootstrap(self) -> str:
-        """The inter-broker listeners, advertised truthfully."""
-        return ",".join(str(node.bound(INTERNAL)) for node in self._brokers)
-
-    @property
-    def dial(self) -> dict[int, Address]:
-        """Node id → where its client listener can really be reached."""
-        return {node.id: node.bound(CLIENT) for node in self._brokers}
-
-    @property
-    def advertised(self) -> dict[int, Address]:
-        """Node id → what its client listener says of itself."""
-        return {node.id: node.listeners[CLIENT].advertised for node in self._brokers}
-
-    def start(self) -> None:
-        """Start all; a port that somebody took in the meantime means another attempt with other ports."""
-        for attempt in range(5):
-            self._configure()
-            main = "org.apache.zookeeper.server.ZooKeeperServerMain"
-            self._zookeeper.start(self._programs, _HEAP, self._watchdog, main)
-            for broker in self._brokers:
-                broker.start(self._programs, _HEAP, self._watchdog)
-            try:
-                return self._wait_ready()
-            except UpstreamError:
-                if attempt == 4 or not any(node.could_not_bind for node in (self._zookeeper, *self._brokers)):
-                    raise
-                self.stop()
-
-    def stop(self) -> None:
-        """End the brokers, then ZooKeeper, which they need to end cleanly."""
-        for nodes in (self._brokers, [self._zookeeper]):
-            for node in nodes:
-                node.terminate()
-            until = time.monotonic() + 15
-            for node in nodes:
-                if not node.wait(max(0.0, until - time.monotonic()), self._watchdog):
-                    node.kill()
-                    node.wait(30, self._watchdog)
-
-    def _configure(self) -> None:
-        zookeeper_port, *ports = free_ports(1 + 2 * len(self._brokers))
-        self._zookeeper.write(
-            {
-                "dataDir": str(self._zookeeper.data),
-                "clientPort": str(zookeeper_port),
-                "clientPortAddress": HOST,
-                "maxClientCnxns": "0",
-                "admin.enableServer": "false",
-            }
-        )
-        specs = (ListenerSpec(INTERNAL), ListenerSpec(CLIENT, DEFAULT_ADVERTISED))
-        for broker in self._brokers:
-            broker.listeners = {}
-            for spec in specs:
-                port = ports.pop()
-                said = spec.advertise(broker.id, port)
-                broker.listeners[spec.name] = Listener(spec.name, Address(HOST, port), said)
-            broker.write(_properties(broker, zookeeper_port))
-
-    def _wait_ready(self) -> None:
-        wanted = {node.id for node in self._brokers}
-        until = time.monotonic() + _START_S
-        while not all(_knows(broker, wanted) for broker in self._brokers):
-            for node in (self._zookeeper, *self._brokers):
-                if node.exit_code is not None:
-                    raise UpstreamError("other", node.complaint())
-            if time.monotonic() > until:
-                raise UpstreamError("timeout", f"the brokers are not ready after {_START_S} s")
-            time.sleep(_POLL_S)
-
-
-def _knows(broker: Node, wanted: set[int]) -> bool:
-    try:
-        return all(known_brokers(broker.bound(name)).keys() >= wanted for name in (INTERNAL, CLIENT))
-    except OSError:
-        return False
-
-
-def _properties(broker: Node, zookeeper_port: int) -> dict[str, str]:
-    listeners = broker.listeners.values()
-    return {
-        "broker.id": str(broker.id),
-        # Its default, 1000, would make node 1001 look like one that a broker chose for itself.
-        "reserved.broker.max.id": "100000",
-        "zookeeper.connect": f"{HOST}:{zookeeper_port}",
-        "listeners": ",".join(f"{one.name}://{one.bound}" for one in listeners),
-        "advertised.listeners": ",".join(f"{one.name}://{one.advertised}" for one in listeners),
-        "listener.security.protocol.map": ",".join(f"{one.name}:PLAINTEXT" for one in listeners),
-        "inter.broker.listener.name": INTERNAL,
-        "log.dirs": str(broker.data),
-        "num.partitions": "3",
-        "default.replication.factor": "3",
-        "min.insync.replicas": "2",
-        "offsets.topic.replication.factor": "3",
-        "offsets.topic.num.partitions": "10",
-        "transaction.state.log.replication.factor": "3",
-        "transaction.state.log.min.isr": "2",
-        "transaction.state.log.num.partitions": "10",
-        "group.initial.rebalance.delay.ms": "0",
-        "log.cleaner.dedupe.buffer.size": str(8 << 20),
-        "log.index.size.max.bytes": str(1 << 20),
-    }

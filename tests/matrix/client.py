@@ -6,24 +6,15 @@ Each program prints what it saw.
 
 from __future__ import annotations
 
-import fcntl
 import re
-import shutil
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kproxy.devcluster.jars import class_path
-from kproxy.devcluster.tools import Programs
-
 RECORDS = 1000
 HERE = Path(__file__).parent
-
-
-class NotInstalled(Exception):
-    """A client that cannot be had here; `str()` says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,46 +76,3 @@ class Client(ABC):
             output, errors = (text.decode(errors="replace") if text else "" for text in (late.stdout, late.stderr))
             return Outcome(-1, output, f"{errors}\nError: not finished within {seconds:g} s")
         return Outcome(done.returncode, done.stdout, done.stderr)
-
-
-def newer(made: Path, sources: Sequence[Path]) -> bool:
-    """Whether what was made is complete, and no source has changed since."""
-    stamp = made / "complete"
-    return stamp.exists() and all(stamp.stat().st_mtime > source.stat().st_mtime for source in sources)
-
-
-class locked:
-    """Two runs at once make one of them."""
-
-    def __init__(self, directory: Path) -> None:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        self._path = directory.with_name(directory.name + ".lock")
-
-    def __enter__(self) -> None:
-        self._file = self._path.open("w")
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-
-def compiled(programs: Programs, sources: Sequence[Path], classes: Path, main: str) -> Sequence[str]:
-    """The command line of a Java program, its classes made from these sources if need be. Raises NotInstalled."""
-    with locked(classes):
-        if not newer(classes, sources):
-            _compile(programs, sources, classes)
-    command = list(programs.command(main))
-    command[command.index(class_path(programs.jars))] += f":{classes}"
-    return command
-
-
-def _compile(programs: Programs, sources: Sequence[Path], classes: Path) -> None:
-    javac = shutil.which("javac", path=str(Path(programs.java).parent)) or shutil.which("javac")
-    if javac is None:
-        raise NotInstalled("javac is not on this machine")
-    shutil.rmtree(classes, ignore_errors=True)
-    classes.mkdir(parents=True)
-    command = [javac, "-nowarn", "-proc:none", "-d", str(classes), "-cp", class_path(programs.jars)]
-    done = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    (classes / "complete").touch()

@@ -15,8 +15,9 @@ from pathlib import Path
 from kproxy.devcluster import DEFAULT_VERSION
 from kproxy.devcluster.jars import cache_directory
 from kproxy.devcluster.tools import Programs
+from tests.harness.javac import NotInstalled, compiled, locked
 from tests.matrix import frameworks
-from tests.matrix.client import HERE, Client, NotInstalled, compiled, locked
+from tests.matrix.client import HERE, Client
 from tests.matrix.languages import Go, Node, Rust
 
 

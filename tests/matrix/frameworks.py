@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from kproxy.devcluster.jars import cache_directory, fetch
 from kproxy.devcluster.tools import Programs
-from tests.matrix.client import HERE, Client, compiled
+from tests.harness.javac import compiled
+from tests.matrix.client import HERE, Client
 
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>

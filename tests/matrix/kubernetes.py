@@ -26,8 +26,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from kproxy.devcluster.jars import cache_directory
+from tests.harness.javac import locked, newer
 from tests.harness.process import free_window, wait_until
-from tests.matrix.client import HERE, locked, newer
+from tests.matrix.client import HERE
 from tests.matrix.languages import make, tool
 
 _SOURCES = HERE / "programs" / "kubernetes"

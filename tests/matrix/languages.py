@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kproxy.devcluster.jars import cache_directory
-from tests.matrix.client import HERE, Client, NotInstalled, locked, newer
+from tests.harness.javac import NotInstalled, locked, newer
+from tests.matrix.client import HERE, Client
 
 _PROGRAMS = HERE / "programs"
 _BUILD_S = 900

@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness.failing.attempt import output
 from tests.harness.failing.troubles import TROUBLES, Site, Trouble, judge, made
-from tests.matrix.client import NotInstalled
+from tests.harness.javac import NotInstalled
 from tests.matrix.languages import Go, Node
 
 pytestmark = pytest.mark.matrix

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.javac import NotInstalled
 from tests.matrix import kubernetes
-from tests.matrix.client import HERE, NotInstalled
+from tests.matrix.client import HERE
 
 
 def test_without_go(tools: Path) -> None:

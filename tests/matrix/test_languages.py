@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.matrix.client import Client, NotInstalled
+from tests.harness.javac import NotInstalled
+from tests.matrix.client import Client
 from tests.matrix.languages import Go, Node, Rust
 
 

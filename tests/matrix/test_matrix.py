@@ -8,8 +8,9 @@ import uuid
 
 import pytest
 
+from tests.harness.javac import NotInstalled
 from tests.matrix.brokers import VERSIONS, Cluster
-from tests.matrix.client import Client, NotInstalled
+from tests.matrix.client import Client
 from tests.matrix.clients import CLIENTS, misfit
 from tests.matrix.conftest import IDENTITY, Pair, row
 from tests.matrix.report import FAILS, WORKS, Report

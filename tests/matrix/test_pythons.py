@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from kproxy.devcluster import DevCluster
+from tests.harness.javac import NotInstalled
 from tests.harness.process import Kproxy
 from tests.harness.rawclient import RawClient
 from tests.matrix import pythons
-from tests.matrix.clients import NotInstalled
 from tests.matrix.pythons import ROOT, Python
 from tests.matrix.report import FAILS, WORKS, write_section
 

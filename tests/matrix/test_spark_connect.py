@@ -16,6 +16,7 @@ import pytest
 from kproxy.devcluster import DevCluster
 from kproxy.spark.host import look
 from tests.harness.clients import create_topic, produce
+from tests.harness.javac import NotInstalled
 from tests.harness.process import free_window, wait_until
 from tests.harness.spark import (
     TWO_EXECUTORS,
@@ -30,7 +31,6 @@ from tests.harness.spark import (
 )
 from tests.harness.sparkjob import PATIENCE, running
 from tests.matrix import pythons
-from tests.matrix.clients import NotInstalled
 
 pytestmark = [pytest.mark.matrix, needs_spark, pytest.mark.timeout(1800)]
 

@@ -68,7 +68,7 @@ def secure_settings(kdc: Kdc, listen: str, directory: Path | None) -> dict[str, 
     """With a directory, Hadoop wants Kerberos by what stands in its `hadoop`, and Spark is to have Kafka's tokens."""
     conf = settings(spark_master=TWO_EXECUTORS)
     for role in ("driver", "executor"):
-        conf[f"spark.{role}.extraJavaOptions"] += f" -Djava.security.krb5.conf={kdc.directory}/krb5.conf"
+        conf[f"spark.{role}.extraJavaOptions"] = f"-Djava.security.krb5.conf={kdc.directory}/krb5.conf"
     if directory is None:
         return conf
     (directory / "hadoop").mkdir()

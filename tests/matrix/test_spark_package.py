@@ -21,11 +21,11 @@ from kproxy.errors import ConfigError
 from kproxy.spark.host import look
 from kproxy.spark.package import build
 from tests.harness.clients import create_topic, produce
+from tests.harness.javac import NotInstalled
 from tests.harness.process import free_window, wait_until
 from tests.harness.spark import TWO_EXECUTORS, connector, environment, executor_pids, proxy_of, settings, spark_home
 from tests.harness.sparkjob import Job, run_job, running
 from tests.matrix import pythons
-from tests.matrix.clients import NotInstalled
 
 pytest.importorskip("pyspark")
 

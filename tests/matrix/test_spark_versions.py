@@ -12,9 +12,9 @@ import pytest
 from kproxy.devcluster import DevCluster
 from kproxy.devcluster.jars import fetch_spark_connector
 from tests.harness.clients import create_topic, read_topic
+from tests.harness.javac import NotInstalled
 from tests.harness.spark import TWO_EXECUTORS, environment, settings, spark_home
 from tests.matrix import pythons
-from tests.matrix.clients import NotInstalled
 from tests.matrix.pythons import ROOT, Python
 from tests.matrix.report import FAILS, WORKS, java_release, write_section
 from tests.matrix.spark_client import RECORDS

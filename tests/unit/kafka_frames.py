@@ -18,7 +18,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kproxy.address import Address
-from kproxy.relay.calls import HERE, Call, Calls
+from kproxy.relay.calls import Call, Calls
 from kproxy.relay.conversation import Conversation
 from kproxy.rewrite import endpoints
 from kproxy.rewrite.endpoints import Endpoint, Endpoints
@@ -112,7 +112,7 @@ class Counted:
 def waiting(conversation: Conversation) -> list[tuple[int, Call | None]]:
     """The requests without a response, in order: correlation id and call, no call for an answer of kproxy's own."""
     return [
-        (one, None if run.call is HERE else run.call)
+        (one, None if run.call.here else run.call)
         for run in conversation._in_flight.runs
         for one in range(run.first, run.beyond)
     ]

@@ -58,8 +58,34 @@ function clusterWords(c, words) {
   text.push(`kproxy listens on ${name(c.listen)}${c.bootstrap ? (c.bootstrap === c.listen ? "; that is the bootstrap server of the clients" : `; clients use ${name(c.bootstrap)} as their bootstrap server`) : "; under which address clients reach that, only you know"}.`);
   text.push(`It asks ${listed(c.bootstrap_servers.slice(0, 3).map((one) => name(one)))}${c.bootstrap_servers.length > 3 ? ` and ${c.bootstrap_servers.length - 3} more` : ""}${c.via.length ? ` through ${listed(c.via.map((one) => name(one)))}` : ""}.`);
   if (c.cluster_id) text.push(`The cluster's id is ${name(c.cluster_id)}.`);
+  if (c.switch) text.push(switchWords(c.switch));
+  for (const one of c.upstreams ?? []) if (!one.active) text.push(otherWords(one));
   if (c.problem) text.push(`Problem: ${shown(c.problem, 600)}`);
   if (c.full) text.push(`The next connection is refused: ${shown(c.full, 300)}`);
+  return text.join(" ");
+}
+
+/** The upstream that clients are not led to. */
+function otherWords(one) {
+  const servers = one.bootstrap_servers, more = servers.length > 3 ? ` and ${servers.length - 3} more` : "";
+  const text = [`Upstream ${name(one.name)} is not active: ${listed(servers.slice(0, 3).map((each) => name(each)))}${more}`];
+  if (one.cluster_id) text.push(`, with the id ${name(one.cluster_id)}`);
+  if (one.lost) text.push(`; ${one.lost} of ${count(one.nodes, "node")} cannot be reached`);
+  else if (one.nodes) text.push(`; ${one.nodes === 1 ? "its only node" : `all ${one.nodes} nodes`} can be reached`);
+  return `${text.join("")}.${one.refuses ? ` It cannot become active: ${shown(one.refuses, 300)}.` : ""}`;
+}
+
+function switchWords(one) {
+  const text = [`Clients are led to upstream ${name(one.active)}${one.active === one.configured ? "" : `, and not to ${name(one.configured)} as the configuration says`}.`];
+  if (one.phase !== "serving") {
+    text.push(`Switch ${name(one.switch)}, ${one.phase}: writes have waited for ${Math.floor(one.seconds)} s, of ${count(one.held, "session")}.`);
+    if (one.unanswered) text.push(`${count(one.unanswered, "write")} without an answer yet.`);
+  }
+  if (one.doubts) text.push(`${count(one.doubts, "client")} may repeat a write.`);
+  if (one.waiting) text.push(`${count(one.waiting, "consumer")} with positions from before the switch, which get nothing: start them anew.`);
+  if (one.problem) text.push(`Problem: ${shown(one.problem, 300)}`);
+  if (one.phase === "committed") text.push("`kproxy migrate switch --resume` goes on, `--abort` goes back.");
+  if (one.last) text.push(`The last one: ${shown(one.last, 300)}.`);
   return text.join(" ");
 }
 

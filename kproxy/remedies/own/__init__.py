@@ -10,6 +10,8 @@ files       kproxy's messages about certificates, keys and stores
 logins      kproxy's messages about its own logins
 sessions    kproxy's messages about sessions that it ends or refuses
 afterwards  kproxy's messages while it runs and when it stops
+switches    kproxy's messages about upstreams and the switch from one to the other
+migrations  Findings of `kproxy migrate switch`
 """
 
 from __future__ import annotations
@@ -24,7 +26,18 @@ __all__ = ["Row", "Section", "sections"]
 @cache
 def sections() -> tuple[Section, ...]:
     """The tables, in the order of the page."""
-    from kproxy.remedies.own import afterwards, clients, files, hops, logins, reaching, sessions, start
+    from kproxy.remedies.own import (
+        afterwards,
+        clients,
+        files,
+        hops,
+        logins,
+        migrations,
+        reaching,
+        sessions,
+        start,
+        switches,
+    )
 
-    modules = (clients, start, reaching, hops, files, logins, sessions, afterwards)
+    modules = (clients, start, reaching, hops, files, logins, sessions, afterwards, switches, migrations)
     return tuple(module.SECTION for module in modules)

@@ -14,14 +14,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 from kproxy.address import Address
-from kproxy.admin.pages import AdminPages, Readiness, Reloaded
-from kproxy.admin.routes import TABLE
+from kproxy.admin.pages import AdminPages, Readiness, Reloaded, Switched
+from kproxy.admin.routes import TABLE, Token
 from kproxy.admin.server import AdminServer, start_admin
 from kproxy.metrics import Metrics
 from kproxy.tls.handshakes import AdminTls
 
 T = TypeVar("T")
-PATHS = [route.path for route in TABLE if route.method == "GET"]
+# Those that are answered without a token.
+PATHS = [route.path for route in TABLE if route.method == "GET" and route.needs is not Token.ALWAYS]
 
 
 async def no_body(most: int) -> bytes:
@@ -52,6 +53,16 @@ class Running:
             return Reloaded(outcome, ["a line", "another"])
 
         self.set(reload=reload)
+
+    def enable_switch(self, outcome: Literal["done", "refused", "nonsense"] = "done") -> None:
+        async def switches() -> bytes:
+            return b"{}\n"
+
+        def switch(body: object) -> Switched:
+            self.quits.append("switch")
+            return Switched(outcome, json.dumps(body).encode())
+
+        self.set(switches=switches, switch=switch)
 
     def enable_quit(self) -> None:
         self.set(quit=lambda: self.quits.append("asked"))

@@ -12,7 +12,7 @@ from http import HTTPStatus
 import pytest
 
 from kproxy.admin import routes
-from kproxy.admin.pages import AdminPages, Readiness, Reloaded
+from kproxy.admin.pages import AdminPages, Readiness, Reloaded, Switched
 from kproxy.admin.requests import Reply, Request, line
 from kproxy.admin.routes import TABLE, Route, Token
 from kproxy.metrics import Metrics
@@ -54,6 +54,7 @@ def running(running: Running, monkeypatch: pytest.MonkeyPatch) -> Running:
     running.enable_quit()
     running.enable_tap()
     running.enable_reload()
+    running.enable_switch()
     running.set(token=TOKEN)
     return running
 
@@ -106,7 +107,8 @@ def test_foreign_hosts_are_refused_but_of_probes(running: Running, route: Route)
 @pytest.mark.parametrize("headers", BROWSERS, ids=str)
 @pytest.mark.parametrize("route", ALL, ids=name)
 def test_browsers_are_refused_where_something_happens(running: Running, route: Route, headers: dict[str, str]) -> None:
-    refuses = {"/for-pages": False, "/not-for-pages": True, "/tap/frames": True}.get(route.path, route.method != "GET")
+    known = {"/for-pages": False, "/not-for-pages": True, "/tap/frames": True, "/switch": True}
+    refuses = known.get(route.path, route.method != "GET")
     status, _ = ask(running, route, **headers)
     assert (status == 403) == refuses
     assert running.quits == []
@@ -164,6 +166,7 @@ def test_nobody_changes_anything_who_may_not(
     monkeypatch.setattr(routes, "TABLE", tuple(replace(one, page=writes) for one in ALL))
     everywhere.enable_quit()
     everywhere.enable_reload()
+    everywhere.enable_switch()
     everywhere.enable_tap()
     everywhere.set(token=TOKEN)
     body, kind = (b"{}", {"Content-Type": "application/json"}) if route.most_body else (None, {})
@@ -213,8 +216,12 @@ async def test_without_a_token_its_own_machine_may(sources: AdminPages, peer: st
 def sources() -> AdminPages:
     return AdminPages(
         source(Metrics()), lambda: b"{}", lambda _: Readiness(["node 2"]), quit=lambda: None, reload=reload_nothing,
-        frames=lambda query: no_frames(),
+        frames=lambda query: no_frames(), switches=no_switches, switch=lambda body: Switched("done", b"{}"),
     )  # fmt: skip
+
+
+async def no_switches() -> bytes:
+    return b"{}"
 
 
 async def no_frames() -> AsyncGenerator[bytes, None]:

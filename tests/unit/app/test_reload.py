@@ -9,10 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,25 +19,19 @@ from kproxy.app import reload as module
 from kproxy.app.main import App
 from kproxy.app.reload import Reloader, Source, watch
 from kproxy.cluster.encryption import Ends
-from kproxy.cluster.places import Places
 from kproxy.config import Config, read
 from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
-from kproxy.relay.selector import RelaySelector
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Peer
 from tests.harness.process import wait_until
 from tests.harness.signals import not_ignored_by_children
-from tests.unit.cluster.doorway import API_VERSIONS, in_loop, is_closed, until
+from tests.unit.app.serving import broker, client_of, put, reload, served, works
+from tests.unit.cluster.doorway import API_VERSIONS, is_closed, until
 
 ROOT = Path(__file__).parents[3]
 GOOD = "bootstrap-servers: a:1\nlisten: 127.0.0.1:0\nadmin: off\n"
 SASL = "sasl: PLAIN\nsasl-username: me\n"
-
-
-def put(file: Path, text: str) -> None:
-    """Write the configuration anew."""
-    file.write_text(text)
 
 
 def put_pipe(file: Path) -> None:
@@ -225,20 +218,6 @@ def test_a_changed_file_is_noticed(tmp_path: Path, how: str) -> None:
 # The sessions of a kproxy
 
 
-def served(file: Path, scenario: Callable[[App], Awaitable[None]]) -> None:
-    source = Source.of({}, {}, file)
-
-    async def errand(running: App) -> int:
-        await scenario(running)
-        return 0
-
-    async def run(selector: RelaySelector) -> None:
-        app = App(source.read()[0], selector, Places(), None, source)
-        assert await app.run(errand) == 0
-
-    in_loop(run)
-
-
 def two_clusters(first: str, second: str, **options: str) -> str:
     more = "".join(f"  {key}: {value}\n" for key, value in options.items())
     return (
@@ -248,37 +227,9 @@ def two_clusters(first: str, second: str, **options: str) -> str:
     )
 
 
-def client_of(running: App, name: str, node: int | None = None) -> socket.socket:
-    cluster = next(cluster for cluster in running.status().clusters if cluster.name == name)
-    local = cluster.bootstrap if node is None else next(one.local for one in cluster.nodes if one.id == node)
-    assert local is not None
-    host, port = local.rsplit(":", 1)
-    client = socket.create_connection((host, int(port)), 30)
-    client.setblocking(False)
-    return client
-
-
-async def works(client: socket.socket) -> None:
-    client.send(API_VERSIONS)
-    async with asyncio.timeout(30):
-        assert len(await asyncio.get_running_loop().sock_recv(client, 4096)) > 4
-
-
-def broker(peer: Peer, behave: FakeBroker, node: int = 1) -> None:
-    host, port = peer.address.split(":")
-    behave.nodes = [(node, host, int(port))]
-
-
 def says_nothing(connection: socket.socket) -> None:
     while connection.recv(4096):
         pass
-
-
-async def reload(running: App, text: str, file: Path) -> Any:
-    put(file, text)
-    answer = await running._reload()
-    assert answer.outcome == "done", answer.lines
-    return answer
 
 
 def test_only_the_sessions_that_a_change_concerns_end(file: Path) -> None:

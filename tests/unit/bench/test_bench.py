@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from bench import bars, report, tables
+from bench import bars, report, tables, verify
 from bench.loads import LOADS, Kind, Load
 from bench.machine import BenchError
 from bench.native import FETCH, METADATA, PRODUCE, SMALL, Request, build
@@ -269,3 +269,27 @@ def test_the_idle_time_of_a_core_is_that_core_s(programs: Path, broker: int) -> 
     done = load(programs, broker, SMALL, "--seconds", "0.05")
     cores = [line for line in Path("/proc/stat").read_text().splitlines() if re.match(r"cpu\d", line)]
     assert len(json.loads(done.stdout)["idle"]) == len(cores)
+
+
+def test_a_run_with_some_loads_of_the_migration_keeps_the_other_rows() -> None:
+    def run(**cpu: float) -> dict[str, Any]:
+        entry = {"us_per_record": 1.0, "first_cpu_s_per_gb": 2.0, "mb_per_s": 3.0}
+        loads = {name: {**entry, "cpu_s_per_gb": value} for name, value in cpu.items()}
+        return {"loads": {}, "migrate": {"verify": {"loads": loads, "start_cpu_s": 7.0, "first_cpu_s": 8.0}}}
+
+    text = "<!-- bench migrateverify -->\n<!-- end -->\n"
+    text = tables.fill(text, run(one=11.0, two=12.0))
+    text = tables.fill(text, run(two=22.0, three=33.0))
+    rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in text.splitlines()[3:-1]]
+    assert rows == [
+        ["`one`", "11"], ["`two`", "22"], ["Spark's start, CPU-s", "7"],
+        ["a first verification of 50 MB, CPU-s", "8"], ["`three`", "33"],
+    ]  # fmt: skip
+
+
+def test_the_bar_of_verify_is_about_1_kb() -> None:
+    loads = {"verify-1KB-none-b16": 11.0, "verify-1KB-lz4-b16": 12.0, "verify-100B-none-b160": 99.0}
+    entries = {name: {"cpu_s_per_gb": value} for name, value in loads.items()}
+    (judged,) = bars.judge({"loads": {}, "migrate": {"loads": {}, "verify": {"loads": entries}}})
+    assert (judged["where"], judged["met"]) == ("verify-1KB-lz4-b16", True)
+    assert set(loads) == {verify.PREFIX + load.name for load in verify.LOADS}

@@ -95,7 +95,7 @@ def test_every_option_is_a_flag(app: App) -> None:
         "node-ports": "3000-3001", "map": "a=b", "via": "ssh://c", "connect-timeout": "1s", "retire-after": "2s",
         "max-connections": "3", "max-request-size": "4KiB", "admin": "127.0.0.1:5000", "drain-timeout": "6s",
         "workers": "2", "admin-host": "kproxy.example", "admin-quit": None, "admin-token-file": "t",
-        "admin-token-reads": None, "admin-reload": None, "watch-config": None,
+        "admin-token-reads": None, "admin-reload": None, "watch-config": None, "state-dir": "states",
         "exit-with": "ended",
         "log-format": "json", "log-level": "warning", "ready-requires": "none",
         "tls": None, "tls-ca": "ca.pem", "tls-cert": "me.pem", "tls-key": "me.key", "tls-server-name": "kafka",
@@ -324,7 +324,8 @@ def test_completion_of_files() -> None:
     flags = [setting.flag for setting in all_settings() if Path in setting.kind.native and setting.flag]
     assert {"--tls-ca", "--client-config", "--sasl-password-file"} < set(flags)
     for flag in (flags[0], flags[-1], "--tls-ca", "--exit-with"):
-        assert [line[:5] for line in complete(f"kproxy run {flag} c")] == ["file,"], flag
+        kind = "dir," if flag == "--state-dir" else "file,"
+        assert [line[: len(kind)] for line in complete(f"kproxy run {flag} c")] == [kind], flag
     assert complete("kproxy run --connect-timeout ") == [""]
 
 

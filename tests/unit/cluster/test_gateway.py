@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.cluster import gateway as room
+from kproxy.cluster import nodeports as room
 from kproxy.cluster.places import Places
 from kproxy.config.values import PortRange
 from kproxy.errors import WireError

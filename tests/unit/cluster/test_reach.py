@@ -16,7 +16,7 @@ from kproxy.ask.asking import Over
 from kproxy.cluster import explore, meeting
 from kproxy.cluster.explore import Explorer
 from kproxy.cluster.known import Explored, Fact, Proof
-from kproxy.cluster.meeting import Upstream
+from kproxy.cluster.meeting import Met
 from kproxy.cluster.reach import Reach
 from kproxy.cluster.tasks import Supervised
 from kproxy.cluster.topology import NodeKey, Topology
@@ -82,7 +82,7 @@ def at(*nodes: tuple[int, Address]) -> list[tuple[int, str, int]]:
     return [(node, address.host, address.port) for node, address in nodes]
 
 
-async def reaches(reach: Reach, node: int | None) -> Upstream:
+async def reaches(reach: Reach, node: int | None) -> Met:
     upstream = await reach.dial(None if node is None else key(node))
     upstream.sock.close()
     return upstream

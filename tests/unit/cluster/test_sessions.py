@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from kproxy.address import Address
-from kproxy.cluster.reach import Upstream
+from kproxy.cluster.reach import Met
 from kproxy.cluster.sessions import Sessions
 from kproxy.cluster.tasks import Supervised
 from kproxy.cluster.topology import NodeKey
@@ -71,7 +71,7 @@ class Running:
     """`Sessions` of a cluster whose broker is this test. `dial` may be replaced."""
 
     def __init__(self, here: Here, metrics: Metrics, name: str) -> None:
-        self.dial: Callable[[NodeKey | None], Coroutine[Any, Any, Upstream]] = self._dial
+        self.dial: Callable[[NodeKey | None], Coroutine[Any, Any, Met]] = self._dial
         self.upstreams: list[End] = []
         self.ends: list[End] = []
         self.done = 0
@@ -82,15 +82,15 @@ class Running:
     def _localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
         raise WireError("not-localised", "none is expected")
 
-    async def _dial(self, key: NodeKey | None) -> Upstream:
+    async def _dial(self, key: NodeKey | None) -> Met:
         return self.upstream()
 
-    def upstream(self, **more: Any) -> Upstream:
+    def upstream(self, **more: Any) -> Met:
         far, near = connected()
         near.setblocking(False)
         self.upstreams.append(End(far))
         self.ends.append(self.upstreams[-1])
-        return Upstream(near, **more)
+        return Met(near, **more)
 
     def _ended(self) -> None:
         self.done += 1
@@ -197,7 +197,7 @@ def test_a_session_from_its_first_request_to_its_end() -> None:
 
 
 def test_a_dial_that_fails_closes_the_client(caplog: pytest.LogCaptureFixture) -> None:
-    async def fails(key: NodeKey | None) -> Upstream:
+    async def fails(key: NodeKey | None) -> Met:
         raise UpstreamError("refused", "nobody listens")
 
     async def scenario(house: House) -> None:
@@ -214,7 +214,7 @@ def test_a_client_that_goes_while_its_node_is_dialled() -> None:
     async def scenario(house: House) -> None:
         one, go = house.cluster(), asyncio.Event()
 
-        async def slow(key: NodeKey | None) -> Upstream:
+        async def slow(key: NodeKey | None) -> Met:
             await go.wait()
             return one.upstream()
 
@@ -385,7 +385,7 @@ def test_a_login_is_repeated_while_all_are_held(monkeypatch: pytest.MonkeyPatch)
 
         monkeypatch.setattr(login, "prepare", prepare)
 
-        async def dial(key: NodeKey | None) -> Upstream:
+        async def dial(key: NodeKey | None) -> Met:
             return one.upstream(login=LoggedIn(login, NOBODY, "kafka", Authenticated(20_000, {17: 1, 36: 2})))
 
         one.dial = dial
@@ -485,7 +485,7 @@ def test_a_drain_closes_who_is_not_connected_yet() -> None:
     async def scenario(house: House) -> None:
         one = house.cluster()
 
-        async def never(key: NodeKey | None) -> Upstream:
+        async def never(key: NodeKey | None) -> Met:
             await asyncio.Event().wait()
             raise AssertionError
 
@@ -495,6 +495,37 @@ def test_a_drain_closes_who_is_not_connected_yet() -> None:
         await one.sessions.drain()
         await client.ended()
         assert one.done == 1
+
+    in_house(scenario)
+
+
+def test_a_flip_leaves_no_way_to_the_former_cluster() -> None:
+    """Neither for a session, nor for a client whose node was being dialled."""
+
+    async def scenario(house: House) -> None:
+        one, go = house.cluster(), asyncio.Event()
+        client, far = await one.session()
+        former = one.upstream()
+
+        async def slow(key: NodeKey | None) -> Met:
+            try:
+                await go.wait()
+            except asyncio.CancelledError:
+                former.sock.close()
+                raise
+            return former
+
+        one.dial = slow
+        waits = one.carry()
+        await asyncio.sleep(0)
+        one.dial = one._dial
+        house.here.flip(ClusterConfig(name="default", bootstrap_servers=(NOBODY,), upstream="green"))
+        go.set()
+        for ended in (client, far, waits):
+            await ended.ended()
+        assert one.open == 0
+        await one.upstreams[-1].ended()
+        await passes(*await one.session(), 2)
 
     in_house(scenario)
 

@@ -18,7 +18,7 @@ from kproxy.errors import ConfigError
 NO_SERVER = (
     "no bootstrap server is given; allowed: -b HOST:PORT, KPROXY_BOOTSTRAP_SERVERS, or bootstrap-servers in {file}"
 )
-CLUSTER_KEYS = ", ".join(sorted(cluster_settings()))
+CLUSTER_KEYS = ", ".join(sorted([*cluster_settings(), "active", "upstreams"]))
 
 
 @pytest.fixture

@@ -64,6 +64,7 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "ready-requires: one  # default\n"
         "# exit-with: none\n"
         "drain-timeout: 10s  # default\n"
+        "# state-dir: none\n"
         "watch-config: false  # default\n"
         "workers: 1  # default\n"
         "log-format: auto  # default\n"
@@ -146,7 +147,7 @@ def test_the_schema_is_one() -> None:
 
 def test_the_schema_knows_every_option_with_help_and_default() -> None:
     properties = json_schema()["properties"]
-    assert set(properties) == {setting.key for setting in all_settings()} | {"clusters"}
+    assert set(properties) == {setting.key for setting in all_settings()} | {"clusters", "upstreams", "active"}
     for setting in all_settings():
         assert properties[setting.key]["description"] == setting.option.help
         has_default = not setting.required and setting.default is not None
@@ -168,6 +169,8 @@ def test_an_example_loads_and_fits_the_schema(example: Path) -> None:
         "bootstrap-servers: a\nconnect-timeout: 500ms\nretire-after: 0.5\nmax-request-size: 2048\nadmin: off",
         "bootstrap-servers: [a, b:1]\nnode-ports: 20000\nmap: a=b\nadmin: 'off'",
         "clusters: [{bootstrap-servers: a, name: x}]\nlog-level: debug",
+        "upstreams: {blue: {bootstrap-servers: a, tls: true}, green: {bootstrap-servers: [b]}}\nactive: green",
+        "clusters: [{upstreams: {old-1: {bootstrap-servers: a}}}]",
     ],
 )
 def test_the_schema_accepts(text: str, tmp_path: Path) -> None:

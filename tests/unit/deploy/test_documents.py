@@ -23,7 +23,10 @@ FILES = {name: ROOT / "config" / "kproxy.yaml" for name in ("kproxy.yaml", CONTA
 }
 TROUBLESHOOTING = ROOT / "docs" / "troubleshooting.md"
 # The tables of troubleshooting.md that quote kproxy itself.
-OWN_WORDS = ("kproxy at start", "Reaching brokers", "Sessions that kproxy ends", "Logging in", "Afterwards")
+OWN_WORDS = (
+    "kproxy at start", "Reaching brokers", "Sessions that kproxy ends", "Logging in", "Afterwards",
+    "Two upstreams and the switch", "Findings of kproxy migrate switch",
+)  # fmt: skip
 
 
 def commands(text: str) -> Iterator[list[str]]:

@@ -8,6 +8,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from kproxy.metrics import Metrics, exposition
+from kproxy.metrics.record import SwitchNumbers
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -47,8 +48,14 @@ def busy(cluster: str = "default") -> Metrics:
                 call.add(seconds * number)
         metrics.dialled(cluster, name, 0.02)
         metrics.dial_failed(cluster, name, "refused")
+    metrics.dialled(cluster, "1", 0.03, "green")
+    metrics.dial_failed(cluster, "1", "refused", "green")
+    metrics.dial_failed(cluster, "1", "refused", "green")
     metrics.refused(cluster, "client", "tls")
     metrics.rewritten(cluster, "Metadata", 3)
     metrics.listeners(cluster, 4)
     metrics.in_flight = lambda: [(cluster, "1", 2), (cluster, "bootstrap", 1), (cluster, "1", 3)]
+    metrics.switches = lambda: [
+        SwitchNumbers(cluster, ("blue", "green"), ("green",), "green", "held", 1, 2, 3, 4, 4.5, 0.5)
+    ]
     return metrics

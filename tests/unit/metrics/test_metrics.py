@@ -177,6 +177,9 @@ def test_dials_rewrites_listeners_and_requests_in_flight() -> None:
     here = {"cluster": "default", "node": "1"}
     assert value(metrics, "kproxy_upstream_dial_seconds_sum", **here) == 0.02
     assert value(metrics, "kproxy_upstream_dial_failures_total", **here, reason="refused") == 1
+    green = {**here, "upstream": "green"}
+    assert value(metrics, "kproxy_upstream_dial_seconds_sum", **green) == 0.03
+    assert value(metrics, "kproxy_upstream_dial_failures_total", **green, reason="refused") == 2
     assert value(metrics, "kproxy_endpoints_rewritten_total", cluster="default", api="Metadata") == 3
     assert value(metrics, "kproxy_requests_in_flight", **here) == 2 + 3
     assert value(metrics, "kproxy_listeners", cluster="default") == 4

@@ -9,13 +9,14 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from kproxy.metrics import MAX_CALLS, Metrics, Numbers, exposition
+from kproxy.metrics import FAMILIES, MAX_CALLS, Metrics, Numbers, exposition
 from tests.unit.metrics.scraped import Samples, busy, samples, scrape
 
 # Of the main process.
 OWN = (
     "kproxy_build_info", "kproxy_listeners", "kproxy_config_reloads_total",
     "kproxy_config_last_reload_success_timestamp_seconds",
+    *(family.name for family in FAMILIES if family.name.startswith("kproxy_switch_")),  # who can switch has no workers
 )  # fmt: skip
 
 

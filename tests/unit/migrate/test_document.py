@@ -123,7 +123,7 @@ def test_secrets_are_not_shown(file: Path) -> None:
     assert "hidden" not in repr(made(file, text))
 
 
-TOP = "acls, groups, limits, name, quotas, source, target, topics"
+TOP = "acls, groups, limits, name, quotas, source, switch, target, topics"
 CLUSTER = "{bootstrap-servers: HOST:PORT}, and every other option of a cluster in 'kproxy run'"
 
 

@@ -20,6 +20,8 @@ from kproxy.migrate.changes import (
 )
 from kproxy.migrate.inventory import Acl
 from kproxy.migrate.journal import Entry, ProducerIds, entries, from_record, past, to_record
+from kproxy.migrate.offsets import journaled
+from kproxy.migrate.results import kept_in
 
 CHANGES: list[Change | ProducerIds] = [
     CreateState("s"),
@@ -66,3 +68,19 @@ def test_what_is_known_of_the_past() -> None:
     assert past({**journal(*CHANGES, later), key("partition", "source", 0): state}) == Past(
         {"t": {"retention.ms": "5"}, "u": {"a": "2"}}, frozenset({"copied"}), frozenset({"t"}), state=True
     )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [b'["journal",', b'["journal",]', b'["journal","x"]', b'["journal",null]', b'["journal",{}]', b'["journal",[]]'],
+)
+def test_a_foreign_key_in_the_journal_is_one_line(name: bytes) -> None:
+    with pytest.raises(WireError, match="that kproxy did not write"):
+        entries({name: b"{}"})
+
+
+@pytest.mark.parametrize("name", [b'["verified",', b"\xff", b"{}"])
+def test_a_foreign_key_elsewhere_is_one_line(name: bytes) -> None:
+    for read in (kept_in, journaled):
+        with pytest.raises(WireError, match="that kproxy did not write"):
+            read({name: b"{}"})

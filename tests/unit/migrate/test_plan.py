@@ -227,6 +227,19 @@ def test_findings(source: Topic, target: Topic | None, severity: str, text: str)
     assert made.stopped == (severity == "stop")
 
 
+def test_the_controller_says_how_many_replicas_a_new_topic_has() -> None:
+    """What is set on a broker does not count where controllers are processes of their own."""
+    source, brokers = (
+        cluster(topic(min_insync_replicas="2")),
+        tuple(Broker(one, {"default.replication.factor": "1"}) for one in (1, 2, 3)),
+    )
+    assert plan(source, cluster(brokers=brokers)).stopped
+    assert not plan(source, cluster(brokers=brokers, replication=3)).stopped
+    assert "t: is to have 3 replicas, and the target has 1 broker; allowed: topics.replication: 1" in said(
+        plan(source, cluster(replication=3)), "stop"
+    )
+
+
 @pytest.mark.parametrize(("source", "target", "severity", "text"), ROWS)
 def test_nothing_is_found_without_a_reason(source: Topic, target: Topic | None, severity: str, text: str) -> None:
     made = plan(cluster(topic()), cluster(topic()))

@@ -7,7 +7,8 @@ import pytest
 from kproxy.copier.slices import Outcome
 from kproxy.copier.state import State, key
 from kproxy.migrate import progress as module
-from kproxy.migrate.display import duration, showing, size, summary, words
+from kproxy.migrate.display import by_way, showing, summary, words
+from kproxy.migrate.figures import duration, size
 from kproxy.migrate.progress import Progress
 from kproxy.migrate.rounds import Ahead
 
@@ -42,7 +43,26 @@ def test_a_copy_from_begin_to_end(clock: Clock) -> None:
     clock.now += 10
     progress.take(Outcome("t", 0, state(1000, 1000, 100_000), stable=1000))
     assert progress.done
-    assert "100.0% of 1 partitions, 1,000 records" in summary(progress)
+    assert "100.0% of 1 partition, 1,000 records" in summary(progress)
+
+
+def test_how_batches_were_written() -> None:
+    progress = Progress("move")
+    for ways in ({"verbatim": 1200, "merged": 7}, {"verbatim": 34}):
+        progress.take(Outcome("t", 0, state(10, 10, 10), ways=ways))
+    assert by_way(progress) == "batches written: 7 merged, 1,234 verbatim"
+
+
+def test_the_last_lag_is_remembered(clock: Clock) -> None:
+    """However soon it comes after the one before: it is what a report says of the end."""
+    progress = Progress("move")
+    progress.see(Ahead("t", 0, 0, 1000, 1.0), None, 0)
+    progress.remember(5000)
+    progress.take(Outcome("t", 0, state(1000, 1000, 1000), stable=1000))
+    progress.remember(5001)
+    assert progress.history == [(5000, 1000)]
+    progress.remember(5001, last=True)
+    assert progress.history == [(5000, 1000), (5001, 0)]
 
 
 def test_what_is_stuck(clock: Clock) -> None:

@@ -100,6 +100,15 @@ def test_json() -> None:
     assert said["differences"][0]["field"] == "value"
 
 
+def test_once_more() -> None:
+    """Everything that is still there; what the source has deleted was verified before, and stays so."""
+    kept = Kept(100, 900, 800, gone=30, compacted=2)
+    assert kept.again(0) == Kept(100, 100, gone=30)
+    assert kept.again(100) == Kept(100, 100, gone=30)
+    assert kept.again(400) == Kept(100, 400, gone=30)
+    assert kept.again(2000) == Kept(100, 900, gone=30)
+
+
 def test_what_is_kept() -> None:
     kept = Kept(5, 900, 800, gone=3, compacted=2)
     record = json.dumps(kept.to_record(1)).encode()

@@ -11,7 +11,7 @@ import pytest
 from kproxy.cluster.known import Proof
 from kproxy.dial.routes import RouteKind
 from kproxy.status import asjson
-from kproxy.status.shown import ClusterStatus, NodeStatus, Status, WorkerStatus
+from kproxy.status.shown import ClusterStatus, NodeStatus, Status, SwitchStatus, UpstreamStatus, WorkerStatus
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "admin.md").read_text()
 TYPES = {
@@ -20,6 +20,9 @@ TYPES = {
     "bool": "boolean",
     "str | None": "string or null",
     "tuple[str, ...]": "list of strings",
+    "float": "number",
+    "float | None": "number or null",
+    "SwitchStatus | None": "object or null",
 }
 
 
@@ -36,6 +39,8 @@ def rows(heading: str) -> dict[str, list[str]]:
         ("\nThe process:\n", Status),
         ("\nEach object of `workers`:\n", WorkerStatus),
         ("\nEach object of `clusters`:\n", ClusterStatus),
+        ("\nThe object `switch`:\n", SwitchStatus),
+        ("\nEach object of `upstreams`:\n", UpstreamStatus),
         ("\nEach object of `nodes`:\n", NodeStatus),
     ],
 )

@@ -1,23 +1,28 @@
 package matrix;
 
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Properties;
+import java.util.stream.Stream;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Produced;
 
 /**
  * A Streams application that counts, exactly once: Moved BOOTSTRAP APPLICATION FROM TO COUNTS. It ends when the topic TO
- * has so many counts, and says them. Nothing is left on its disk: the next one has the counts from the changelog.
+ * has so many counts, and says them. Nothing is left on its disk: the next one has the counts from the changelog. With 0
+ * counts it goes on until its standard input ends, and says its states, and at what a thread of it ends.
  */
 public final class Moved {
     public static void main(String[] args) throws Exception {
@@ -44,6 +49,11 @@ public final class Moved {
         // With no position it would stop, not begin anew.
         settings.put(StreamsConfig.consumerPrefix("auto.offset.reset"), args.length > 5 ? args[5] : "none");
         settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), "10000");
+        if (wanted == 0) {
+            goOn(builder, settings);
+            delete(state);
+            return;
+        }
         Properties reader = Told.properties(args[0]);
         reader.put("group.id", args[1] + "-reader-" + System.nanoTime());
         reader.put("auto.offset.reset", "earliest");
@@ -69,7 +79,28 @@ public final class Moved {
                 seen.add(record.key() + " " + record.value());
             }
         }
-        Files.walk(state).sorted((a, b) -> b.compareTo(a)).forEach(path -> path.toFile().delete());
+        delete(state);
         seen.forEach(line -> System.out.println("count " + line));
+    }
+
+    private static void delete(Path state) throws IOException {
+        try (Stream<Path> paths = Files.walk(state)) {
+            paths.sorted(Comparator.reverseOrder()).forEach(path -> path.toFile().delete());
+        }
+    }
+
+    private static void goOn(StreamsBuilder builder, Properties settings) throws IOException {
+        try (KafkaStreams streams = new KafkaStreams(builder.build(), settings)) {
+            streams.setStateListener((now, before) -> System.out.println("state " + now));
+            streams.setUncaughtExceptionHandler(error -> {
+                System.out.println("died " + error.toString().replace('\n', ' '));
+                return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
+            });
+            streams.start();
+            while (System.in.read() >= 0) {}
+            streams.close(Duration.ofMillis(Told.PATIENCE_MS));
+            streams.cleanUp();
+        }
+        System.out.println("ended");
     }
 }

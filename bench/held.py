@@ -1,0 +1,105 @@
+"""For how long a switch holds writes: three kproxies, a hundred producers, two Kafka clusters and Spark, all real."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from bench.machine import BenchError, start, stop
+
+CLIENTS, KPROXIES = 100, 3
+_PARTITIONS = 3
+_TIMEOUT_S = 120.0
+
+
+def measure(rounds: int, progress: Callable[[str], None], say: Callable[[str], None]) -> dict[str, float]:
+    """Medians, in seconds: of the hold and its parts, and the longest wait of a record; records of all rounds that
+    failed, were lost or came twice."""
+    from kproxy.devcluster import DevCluster
+    from kproxy.errors import KproxyError
+    from tests.harness.clusters import STEADY
+    from tests.harness.spark import connector, session, settings, spark_home
+
+    taken = []
+    try:
+        with ExitStack() as running:
+            enter = running.enter_context
+            home = spark_home(Path(enter(tempfile.TemporaryDirectory())))
+            blue, green = (enter(DevCluster(1, properties=STEADY, progress=progress)) for _ in range(2))
+            spark = enter(session(home, settings(spark_master="local[2,2]", spark_jars=connector())))
+            for turn in range(rounds):
+                progress(f"switch {turn + 1}")
+                taken.append(_round(spark, blue.direct_bootstrap, green.direct_bootstrap))
+                say(", ".join(f"{name} {value:.3g}" for name, value in taken[-1].items()))
+    except KproxyError as error:
+        raise BenchError(f"a switch: {error}") from None
+    return {
+        name: sum(one[name] for one in taken) if name in ("records", "wrong") else
+        round(statistics.median(one[name] for one in taken), 3)
+        for name in taken[0]
+    }  # fmt: skip
+
+
+def _round(spark: Any, source: str, target: str) -> dict[str, float]:
+    from kproxy.migrate.examining import Sides
+    from kproxy.migrate.migration import Migration, Topics
+    from kproxy.migrate.prepare import Preparation
+    from kproxy.migrate.roads import Roads
+    from kproxy.migrate.switch.kproxies import fleet
+    from kproxy.migrate.switch.running import switched
+    from kproxy.migrate.switch.section import Kproxies, Switch
+    from kproxy.switching.plan import End
+    from tests.harness.clients import unique
+    from tests.harness.moving import rows, topics
+    from tests.harness.switched import TOKEN, Switched
+
+    topic, roads = unique("bench"), Roads.of(source, target)
+    topics(source, {topic: _PARTITIONS}, 1)
+    with ExitStack() as running:
+        directory = Path(running.enter_context(tempfile.TemporaryDirectory()))
+        kproxies = [
+            running.enter_context(Switched(directory / str(number), source, target)) for number in range(KPROXIES)
+        ]
+        token = directory / "token"
+        token.write_text(TOKEN)
+        token.chmod(0o600)
+        section = Switch(Kproxies(tuple(one.admin for one in kproxies)), "green", token_file=token, hold_seconds=25)
+        servers = ({"bootstrap-servers": source}, {"bootstrap-servers": target})
+        migration = Migration(*servers, unique("mv"), topics=Topics((topic,)), switch=section)
+        with Sides(migration, roads) as sides:
+            Preparation(sides, sides.examine(0.0), lambda _: None).run()
+        words = [topic, str(CLIENTS), *(one.bootstrap for one in kproxies)]
+        process = start(
+            [sys.executable, "-m", "bench.heldjob", *words], [], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        try:
+            assert process.stdout is not None
+            if process.stdout.readline() != b"flows\n":
+                raise BenchError("the producers do not write")
+            said: list[str] = []
+            with fleet(section) as those:
+                came = switched(
+                    spark, migration, roads, those, section, said.append,
+                    lambda found: said.extend(f"{one.severity}: {one.about}: {one.text}" for one in found),
+                    lambda _: None, dry_run=False, reversible=False, until=lambda kept: kept.close(),
+                )  # fmt: skip
+            if came.driven is None or came.driven.end is not End.RELEASED or came.driven.held is None:
+                raise BenchError(f"it was not switched: {'; '.join(said[-5:])}")
+            outcome = json.loads(process.communicate(b"end\n", timeout=_TIMEOUT_S)[0])
+        finally:
+            stop(process)
+        values = [row[2] for number in range(_PARTITIONS) for row in rows(target, topic, number)]
+        wrong = len(outcome["failed"]) + abs(outcome["acked"] - len(values)) + len(values) - len(set(values))
+        took = came.took
+        assert took is not None
+        return {
+            "held": came.driven.held, "copy": took.copy, "verify": took.verify, "translate": took.translate,
+            "longest": outcome["longest_s"], "records": outcome["acked"], "wrong": wrong,
+        }  # fmt: skip

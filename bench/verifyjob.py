@@ -1,0 +1,65 @@
+"""Verifications by `kproxy migrate verify`, one after the other in one session of Spark, as a process of their own:
+python -m bench.verifyjob SOURCE TARGET JARS MIGRATION...
+
+Prints a line of JSON for the session's start and for each: CPU-seconds of this process and of Spark's JVM, seconds,
+records. What is verified is not kept, so that it can be verified again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from bench.machine import cpu_seconds, descendants
+from kproxy.copier.cluster import Cluster
+from kproxy.copier.statetopic import copied, read_all
+from kproxy.migrate.verify import Verification
+
+
+def say(what: str, run: Callable[[], int]) -> None:
+    cpu, began = cpu_seconds(descendants(os.getpid())), time.monotonic()
+    records = run()
+    said = {
+        "what": what, "cpu": cpu_seconds(descendants(os.getpid())) - cpu, "seconds": time.monotonic() - began,
+        "records": records,
+    }  # fmt: skip
+    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.flush()
+
+
+def verified(spark: SparkSession, source: str, target: str, name: str) -> int:
+    """From reading the state to the last job; how many records are the same."""
+    cluster = Cluster(target)
+    try:
+        state = read_all(cluster, name).values
+    finally:
+        cluster.close()
+    found = Verification(spark, source, target).run(name, copied(state), {})
+    if found.exit_code:
+        raise SystemExit(f"{name} is not the same on both sides: {found.differences}")
+    return sum(one.records for one in found.partitions)
+
+
+def main(source: str, target: str, jars: str, names: list[str]) -> None:
+    settings = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.jars": jars}
+
+    def start() -> int:
+        SparkSession.builder.config(map=settings).getOrCreate().sparkContext.setLogLevel("ERROR")
+        return 0
+
+    say("start", start)
+    spark = SparkSession.builder.getOrCreate()
+    try:
+        for name in names:
+            say(name, lambda name=name: verified(spark, source, target, name))  # type: ignore[misc]
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4], sys.argv[4:])

@@ -1,0 +1,118 @@
+"""`--state-dir`: what a kproxy must know again after a restart, a file for each cluster. One process at a time.
+
+A file is replaced as a whole, and is on the disk before `write` returns: what kproxy does next relies on that. It is
+written on the thread of the data plane, a few times in a switch, so the directory belongs on a local disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from kproxy.errors import ConfigError
+from kproxy.switching import asjson
+from kproxy.switching.state import State
+
+# No state has more bytes.
+_MOST = 64 * 1024
+_PRIVATE = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a file says. `ended`: the process before ended in good order, with no write unanswered."""
+
+    state: State
+    ended: bool
+
+
+class StateDir:
+    """The directory, locked for as long as this object is open."""
+
+    def __init__(self, path: Path) -> None:
+        """Make it if it is missing. Raises ConfigError if it cannot be used, or another kproxy uses it."""
+        self._path = path
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ConfigError(f"--state-dir: {path} cannot be used: {error.strerror}") from None
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            self._lock = os.open("lock", flags, _PRIVATE, dir_fd=self._folder)
+        except OSError as error:
+            os.close(self._folder)
+            raise ConfigError(f"--state-dir: {path / 'lock'} cannot be opened: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.close()
+            if isinstance(error, BlockingIOError):
+                text = "another kproxy uses it; give each process a directory of its own"
+            else:
+                text = f"it cannot be locked: {error.strerror}; use a directory on a local disk"
+            raise ConfigError(f"--state-dir: {path}: {text}") from None
+
+    def close(self) -> None:
+        """Let another process have it."""
+        for descriptor in (self._lock, self._folder):
+            os.close(descriptor)
+
+    def read(self, cluster: str) -> Kept | None:
+        """What is known of a cluster; None: nothing yet. Raises ConfigError if that cannot be told: a kproxy that
+        guessed could lead clients to the wrong upstream."""
+        name = _file_of(cluster)
+        try:
+            data = self._contents(name)
+            return None if data is None else Kept(*asjson.read(data, cluster))
+        except OSError as error:
+            problem = f"cannot be read: {error.strerror}"
+        except ValueError as error:
+            problem = f"is no state that kproxy can go on with: {error}"
+        text = "put back the right file, or remove it if you know to which upstream the other kproxies lead"
+        raise ConfigError(f"--state-dir: {self._path / name} {problem}; {text}")
+
+    def forget(self, cluster: str) -> None:
+        """Nothing is known of this cluster any more. Raises OSError."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_file_of(cluster), dir_fd=self._folder)
+            os.fsync(self._folder)
+
+    def file(self, cluster: str) -> Path:
+        """Where what is known of a cluster is, for messages."""
+        return self._path / _file_of(cluster)
+
+    def _contents(self, name: str) -> bytes | None:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            descriptor = os.open(name, flags, dir_fd=self._folder)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ValueError("it is not a file")
+            data = file.read(_MOST + 1)
+        if len(data) > _MOST:
+            raise ValueError(f"it has more than {_MOST} bytes")
+        return data
+
+    def write(self, cluster: str, state: State, *, ended: bool = False) -> None:
+        """Keep this from now on. Raises OSError; then the file is what it was before."""
+        name = _file_of(cluster)
+        scratch = f".{name}.new"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(scratch, flags, _PRIVATE, dir_fd=self._folder)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(asjson.written(cluster, state, ended=ended))
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(scratch, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        os.fsync(self._folder)
+
+
+def _file_of(cluster: str) -> str:
+    return f"cluster-{cluster}.json"

@@ -1,0 +1,146 @@
+"""Who guards the sessions of one cluster after it was switched: see `relay.guard`.
+
+Until it is switched for the first time, kproxy notes only which clients have fetched, when their sessions end. From
+then on each new session has a guard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter
+
+from kproxy.printable import escaped
+from kproxy.relay.guard import Guard, Rules
+from kproxy.relay.session import Session
+from kproxy.switching.doubts import Identity
+from kproxy.switching.positions import MOST_CLIENTS, Position, Positions, Waiting
+from kproxy.wire.api import FETCH
+
+log = logging.getLogger(__name__)
+
+FIRST_WRITES = 30.0
+"""Seconds after writes pass again in which the Produce requests of a session pass one at a time."""
+_LOOK, _TAKEN = 0.01, 5.0
+"""How often kproxy looks whether a client has taken the last answer, and for how long at most, in seconds."""
+_REMEMBERED = 24 * 3600.0
+"""Seconds after its last session for which a client is known to have fetched."""
+
+
+class Guards:
+    """Those of one cluster. `wake` lets the loop see what was scheduled from within the data plane."""
+
+    def __init__(self, name: str, wake: Callable[[], None]) -> None:
+        self._name = name
+        self._wake = wake
+        self._fetched: OrderedDict[Identity, float] = OrderedDict()
+        self._too_many_until = float("-inf")  # while more have fetched than are remembered
+        self._guards: dict[Session, Guard] = {}
+        self._rules: Rules | None = None
+        self._written = False  # writes have passed since the cluster was led elsewhere
+        self._said: set[Identity] = set()
+
+    def opened(self, session: Session, address: str) -> None:
+        """A session has begun, with a client at this address. Nothing has passed in it yet."""
+        if self._rules is None:
+            return
+        guard = self._guards[session] = Guard(
+            self._rules,
+            lambda: Identity(address, session.conversation.introduction.client_id),
+            lambda: session.conversation.introduction.software,
+            partial(self._judge_again, session),
+            partial(self._end, session),
+            self._begins_to_wait,
+        )
+        session.conversation.guard(guard)
+
+    def took_over(self, session: Session, address: str) -> None:
+        """A session has been there since before there was this: its client may have fetched."""
+        if session.conversation.requested:
+            self._note_fetched(Identity(address, session.conversation.introduction.client_id))
+
+    def ended(self, session: Session, address: str) -> None:
+        """A session has ended, with a client at this address."""
+        guard = self._guards.pop(session, None)
+        if guard is not None and guard.followed is not None:
+            guard.followed.end()
+        if session.conversation.used is not None and session.conversation.used.used((FETCH,)):
+            self._note_fetched(Identity(address, session.conversation.introduction.client_id))
+
+    def begin(self, *, everyone: bool = False) -> None:
+        """The cluster is being switched, and all its sessions have ended: guard those that come. `everyone`: nobody
+        knows which clients have fetched, since kproxy was started anew. If no write has passed since the last time, the
+        cluster is led back: the position of a client is right there, unless it has got one meanwhile."""
+        now = perf_counter()
+        for identity in [one for one, at in self._fetched.items() if at < now - _REMEMBERED]:
+            del self._fetched[identity]
+        everyone = everyone or self._too_many_until > now
+        stale = list(self._fetched)
+        if self._rules is not None and not self._written:
+            left = self._rules.positions
+            stale, everyone = [one for one in stale if left.has_moved(one)], everyone or left.everyone
+        self._rules, self._written = Rules(Positions(stale, everyone=everyone)), False
+        self._said.clear()
+
+    def writes_pass(self) -> None:
+        """Writes pass again."""
+        self._written = True
+        if self._rules is not None:
+            self._rules.first_writes_until = perf_counter() + FIRST_WRITES
+
+    @property
+    def waiting(self) -> tuple[Waiting, ...]:
+        """The clients that get nothing, since they have not asked for their position since the switch."""
+        return () if self._rules is None else self._rules.positions.waiting
+
+    def _note_fetched(self, identity: Identity) -> None:
+        now = perf_counter()
+        self._fetched[identity] = now
+        self._fetched.move_to_end(identity)
+        if len(self._fetched) > MOST_CLIENTS:
+            _, at = self._fetched.popitem(last=False)
+            self._too_many_until = at + _REMEMBERED
+
+    def _judge_again(self, session: Session, seconds: float) -> None:
+        self._wake()
+        asyncio.get_running_loop().call_later(seconds, self._release, session)
+
+    def _release(self, session: Session) -> None:
+        guard = self._guards.get(session)
+        if guard is not None and guard.holds:
+            guard.released()
+            session.release()
+
+    def _end(self, session: Session) -> None:
+        """Let no further request through, and close when the client has the answers to those that have passed. Whether
+        they have arrived, its system says a moment later: if the session were closed before, the client would be in
+        doubt about a write that was only refused, perhaps at a node to which it never writes again."""
+        session.conversation.hold()
+        self._wake()
+        loop = asyncio.get_running_loop()
+        loop.call_later(_LOOK, self._close, session, loop.time() + _TAKEN)
+
+    def _close(self, session: Session, until: float) -> None:
+        loop = asyncio.get_running_loop()
+        if session.closed:
+            return
+        if session.taken or (session.settled and loop.time() >= until):
+            session.close()
+        else:
+            loop.call_later(_LOOK, self._close, session, until)
+
+    def _begins_to_wait(self, identity: Identity, position: Position) -> None:
+        if identity in self._said:
+            return
+        if len(self._said) < 100:  # each is in /switch as well
+            self._said.add(identity)
+            topic, partition, _ = position
+            log.warning(
+                "cluster %s: the consumer '%s' at %s has its position in %s-%d from before the switch: it gets nothing"
+                " until it has asked for its position",
+                self._name, identity.client_id, identity.address, escaped(topic.decode("utf-8", "replace")),
+                partition,
+            )  # fmt: skip

@@ -1,0 +1,109 @@
+"""Which local port each node has. Pure.
+
+The rule by which a node gets a port gives the same answer on every machine and after every restart:
+
+ 1. a broker whose id fits the window of ports has the port `first + id`;
+ 2. every other node starts at a place in the upper half of the window that a hash of its kind and id names, and
+    takes the first free port from there on, downwards, then from the top.
+
+A port that was given stays its node's, also when the node was forgotten to make room for others. Only `left` gives it
+away, for when the window has no other, and only that of a node which was gone before a given time.
+
+A node is the same one whatever it belongs to: node 1 of one upstream and node 1 of another have the same port.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kproxy.rewrite.endpoints import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKey:
+    """What a node is, whatever it is called."""
+
+    kind: Kind
+    node_id: int
+
+    def __hash__(self) -> int:
+        return self.node_id  # an Enum's hash takes longer than all the rest, and hardly two nodes differ by kind alone
+
+    @property
+    def label(self) -> str:
+        """The node in logs and metrics: `3`, `controller-3000`."""
+        return str(self.node_id) if self.kind is Kind.BROKER else f"{self.kind.value}-{self.node_id}"
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} {self.node_id}"
+
+
+class LocalPorts:
+    """Those from `first` to `last`. Each topology that shares them says which nodes it knows."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first = first
+        self.last = last
+        self._known: Counter[NodeKey] = Counter()  # by how many topologies
+        self._has: dict[NodeKey, int] = {}
+        self._taken: dict[int, NodeKey] = {}
+        self._forgotten: dict[NodeKey, tuple[int, float]] = {}  # the port each had, and since when it is gone
+
+    def know(self, key: NodeKey) -> int:
+        """One more topology has this node; return the port that it has, 0 if none."""
+        self._known[key] += 1
+        return self._has.get(key, 0)
+
+    def fits(self, key: NodeKey) -> bool:
+        """Whether the first rule gives the node its port."""
+        return key.kind is Kind.BROKER and 0 <= key.node_id <= self.last - self.first
+
+    def ports_for(self, key: NodeKey) -> Iterator[int]:
+        """The ports that the node may have, best first, without those of other nodes."""
+        if key in self._has:
+            yield self._has[key]
+        elif key in self._forgotten:
+            yield self._forgotten[key][0]
+        size = self.last - self.first + 1
+        if self.fits(key) and self._taken.get(self.first + key.node_id, key) == key:
+            yield self.first + key.node_id
+        # Small ids are the usual ones and live at the lower end: keep away from them.
+        start = size - 1 - zlib.crc32(f"{key.kind.value}:{key.node_id}".encode()) % ((size + 1) // 2)
+        for step in range(size):
+            port = self.first + (start - step) % size
+            if self._taken.get(port, key) == key:
+                yield port
+
+    def left(self, before: float) -> list[int]:
+        """The ports of forgotten nodes that were gone before this time, those that are gone for longest first."""
+        left = []
+        for port, key in self._taken.items():
+            if not self._known[key]:
+                _, since = self._forgotten.get(key, (port, float("-inf")))
+                if since <= before:
+                    left.append((since, port))
+        return [port for _, port in sorted(left)]
+
+    def assign(self, key: NodeKey, port: int) -> None:
+        """The node has this port from now on. One that it had before was advertised, and stays its own."""
+        self._has[key] = port
+        for one in (key, self._taken.get(port)):
+            if one is not None and (one == key or not self._known[one]):
+                self._forgotten.pop(one, None)
+        self._taken[port] = key
+
+    def forget(self, key: NodeKey, since: float) -> None:
+        """One topology less has this node, which is gone since then. If it was the last one, the node's port in the
+        window stays its own, see `left`."""
+        self._known[key] -= 1
+        if self._known[key]:
+            return
+        del self._known[key]
+        port = self._has.pop(key, 0)
+        if self.first <= port <= self.last:
+            self._forgotten[key] = port, since
+        else:
+            self._taken.pop(port, None)

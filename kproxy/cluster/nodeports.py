@@ -1,0 +1,210 @@
+"""The listeners of a cluster's nodes: on which port each is, when it is closed, and how many there may be."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Iterator, Mapping
+from time import monotonic
+
+from kproxy.cluster.listeners import Listeners
+from kproxy.cluster.localports import LocalPorts
+from kproxy.cluster.places import Places
+from kproxy.cluster.topology import Node, NodeKey
+from kproxy.cluster.upstream import Upstream
+from kproxy.config import ClusterConfig
+from kproxy.ephemeral import connection_at
+from kproxy.errors import WireError
+from kproxy.metrics import Metrics
+from kproxy.rewrite.endpoints import Endpoints
+
+log = logging.getLogger(__name__)
+
+# Nodes with a listener beyond the window of ports. A cluster has hundreds at most; a hostile one could name millions.
+_MORE_NODES = 1000
+
+
+class NodePorts:
+    """Those of all upstreams. A node of one and the node of the same kind and id of another share theirs."""
+
+    def __init__(
+        self,
+        listeners: Listeners,
+        ports: LocalPorts,
+        upstreams: Mapping[str, Upstream],
+        metrics: Metrics,
+        places: Places,
+    ) -> None:
+        self._listeners = listeners
+        self._ports = ports
+        self._upstreams = upstreams
+        self._metrics = metrics
+        self._places = places
+        self._orphans: dict[NodeKey | None, float] = {}  # with a listener, but of no upstream any more, and since when
+        self._counted = 0  # sockets that listen, as `places` knows
+        self._count_listeners()
+
+    @property
+    def _config(self) -> ClusterConfig:
+        """What is asked of it is the same for all upstreams."""
+        return next(iter(self._upstreams.values())).config
+
+    def close_all(self) -> None:
+        """Close every listener."""
+        self._listeners.close_all()
+        self._count_listeners()
+
+    def bind(self, node: Node) -> None:
+        """Give the node a listener: on the port it has, or the first of its ports that can be had. Another upstream's
+        node of this kind and id shares it."""
+        listening = self._listeners.bound.get(node.key)
+        if listening is not None:
+            if self._orphans.pop(node.key, None) is not None:
+                self._assign(node.key, listening.port)
+            return
+        if not self._may_listen():
+            log.error(
+                "%s has no local port: kproxy already listens on %d ports, the limit with %d open files:"
+                " raise that limit (ulimit -n)",
+                node.key, self._places.listening, self._places.files,
+            )  # fmt: skip
+            return
+        refused: tuple[int, OSError] | None = None
+        for port in self._ports_for(node.key):
+            try:
+                listener = self._listeners.bind(node.key, port)
+            except OSError as error:
+                if error.errno in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
+                    refused = refused or (port, error)
+                    continue
+                log.error("%s has no local port: %s", node.key, error.strerror)
+                return
+            break
+        else:
+            log.error("%s has no local port: no port is free", node.key)
+            return
+        if port == 0:
+            log.warning(
+                "%s has the local port %d outside --node-ports %d-%d, where no port is free: widen the range",
+                node.key, listener.port, self._ports.first, self._ports.last,
+            )  # fmt: skip
+        elif refused is not None:
+            # Nobody counts on the ports behind one that the system chose.
+            level = (
+                logging.INFO if self._config.listen.port == 0 and self._config.node_ports is None else logging.WARNING
+            )
+            log.log(level, "%s has the local port %d instead of %d: %s", node.key, port, refused[0], _why_not(*refused))
+        self._assign(node.key, listener.port)
+        self._count_listeners()
+
+    def _assign(self, key: NodeKey, port: int) -> None:
+        for one in self._upstreams.values():
+            if key in one.topology.nodes:
+                one.topology.assign(key, port)
+
+    def _ports_for(self, key: NodeKey) -> Iterator[int]:
+        yield from self._ports.ports_for(key)
+        # The window is exhausted. A node that was retired has been absent for so long that every client has asked for
+        # metadata since, and none believes that its port still leads there.
+        for upstream in self._upstreams.values():
+            for node in list(upstream.topology.nodes.values()):
+                if node.absent_since is not None and node.key not in self._listeners.bound:
+                    self._forget(upstream, node.key)
+        yield from self._ports.left(monotonic() - self._config.retire_after)
+        yield 0
+
+    def _count_listeners(self) -> None:
+        self._metrics.listeners(self._config.name, len(self._listeners.bound))
+        self._places.listening += self._listeners.sockets - self._counted
+        self._counted = self._listeners.sockets
+
+    # Room for nodes
+
+    def make_room(self, upstream: Upstream, endpoints: Endpoints) -> None:
+        """Forget absent nodes if there are too many with those that a response names. Raises WireError if that does not
+        help: a present node is never forgotten, nor one that clients are connected to."""
+        topology = upstream.topology
+        most = _MORE_NODES + topology.last - topology.first
+        if len(topology.nodes) + len(endpoints.nodes) <= most:
+            return
+        named = {NodeKey(e.kind, e.node_id) for e in endpoints.nodes}
+        excess = len(topology.nodes.keys() | named) - most
+        gone = [key for key in topology.dispensable(endpoints) if not self._in_use(key)]
+        if len(gone) < excess:
+            raise WireError(
+                "too-many-nodes",
+                f"the cluster has {most + excess - len(gone)} nodes, more than the range of ports: widen --node-ports",
+            )
+        for key in gone[: max(0, excess)]:
+            self._forget(upstream, key)
+
+    def _may_listen(self) -> bool:
+        """Whether one more listener fits the limit of open files, perhaps after absent nodes were forgotten."""
+        for upstream in [] if self._places.may_listen else self._upstreams.values():
+            for key in upstream.topology.dispensable(Endpoints(())):
+                if key in self._listeners.bound and not self._in_use(key):
+                    self._forget(upstream, key)
+                    if self._places.may_listen:
+                        return True
+        return self._places.may_listen
+
+    def _in_use(self, key: NodeKey) -> bool:
+        listener = self._listeners.bound.get(key)
+        return listener is not None and listener.sessions > 0
+
+    def _forget(self, upstream: Upstream, key: NodeKey) -> None:
+        log.debug("kproxy forgets %s, which is absent, to make room for other nodes", key)
+        upstream.topology.forget(key, monotonic())
+        upstream.reach.known.forget(key)
+        if key in self._listeners.bound and not any(key in one.topology.nodes for one in self._upstreams.values()):
+            self._listeners.close(key)
+            self._count_listeners()
+
+    def leave(self, upstream: Upstream) -> None:
+        """This upstream is gone. Who knows only its nodes finds its way at their ports yet, see `Gateway.dial`: the
+        listeners close as those of nodes that are gone."""
+        now = monotonic()
+        others = [one for one in self._upstreams.values() if one is not upstream]
+        for key in list(upstream.topology.nodes):
+            upstream.topology.forget(key, now)
+            if key in self._listeners.bound and not any(one.knows(key) for one in others):
+                self._orphans[key] = now
+
+    def bind_missing(self) -> bool:
+        """Give listeners to nodes that could have none; whether one has one now."""
+        missing = [
+            node
+            for upstream in self._upstreams.values()
+            for node in upstream.topology.nodes.values()
+            if node.absent_since is None and node.key not in self._listeners.bound
+        ]
+        for node in missing:
+            self.bind(node)
+        return any(node.key in self._listeners.bound for node in missing)
+
+    def retire(self, after: float) -> None:
+        """Close the listeners of nodes that have been absent and unused for so many seconds. They keep their ports."""
+        for key, listener in list(self._listeners.bound.items()):
+            nodes = [one.topology.nodes[key] for one in self._upstreams.values() if key in one.topology.nodes]
+            gone = [node.absent_since for node in nodes if node.absent_since is not None]
+            if key in self._orphans:
+                gone.append(self._orphans[key])
+            if listener.sessions or not gone or len(gone) < len(nodes) or monotonic() - max(gone) < after:
+                continue
+            self._listeners.close(key)
+            self._orphans.pop(key, None)
+            self._count_listeners()
+            log.info("%s has been gone for %g s: closed port %d", key, after, listener.port)
+
+
+def _why_not(port: int, error: OSError) -> str:
+    """Why a port cannot be listened on."""
+    if error.errno != errno.EADDRINUSE:
+        return str(error.strerror)
+    peer = connection_at(port)
+    if peer is None:
+        return "it is taken by another process"
+    return (
+        f"it is the local end of a connection to {peer}; keep --listen and --node-ports below the ports that the system"
+        " assigns to connections (net.ipv4.ip_local_port_range)"
+    )

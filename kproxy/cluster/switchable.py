@@ -1,0 +1,77 @@
+"""What a cluster that can be switched needs beside its sessions: its writes, which are held before, and the guards of
+its sessions afterwards. Other clusters have none of it, and do not import it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kproxy.cluster.guards import Guards
+from kproxy.cluster.writing import Writes, Writing
+from kproxy.relay.calls import Calls, SessionCalls
+from kproxy.relay.session import Session
+from kproxy.switching.caps import CAPS
+from kproxy.switching.positions import Waiting
+
+
+class Switchable:
+    """Of one cluster. `wake` lets the loop see what was scheduled from within the data plane."""
+
+    def __init__(self, name: str, wake: Callable[[], None]) -> None:
+        self._writing = Writing()
+        self._guards = Guards(name, wake)
+
+    @property
+    def highest(self) -> Mapping[int, int]:
+        """The newest versions that clients may use, by API key, of APIs of which kproxy could pass on more."""
+        return CAPS
+
+    def calls(self, calls: Calls) -> Calls:
+        """The calls towards a node, for one session: it is noted which it uses."""
+        return SessionCalls(calls)
+
+    def opened(self, session: Session, node: str, address: str) -> None:
+        """A session has begun, with a client at this address. Nothing has passed in it yet."""
+        self._guards.opened(session, address)
+        self._writing.opened(session, node, address)
+
+    def took_over(self, session: Session, node: str, address: str) -> None:
+        """A session has been there since before the cluster could be switched: nobody has noted what its client has
+        done."""
+        session.note_use()
+        self._writing.opened(session, node, address)
+        self._guards.took_over(session, address)
+
+    def ended(self, session: Session, address: str) -> None:
+        """That session has ended."""
+        self._writing.ended(session)
+        self._guards.ended(session, address)
+
+    def begin_hold(self, on_settled: Callable[[], None]) -> None:
+        """Hold all writes, and nothing else, until `release`: see `Writing.begin_hold`."""
+        self._writing.begin_hold(on_settled)
+
+    def release(self) -> None:
+        """Let writes pass again."""
+        self._guards.writes_pass()
+        self._writing.release()
+
+    @property
+    def writes(self) -> Writes:
+        """How it stands with the writes of the cluster's clients."""
+        return self._writing.shown
+
+    def flipped(self) -> None:
+        """The cluster leads to another upstream, and its sessions have ended: those that come have a guard."""
+        self._guards.begin()
+
+    def guard_everyone(self) -> None:
+        """The cluster has been switched lately, and kproxy was started since: guard the sessions to come, as if each
+        client had fetched before."""
+        self._guards.begin(everyone=True)
+        if not self._writing.holds:
+            self._guards.writes_pass()
+
+    @property
+    def waiting(self) -> tuple[Waiting, ...]:
+        """The clients that get nothing, since they have not asked for their position since the switch."""
+        return self._guards.waiting

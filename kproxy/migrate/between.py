@@ -1,0 +1,38 @@
+"""What lies in a partition's log between two offsets: how many records, and whether their transaction was aborted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kproxy.copier import requests
+from kproxy.copier.cluster import Cluster
+from kproxy.copier.codes import check
+from kproxy.copier.requests import reading
+from kproxy.records.header import batches
+
+_AT_ONCE = 1024 * 1024
+
+
+def between(cluster: Cluster, topic: str, partition: int, first: int, last: int) -> Iterator[tuple[int, bool]]:
+    """Of each batch from `first` up to `last`, as far as its outcome is decided: how many offsets it has there, and
+    whether it was aborted. Markers of transactions are left out. Raises Refused, UpstreamError and WireError."""
+    link = cluster.leader(topic, partition)
+    version = link.version(requests.FETCH)
+    at = first
+    while at < last:
+        body = requests.fetch(version, topic, partition, at, size=_AT_ONCE, wait_ms=0, committed=True)
+        answer = reading(requests.read_fetch, version, link.ask(requests.FETCH, version, body))
+        check(answer.error, f"partition {partition} of {topic}")
+        before, aborted = at, list(answer.aborted)
+        for batch in batches(memoryview(answer.records)):
+            if batch.base_offset >= last:
+                return
+            at = max(at, batch.last_offset + 1)
+            begun = [one for one in aborted if one[0] == batch.producer_id and one[1] <= batch.base_offset]
+            if batch.is_control:
+                aborted = [one for one in aborted if one not in begun]  # their end
+            else:
+                count = min(last, batch.last_offset + 1) - max(first, batch.base_offset)
+                yield count, batch.is_transactional and bool(begun)
+        if at == before:
+            return

@@ -1,0 +1,21 @@
+"""`kproxy migrate switch`: moving the clients of all kproxies to the other cluster at once, and back.
+
+section       the section `switch` of the migration's file
+kproxies      the kproxies: where they are, and asking them
+kubernetes    pods by their labels
+answers       what a kproxy says of itself (pure)
+fitness       whether kproxies can be switched (pure)
+affected      what clients will see (pure)
+transactions  which are open in a cluster, and ending them
+tail          what was written last: copied, compared, positions translated
+journal       what was decided, in the state topic
+preflight     what is looked at before
+drive         the machine of `kproxy.switching` with real kproxies, journal and work
+beginning     a switch from the preflight to the end of the hold
+running       what the commands switch and rollback do, and going on with one that was broken off
+reverse       the way back: states and offset maps of a copy in the other direction (pure)
+wayback       what keeps the way back open, and what leads clients back on it
+finishing     the end of a migration
+report        what came of it (pure)
+commands      the commands switch, rollback, finish
+"""

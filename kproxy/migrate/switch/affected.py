@@ -1,0 +1,131 @@
+"""What clients will see of a switch: those that cannot be switched as they are, by what is known of them (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from kproxy.migrate.finding import NOTE, STOP, WARNING, Finding
+from kproxy.migrate.inventory import Group, Inventory
+from kproxy.migrate.migration import INTERNAL, Migration
+from kproxy.migrate.switch.answers import Client
+from kproxy.migrate.switch.transactions import Open
+
+_NAMED = 3
+# What Spark's Kafka source calls its groups, and from them Java its clients.
+_SPARK = "spark-kafka-source-"
+_FRANZ_GO = "kgo"
+_CHANGELOG = "-changelog"
+_CONNECT = "connect"
+
+
+def topics_and_groups(migration: Migration, source: Inventory, there: Collection[str]) -> Iterator[Finding]:
+    """What the file leaves out or renames. `there`: all topics of the source."""
+    renamed = [topic for topic in sorted(there) if migration.wants(topic) and migration.target_of(topic) != topic]
+    if renamed:
+        yield Finding(
+            STOP, "topics", f"{_some(renamed)} would have other names on the target, and clients ask for the old ones:"
+            " migrate them without rename, or move their clients by hand",
+        )  # fmt: skip
+    left = [
+        topic
+        for topic in sorted(there)
+        if not migration.wants(topic) and topic not in INTERNAL and not topic.startswith("kproxy-migration-")
+    ]
+    if left:
+        yield Finding(
+            WARNING, "topics", f"{_some(left)} not migrated: their clients find nothing of them on the target",
+        )  # fmt: skip
+    for group in sorted(source.groups.values(), key=lambda one: one.name):
+        if not migration.wants_group(group.name):
+            yield Finding(WARNING, f"group {group.name}", "is left out by the file: it begins by auto.offset.reset")
+        elif (text := _of_group(group, there)) is not None:
+            yield Finding(WARNING, f"group {group.name}", text)
+
+
+def _of_group(group: Group, there: Collection[str]) -> str | None:
+    """What its members will see that is not what they see at any rebalance."""
+    if group.kind == "share":
+        return (
+            "is a share group: only its start offsets are kept, so what was acknowledged beyond them, or is in flight,"
+            " is delivered again"
+        )
+    if group.kind == "streams" or any(
+        topic.startswith(f"{group.name}-") and topic.endswith(_CHANGELOG) for topic in there
+    ):
+        return (
+            "is a Kafka Streams application: its local state has offsets of the old changelogs; stop it before the"
+            " switch, delete its state.dir, and start it after"
+        )
+    if group.protocol == _CONNECT:
+        return (
+            "are the workers of Kafka Connect: they read their three topics again; tasks that write in transactions"
+            " begin them again"
+        )
+    return None
+
+
+def transactions(found: Sequence[Open] | None) -> Iterator[Finding]:
+    """Those that are open now: not those that will be then, but applications that have some."""
+    if found is None:
+        yield Finding(
+            WARNING, "transactions", "the source's brokers cannot list them (before Kafka 3.0): one that is open while"
+            " writes are held ends the switch, which is then undone",
+        )  # fmt: skip
+        return
+    if found:
+        yield Finding(
+            NOTE, "transactions", f"{len(found)} open now, of {_some([one.id for one in found])}: those that are open"
+            " while writes are held are aborted; the application sees that, and begins it again",
+        )  # fmt: skip
+
+
+def producer_ids(there: Mapping[tuple[str, int], Collection[int]], floor: int) -> Finding | None:
+    """What stands in the target's log. `there`: by topic and partition. `floor`: the source's ids are below it."""
+    met = [(topic, partition, low) for (topic, partition), ids in sorted(there.items()) if (low := min(ids)) < floor]
+    if not met:
+        return None
+    (topic, partition, low), *others = met
+    more = f", and {len(others)} more partitions have such" if others else ""
+    return Finding(
+        STOP, "producer ids", f"partition {partition} of {topic} on the target has records of producer {low}{more}, and"
+        f" the source's ids go up to {floor - 1}: records of a producer of the source that has the same id would be"
+        " taken for repetitions, and be lost. Wait until the target has forgotten it (producer.id.expiration.ms after"
+        " its last record, a day by default), or delete the topic there and copy it again",
+    )  # fmt: skip
+
+
+def clients(connected: Iterable[Client]) -> Iterator[Finding]:
+    """By what clients call themselves."""
+    by_software: dict[str, set[tuple[str, str]]] = {}
+    spark, franz = set[str](), set[str]()
+    for one in connected:
+        by_software.setdefault(one.software or "unknown software", set()).add((one.name, one.address))
+        if _SPARK in one.name:
+            spark.add(one.name)
+        if one.software.split(" ")[0] == _FRANZ_GO:
+            franz.add(one.name)
+    if by_software:
+        said = ", ".join(f"{len(found)} {name}" for name, found in sorted(by_software.items()))
+        yield Finding(NOTE, "clients", f"connected now: {said}")
+    if spark:
+        yield Finding(
+            WARNING, "Spark", f"{_some(sorted(spark))}: a Spark query keeps positions in its checkpoint, not in a"
+            " group: stop it before the switch, translate the checkpoint (kproxy migrate offsets --spark-checkpoint),"
+            " start it after",
+        )  # fmt: skip
+    if franz:
+        yield Finding(
+            WARNING, "franz-go", f"{_some(sorted(franz))}: franz-go takes a topic that has another id for a new one,"
+            " and gives up what it produces to it (UNKNOWN_TOPIC_ID): start the application again after the switch",
+        )  # fmt: skip
+
+
+def told(said: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """What kproxies themselves say about clients: text → clients."""
+    for text, names in sorted(said.items()):
+        yield Finding(WARNING, f"clients {_some(sorted(set(names)))}", text)
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,175 @@
+"""The kproxies of a switch: where they are, and asking each of them, with a limit of time for every answer."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kproxy.address import Address
+from kproxy.admin import bearer
+from kproxy.admin.client import AdminClient, trusting
+from kproxy.errors import AdminError, ConfigError
+from kproxy.migrate.switch.answers import Answer, Cluster, obeyed
+from kproxy.migrate.switch.kubernetes import addresses_of_pods
+from kproxy.migrate.switch.section import HTTPS, Kproxies, Switch
+from kproxy.switching.state import Command, Do
+
+T = TypeVar("T")
+
+PAGE = "/switch"
+# For one answer, in seconds. A hold lasts 25 at most.
+SECONDS = 3.0
+# Asked at once. Each question takes a thread, and mostly waits.
+_AT_ONCE = 64
+
+
+class Missing(AdminClient):
+    """In the place of a kproxy that nobody finds: it answers nothing."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(Address(name, 0))
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> object:
+        raise AdminError(f"there is no kproxy {self.address.host} any more; --gone leaves it out")
+
+    def post(self, path: str, value: object, also: Collection[int] = ()) -> object:
+        return self.get(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Kproxy:
+    """`name`: how a person calls it. `cluster`: which of its clusters is meant."""
+
+    name: str
+    client: AdminClient
+    cluster: str
+
+    def look(self) -> Answer:
+        """What it says of itself. Raises AdminError."""
+        return Answer.read(self.client.get(PAGE), self.name)
+
+    def state(self) -> Cluster:
+        """Of its cluster. Raises AdminError."""
+        found = self.look().clusters.get(self.cluster)
+        if found is None:
+            raise AdminError(f"{self.name} has no cluster {self.cluster} that can be switched")
+        return found
+
+    def tell(self, command: Command) -> Cluster:
+        """The state of its cluster after this. Raises Refusal if it answers that it does not do that, and AdminError if
+        it cannot be asked."""
+        answer = self.client.post(PAGE, {"cluster": self.cluster, **body(command)}, also=(400, 409))
+        return obeyed(answer, self.name)
+
+
+def body(command: Command) -> dict[str, Any]:
+    """Of a POST, without what is not needed."""
+    said: dict[str, Any] = {"switch": command.switch, "driver": command.driver, "do": command.do.value}
+    if command.do is Do.HOLD:
+        said |= {"to": command.to, "seconds": command.seconds}
+        said |= {} if command.after is None else {"after": command.after}
+    if command.force:
+        said["force"] = True
+    return said
+
+
+class Fleet:
+    """All of them, asked at once."""
+
+    def __init__(self, kproxies: Sequence[Kproxy]) -> None:
+        self.all = tuple(kproxies)
+        self._pool = ThreadPoolExecutor(min(_AT_ONCE, max(1, len(self.all))), "kproxy switch")
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def each(
+        self, ask: Callable[[Kproxy], T], of: Sequence[Kproxy] | None = None
+    ) -> Iterator[tuple[Kproxy, T | AdminError]]:
+        """What each of them answers, or why it does not."""
+
+        def one(kproxy: Kproxy) -> T | AdminError:
+            try:
+                return ask(kproxy)
+            except AdminError as error:
+                return error
+
+        asked = [(kproxy, self._pool.submit(one, kproxy)) for kproxy in (self.all if of is None else of)]
+        for kproxy, answer in asked:
+            yield kproxy, answer.result()
+
+    def later(self, ask: Callable[[], None]) -> None:
+        """Do this in a thread of the fleet's."""
+        self._pool.submit(ask)
+
+
+def fleet(switch: Switch, seconds: float = SECONDS) -> Fleet:
+    """Those that the file means. Raises ConfigError if there are none, or a file is no good."""
+    token = _token(switch.token_file)
+    made = []
+    for name, address, host, https in _addresses(switch.kproxies):
+        context = _trusting(switch.ca) if https or switch.ca is not None else None
+        made.append(
+            Kproxy(
+                name, AdminClient(address, token, seconds, context, switch.server_name or host), switch.cluster
+            )
+        )  # fmt: skip
+    return Fleet(made)
+
+
+def _addresses(kproxies: Kproxies) -> Iterator[tuple[str, Address, str, bool]]:
+    """For each its name for people, where it is, the host in its certificate, and whether it is asked with HTTPS."""
+    if kproxies.labels:
+        for name, host in addresses_of_pods(kproxies):
+            yield name, Address(host, kproxies.port), host, kproxies.https
+        return
+    for text in kproxies.addresses or (kproxies.dns,):
+        https, named = text.startswith(HTTPS), Address.parse(text.removeprefix(HTTPS))
+        found = _resolved(named)
+        for address in found if kproxies.dns else found[:1]:
+            yield text if not kproxies.dns else str(address), address, named.host, https
+
+
+def _resolved(named: Address) -> list[Address]:
+    """Its addresses, those that answer first: names are not resolved again while writes are held."""
+    try:
+        found = socket.getaddrinfo(named.host, named.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConfigError(
+            f"switch.kproxies: {named.host} cannot be resolved: {error.strerror or error}; allowed: a name or an"
+            " address of a kproxy's admin endpoint"
+        ) from None
+    addresses = list(dict.fromkeys(Address(str(sockaddr[0]), named.port) for *_, sockaddr in found))
+    return sorted(addresses, key=lambda one: not _answers(one)) if len(addresses) > 1 else addresses
+
+
+def _answers(address: Address) -> bool:
+    try:
+        socket.create_connection((address.host, address.port), SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _token(file: Path | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        return bearer.read_file(file)
+    except ConfigError as error:
+        raise ConfigError(f"switch.token-file: {error}") from None
+
+
+def _trusting(ca: Path | None) -> ssl.SSLContext:
+    try:
+        return trusting(ca)
+    except ValueError as error:
+        raise ConfigError(f"switch.ca: {ca}: {error}") from None

@@ -1,0 +1,121 @@
+"""What a switch came to, for people and for programs (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from kproxy.migrate.switch.answers import Cluster
+from kproxy.migrate.switch.drive import Driven
+from kproxy.migrate.switch.journal import SWITCHING
+from kproxy.migrate.switch.tail import Seconds
+from kproxy.migrate.switch.transactions import Open
+from kproxy.switching.plan import End
+
+# Of many kproxies, so many have a line of their own.
+_ROWS = 50
+# And of many clients, so many are named.
+_NAMED = 20
+
+
+def returned(before: Iterable[Cluster], now: Sequence[Cluster]) -> tuple[bool, list[str]]:
+    """Of the clients that were connected before: whether all of them are again and none waits, and that in words."""
+    were = {(one.name, one.address) for cluster in before for one in cluster.clients}
+    are = {(one.name, one.address) for cluster in now for one in cluster.clients}
+    waiting = sorted({one for cluster in now for one in cluster.waiting})
+    missing = sorted(f"{name or '(no client id)'} at {address}" for name, address in were - are)
+    found = [f"clients: {len(were & are)} of {len(were)} that were connected before are connected again"]
+    if missing:
+        found.append(f"not connected again so far: {_some(missing)}")
+    if waiting:
+        found.append(f"wait until they have asked for their positions again: {_some(waiting)}")
+    return not missing and not waiting, found
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def as_json(
+    driven: Driven, took: Seconds | None = None, ended: Sequence[Open] = (), clients: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Everything that is known."""
+    entry = driven.entry
+    return {
+        "switch": entry.switch,
+        "what": entry.what,
+        "cluster": entry.cluster,
+        "from": entry.origin,
+        "to": entry.to,
+        "outcome": driven.end.value,
+        "why": list(driven.why),
+        "held_seconds": None if driven.held is None else round(driven.held, 3),
+        "stages": {name: round(at, 3) for name, at in driven.stages.items()},
+        "work_seconds": None
+        if took is None
+        else {name: round(getattr(took, name), 3) for name in ("drain", "copy", "verify", "translate")},
+        "transactions_aborted": [one.id for one in ended],
+        "clients": list(clients),
+        "kproxies": [
+            {"name": name, "state": driven.known.get(name, "unknown"), "held_seconds": _held(driven, name)}
+            for name in entry.kproxies
+        ],
+    }
+
+
+def _held(driven: Driven, name: str) -> float | None:
+    """By the kproxy's own clock."""
+    answer = driven.answers.get(name)
+    last = None if answer is None else answer.state.last
+    if last is None or last.switch != driven.entry.switch:
+        return None
+    return round(last.held, 3)
+
+
+def lines(
+    driven: Driven, took: Seconds | None = None, ended: Sequence[Open] = (), clients: Sequence[str] = ()
+) -> Iterator[str]:
+    """For a terminal."""
+    entry = driven.entry
+    said = _OUTCOMES[driven.end].format(to=entry.to, origin=entry.origin)
+    yield f"{entry.what} {entry.switch}: {said}"
+    if driven.held is not None:
+        yield f"writes were held for {driven.held:.1f} s, from the first hold to the last answer"
+    elif driven.end is not End.INCOMPLETE and not entry.decisions:
+        yield "no write was held"
+    if took is not None and took.total:
+        yield (
+            f"of these: transactions {took.drain:.1f} s, copy {took.copy:.1f} s, compare {took.verify:.1f} s, positions"
+            f" {took.translate:.1f} s"
+        )
+    for name in entry.kproxies[:_ROWS]:
+        held = _held(driven, name)
+        rest = "" if held is None else f", held writes for {held:.1f} s"
+        yield f"  {name}: {driven.known.get(name, 'unknown')}{rest}"
+    if len(entry.kproxies) > _ROWS:
+        yield f"  and {len(entry.kproxies) - _ROWS} more: --json has all of them"
+    for one in ended:
+        yield f"transaction {one.id} was aborted: its application sees that, and begins it again"
+    yield from clients
+    yield from _next(driven)
+
+
+def _next(driven: Driven) -> Iterator[str]:
+    """What is to be done now."""
+    entry = driven.entry
+    if driven.end is End.RELEASED:
+        yield (
+            f"next: set 'active: {entry.to}' in the configuration of every kproxy, before one is begun on another"
+            " machine"
+        )
+    elif driven.end is End.UNDONE and entry.decisions and entry.what == SWITCHING:
+        yield "next: start the copy again, whose place this command has taken: kproxy migrate copy FILE --follow"
+
+
+_OUTCOMES = {
+    End.RELEASED: "done: all clients are led to {to}",
+    End.UNDONE: "undone: all clients are led to {origin}, as before",
+    End.INCOMPLETE: "not finished: kproxy migrate switch --resume or --abort goes on",
+    End.TAKEN_OVER: "another driver has taken over: this one has done nothing since",
+}

@@ -1,0 +1,141 @@
+"""The way back: a migration with the sides exchanged, which begins where the two sides were equal (pure).
+
+While writes are held and everything is copied, the last offset of a partition on one side is the same place as the last
+one on the other. From there a copy in the other direction begins: `seeds` writes its state, so that it copies what
+comes, and nothing that came from where it leads. What lies before that place is known by the offset map of the copy
+that brought it: `turned` has that map the other way round.
+
+When clients have gone back, the first migration goes on in the same way: its map gets what was copied back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from kproxy.copier.offsetmap import OffsetMap
+from kproxy.copier.state import SEALED, State, key, parts_of, piece_to_json
+from kproxy.copier.statetopic import Copied
+from kproxy.errors import WireError
+from kproxy.migrate.migration import Groups, Limits, Migration, Topics
+from kproxy.migrate.results import Kept, name_of
+from kproxy.migrate.roads import Roads
+
+Where = tuple[str, int]
+Ends = Mapping[Where, int]
+Values = Mapping[bytes, bytes]
+
+_SUFFIX = "-back"
+# Runs in one record of the state topic: less than 300 kB.
+_RUNS = 10_000
+
+
+def reversed_of(migration: Migration, topics: Iterable[str]) -> Migration:
+    """From the target to the source, of these topics. It has a state topic of its own, on the source. It changes
+    neither rights nor quotas there."""
+    return Migration(
+        migration.target, migration.source, migration.name + _SUFFIX, Topics(tuple(sorted(topics))),
+        Groups(migration.groups.include, migration.groups.exclude), Limits(None, migration.limits.slice_mb),
+        acls=False, quotas=False, switch=migration.switch,
+    )  # fmt: skip
+
+
+def swapped(roads: Roads) -> Roads:
+    """The same, the other way."""
+    return Roads(roads.target, roads.source, roads.target_cluster_id, roads.source_cluster_id)
+
+
+# Offset maps
+
+
+def turned(known: OffsetMap) -> OffsetMap:
+    """From the target to the source."""
+    return OffsetMap((target, source, count) for source, target, count in known)
+
+
+def joined(before: OffsetMap, after: OffsetMap) -> OffsetMap:
+    """One after the other. Raises WireError if they do not follow one another."""
+    try:
+        return OffsetMap([*before, *after])
+    except ValueError:
+        raise WireError(
+            "malformed", "the offset maps of both directions overlap: were there two copies at once?"
+        ) from None
+
+
+def composed(back: Mapping[Where, Copied], forth: Mapping[Where, Copied]) -> dict[Where, Copied]:
+    """What is known of positions on the target of the first migration (`forth`), to translate them for its source: what
+    was copied back, and before it what came from there."""
+    found = {}
+    for where, one in back.items():
+        first = forth.get(where)
+        whole = one.map if first is None else joined(turned(first.map), one.map)
+        found[where] = replace(one, source_begin=0, records=whole.records, map=whole)
+    return found
+
+
+# States
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """The place where both sides are the same: where logs end, by partition of the copy's source and of its target,
+    which have the same names."""
+
+    source: Ends
+    target: Ends
+
+
+def seeds(equal: Equal, there: Values) -> dict[bytes, bytes | None]:
+    """What the state topic of a copy is to have that begins at this place, from the source of `equal` to its target.
+    `there`: what it has now; None removes a record."""
+    records: dict[bytes, bytes | None] = {}
+    for name in there:
+        match parts_of(name):
+            case ["map" | "verified" | "partition", *_]:
+                records[name] = None
+    for (topic, partition), end in equal.source.items():
+        at = equal.target[topic, partition]
+        records[key("partition", topic, partition)] = State(topic, end, end, at, target_begin=at).to_json()
+    return records
+
+
+def went_on(
+    first: Mapping[Where, State], back: Mapping[Where, Copied], equal: Equal, at: int
+) -> dict[bytes, bytes | None]:
+    """What the state topic of the first migration is to have when clients have gone back to its source: as if it had
+    copied itself what was copied back, and as verified. `equal`: of the first migration. `at` is in milliseconds."""
+    records: dict[bytes, bytes | None] = {}
+    for where, end in equal.source.items():
+        state, new = first.get(where), back.get(where)
+        begun = state or State(where[0], end, end, equal.target[where], target_begin=equal.target[where])
+        whole = begun.map if new is None else joined(begun.map, turned(new.map))
+        state = replace(
+            begun, source_next=end, target_next=equal.target[where], at=at, map=whole,
+            records=begun.records + (0 if new is None else new.records),
+            size=begun.size + (0 if new is None else new.size),
+        )  # fmt: skip
+        if len(whole.to_bytes()) >= SEALED:
+            state, whole = state.sealed()
+            for piece in _pieces(whole):
+                records[key("map", *where, piece.sources[0])] = piece_to_json(piece)
+        records[key("partition", *where)] = state.to_json()
+    return records
+
+
+def verified(first: Mapping[Where, Kept], back: Mapping[Where, Kept], equal: Equal, at: int) -> dict[bytes, Kept]:
+    """The same for what is verified."""
+    found = {}
+    for where, end in equal.source.items():
+        had, new = first.get(where), back.get(where)
+        records = (had.records if had else 0) + (new.records if new else 0)
+        found[name_of(where)] = Kept(
+            had.since if had else end, end, records, had.gone if had else 0, had.compacted if had else 0
+        )  # fmt: skip
+    return found
+
+
+def _pieces(whole: OffsetMap) -> Iterator[OffsetMap]:
+    runs = list(whole)
+    for at in range(0, len(runs), _RUNS):
+        yield OffsetMap(runs[at : at + _RUNS])

@@ -1,0 +1,200 @@
+"""Which positions in partitions a consumer may have from the cluster that it speaks to now. Pure.
+
+A consumer asks for its position once, with OffsetFetch or ListOffsets, and remembers it. The same offset is another
+record in another cluster. So after a switch a client that has fetched before is believed only what it was told since:
+its first Fetch of a partition in a session must begin where it was told. What follows in that session is the consumer's
+own counting.
+
+A client is known again by its identity only, and several clients may have the same. So what a session has fetched says
+nothing about other sessions, until it ends: then the client may come back on another connection.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kproxy.switching.doubts import Identity
+
+Partition = tuple[bytes, int]
+"""A topic's name as it came, and a number."""
+Position = tuple[bytes, int, int]
+"""The same with an offset."""
+
+MOST_CLIENTS = 20_000
+"""Clients that are known one by one; if more have fetched, each client is taken for one that has."""
+MOST_TOLD = 8
+"""Offsets of one partition that are kept as told to one client: the last ones."""
+MOST_PARTITIONS = 50_000
+"""Partitions that are kept of one client; of more, those are forgotten that it was told first."""
+MOST_WAITING = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A client that gets nothing, since nobody has told it the position that it asks for. `topic` is as it came. The
+    `offset` is 0 if the client has the broker examine its position first."""
+
+    identity: Identity
+    topic: bytes
+    partition: int
+    offset: int
+    since: float
+
+
+class Client:
+    """What one client was told since the switch, and what sessions of it that have ended have fetched."""
+
+    __slots__ = ("_begun", "_followed", "_told")
+
+    def __init__(self) -> None:
+        self._told: OrderedDict[Partition, tuple[int, ...]] = OrderedDict()
+        self._followed: OrderedDict[Partition, None] = OrderedDict()
+        self._begun: OrderedDict[Partition, None] = OrderedDict()
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether it was told anything."""
+        return bool(self._told or self._followed)
+
+    def tell(self, topic: bytes, partition: int, offset: int) -> None:
+        """The broker has told it this offset."""
+        if offset < 0:
+            return
+        key = (topic, partition)
+        known = self._told.pop(key, ())
+        self._told[key] = (*(one for one in known if one != offset), offset)[-MOST_TOLD:]
+        if len(self._told) > MOST_PARTITIONS:
+            self._told.popitem(last=False)
+
+    def was_told(self, topic: bytes, partition: int) -> bool:
+        """Whether it was told anything of this partition."""
+        return (topic, partition) in self._told or (topic, partition) in self._followed
+
+    def may_begin(self, topic: bytes, partition: int, offset: int) -> bool:
+        """Whether a session of it may begin to fetch there."""
+        key = (topic, partition)
+        return key in self._followed or offset in self._told.get(key, ())
+
+    def may_commit(self, topic: bytes, partition: int, offset: int) -> bool:
+        """Whether this may be a position in this cluster: the client was told it, or has begun to fetch there."""
+        return (topic, partition) in self._begun or self.may_begin(topic, partition, offset)
+
+    def begin(self, partitions: Iterable[Partition]) -> None:
+        """A session of it has begun to fetch these from where the client was told."""
+        _note(self._begun, partitions)
+
+    def follow(self, partitions: Iterable[Partition]) -> None:
+        """A session that has fetched these has ended: the client goes on from wherever it is."""
+        _note(self._followed, partitions)
+
+
+def _note(known: OrderedDict[Partition, None], partitions: Iterable[Partition]) -> None:
+    for one in partitions:
+        known[one] = None
+        if len(known) > MOST_PARTITIONS:
+            known.popitem(last=False)
+
+
+class Positions:
+    """The clients of one cluster since it was switched. `everyone`: each client is taken for one that has fetched in
+    the former cluster; so it is if kproxy was started anew meanwhile, and cannot know."""
+
+    def __init__(self, stale: Iterable[Identity] = (), *, everyone: bool = False) -> None:
+        self._clients: dict[Identity, Client] = {}
+        self._waiting: OrderedDict[Identity, Waiting] = OrderedDict()
+        self.everyone = everyone
+        for identity in stale:
+            self.note_stale(identity)
+
+    def note_stale(self, identity: Identity) -> None:
+        """This client has fetched in the former cluster."""
+        if identity not in self._clients:
+            if len(self._clients) >= MOST_CLIENTS:
+                self.everyone = True
+                return
+            self._clients[identity] = Client()
+
+    def client(self, identity: Identity) -> Client | None:
+        """What this client was told; None if it has never fetched in the former cluster."""
+        known = self._clients.get(identity)
+        if known is None and self.everyone:
+            if len(self._clients) >= 2 * MOST_CLIENTS:
+                self._clients.pop(next(iter(self._clients)))
+            known = self._clients[identity] = Client()
+        return known
+
+    def has_moved(self, identity: Identity) -> bool:
+        """Whether this client may have a position of this cluster, and no more that of the former one."""
+        known = self._clients.get(identity)
+        return known is None or known.has_moved
+
+    # Who waits
+
+    def note_waiting(self, identity: Identity, position: Position, now: float) -> bool:
+        """This client was not given what it asked for; return whether it is the first time."""
+        before = self._waiting.pop(identity, None)
+        self._waiting[identity] = Waiting(identity, *position, now if before is None else before.since)
+        if len(self._waiting) > MOST_WAITING:
+            self._waiting.popitem(last=False)
+        return before is None
+
+    def waits_untold(self, identity: Identity) -> bool:
+        """Whether this client waits and was told nothing since the switch."""
+        if identity not in self._waiting:
+            return False
+        known = self._clients.get(identity)
+        return known is not None and not known.has_moved
+
+    @property
+    def waits(self) -> bool:
+        """Whether any client waits."""
+        return bool(self._waiting)
+
+    def note_served(self, identity: Identity) -> None:
+        """This client waits no more."""
+        self._waiting.pop(identity, None)
+
+    @property
+    def waiting(self) -> tuple[Waiting, ...]:
+        """The clients that wait."""
+        return tuple(self._waiting.values())
+
+
+class Followed:
+    """The partitions that one session has fetched from a position that it was told."""
+
+    __slots__ = ("_client", "partitions")
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.partitions: set[Partition] = set()
+
+    def unknown(self, positions: Iterable[Position]) -> bool:
+        """Whether the client was told nothing of one of these partitions."""
+        return not all(
+            (topic, partition) in self.partitions or self._client.was_told(topic, partition)
+            for topic, partition, _ in positions
+        )
+
+    def may_commit(self, positions: Iterable[Position]) -> bool:
+        """Whether all of these may be positions in this cluster."""
+        return all(self._client.may_commit(*one) for one in positions)
+
+    def end(self) -> None:
+        """The session has ended."""
+        self._client.follow(self.partitions)
+
+    def stale(self, positions: Iterable[Position]) -> Position | None:
+        """The first of these that the client was not told; None: it may fetch them all, and follows them now."""
+        begun = []
+        for topic, partition, offset in positions:
+            if (topic, partition) not in self.partitions:
+                if not self._client.may_begin(topic, partition, offset):
+                    return topic, partition, offset
+                begun.append((topic, partition))
+        if begun:
+            self.partitions.update(begun)
+            self._client.begin(begun)
+        return None

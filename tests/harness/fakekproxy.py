@@ -1,0 +1,164 @@
+"""As much of a kproxy as a switch needs: its page /switch, by the real state machine, and what can be wrong with it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from kproxy import __version__
+from kproxy.switching import asjson
+from kproxy.switching.state import Command, Facts, Phase, State, Step, expired, obey, restarted, settled
+
+TOKEN = "the-token-of-some-tests"
+
+
+@dataclass
+class FakeKproxy:
+    """`upstreams`: cluster ids by name. `moments`: each phase it was in. `harm`: is given each request that is sent to
+    it (None: a question), and may answer it: with bytes in place of an answer, or by raising; None lets it pass."""
+
+    upstreams: Mapping[str, str]
+    active: str = "blue"
+    cluster: str = "default"
+    version: str = __version__
+    state_dir: bool = True
+    clock: float = 0.0
+    doubts: Sequence[str] = ()
+    clients: Sequence[Mapping[str, Any]] = ()
+    unanswered: int = 0
+    state: State = field(init=False)
+    moments: list[tuple[str, str]] = field(default_factory=list)
+    harm: Callable[[FakeKproxy, Command | None], bytes | None] = lambda _, __: None
+    address: str = ""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.state = State(self.active)
+
+    @property
+    def phase(self) -> Phase:
+        return self.state.phase
+
+    def facts(self) -> Facts:
+        return Facts({name: "" for name in self.upstreams}, "", self.unanswered, self.doubts)
+
+    def tick(self) -> None:
+        """What happens by itself."""
+        now = time.time()
+        if self.state.deadline is not None and self.state.deadline <= now:
+            self.take(expired(self.state, now))
+        self.take(settled(self.state, self.facts()))
+
+    def take(self, step: Step) -> None:
+        if (step.state.phase, step.state.active) != (self.state.phase, self.state.active):
+            self.moments.append((step.state.phase.value, step.state.active))
+        self.state = step.state
+
+    def restart(self) -> None:
+        """As a process that begins with the state file of the one before."""
+        with self.lock:
+            self.take(restarted(self.state, time.time()))
+
+    def shown(self) -> dict[str, Any]:
+        return {
+            "name": self.cluster, **asjson.shown(self.state), "unanswered": self.unanswered, "held": 0,
+            "upstreams": {name: {"cluster_id": found, "problem": ""} for name, found in self.upstreams.items()},
+            "doubts": list(self.doubts), "clients": list(self.clients),
+        }  # fmt: skip
+
+    def look(self) -> tuple[int, object]:
+        itself = {"version": self.version, "time": time.time() + self.clock, "state_dir": self.state_dir}
+        return 200, {"kproxy": itself, "clusters": [self.shown()]}
+
+    def obey(self, command: Command) -> tuple[int, object]:
+        made = obey(self.state, command, self.facts(), time.time())
+        self.take(made)
+        self.tick()
+        if made.problem:
+            return 409, {"problem": made.problem, "cluster": self.shown()}
+        return 200, {"problem": "", "cluster": self.shown()}
+
+
+class Cut(Exception):
+    """The connection ends without an answer."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    fake: FakeKproxy
+
+    def do_GET(self) -> None:
+        if not self._allowed():
+            return
+        self._do(None)
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self._allowed():
+            self._do(asjson.command(body)[1])
+
+    def _allowed(self) -> bool:
+        if self.headers["Authorization"] == f"Bearer {TOKEN}":
+            return True
+        self._answer(401, b"this request needs the token of kproxy", "text/plain")
+        return False
+
+    def _do(self, command: Command | None) -> None:
+        fake = self.fake
+        try:
+            harmed = fake.harm(fake, command)
+        except Cut:
+            self.close_connection = True
+            return
+        if harmed is not None:
+            self.wfile.write(harmed)
+            return
+        with fake.lock:
+            fake.tick()
+            status, said = fake.look() if command is None else fake.obey(command)
+        self._answer(status, json.dumps(said).encode())
+
+    def _answer(self, status: int, body: bytes, kind: str = "application/json") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 256
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        pass  # clients that hang up
+
+
+@contextmanager
+def serving(fake: FakeKproxy) -> Iterator[FakeKproxy]:
+    """At an address of its own."""
+    handler = type("Handler", (_Handler,), {"fake": fake})
+    with _Server(("127.0.0.1", 0), handler) as server:
+        fake.address = f"127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield fake
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
+def some(count: int, upstreams: Mapping[str, str], **more: Any) -> Iterator[list[FakeKproxy]]:
+    """So many."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(serving(FakeKproxy(upstreams, **more))) for _ in range(count)]

@@ -1,0 +1,135 @@
+"""Two Kafka clusters of one broker each behind the sessions of a kproxy, on one local port.
+
+The brokers advertise that port, and `Here` carries the sessions as in a kproxy. What finds out which cluster and which
+node an address leads to is left out, so that a test can do to the sessions what a switch does, step by step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import TypeVar
+
+from kproxy.address import Address
+from kproxy.cluster.meeting import Met
+from kproxy.cluster.topology import NodeKey
+from kproxy.config import ClusterConfig, Config
+from kproxy.errors import UpstreamError
+from kproxy.metrics import Metrics
+from kproxy.relay.selector import RelaySelector
+from kproxy.rewrite.endpoints import Endpoints, Kind
+from kproxy.workers.here import Here, Reconfigured
+
+T = TypeVar("T")
+
+NAME = "default"
+NODE = NodeKey(Kind.BROKER, 1)
+
+
+class Switchable:
+    """Listens at `address`; clients get to `upstream`. `switches` is false for a cluster that is never switched."""
+
+    def __init__(self, listener: socket.socket, upstream: Address, *, switches: bool = True) -> None:
+        self.address = Address(*listener.getsockname()[:2])
+        self.upstream = upstream
+        self.metrics = Metrics()
+        self._listener = listener
+        self._switches = switches
+        self._selector = RelaySelector()
+        self._loop = asyncio.SelectorEventLoop(self._selector)
+        self._ending: asyncio.Event
+        self.here: Here
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._run(),), daemon=True)
+        self._thread.start()
+        assert self._ready.wait(30)
+
+    async def _run(self) -> None:
+        self._ending = asyncio.Event()
+        self._listener.setblocking(False)
+        async with asyncio.TaskGroup() as tasks:
+            self.here = Here(self._selector, self.metrics, tasks)
+            self._config = ClusterConfig(name=NAME, bootstrap_servers=(self.upstream,))
+            self.here.make_room(self._config, self._dial, self._localise, switches=self._switches)
+            self._loop.add_reader(self._listener, self._accept)
+            self._ready.set()
+            await self._ending.wait()
+            self._loop.remove_reader(self._listener)
+            self.here.flip(self._config)
+
+    def _accept(self) -> None:
+        client, _ = self._listener.accept()
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.here.carry(NAME, client, NODE, "127.0.0.1", lambda: None)
+
+    async def _dial(self, key: NodeKey | None) -> Met:
+        sock = socket.socket()
+        sock.setblocking(False)
+        try:
+            await self._loop.sock_connect(sock, (self.upstream.host, self.upstream.port))
+        except OSError as error:
+            sock.close()
+            raise UpstreamError("refused", str(error)) from None
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return Met(sock, dial=self.upstream)
+
+    def _localise(self, host: str, endpoints: Endpoints) -> list[Address]:
+        return [self.address for _ in endpoints.nodes]
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Run a function on the loop's thread."""
+        done: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(function())
+            except BaseException as error:  # noqa: BLE001  # whatever it is, the caller's thread is to see it
+                done.set_exception(error)
+
+        self._loop.call_soon_threadsafe(run)
+        return done.result(60)
+
+    def hold(self, seconds: float = 60) -> None:
+        """Hold writes and wait until all is settled."""
+        settled = threading.Event()
+        self.call(lambda: self.here.begin_write_hold(NAME, settled.set))
+        assert settled.wait(seconds), self.call(lambda: self.here.writes(NAME))
+
+    def flip(self, upstream: Address) -> None:
+        """Lead to this one from now on: one step."""
+
+        def flip() -> None:
+            self.upstream = upstream
+            self.here.flip(self._config)
+
+        self.call(flip)
+
+    def release(self) -> None:
+        self.call(lambda: self.here.release_write_hold(NAME))
+
+    def begin_to_switch(self) -> None:
+        """What a reload does that gives the cluster a second upstream."""
+
+        def begin() -> None:
+            config = Config(clusters=(self._config,))
+            self.here.change(config, [Reconfigured(self._config, None, lambda key, dial: False, switches=True)])
+
+        self.call(begin)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._ending.set)
+        self._thread.join(30)
+        self._loop.close()
+        self._listener.close()
+
+
+@contextmanager
+def listening() -> Iterator[socket.socket]:
+    """A socket that listens at a free port of 127.0.0.1."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
+        yield listener

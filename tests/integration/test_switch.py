@@ -1,0 +1,342 @@
+"""A kproxy with two clusters: hold, flip, commit, release and undo over HTTP, under load, and killed in every phase."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.harness.carried import Numbers, apart, carry, in_log, positions
+from tests.harness.clients import unique
+from tests.harness.flow import Flow, JavaFlow, create_topic
+from tests.harness.process import wait_until
+from tests.harness.switched import BLUE, GREEN, Switched
+from tests.harness.twosides import TwoSides, two_sides
+
+pytestmark = pytest.mark.integration
+
+PARTITIONS = 3
+Start = Callable[..., Switched]
+
+
+@pytest.fixture(scope="module")
+def sides() -> Iterator[TwoSides]:
+    """Blue and green."""
+    with two_sides() as made:
+        apart(made)
+        yield made
+
+
+@pytest.fixture
+def start(sides: TwoSides, tmp_path: Path) -> Iterator[Start]:
+    blue, green = (cluster.bootstrap for cluster in sides.clusters)
+    with ExitStack() as held:
+
+        def make(name: str = "kproxy", *args: str, **more: bool) -> Switched:
+            return held.enter_context(Switched(tmp_path / name, blue, green, *args, **more))
+
+        yield make
+
+
+@pytest.fixture
+def topic(sides: TwoSides) -> str:
+    """On both."""
+    name = unique("switched")
+    for bootstrap in (sides.source, sides.target):
+        create_topic(bootstrap, name, PARTITIONS)
+    return name
+
+
+def test_nothing_is_lost_or_doubled_by_a_switch_and_by_one_that_is_undone(
+    sides: TwoSides, start: Start, topic: str
+) -> None:
+    mine, kproxy = sides.migration(), start()
+    flow = Flow(kproxy.bootstrap, topic, PARTITIONS, **{"auto.commit.interval.ms": 200})
+    flow.log = Numbers(contiguous=True)
+    with flow:
+        wait_until(lambda: len(positions(sides.source, f"{topic}-readers")) == PARTITIONS, "the group commits")
+        carry(mine, topic, f"{topic}-readers")
+        kproxy.must("hold", "undone", to=GREEN, seconds=2)
+        wait_until(lambda: kproxy.seen()["phase"] == "serving", "the deadline undoes it")
+        assert kproxy.seen()["last"]["outcome"] == "undone"
+        flow.wait_flowing()
+        kproxy.hold()
+        assert kproxy.must("hold", to=GREEN, seconds=20)["phase"] == "held"
+        carry(mine, topic, f"{topic}-readers")
+        kproxy.must("flip")
+        kproxy.must("commit")
+        kproxy.must("release")
+        flow.wait_flowing()
+    assert in_log(sides.target, topic, PARTITIONS) == [list(range(sent)) for sent in flow.acked]
+    old = in_log(sides.source, topic, PARTITIONS)
+    assert all(numbers == list(range(len(numbers))) for numbers in old)
+    assert all(len(numbers) < sent for numbers, sent in zip(old, flow.acked, strict=True))
+
+
+def test_java_goes_on_where_it_was(sides: TwoSides, start: Start, topic: str, tmp_path: Path) -> None:
+    mine, kproxy = sides.migration(), start()
+    flow = JavaFlow(sides.clusters[0].programs, kproxy.bootstrap, topic, tmp_path)
+    flow.log = Numbers(contiguous=False)
+    with flow:
+        wait_until(lambda: len(positions(sides.source, f"{topic}-java")) == PARTITIONS, "the group commits")
+        carry(mine, topic, f"{topic}-java")
+        kproxy.hold()
+        carry(mine, topic, f"{topic}-java")
+        kproxy.must("flip")
+        kproxy.must("release")
+        flow.wait_flowing()
+    logs = in_log(sides.target, topic, PARTITIONS)
+    assert sorted(number for numbers in logs for number in numbers) == list(range(flow._sent))
+    assert all(numbers == sorted(numbers) for numbers in logs)
+
+
+def test_groups_go_on_after_a_kproxy_that_was_killed_behind_a_switch(
+    sides: TwoSides, start: Start, topic: str, tmp_path: Path
+) -> None:
+    """It does not know any more who has asked for a position since, and gives records to nobody who has not asked. So
+    it lets the members of groups ask again."""
+    mine, kproxy = sides.migration(), start()
+    # It never commits: a commit that is refused would make it join anew as well. The group forgets the former member
+    # after the session's timeout.
+    quick = ["enable.auto.commit=false", "session.timeout.ms=6000"]
+    java = JavaFlow(sides.clusters[0].programs, kproxy.bootstrap, topic, tmp_path, consumer_properties=quick)
+    java.log = Numbers(contiguous=False)
+    with java:
+        carry(mine, topic)
+        kproxy.hold()
+        carry(mine, topic)
+        kproxy.must("flip")
+        kproxy.must("release")
+        java.wait_flowing()
+        kproxy.again()
+        java.wait_flowing()
+
+
+def test_a_flip_that_is_undone_leads_back(sides: TwoSides, start: Start, topic: str) -> None:
+    kproxy = start()
+    flow = Flow(kproxy.bootstrap, topic, PARTITIONS)
+    flow.log = Numbers(contiguous=True)
+    with flow:
+        kproxy.must("hold", to=GREEN, seconds=5)
+        kproxy.wait_for("held")
+        kproxy.must("flip")
+        kproxy.must("undo")
+        flow.wait_flowing()
+        kproxy.must("hold", "y", to=GREEN, seconds=3)
+        kproxy.wait_for("held")
+        kproxy.must("flip", "y")
+        wait_until(lambda: kproxy.seen()["phase"] == "serving", "the deadline leads back")
+        assert kproxy.seen()["active"] == BLUE
+        flow.wait_flowing()
+    assert in_log(sides.source, topic, PARTITIONS) == [list(range(sent)) for sent in flow.acked]
+    assert in_log(sides.target, topic, PARTITIONS) == [[]] * PARTITIONS
+
+
+PHASES = ("holding", "held", "flipped", "committed", "serving")
+
+
+def lead_to(kproxy: Switched, phase: str, client: Callable[[], object]) -> None:
+    """Bring it into this phase of switch x, or with "serving" beyond it. `client` makes a write that has no answer."""
+    if phase == "holding":
+        client()
+        wait_until(lambda: kproxy.seen()["unanswered"] == 1, "half a write has passed")
+        kproxy.must("hold", to=GREEN, seconds=25)
+        return
+    kproxy.hold()
+    for do in ("flip", "commit", "release")[: PHASES.index(phase) - 1]:
+        kproxy.must(do)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_kproxy_that_is_killed_goes_on_in_the_same_phase(
+    sides: TwoSides, start: Start, topic: str, phase: str
+) -> None:
+    kproxy = start()
+    with ExitStack() as held:
+        lead_to(kproxy, phase, lambda: held.enter_context(half_a_write(kproxy.bootstrap, topic)))
+        before = kproxy.seen()
+        assert before["phase"] == phase
+        kproxy.again()
+    after = kproxy.seen()
+    assert {**before, **after, "doubts": before["doubts"]} == {**after, "doubts": before["doubts"]}
+    assert kproxy.status()["switch"]["active"] == (BLUE if phase in ("holding", "held") else GREEN)
+    if phase == "holding":
+        assert after["doubts"]
+        code, answer = kproxy.tell("flip")
+        assert (code, answer["cluster"]["phase"]) == (409, "holding")
+        kproxy.must("undo")
+        return
+    code, text = kproxy.get("/readyz")
+    if phase == "committed":
+        assert code == 503
+        assert "switch x has committed and holds all writes" in text
+        assert kproxy.tell("undo")[0] == 409
+        assert kproxy.must("undo", force=True)["active"] == BLUE
+        return
+    assert code == 200
+    for do in ("flip", "commit", "release"):
+        kproxy.must(do)  # what is so already is so
+    assert kproxy.seen()["active"] == GREEN
+
+
+@contextmanager
+def half_a_write(bootstrap: str, topic: str) -> Iterator[None]:
+    """A connection whose client has sent the beginning of a Produce request, and is silent then."""
+    host, _, port = bootstrap.rpartition(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(struct.pack(">ihhih", 1000, 0, 9, 1, -1))
+        client.sendall(b"\0\0" + struct.pack(">h", -1) + bytes(20))  # no transactional id, acks=all
+        yield
+
+
+def test_writes_are_held_from_the_first_byte_after_a_restart(sides: TwoSides, start: Start, topic: str) -> None:
+    kproxy = start()
+    kproxy.hold()
+    kproxy.must("flip")
+    kproxy.must("commit")
+    kproxy.again()
+    failed: list[object] = []
+    producer = Producer({"bootstrap.servers": kproxy.bootstrap})
+    producer.produce(topic, b"0", on_delivery=lambda error, _: failed.append(error))
+    wait_until(lambda: producer.poll(0.05) == 0 and kproxy.seen()["held"] == 1, "the write waits")
+    assert failed == []
+    assert in_log(sides.source, topic, PARTITIONS) == in_log(sides.target, topic, PARTITIONS) == [[]] * PARTITIONS
+    kproxy.must("release")
+    assert producer.flush(60) == 0
+    assert failed == [None]
+    assert sum(map(len, in_log(sides.target, topic, PARTITIONS))) == 1
+
+
+def test_what_a_killed_kproxy_left_is_waited_for(start: Start) -> None:
+    kproxy = start(settled=False)
+    code, answer = kproxy.tell("hold", to=GREEN, seconds=25)
+    assert code == 409
+    assert "was begun or killed, or got its upstreams, a short time ago" in answer["problem"]
+    kproxy.stop()
+    assert json.loads(kproxy.state_file.read_text())["ended"] is False
+
+
+def test_one_state_directory_is_for_one_kproxy(start: Start) -> None:
+    kproxy = start()
+    other = subprocess.run(
+        kproxy.command("--listen", "127.0.0.1:0", "--no-admin"), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert other.returncode == 2
+    assert "another kproxy uses it" in other.stderr
+    assert len(other.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "it is not JSON"),
+        (b'{"format": 1', "it is not JSON"),
+        (b"[" * 20_000, "it is not JSON"),
+        (b'{"format": 2, "cluster": "default", "state": {}}', "its format is not 1"),
+        (b'{"format": 1, "cluster": "other", "state": {"active": "blue", "phase": "serving"}}', "another cluster"),
+        (b'{"format": 1, "cluster": "default", "state": {"active": "red", "phase": "serving"}}', "upstream red"),
+        (b'{"format": 1, "cluster": "default", "state": {"active": "blue", "phase": "flipped"}}', "does not say which"),
+        (b" " * 70_000, "more than 65536 bytes"),
+    ],
+    ids=["empty", "cut", "deep", "format", "cluster", "upstream", "phase", "large"],
+)
+def test_a_state_that_is_no_good_stops_the_start(start: Start, content: bytes, says: str) -> None:
+    kproxy = start()
+    kproxy.kill()
+    kproxy.state_file.write_bytes(content)
+    again = subprocess.run(kproxy.command(), capture_output=True, text=True, timeout=60, check=False)
+    assert again.returncode == 2
+    assert says in again.stderr
+    assert len(again.stderr.splitlines()) == 1
+
+
+def test_who_may_switch_and_what_is_no_command(start: Start) -> None:
+    kproxy = start()
+    for token in (None, "wrong"):
+        assert kproxy.ask(token=token)[0] == 401
+        assert kproxy.ask({"cluster": "default", "switch": "x", "do": "flip"}, token=token)[0] == 401
+    assert kproxy.ask({"do": "flip"}, Origin="http://a.site")[0] == 403
+    assert kproxy.ask(b"{" + b" " * 5000 + b"}")[0] == 413
+    for body in (b"", b"[]", b"null", b'{"do"', b"\xff", b'{"cluster": NaN}'):
+        assert kproxy.ask(body)[0] == 400
+    right = {"cluster": "default", "switch": "x", "do": "hold", "to": GREEN, "seconds": 5}
+    for wrong, says in [
+        ({"do": "jump"}, "'do' must be one of hold, flip"),
+        ({"cluster": "other"}, "there is no cluster other"),
+        ({"cluster": 7}, "'cluster' must be a text"),
+        ({"switch": ""}, "'switch' must be"),
+        ({"switch": "a\nb"}, "without control characters"),
+        ({"switch": "x" * 300}, "1 to 200 characters"),
+        ({"to": ""}, "hold needs"),
+        ({"seconds": "5"}, "'seconds' must be a number"),
+        ({"seconds": -1}, "'seconds' must be a number"),
+        ({"seconds": True}, "'seconds' must be a number"),
+        ({"after": 1.5}, "'after' must be a whole number"),
+        ({"force": 1}, "'force' must be true or false"),
+        ({"sceonds": 5}, "'sceonds', which means nothing here"),
+    ]:
+        code, answer = kproxy.ask({**right, **wrong})
+        assert (code, says in answer["problem"]) == (400, True), answer
+    for wrong, says in [
+        ({"to": "red"}, "there is no upstream red; there are blue, green"),
+        ({"to": BLUE}, "blue is already the active upstream"),
+        ({"seconds": 26}, "from 1 to 25 seconds"),
+        ({"after": 7}, "out of date"),
+        ({"do": "release"}, "there is no switch x under way"),
+    ]:
+        code, answer = kproxy.ask({**right, **wrong})
+        assert (code, says in answer["problem"]) == (409, True), answer
+    assert kproxy.seen()["phase"] == "serving"
+
+
+def test_commands_may_be_repeated_and_others_wait_for_their_turn(start: Start) -> None:
+    kproxy = start()
+    kproxy.hold()
+    for do in ("flip", "commit"):
+        first, second = kproxy.must(do), kproxy.must(do)
+        assert first == second
+        code, answer = kproxy.tell(do, "other")
+        assert (code, "switch x is under way" in answer["problem"]) == (409, True)
+    kproxy.must("claim", driver="2")
+    code, answer = kproxy.tell("release", driver="1")
+    assert (code, "another driver (2) has taken over" in answer["problem"]) == (409, True)
+    assert kproxy.tell("release")[0] == 409
+    kproxy.must("release", driver="2")
+    kproxy.must("release", driver="2")
+    assert kproxy.metric("kproxy_switch_active", upstream=GREEN) == 1
+    assert kproxy.metric("kproxy_switch_phase", phase="serving") == 1
+    assert kproxy.metric("kproxy_switch_last_hold_seconds") > 0
+
+
+def test_one_cluster_twice_is_not_flipped_to(sides: TwoSides, tmp_path: Path) -> None:
+    blue = sides.clusters[0].bootstrap
+    with Switched(tmp_path / "kproxy", blue, blue) as kproxy:
+        code, answer = kproxy.tell("hold", to=GREEN, seconds=5)
+        assert (code, "blue and green are the same Kafka cluster" in answer["problem"]) == (409, True), answer
+
+
+def test_a_reload_waits_for_a_switch_and_follows_it(start: Start) -> None:
+    kproxy = start("kproxy", "--admin-reload")
+    kproxy.hold()
+    assert "is in switch x: reload when that is over" in reloaded(kproxy)
+    for do in ("flip", "commit", "release"):
+        kproxy.must(do)
+    assert "nothing has changed" in reloaded(kproxy)
+    kproxy.configure(*kproxy.upstreams, active=GREEN)
+    assert "nothing has changed" in reloaded(kproxy)
+    assert kproxy.seen()["configured"] == GREEN
+    kproxy.configure(*kproxy.upstreams, active=BLUE)
+    assert "active has changed" in reloaded(kproxy)
+
+
+def reloaded(kproxy: Switched) -> str:
+    code, text = kproxy.post("/reload")
+    assert code in (200, 400)
+    return text

@@ -1,0 +1,443 @@
+"""Clients of three kproxies are led to another cluster and back by `kproxy migrate switch`, with everything real: two
+Kafka clusters, Spark, kproxies, librdkafka."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from kproxy.devcluster import DevCluster
+from kproxy.errors import ConfigError
+from kproxy.migrate.copy import Copy
+from kproxy.migrate.copying import what_to_copy
+from kproxy.migrate.examining import Sides
+from kproxy.migrate.migration import Migration, Topics
+from kproxy.migrate.prepare import Preparation
+from kproxy.migrate.roads import Roads
+from kproxy.migrate.status import lines as status_lines
+from kproxy.migrate.status import standing
+from kproxy.migrate.switch.drive import Drive, Driven
+from kproxy.migrate.switch.finishing import finished
+from kproxy.migrate.switch.journal import last_switch
+from kproxy.migrate.switch.kproxies import Fleet, fleet
+from kproxy.migrate.switch.report import lines
+from kproxy.migrate.switch.running import Came, resumed, rolled_back, switched
+from kproxy.migrate.switch.section import Kproxies, Switch
+from kproxy.migrate.switch.tail import Tail
+from kproxy.migrate.switch.wayback import KeptOpen
+from kproxy.switching.plan import End, Stage
+from kproxy.switching.state import Command
+from tests.harness.clients import unique
+from tests.harness.clusters import STEADY
+from tests.harness.going import Going, python
+from tests.harness.moving import rows, topics
+from tests.harness.process import wait_until
+from tests.harness.spark import connector, needs_spark, session, settings, spark_home
+from tests.harness.switched import TOKEN, Switched
+
+pytestmark = [
+    pytest.mark.integration,
+    needs_spark,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    # kafka-python reads its message definitions in an old way.
+    pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning"),
+]
+
+_QUICK = STEADY | {
+    "group.initial.rebalance.delay.ms": "0", "transaction.state.log.num.partitions": "4",
+    "offsets.topic.num.partitions": "4", "log.segment.delete.delay.ms": "100",
+}  # fmt: skip
+PARTITIONS = 3
+
+
+@dataclass
+class Clusters:
+    blue: DevCluster
+    green: DevCluster
+    roads: Roads
+    spark: Any
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
+    home = spark_home(tmp_path_factory.mktemp("spark"))
+    with (
+        DevCluster(1, properties=_QUICK) as blue,
+        DevCluster(1, properties=_QUICK) as green,
+        session(home, settings(spark_master="local[2,2]", spark_jars=connector())) as spark,
+    ):
+        yield Clusters(blue, green, Roads.of(blue.direct_bootstrap, green.direct_bootstrap), spark)
+
+
+@dataclass
+class Site:
+    """A topic, three kproxies, a migration that is prepared."""
+
+    clusters: Clusters
+    kproxies: Sequence[Switched]
+    fleet: Fleet
+    section: Switch
+    topic: str
+    directory: Path
+    migration: Migration
+    said: list[str] = field(default_factory=list)
+    read: dict[str, list[tuple[int, bytes | None]]] = field(default_factory=dict)
+
+    @property
+    def roads(self) -> Roads:
+        return self.clusters.roads
+
+    def prepare(self) -> None:
+        with Sides(self.migration, self.roads) as sides:
+            assert not Preparation(sides, sides.examine(0.0), lambda _: None).run().failed
+
+    def switch(self, *, dry_run: bool = False, reversible: bool = False, until: Any = KeptOpen.close) -> Came:
+        return switched(
+            self.clusters.spark, self.migration, self.roads, self.fleet, self.section, self.said.append, self.show,
+            lambda _: None, dry_run=dry_run, reversible=reversible, until=until,
+        )  # fmt: skip
+
+    def rollback(self) -> Came:
+        return rolled_back(
+            self.clusters.spark, self.migration, self.roads, self.fleet, self.section, self.said.append, self.show,
+            dry_run=False,
+        )  # fmt: skip
+
+    def resume(self, *, abort: bool = False) -> Driven | None:
+        return resumed(
+            self.roads.target, self.migration.name, self.fleet, self.section, self.said.append, abort=abort
+        )  # fmt: skip
+
+    def copy_forth(self) -> None:
+        what = what_to_copy(self.migration, self.roads.source, self.roads.target, False, None, True, {})
+        Copy(self.clusters.spark, self.roads.source, self.roads.target, what).run()
+
+    def consume(self, group: str, count: int) -> None:
+        """Read so many records in this group, 0: all that are left, and commit exactly that. What the group has read is
+        kept: it never reads anything twice, and leaves nothing out."""
+        bootstrap = self.kproxies[0].bootstrap
+        reader = Consumer(
+            {
+                "bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False,
+                "auto.offset.reset": "earliest", "enable.partition.eof": True,
+            }
+        )  # fmt: skip
+        reader.subscribe([self.topic])
+        read, ended = self.read.setdefault(group, []), set[int]()
+        left, next_ones = count or -1, dict[int, TopicPartition]()
+        until = time.monotonic() + 120
+        while left and (count or len(ended) < PARTITIONS):
+            assert time.monotonic() < until, (count, left, ended)
+            found = reader.poll(0.5)
+            if found is None:
+                continue
+            if found.error() is not None:
+                assert found.error().code() == KafkaError._PARTITION_EOF, found.error()
+                ended.add(found.partition())
+                continue
+            read.append((found.partition(), found.value()))
+            next_ones[found.partition()] = TopicPartition(self.topic, found.partition(), found.offset() + 1)
+            left -= 1
+        if next_ones:
+            reader.commit(offsets=list(next_ones.values()), asynchronous=False)
+        reader.close()
+
+    def in_order(self, group: str) -> bool:
+        """Whether a group has read the first records of each partition, each once, as they are where clients are."""
+        active = next(iter(self.phases()))[1]
+        there = self.values(self.roads.target if active == "green" else self.roads.source)
+        found: list[list[bytes | None]] = [[] for _ in range(PARTITIONS)]
+        for partition, value in self.read[group]:
+            found[partition].append(value)
+        return all(whole[: len(some)] == some for whole, some in zip(there, found, strict=True))
+
+    def show(self, findings: Any) -> None:
+        self.said += [f"{one.severity}: {one.about}: {one.text}" for one in findings]
+
+    def stops(self) -> list[str]:
+        return [line for line in self.said if line.startswith("stop")]
+
+    def phases(self) -> set[tuple[str, str]]:
+        return {(seen["phase"], seen["active"]) for seen in (one.seen() for one in self.kproxies)}
+
+    def values(self, bootstrap: str) -> list[list[bytes | None]]:
+        """Of each partition, committed."""
+        return [[one[2] for one in rows(bootstrap, self.topic, at)] for at in range(PARTITIONS)]
+
+    def producer(self, name: str, at: int, **more: str) -> Going:
+        properties = {
+            "bootstrap.servers": self.kproxies[at].bootstrap, "enable.idempotence": "true", "client.id": name,
+            "linger.ms": "5", **more,
+        }  # fmt: skip
+        return python("confluent", ["produce", self.topic, str(PARTITIONS), "20"], properties, self.directory / name)
+
+    def transactions(self, at: int) -> Going:
+        properties = {"bootstrap.servers": self.kproxies[at].bootstrap, "transactional.id": unique("tx")}
+        arguments = ["transact", self.topic, str(PARTITIONS), "20", "100"]
+        return python("confluent", arguments, properties, self.directory / f"tx-{at}")
+
+    def consumer(self, group: str, at: int) -> Going:
+        properties = {
+            "bootstrap.servers": self.kproxies[at].bootstrap, "group.id": group, "auto.offset.reset": "earliest",
+            "client.id": f"{group}-{at}",
+        }  # fmt: skip
+        return python("confluent", ["consume", self.topic], properties, self.directory / f"{group}-{at}")
+
+
+@pytest.fixture
+def site(clusters: Clusters, tmp_path: Path) -> Iterator[Site]:
+    topic = unique("orders")
+    topics(clusters.roads.source, {topic: PARTITIONS, f"{topic}-late": 1}, 1)
+    with ExitStack() as stack:
+        kproxies = [
+            stack.enter_context(
+                Switched(tmp_path / name, clusters.blue.direct_bootstrap, clusters.green.direct_bootstrap)
+            )
+            for name in ("one", "two", "three")
+        ]
+        token = tmp_path / "token"
+        token.write_text(TOKEN)
+        token.chmod(0o600)
+        section = Switch(Kproxies(tuple(one.admin for one in kproxies)), "green", token_file=token, hold_seconds=25)
+        migration = Migration(
+            {"bootstrap-servers": clusters.roads.source}, {"bootstrap-servers": clusters.roads.target}, unique("mv"),
+            topics=Topics((f"{topic}*",)), switch=section,
+        )  # fmt: skip
+        those = stack.enter_context(fleet(section))
+        made = Site(clusters, kproxies, those, section, topic, tmp_path, migration)
+        made.prepare()
+        yield made
+
+
+@contextmanager
+def ending(*clients: Going) -> Iterator[None]:
+    """They run until the end of the context, and end by themselves."""
+    with ExitStack() as stack:
+        for one in clients:
+            stack.enter_context(one)
+        yield
+        for one in clients:
+            one.end()
+
+
+def acknowledged(client: Going) -> list[int]:
+    return [int(number) for number, *_ in client.said("acked")]
+
+
+def problems(client: Going) -> list[str]:
+    return [line for line in client.lines if line.startswith(("failed", "fatal", "died", "error"))]
+
+
+def assert_once(values: list[list[bytes | None]], producers: Sequence[Going]) -> None:
+    """Everything that was acknowledged is there, as often as producers sent it, and in order. The producers send the
+    same numbers; so each number is there once for each that had it acknowledged."""
+    wanted: dict[int, int] = {}
+    for one in producers:
+        assert problems(one) == []
+        for number in acknowledged(one):
+            wanted[number] = wanted.get(number, 0) + 1
+    found: dict[int, int] = {}
+    for partition in values:
+        for value in partition:
+            assert value is not None
+            found[int(value)] = found.get(int(value), 0) + 1
+    assert found == wanted
+
+
+def test_switch_under_load(site: Site, figures: list[str]) -> None:
+    producers = [site.producer(f"p{at}", at) for at in range(3)]
+    group = unique("readers")
+    readers = [site.consumer(group, at) for at in (0, 1)]
+    with ending(*producers, *readers):
+        for one in (*producers, *readers):
+            one.wait_more("acked" if one in producers else "got", 50)
+        came = site.switch()
+        assert came.driven is not None, site.stops()
+        assert came.driven.end is End.RELEASED, came.driven.why
+        for one in (*producers, *readers):
+            one.wait_more("acked" if one in producers else "got", 50)
+    assert site.phases() == {("serving", "green")}
+    assert_once(site.values(site.roads.target), producers)
+    seen = [int(found[2]) for one in readers for found in one.said("got")]
+    assert set(seen) == {number for one in producers for number in acknowledged(one)}
+    figures += [f"switch: {line.strip()}" for line in lines(came.driven, came.took)]
+
+
+def test_transactions_that_are_open(site: Site) -> None:
+    """They end in an abort that the application sees; what it has had committed is there once, and nothing else."""
+    client = site.transactions(0)
+    with ending(client):
+        client.wait_more("committed", 1)
+        came = site.switch()
+        assert came.driven is not None, site.stops()
+        assert came.driven.end is End.RELEASED, came.driven.why
+        client.wait_more("committed", 2)
+    committed = [
+        number for first, last in client.said("committed") for number in range(int(first), int(last) + 1)
+    ]  # fmt: skip
+    assert client.said("fatal") + client.said("died") == []
+    assert [one.id for one in came.ended] or not client.said("aborted")
+    found = [int(value) for partition in site.values(site.roads.target) for value in partition if value is not None]
+    assert sorted(found) == committed
+
+
+def test_somebody_writes_without_kproxy(site: Site) -> None:
+    """What is held everywhere else grows: the switch is undone, and says where."""
+    went_by = Producer({"bootstrap.servers": site.roads.source})
+    asked = Tail.translate
+
+    def late(self: Tail, until: float) -> None:
+        asked(self, until)
+        went_by.produce(site.topic, b"0", partition=0)
+        assert went_by.flush(30) == 0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Tail, "translate", late)
+        came = site.switch(reversible=True)
+    assert came.driven is not None, site.stops()
+    assert came.driven.end is End.UNDONE
+    assert "somebody writes to the source without kproxy: partition 0" in came.driven.why[0]
+    assert site.phases() == {("serving", "blue")}
+    there = AdminClient({"bootstrap.servers": site.roads.source}).list_topics(timeout=30).topics
+    assert f"kproxy-migration-{site.migration.name}-back" not in there  # the way back is taken back
+
+
+def test_a_rehearsal_and_what_stops_it(site: Site) -> None:
+    """It does not end the copy that follows."""
+    what = what_to_copy(site.migration, site.roads.source, site.roads.target, True, None, False, {})
+    copy = Copy(site.clusters.spark, site.roads.source, site.roads.target, what)
+    following = threading.Thread(target=copy.run)
+    following.start()
+    try:
+        wait_until(lambda: standing(site.roads.target, site.migration.name).driver, "it copies")
+        assert site.switch(dry_run=True).stopped is False, site.stops()
+        assert following.is_alive()
+    finally:
+        copy.end()
+        following.join(60)
+    assert site.phases() == {("serving", "blue")}
+    assert last_switch(site.roads.target, site.migration.name) is None
+    site.section = replace(site.section, to="red")
+    assert site.switch(dry_run=True).stopped
+    assert "has no upstream red (it has blue, green)" in site.stops()[-1]
+    with pytest.raises(ConfigError, match="nothing to roll back"):
+        site.rollback()
+    assert site.resume() is None
+
+
+class Died(BaseException):
+    """As SIGKILL."""
+
+
+@contextmanager
+def dying(stage: Stage) -> Iterator[None]:
+    """The driver ends at this stage, and tidies nothing up that kproxies or clusters would see. At RELEASE the decision
+    is written."""
+    asked = Drive._ask
+
+    def ask(self: Drive, name: str, command: Command | None) -> None:
+        if self.whole.stage is stage and (command is not None or stage is Stage.WORK):
+            raise Died
+        asked(self, name, command)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Drive, "_ask", ask)
+        yield
+
+
+_SLOW = [pytest.param(stage, marks=pytest.mark.matrix) for stage in (Stage.HOLD, Stage.FLIP, Stage.RELEASE)]
+
+
+@pytest.mark.parametrize("stage", [Stage.WORK, Stage.COMMIT, *_SLOW], ids=str)
+def test_the_driver_dies(site: Site, stage: Stage) -> None:
+    """Another one brings all kproxies to one side, and nothing is lost on it."""
+    producer = site.producer("p", 0)
+    with ending(producer):
+        producer.wait_more("acked", 20)
+        with dying(stage), pytest.raises(Died):
+            raise AssertionError((site.switch(), site.stops()))
+        with pytest.raises(ConfigError, match="is not over: kproxy migrate switch --resume"):
+            site.switch()
+        assert any("it is not over" in line for line in status(site))
+        driven = site.resume(abort=stage is Stage.HOLD)
+        assert driven is not None
+        assert driven.entry.ended
+        producer.wait_more("acked", 20)
+    active = "green" if stage is Stage.RELEASE else "blue"
+    assert driven.end is (End.RELEASED if active == "green" else End.UNDONE)
+    assert site.phases() == {("serving", active)}
+    assert_once(site.values(site.roads.target if active == "green" else site.roads.source), [producer])
+    assert any(f"clients are on {active}" in line and "not over" not in line for line in status(site))
+    assert site.resume() is None
+
+
+def status(site: Site) -> list[str]:
+    return list(status_lines(standing(site.roads.target, site.migration.name)))
+
+
+def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
+    """After a switch that is reversible, what clients write to the target is on the source before they go back; and a
+    second switch goes on from there. Groups go on at the exact record each time."""
+    group = unique("readers")
+    producers = [site.producer("first", 0)]
+    with ending(*producers):
+        producers[0].wait_more("acked", 50)
+        site.consume(group, 10)
+        came = site.switch(reversible=True, until=lambda kept: kept.close())
+        assert came.driven is not None, site.stops()
+        assert came.driven.end is End.RELEASED, came.driven.why
+        producers[0].wait_more("acked", 50)
+    assert_once(site.values(site.roads.target), producers)
+    site.consume(group, 10)
+    assert site.in_order(group)
+    with pytest.raises(ConfigError, match="nothing is copied from the source any more"):
+        site.copy_forth()
+    late = Producer({"bootstrap.servers": site.kproxies[0].bootstrap})
+    for number in range(10):  # to a topic that had no records before
+        late.produce(f"{site.topic}-late", b"%d" % number)
+    assert late.flush(60) == 0
+    # Another producer: librdkafka's idempotent one ends when it meets its own sequence numbers again.
+    producers.append(site.producer("second", 1))
+    with ending(producers[1]):
+        producers[1].wait_more("acked", 50)
+        came = site.rollback()
+        assert came.driven is not None, site.stops()
+        assert came.driven.end is End.RELEASED, came.driven.why
+        producers.append(site.producer("third", 2))
+        with ending(producers[2]):
+            producers[2].wait_more("acked", 50)
+    assert site.phases() == {("serving", "blue")}
+    assert_once(site.values(site.roads.source), producers)
+    assert [one[2] for one in rows(site.roads.source, f"{site.topic}-late", 0)] == [b"%d" % at for at in range(10)]
+    site.consume(group, 10)
+    assert site.in_order(group)
+    assert site.switch().driven is None
+    assert "kproxy migrate prepare" in site.stops()[-1]  # the source hands out ids above the target's now
+    site.prepare()
+    came = site.switch()
+    assert came.driven is not None, site.stops()
+    assert came.driven.end is End.RELEASED, came.driven.why
+    assert site.phases() == {("serving", "green")}
+    assert site.values(site.roads.target) == site.values(site.roads.source)
+    site.consume(group, 0)
+    assert site.in_order(group)
+    assert len(site.read[group]) == sum(len(acknowledged(one)) for one in producers)
+    figures += [f"second switch: {line.strip()}" for line in lines(came.driven, came.took)]
+    said: list[str] = []
+    last = last_switch(site.roads.target, site.migration.name)
+    assert last is not None
+    assert finished(site.migration, site.roads.source, site.roads.target, last, said.append, dry_run=False) == []
+    assert any("remove 'upstreams', 'active' and upstream blue" in line for line in said), said
+    for bootstrap, state in ((site.roads.target, ""), (site.roads.source, "-back")):
+        there = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics
+        assert f"kproxy-migration-{site.migration.name}{state}" not in there

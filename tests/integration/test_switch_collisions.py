@@ -1,0 +1,114 @@
+"""The same producer ids, epochs and sequence numbers on both sides, on purpose: `kproxy migrate switch` refuses them in
+its preflight. Two real clusters that are as new hand out the same ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from kproxy.migrate import producerids
+from kproxy.migrate.administration import Admin
+from kproxy.migrate.examining import Sides
+from kproxy.migrate.finding import STOP
+from kproxy.migrate.migration import Migration, Topics
+from kproxy.migrate.roads import Roads
+from kproxy.migrate.stocktaking import producer_ids
+from kproxy.migrate.switch import preflight
+from tests.harness import kafka_python  # noqa: F401  # its warnings are not ours
+from tests.harness.clients import unique
+from tests.harness.led import Led
+from tests.harness.moving import topics
+from tests.harness.switched import Switched
+from tests.harness.twosides import TwoSides, two_sides
+
+pytestmark = pytest.mark.integration
+
+LOST = 5
+"""A broker remembers the last five batches of a producer, and takes only those for repetitions."""
+
+
+@pytest.fixture
+def sides() -> Iterator[TwoSides]:
+    """Clusters that nobody has used: producer ids begin at the same number on both."""
+    with two_sides() as made:
+        yield made
+
+
+def producer(bootstrap: str) -> Producer:
+    """Idempotent; each record is a batch of its own."""
+    return Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0, "batch.num.messages": 1}
+    )
+
+
+def write(one: Producer, topic: str, values: list[str]) -> None:
+    acked: list[str] = []
+    for value in values:
+        one.produce(topic, value.encode(), partition=0, on_delivery=lambda error, _: error or acked.append(""))
+    assert not one.flush(60)
+    assert len(acked) == len(values)
+
+
+def ids(bootstrap: str, topic: str) -> frozenset[int]:
+    with Admin(bootstrap) as admin:
+        found, unseen = producer_ids(admin, topic.__eq__)
+    assert not unseen
+    return (found or {}).get((topic, 0), frozenset())
+
+
+def stops(sides: TwoSides, topic: str, *, first: bool = True) -> list[str]:
+    migration = Migration(
+        {"bootstrap-servers": sides.source}, {"bootstrap-servers": sides.target}, sides.name, topics=Topics((topic,))
+    )
+    with Sides(migration, Roads.of(sides.source, sides.target)) as both:
+        return [one.text for one in preflight.of_clusters(both, first=first) if one.severity == STOP]
+
+
+def test_ids_that_would_collide_are_refused(sides: TwoSides) -> None:
+    topic = unique("collide")
+    for bootstrap in (sides.source, sides.target):
+        topics(bootstrap, {topic: 1}, 1)
+        write(producer(bootstrap), topic, ["a", "b"])
+    assert ids(sides.source, topic) == ids(sides.target, topic) != frozenset()
+    handed_out, in_log = stops(sides, topic)
+    assert "the target hands out" in handed_out
+    assert "kproxy migrate prepare" in handed_out
+    assert f"partition 0 of {topic} on the target has records of producer" in in_log
+
+    nodes = {1: sides.target}
+    producerids.raise_to(nodes, 10_000, producerids.now(nodes))  # what `prepare` does
+    (left,) = stops(sides, topic)
+    assert left.partition(", and")[0] == in_log.partition(", and")[0]
+    assert stops(sides, topic, first=False) == []  # they are those of clients that have been there
+
+    clean = unique("clean")
+    for bootstrap in (sides.source, sides.target):
+        topics(bootstrap, {clean: 1}, 1)
+        write(producer(bootstrap), clean, ["a", "b"])
+    assert stops(sides, clean) == []
+
+
+@pytest.mark.matrix
+def test_what_the_preflight_saves_from(sides: TwoSides, tmp_path: Path) -> None:
+    """A switch by hand, with POST /switch, has no preflight: a producer of the source loses what the target takes for
+    repetitions, and is told that all is written. If this fails, brokers have become wiser, or kproxy has."""
+    topic = unique("collide")
+    topics(sides.source, {topic: 1}, 1)
+    topics(sides.target, {topic: 1}, 1)
+    blue, green = (cluster.bootstrap for cluster in sides.clusters)
+    with Switched(tmp_path / "kproxy", blue, green) as kproxy:
+        led = Led(sides, kproxy, tmp_path)
+        ours = producer(kproxy.bootstrap)
+        write(ours, topic, [f"ours-{number}" for number in range(3)])
+        write(producer(sides.target), topic, [f"theirs-{number}" for number in range(3 + LOST)])
+        assert ids(sides.source, topic) == ids(sides.target, topic)
+        assert stops(sides, topic)
+        kproxy.hold()
+        kproxy.must("flip")
+        kproxy.must("release")
+        write(ours, topic, [f"ours-{number}" for number in range(3, 10)])
+        found = [value for value in led.on_green(topic, 1)[0] if value.startswith("ours")]
+    assert found == [f"ours-{number}" for number in range(3 + LOST, 10)]

@@ -1,0 +1,181 @@
+// franz-go as a client that goes on: the arguments and the lines are those of tests/harness/java/Going.java.
+//
+//	produce TOPIC PARTITIONS PAUSE_MS [property=value ...]
+//	transact TOPIC PARTITIONS PAUSE_MS SIZE [...]
+//	consume TOPIC [...]
+//
+// Of the properties it knows bootstrap.servers, group.id, transactional.id and group.protocol=consumer.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+var saying sync.Mutex
+
+func say(format string, words ...any) {
+	saying.Lock()
+	defer saying.Unlock()
+	fmt.Println(strings.ReplaceAll(fmt.Sprintf(format, words...), "\n", " "))
+}
+
+func main() {
+	ends, end := context.WithCancel(context.Background())
+	go func() {
+		for input := bufio.NewReader(os.Stdin); ; {
+			if _, err := input.ReadByte(); err != nil {
+				end()
+				return
+			}
+		}
+	}()
+	fixed := map[string]int{"produce": 4, "transact": 5, "consume": 2}[os.Args[1]]
+	words, properties := os.Args[1:1+fixed], map[string]string{}
+	for _, pair := range os.Args[1+fixed:] {
+		name, value, _ := strings.Cut(pair, "=")
+		properties[name] = value
+	}
+	options := []kgo.Opt{kgo.SeedBrokers(strings.Split(properties["bootstrap.servers"], ",")...)}
+	var err error
+	switch words[0] {
+	case "produce":
+		err = produce(ends, words, 0, append(options, kgo.RecordPartitioner(kgo.ManualPartitioner())))
+	case "transact":
+		options = append(options, kgo.RecordPartitioner(kgo.ManualPartitioner()),
+			kgo.TransactionalID(properties["transactional.id"]))
+		err = produce(ends, words, number(words[4]), options)
+	case "consume":
+		options = append(options, kgo.ConsumerGroup(properties["group.id"]), kgo.ConsumeTopics(words[1]),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.AutoCommitInterval(200*time.Millisecond),
+			kgo.OnPartitionsAssigned(told("assigned")), kgo.OnPartitionsRevoked(told("revoked")),
+			kgo.OnPartitionsLost(told("lost")))
+		if properties["group.protocol"] == "consumer" {
+			options = append(options, kgo.WithContext(
+				context.WithValue(context.Background(), "opt_in_kafka_next_gen_balancer_beta", true)))
+		}
+		err = consume(ends, options)
+	}
+	if err != nil {
+		say("died %v", err)
+	}
+	say("ended")
+}
+
+func number(text string) int {
+	value, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func told(word string) func(context.Context, *kgo.Client, map[string][]int32) {
+	return func(_ context.Context, _ *kgo.Client, topics map[string][]int32) {
+		var found []int
+		for _, partitions := range topics {
+			for _, one := range partitions {
+				found = append(found, int(one))
+			}
+		}
+		sort.Ints(found)
+		say("%s %s", word, strings.Trim(fmt.Sprint(found), "[]"))
+	}
+}
+
+// Records are numbers from 0 on; with a size, so many in each transaction.
+func produce(ends context.Context, words []string, size int, options []kgo.Opt) error {
+	topic, partitions, pause := words[1], number(words[2]), time.Duration(number(words[3]))*time.Millisecond
+	client, err := kgo.NewClient(append(options, kgo.ProducerLinger(0), kgo.RecordDeliveryTimeout(2*time.Minute))...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx := context.Background()
+	first, at := 0, 0
+	var failed error // of the transaction that is open
+	var noting sync.Mutex
+	for ; ends.Err() == nil; at++ {
+		if size > 0 && at == first {
+			failed = nil
+			if err := client.BeginTransaction(); err != nil {
+				return err
+			}
+		}
+		sent := at
+		record := &kgo.Record{Topic: topic, Partition: int32(at % partitions), Value: []byte(strconv.Itoa(at))}
+		client.Produce(ctx, record, func(record *kgo.Record, err error) {
+			if err != nil {
+				noting.Lock()
+				failed = err
+				noting.Unlock()
+				say("failed %d %v", sent, err)
+				return
+			}
+			say("acked %d %d %d", sent, record.Partition, record.Offset)
+		})
+		if size > 0 && at+1-first >= size {
+			if err := client.Flush(ctx); err != nil {
+				return err
+			}
+			noting.Lock()
+			wrong := failed
+			noting.Unlock()
+			if wrong == nil {
+				wrong = client.EndTransaction(ctx, kgo.TryCommit)
+				if wrong == nil {
+					say("committed %d %d", first, at)
+				}
+			}
+			if wrong != nil {
+				// What the documentation of BeginTransaction asks for: abort, and go on.
+				if err := client.AbortBufferedRecords(ctx); err != nil {
+					return err
+				}
+				if err := client.EndTransaction(ctx, kgo.TryAbort); err != nil {
+					return fmt.Errorf("abort: %w", err)
+				}
+				say("aborted %d %d %v", first, at, wrong)
+			}
+			first = at + 1
+		}
+		time.Sleep(pause)
+	}
+	if size > 0 && at != first {
+		if err := client.AbortBufferedRecords(ctx); err != nil {
+			return err
+		}
+		return client.EndTransaction(ctx, kgo.TryAbort)
+	}
+	return client.Flush(ctx)
+}
+
+func consume(ends context.Context, options []kgo.Opt) error {
+	client, err := kgo.NewClient(options...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for ends.Err() == nil {
+		fetches := client.PollFetches(ends)
+		fetches.EachError(func(_ string, _ int32, err error) {
+			if !errors.Is(err, context.Canceled) {
+				say("error %v", err)
+			}
+		})
+		fetches.EachRecord(func(record *kgo.Record) {
+			say("got %d %d %s", record.Partition, record.Offset, record.Value)
+		})
+	}
+	return nil
+}

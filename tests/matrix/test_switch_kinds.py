@@ -1,0 +1,251 @@
+"""Kinds of clients that live through a switch by a real kproxy: franz-go, share groups, Kafka Streams, Kafka Connect.
+
+What they see stands in docs/flip.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka.admin import AdminClient
+
+from kproxy.devcluster import DEFAULT_VERSION
+from tests.harness.carried import apart
+from tests.harness.clients import unique
+from tests.harness.going import Going, java, python
+from tests.harness.led import Led
+from tests.harness.moving import topics
+from tests.harness.process import wait_until
+from tests.harness.switched import Switched
+from tests.harness.twosides import TwoSides, two_sides, until
+from tests.matrix.connecting import ask, connect, file_connectors
+from tests.matrix.frameworks import Java
+from tests.matrix.languages import Go
+
+pytestmark = [pytest.mark.integration, pytest.mark.matrix, pytest.mark.timeout(600)]
+
+PARTITIONS = 3
+
+
+@pytest.fixture(scope="module")
+def sides() -> Iterator[TwoSides]:
+    with two_sides() as made:
+        apart(made)
+        # A broker makes the topic of transactions when somebody asks for a coordinator (docs/flip.md).
+        Producer({"bootstrap.servers": made.target, "transactional.id": unique("first")}).init_transactions(60)
+        yield made
+
+
+@pytest.fixture
+def led(sides: TwoSides, tmp_path: Path) -> Iterator[Led]:
+    blue, green = (cluster.bootstrap for cluster in sides.clusters)
+    with Switched(tmp_path / "kproxy", blue, green) as kproxy:
+        made = Led(sides.migration(), kproxy, tmp_path)
+        with made.clients:
+            yield made
+
+
+@pytest.fixture
+def topic(sides: TwoSides) -> str:
+    """On blue; the copy makes it on green."""
+    name = unique("kinds")
+    topics(sides.source, {name: PARTITIONS}, 1)
+    return name
+
+
+def franz(led: Led, *words: str, **properties: str) -> Going:
+    named = {"bootstrap.servers": led.kproxy.bootstrap} | {
+        name.replace("_", "."): value for name, value in properties.items()
+    }
+    pairs = (f"{name}={value}" for name, value in named.items())
+    command = Go("franz-go", "", program="going_franz").command()
+    return led.start(Going([*command, *words, *pairs], led.logs / f"{unique('franz')}.log"))
+
+
+def write(bootstrap: str, topic: str, first: int, upto: int) -> None:
+    """Records numbered so, to each partition in its turn."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(first, upto):
+        producer.produce(topic, str(number).encode(), partition=number % PARTITIONS)
+    assert not producer.flush(60)
+
+
+def committed(bootstrap: str, group: str) -> int:
+    """Of all partitions together."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+    return sum(max(0, one.offset) for one in asked.result(60).topic_partitions or [])
+
+
+def numbers(records: list[list[str]]) -> list[list[int]]:
+    return [[int(value) for value in partition] for partition in records]
+
+
+# franz-go
+
+# Not strict: it goes on until it reads metadata again, which may be after the end of the test.
+gives_up = pytest.mark.xfail(reason="franz-go takes a topic with another id for a new one, and gives it up")
+
+
+@gives_up
+def test_franz_go_loses_and_doubles_nothing(led: Led, topic: str) -> None:
+    client = franz(led, "produce", topic, str(PARTITIONS), "1")
+    client.wait_more("acked", 300)
+    led.switch(topic)
+    client.wait_more("acked", 300)
+    client.end()
+    acked = sorted(int(number) for number, *_ in client.said("acked"))
+    assert not client.said("failed") + client.said("died")
+    assert numbers(led.on_green(topic, PARTITIONS)) == [
+        [number for number in acked if number % PARTITIONS == partition] for partition in range(PARTITIONS)
+    ]
+
+
+@gives_up
+def test_franz_go_aborts_the_transaction_of_the_former_cluster(led: Led, topic: str) -> None:
+    name = unique("tx")
+    client = franz(led, "transact", topic, str(PARTITIONS), "20", "50", transactional_id=name)
+    client.wait_more("committed", 2)
+    client.wait_more("acked", 5)  # the next one has begun, most likely
+    led.switch(topic)
+    client.wait_more("committed", 3)
+    client.end()
+    assert not client.said("died")
+    assert client.said("aborted") or name not in led.ended
+    kept = [number for first, last in client.said("committed") for number in range(int(first), int(last) + 1)]
+    found = numbers(led.on_green(topic, PARTITIONS))
+    assert sorted(number for partition in found for number in partition) == kept
+    assert all(partition == sorted(partition) for partition in found)
+
+
+@gives_up
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_of_franz_go_goes_on_where_the_group_is(led: Led, topic: str, protocol: str) -> None:
+    group = f"{topic}-readers"
+    write(led.sides.source, topic, 0, 300)
+    client = franz(led, "consume", topic, group_id=group, group_protocol=protocol)
+    client.wait(lambda: len(client.said("got")) == 300, "all records of blue")
+    client.wait(lambda: committed(led.sides.source, group) == 300, "it has committed")
+    admin = AdminClient({"bootstrap.servers": led.sides.source})
+    assert admin.describe_consumer_groups([group])[group].result(30).type.name.lower() == protocol
+    led.switch(topic)
+    write(led.kproxy.bootstrap, topic, 300, 600)
+    client.wait(lambda: len(client.said("got")) >= 600, "it goes on")
+    client.end()
+    assert sorted(int(line[2]) for line in client.said("got")) == list(range(600)), client.said("error")
+    assert not client.said("died")
+
+
+# Share groups
+
+
+def share(led: Led, topic: str, group: str) -> Going:
+    named = {"bootstrap.servers": led.kproxy.bootstrap, "group.id": group}
+    log = led.logs / f"{unique('share')}.log"
+    return led.start(java(led.sides.clusters[0].programs, ["share", topic], named, log))
+
+
+def test_a_share_member_joins_again_and_misses_nothing(led: Led, topic: str) -> None:
+    group = f"{topic}-shared"
+    for cluster in led.sides.clusters:  # its configuration is not copied
+        done = cluster.tool(
+            "kafka-configs", "--bootstrap-server", cluster.direct_bootstrap, "--alter", "--entity-type", "groups",
+            "--entity-name", group, "--add-config", "share.auto.offset.reset=earliest",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    write(led.sides.source, topic, 0, 300)
+    client = share(led, topic, group)
+
+    def values() -> list[int]:
+        return [int(line[2]) for line in client.said("got")]
+
+    client.wait(lambda: set(values()) == set(range(300)), "the first records of blue")
+    write(led.sides.source, topic, 300, 330)
+    client.wait(lambda: set(values()) == set(range(330)), "the last ones")
+    led.switch(topic)
+    before = len(values())
+    write(led.kproxy.bootstrap, topic, 330, 600)
+    wait_until(lambda: client.said("died") or set(values()) == set(range(600)), "it goes on", 180)
+    client.end()
+    assert not client.said("died")
+    (kept,) = (result for result in led.groups if result.group == group)
+    starts = {row.position.partition: row.position.source for row in kept.rows}
+    # A partition's record N is the number 3 N + partition.
+    again = {PARTITIONS * at + partition for partition, start in starts.items() for at in range(start, 110)}
+    assert sorted(values()[before:]) == sorted({*again, *range(330, 600)})
+    assert set(range(300, 330)) <= again, "brokers note an acknowledgement's effect on the start with the next one"
+    assert len(again) <= 330
+
+
+# Kafka Streams
+
+
+def test_a_streams_application_counts_each_record_once(led: Led, topic: str) -> None:
+    """With exactly_once_v2 and a store on its disk. It is not stopped."""
+    counted = f"{topic}-counts"
+    topics(led.sides.source, {counted: PARTITIONS}, 1)
+    bootstrap = led.kproxy.bootstrap
+    command = Java("Kafka Streams", DEFAULT_VERSION, program="streams/Moved").command()
+    log = led.logs / "streams.log"
+    app = led.start(Going([*command, bootstrap, topic, topic, counted, "0", "earliest"], log))
+    app.wait(lambda: ["RUNNING"] in app.said("state"), "it runs")
+    load = ["produce", topic, str(PARTITIONS), "5"]
+    properties = {"bootstrap.servers": bootstrap, "enable.idempotence": "true"}
+    producer = led.start(python("confluent", load, properties, led.logs / "producer.log"))
+    group = AdminClient({"bootstrap.servers": led.sides.source})
+
+    def position() -> int:
+        (asked,) = group.list_consumer_group_offsets([ConsumerGroupTopicPartitions(topic)]).values()
+        return sum(max(0, one.offset) for one in asked.result(60).topic_partitions or [] if one.topic == topic)
+
+    app.wait(lambda: position() > 300, "it counts")
+    led.switch(topic)
+    producer.wait_more("acked", 500)
+    producer.end()
+    sent = len(producer.said("acked"))
+
+    def counted_ones() -> list[list[int]]:
+        return [[int(value) for value in one] for one in led.on_green(counted, PARTITIONS)]
+
+    app.wait(lambda: sum(map(len, counted_ones())) >= sent, "all are counted", 240)
+    app.end()
+    assert not app.said("died")
+    assert sorted(counted_ones()) == [[], [], list(range(1, sent + 1))], "the records have no key: one count for all"
+
+
+# Kafka Connect
+
+
+def test_connectors_of_a_worker_go_on(led: Led, topic: str) -> None:
+    """A source and a sink of one worker, which is not stopped. They are at least once, as ever: each line is there."""
+    from_, to = led.logs / "source", led.logs / "sink"
+
+    def add(first: int, upto: int) -> None:
+        with from_.open("a") as file:
+            file.writelines(f"{number}\n" for number in range(first, upto))
+
+    def lines() -> list[int]:
+        return [int(line) for line in to.read_text().splitlines()] if to.exists() else []
+
+    write(led.sides.source, topic, 1000, 1030)  # by another producer, so that no partition is empty
+    add(0, 300)
+    with connect(led.logs, led.kproxy.bootstrap, topic) as url:
+        for connector, settings in file_connectors(topic, from_, to).items():
+            until(lambda c=connector, s=settings: ask(f"{url}/connectors/{c}/config", s), "it takes no connector")
+        until(lambda: len(set(lines())) == 330, "not every line is there")
+        led.switch(topic)
+        add(300, 600)
+        wanted = {*range(600), *range(1000, 1030)}
+        wait_until(lambda: set(lines()) >= wanted, "every line is there", 180)
+        states = [
+            task["state"]
+            for name in ask(f"{url}/connectors")
+            for task in ask(f"{url}/connectors/{name}/status")["tasks"]
+        ]
+    assert states == ["RUNNING", "RUNNING"]
+    on_green = [int(value) for partition in led.on_green(topic, PARTITIONS) for value in partition]
+    assert sorted(set(on_green)) == sorted(wanted)
+    assert sorted(set(lines())) == sorted(wanted)

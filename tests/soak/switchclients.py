@@ -1,0 +1,209 @@
+"""The clients of the soak of switches, each at one of three kproxies.
+
+Each producer has a topic of its own, and each consumer reads the topic of a producer that promises to keep the order.
+A client that has ended, which some may (`docs/flip.md`), is begun again: its records go on with the next number.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kproxy.devcluster.tools import Programs
+from tests.harness.flipseen import seen
+from tests.harness.going import Going, java, python
+from tests.harness.process import wait_until
+
+PARTITIONS = int(os.environ.get("SWITCHES_PARTITIONS", "2"))
+PAUSE_MS = 100
+SIZE = 5
+"""Records of a transaction."""
+_PATIENCE = 240.0
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """A client: at which kproxy, its program, what it does, its properties; `reads`: the producer whose topic."""
+
+    name: str
+    at: int
+    program: str
+    does: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    reads: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the client itself promises that nothing is doubled and that the order is kept."""
+        return "plain" not in self.name
+
+    @property
+    def topic(self) -> str:
+        return "soak-" + _plain(self.reads or self.name)
+
+    @property
+    def id(self) -> str:
+        """Of the client, and of its group."""
+        return _plain(self.name)
+
+
+def _plain(name: str) -> str:
+    return name.replace(",", "").replace(" ", "-")
+
+
+_GROUP = {"auto.offset.reset": "earliest", "auto.commit.interval.ms": "500"}
+_CLASSIC = {**_GROUP, "session.timeout.ms": "6000"}
+_848 = {**_GROUP, "group.protocol": "consumer"}
+_COMMITTED = {"isolation.level": "read_committed"}
+_STICKY = {"partition.assignment.strategy": "cooperative-sticky"}
+_JAVA_STICKY = {"partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"}
+
+ALL = (
+    Kind("java producer, idempotent", 0, "java", "produce", {"enable.idempotence": "true"}),
+    Kind("java producer, plain", 1, "java", "produce", {"enable.idempotence": "false", "acks": "all"}),
+    Kind("java producer, transactional", 2, "java", "transact", {"transactional.id": "soak-java"}),
+    Kind("librdkafka producer, idempotent", 1, "confluent", "produce", {"enable.idempotence": "true"}),
+    Kind("librdkafka producer, plain", 2, "confluent", "produce", {"acks": "all"}),
+    Kind("librdkafka producer, transactional", 0, "confluent", "transact", {"transactional.id": "soak-librdkafka"}),
+    Kind("kafka-python producer, plain", 0, "kafka_python", "produce", {"acks": "-1", "enable.idempotence": "false"}),
+    Kind("java consumer, classic", 0, "java", "consume", _CLASSIC, "java producer, idempotent"),
+    Kind("java consumer, cooperative", 1, "java", "consume", _CLASSIC | _JAVA_STICKY, "java producer, idempotent"),
+    Kind("java consumer, KIP-848", 2, "java", "consume", _848 | _COMMITTED, "java producer, transactional"),
+    Kind("librdkafka consumer, classic", 0, "confluent", "consume", _CLASSIC, "librdkafka producer, idempotent"),
+    Kind(
+        "librdkafka consumer, cooperative", 1, "confluent", "consume", _CLASSIC | _COMMITTED | _STICKY,
+        "librdkafka producer, transactional",
+    ),
+    Kind("librdkafka consumer, KIP-848", 2, "confluent", "consume", _848, "librdkafka producer, idempotent"),
+    Kind("kafka-python consumer, classic", 2, "kafka_python", "consume", _CLASSIC, "java producer, idempotent"),
+)  # fmt: skip
+_WANTED = os.environ.get("SWITCHES_LIBRARIES", "java,confluent,kafka_python").split(",")
+KINDS = tuple(
+    kind
+    for kind in ALL
+    if kind.program in _WANTED and all(one.program in _WANTED for one in ALL if one.name == kind.reads)
+)
+PRODUCERS = tuple(kind for kind in KINDS if not kind.reads)
+CONSUMERS = tuple(kind for kind in KINDS if kind.reads)
+TOPICS = {kind.topic: PARTITIONS for kind in PRODUCERS}
+
+
+class Client:
+    """One that is begun again when it has ended; `lines` is what all of them have said."""
+
+    def __init__(self, kind: Kind, programs: Programs, bootstrap: str, directory: Path) -> None:
+        self.kind, self._programs, self._bootstrap, self._directory = kind, programs, bootstrap, directory
+        self.lines: list[str] = []
+        self.begun = 0
+        self._said = 0  # of the lines of the process, how many are taken over
+        self._going = self._begin(0)
+
+    def _begin(self, first: int) -> Going:
+        kind, self.begun, self._said = self.kind, self.begun + 1, 0
+        arguments, properties = [kind.does, kind.topic], {"bootstrap.servers": self._bootstrap, "client.id": kind.id}
+        if kind.reads:
+            properties |= {**kind.properties, "group.id": kind.id}
+        else:
+            arguments += [str(PARTITIONS), str(PAUSE_MS), *([str(SIZE)] if kind.does == "transact" else [])]
+            properties |= {**kind.properties, "first.number": str(first)}
+        log = self._directory / f"{kind.id}-{self.begun}.log"
+        if kind.program == "java":
+            return java(self._programs, arguments, properties, log)
+        return python(kind.program, arguments, properties, log)
+
+    def look(self) -> None:
+        """Take over what it has said. If it has ended, begin it again."""
+        ended = self._going.process.poll() is not None
+        if ended:
+            self._going.__exit__()
+        new = self._going.lines[self._said :]
+        self._said += len(new)
+        self.lines += new
+        if ended:
+            self.lines.append("begun again")
+            self._going = self._begin(self._next())
+
+    def _next(self) -> int:
+        """No number that it has used so far, nor one that it may have: what it sent last, it need not have said."""
+        known = [int(line.split(" ")[1]) for line in self.lines if line.split(" ")[0] in ("acked", "failed", "sent")]
+        return max(known, default=0) + 10_000
+
+    def said(self, word: str) -> list[list[str]]:
+        return [line.split(" ")[1:] for line in self.lines if line.split(" ", 1)[0] == word]
+
+    def mark(self) -> None:
+        """Let a producer say which number it is at."""
+        with suppress(OSError):  # it has just ended
+            assert self._going.process.stdin is not None
+            self._going.process.stdin.write("mark\n")
+            self._going.process.stdin.flush()
+
+    def end(self) -> None:
+        self._going.end()
+        self.lines += self._going.lines[self._said :]
+        self._said = len(self._going.lines)
+
+    def close(self) -> None:
+        self._going.__exit__()
+
+    def seen(self) -> Counter[str]:
+        """What it said besides that all is well."""
+        return seen(self.lines)
+
+
+class Clients:
+    """All of them. `bootstraps`: those of the kproxies."""
+
+    def __init__(self, programs: Programs, bootstraps: Sequence[str], directory: Path) -> None:
+        self.all = {kind: Client(kind, programs, bootstraps[kind.at], directory) for kind in KINDS}
+
+    def close(self) -> None:
+        for one in self.all.values():
+            one.close()
+
+    def look(self) -> None:
+        for one in self.all.values():
+            one.look()
+
+    def wait_flowing(self) -> None:
+        """Each producer has the answer to all that it had sent by now, and each consumer has got a record that was
+        sent later."""
+        marks = {}
+        for kind in PRODUCERS:
+            one = self.all[kind]
+            one.look()
+            marks[kind] = len(one.lines)
+            one.mark()
+        for kind in PRODUCERS:
+            wait_until(lambda kind=kind: self._has_answers(kind, marks[kind]), f"{kind.name} goes on", _PATIENCE)
+        for kind in CONSUMERS:
+            (writer,) = (one for one in PRODUCERS if one.name == kind.reads)
+            number = max(int(words[0]) for words in self.all[writer].said("acked"))
+            what = f"{kind.name} gets {number} or a later one"
+            wait_until(lambda kind=kind, number=number: self._has_got(kind, number), what, _PATIENCE)
+
+    def _has_answers(self, kind: Kind, since: int) -> bool:
+        one = self.all[kind]
+        one.look()
+        new = [line.split(" ") for line in one.lines[since:]]
+        if ["begun", "again"] in new:  # what was sent before is lost with the process
+            return any(words[0] == "acked" for words in new[new.index(["begun", "again"]) :])
+        sent = [int(words[1]) for words in new if words[0] == "sent"]
+        return bool(sent) and any(words[0] == "acked" and int(words[1]) > sent[0] for words in new)
+
+    def _has_got(self, kind: Kind, number: int) -> bool:
+        self.all[kind].look()
+        return any(int(words[2]) >= number for words in self.all[kind].said("got")[-200:])
+
+    def marks(self) -> dict[Kind, int]:
+        """How many lines each consumer has said."""
+        self.look()
+        return {kind: len(self.all[kind].lines) for kind in CONSUMERS}
+
+    def end_producers(self) -> None:
+        for kind in PRODUCERS:
+            self.all[kind].end()

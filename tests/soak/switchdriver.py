@@ -1,0 +1,108 @@
+"""`kproxy migrate switch` and `rollback` as an operator gives them: a process of its own, with Spark. It can be killed
+at what it says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tests.harness.moving import below
+from tests.harness.process import wait_until
+from tests.harness.spark import environment
+
+SAYS: Mapping[str, str] = {
+    "preflight": ": rehearsed in ",
+    "ask": "asks all kproxies where they are",
+    "hold": "holds writes",
+    "work": "all writes are held",
+    "drain": "ends open transactions",
+    "copy": "copies what was written last",
+    "verify": "compares it",
+    "translate": "translates the last positions",
+    "flip": "leads sessions to",
+    "commit": " commits",
+    "release": "releases writes",
+}
+"""What it says when it begins each stage."""
+DONE, UNDONE, STOPPED, INCOMPLETE = 0, 3, 1, 4
+_KILLED = -signal.SIGKILL
+_GOES_ON = "copies back what is written to the target"
+_PATIENCE = 400.0
+
+
+class Driver:
+    """A command. In a thread of its own `hear` is called with each line, and `at` with each stage that begins."""
+
+    def __init__(
+        self, words: Sequence[str], file: Path, home: Path, hear: Callable[[str], None],
+        at: Callable[[str], None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        command, *rest = words
+        self.lines: list[str] = []
+        self._at, self._hear = at, hear
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "kproxy", "migrate", command, str(file), *rest],
+            env=environment(home) | {"COLUMNS": "200", "PYTHONUNBUFFERED": "1"}, cwd=file.parent,
+            start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace",
+        )  # fmt: skip
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            self._hear(self.lines[-1])
+            for stage, words in SAYS.items():
+                if words in line:
+                    self._at(stage)
+
+    def wait(self) -> int:
+        """Until it is over, one way or another, or copies back, and is done but for that."""
+        wait_until(self._code, f"the end of the driver: {self.lines[-1:]}", _PATIENCE)
+        code = self._code()
+        assert code is not None
+        return code[0]
+
+    def _code(self) -> tuple[int] | None:
+        code = self.process.poll()
+        if code is not None:
+            self._thread.join(60)
+            return (code,)
+        return (DONE,) if any(_GOES_ON in line for line in self.lines) else None
+
+    @property
+    def was_killed(self) -> bool:
+        return self.process.poll() == _KILLED
+
+    def kill(self) -> None:
+        """All of it, as a machine that fails: whoever is below gets no chance to tidy up."""
+        with suppress(ProcessLookupError):
+            os.kill(self.process.pid, signal.SIGSTOP)  # so that it starts nobody any more
+        others = below(self.process.pid)
+        self.process.kill()
+        for pid, _, _ in others:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.kill()
+        self.process.wait(60)
+        self._thread.join(60)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def held(self) -> float | None:
+        """For how many seconds writes were held, as it says."""
+        for line in self.lines:
+            if line.startswith("writes were held for "):
+                return float(line.split(" ")[4])
+        return None

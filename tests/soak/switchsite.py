@@ -1,0 +1,249 @@
+"""Two clusters of three brokers, three kproxies, clients, and the migration between the clusters: switches there and
+back, and what is done to them meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+
+import yaml
+
+from kproxy.devcluster import DevCluster
+from kproxy.switching import asjson
+from tests.harness.carried import positions
+from tests.harness.clients import read_topic
+from tests.harness.clusters import STEADY
+from tests.harness.moving import topics
+from tests.harness.process import wait_until
+from tests.harness.spark import connector, settings, spark_home
+from tests.harness.switched import BLUE, GREEN, Switched
+from tests.soak.switchclients import CONSUMERS, KINDS, PARTITIONS, PRODUCERS, TOPICS, Clients, Kind
+from tests.soak.switchdriver import DONE, INCOMPLETE, STOPPED, UNDONE, Driver
+from tests.soak.switchjudged import Epoch, Log, doubled, read, the_same, written
+
+_PROPERTIES = STEADY | {
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+    "default.replication.factor": "3",
+    "transaction.state.log.num.partitions": "4",
+    "offsets.topic.num.partitions": "4",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+}
+_NAME = "soak"
+_ATTEMPTS = 5
+# Until a client has written again where it lost an answer, in seconds.
+_SETTLES = 25.0
+
+
+class Site:
+    """`directory` has what they all write. `chance` decides what is not said."""
+
+    def __init__(self, directory: Path, chance: Random, held: ExitStack) -> None:
+        self.directory, self.chance = directory, chance
+        self._log = held.enter_context((directory / "soak.log").open("a", buffering=1))
+        self.sides = {name: held.enter_context(DevCluster(3, properties=_PROPERTIES)) for name in (BLUE, GREEN)}
+        self.direct = {name: one.direct_bootstrap for name, one in self.sides.items()}
+        topics(self.direct[BLUE], TOPICS, 3, **{"min.insync.replicas": "2"})
+        self.kproxies = [
+            held.enter_context(Switched(directory / f"k{number}", self.direct[BLUE], self.direct[GREEN]))
+            for number in range(3)
+        ]
+        self._file, self._home = self._migration(), spark_home(
+            directory, defaults=settings(spark_jars=connector(), spark_driver_memory="800m", spark_master="local[2,2]")
+            | {"spark.ui.showConsoleProgress": "false"},
+        )  # fmt: skip
+        self._drivers: list[Driver] = []
+        held.callback(self._close_drivers)
+        self.command("prepare")
+        programs = self.sides[BLUE].programs
+        self.clients = Clients(programs, [one.bootstrap for one in self.kproxies], directory)
+        held.callback(self.clients.close)
+        self.active = BLUE
+        self.epochs: dict[Kind, list[Epoch]] = {kind: [] for kind in CONSUMERS}
+        self.counts: Counter[str] = Counter()
+        self.seconds: list[float] = []
+
+    def _migration(self) -> Path:
+        token = self.directory / "k0" / "token"
+        file = self.directory / "move.yaml"
+        value = {
+            "name": _NAME,
+            "source": {"bootstrap-servers": self.direct[BLUE]},
+            "target": {"bootstrap-servers": self.direct[GREEN]},
+            "topics": {"include": ["soak-*"]},
+            "switch": {
+                "kproxies": [one.admin for one in self.kproxies], "token-file": str(token), "to": GREEN,
+                "hold-seconds": 25,
+            },
+        }  # fmt: skip
+        file.write_text(yaml.safe_dump(value))
+        return file
+
+    def say(self, text: str) -> None:
+        self._log.write(f"{time.strftime('%H:%M:%S', time.gmtime())} {text}\n")
+
+    def note(self, what: str, count: int = 1) -> None:
+        """Something was done."""
+        self.counts[what] += count
+        self.say(what)
+
+    # Commands
+
+    def _driver(self, *words: str, at: Callable[[str], None] = lambda _: None) -> Driver:
+        driver = Driver(words, self._file, self._home, lambda line: self.say(f"| {line}"), at)
+        self._drivers.append(driver)
+        return driver
+
+    def _close_drivers(self) -> None:
+        for one in self._drivers:
+            one.close()
+        self._drivers.clear()
+
+    def command(self, *words: str, codes: Sequence[int] = (DONE,)) -> tuple[int, Driver]:
+        """One that ends by itself."""
+        driver = self._driver(*words)
+        code = driver.wait()
+        assert code in codes, (words, code, driver.lines[-30:])
+        return code, driver
+
+    # One switch or rollback
+
+    def switch(self, harm: Callable[[str], None], kill_at: str = "") -> str:
+        """Lead the clients to the other cluster, and what came of it. `harm` is called at each stage; at `kill_at` the
+        driver is killed, and another one goes on, or back."""
+        former = self.active
+        words = ["switch", "--reversible"] if former == BLUE else ["rollback"]
+        if former == BLUE:
+            self.command("prepare")
+        marks = self.clients.marks()
+
+        def at(stage: str) -> None:
+            if stage == kill_at:
+                self.say(f"kills the driver at {stage}")
+                driver.kill()
+            harm(stage)
+
+        began = threading.Event()
+        driver = self._driver(*words, at=lambda stage: (began.wait(60), at(stage))[1])
+        began.set()
+        code = driver.wait()
+        if driver.was_killed or code == INCOMPLETE:
+            code = self._go_on()
+        assert code in (DONE, UNDONE, STOPPED), (words, code, driver.lines[-30:])
+        if driver.held() is not None:
+            self.seconds.append(driver.held() or 0.0)
+        self._agree()
+        if self.active == former:
+            return "stopped" if code == STOPPED else "undone"
+        self._note(former, marks)
+        return "released"
+
+    def _go_on(self) -> int:
+        """With a switch that is not over."""
+        for _ in range(_ATTEMPTS):
+            time.sleep(self.chance.uniform(0, 3))
+            word = self.chance.choice(("--resume", "--abort"))
+            code, driver = self.command("switch", word, codes=(DONE, UNDONE, INCOMPLETE))
+            self.say(f"{word}: {code}")
+            self.counts[f"driver taken over by {word}"] += 1
+            if code != INCOMPLETE:
+                return code
+        raise AssertionError(f"no way out: {driver.lines[-20:]}")
+
+    def _agree(self) -> None:
+        """All kproxies serve, and lead to the same."""
+
+        def serving() -> bool:
+            return not any(asjson.state_of(one.seen()).holds for one in self.kproxies)
+
+        wait_until(serving, "all kproxies serve")
+        (self.active,) = {asjson.state_of(one.seen()).active for one in self.kproxies}
+
+    def _note(self, former: str, marks: dict[Kind, int]) -> None:
+        """Where groups were when they left."""
+        for kind in CONSUMERS:
+            began = {one.partition: one.offset for one in positions(self.direct[former], kind.id) if one.offset >= 0}
+            self.epochs[kind].append(Epoch(former, self.active, began, marks[kind]))
+
+    def absolve(self) -> None:
+        """A kproxy that was killed does not know which clients may repeat writes, and would refuse to hold for five
+        minutes. The test knows better: afterwards it waits until each producer has had the answer to all that it had
+        sent. So the state file may say what it would say after an end in good order. The same is done if a doubt stays
+        for longer than the clients need, which is counted."""
+        self.clients.wait_flowing()
+        until = time.monotonic() + _SETTLES
+        for kproxy in self.kproxies:
+            while (doubts := kproxy.seen()["doubts"]) and time.monotonic() < until and all(map(_named, doubts)):
+                time.sleep(0.5)
+            if not doubts:
+                continue
+            for one in filter(_named, doubts):
+                self.note(f"doubt that stays, of {one['client']}")
+            kproxy.kill()
+            state, _ = asjson.read(kproxy.state_file.read_bytes(), "default")
+            kproxy.state_file.write_bytes(asjson.written("default", state, ended=True))
+            kproxy.start()
+            self.counts["kproxies absolved"] += 1
+        self.clients.wait_flowing()
+
+    # The end
+
+    def judge(self) -> list[str]:
+        """What is wrong, when producers have ended."""
+        self.clients.end_producers()
+        logs = {kind: {name: self._logs(name, kind) for name in self.sides} for kind in PRODUCERS}
+        problems, self.doubled = [], {kind.name: doubled(logs[kind][self.active]) for kind in PRODUCERS}
+        self.records = sum(len(log) for kind in PRODUCERS for log in logs[kind][self.active])
+        for kind in CONSUMERS:
+            self._wait_consumed(kind, logs[self._writer(kind)][self.active])
+        for kind in KINDS:
+            lines = self.clients.all[kind].lines
+            if kind.reads:
+                found = [*read(lines, logs[self._writer(kind)], self.active, self.epochs[kind])]
+            else:
+                found = [*the_same(logs[kind], self.active)]
+                found += written(lines, logs[kind][self.active], exact=kind.exact)
+            problems += [f"{kind.name}: {one}" for one in found[:10]]
+        self.say(f"problems: {problems}")
+        return problems
+
+    @staticmethod
+    def _writer(kind: Kind) -> Kind:
+        (found,) = (one for one in PRODUCERS if one.name == kind.reads)
+        return found
+
+    def _logs(self, cluster: str, kind: Kind) -> list[Log]:
+        found: list[list[tuple[int, int]]] = [[] for _ in range(PARTITIONS)]
+        for message in read_topic(self.direct[cluster], kind.topic, PARTITIONS, isolation_level="read_committed"):
+            partition, value, offset = message.partition(), message.value(), message.offset()
+            assert partition is not None
+            assert value is not None
+            assert offset is not None
+            found[partition].append((offset, int(value)))
+        return [sorted(one) for one in found]
+
+    def _wait_consumed(self, kind: Kind, partitions: Sequence[Log]) -> None:
+        """If it does not come, `read` says what is missing."""
+        one = self.clients.all[kind]
+        last = {(at, log[-1][1]) for at, log in enumerate(partitions) if log}
+
+        def there() -> bool:
+            one.look()
+            return last <= {(int(words[0]), int(words[2])) for words in one.said("got")[-5000:]}
+
+        until = time.monotonic() + 120
+        while not there() and time.monotonic() < until:
+            time.sleep(0.5)
+
+
+def _named(doubt: Mapping[str, object]) -> bool:
+    """Whether it is of a certain client, and not of those of a kproxy before."""
+    return doubt["client"] != ""

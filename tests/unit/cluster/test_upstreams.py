@@ -1,0 +1,243 @@
+"""A cluster that can lead to either of two Kafka clusters: its ports, where they lead, and when it may flip."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from kproxy.address import Address
+from kproxy.cluster.encryption import Ends
+from kproxy.cluster.gateway import Gateway
+from kproxy.cluster.known import Explored
+from kproxy.cluster.meeting import Met
+from kproxy.cluster.places import Places
+from kproxy.cluster.report import report
+from kproxy.cluster.tasks import Supervised
+from kproxy.cluster.topology import NodeKey
+from kproxy.config import ClusterConfig
+from kproxy.errors import WireError
+from kproxy.metrics import Metrics
+from kproxy.relay.selector import RelaySelector
+from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
+from tests.harness.process import free_window
+from tests.unit.cluster.doorway import in_loop
+
+SERVERS = (Address.parse("nowhere.invalid:1"),)
+
+
+def broker(node: int) -> NodeKey:
+    return NodeKey(Kind.BROKER, node)
+
+
+class Two:
+    """A gateway with the upstreams blue, which is active, and green. `dialled`: which upstream, and for whom."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: float) -> None:
+        listen = Address("127.0.0.1", free_window(100))
+        self._listen = listen
+        blue = ClusterConfig(bootstrap_servers=SERVERS, listen=listen, upstream="blue", **options)
+        green = ClusterConfig(bootstrap_servers=SERVERS, listen=listen, upstream="green", active=False, **options)
+        self.changes = 0
+        self.tasks = Supervised("cluster default")
+        self.gateway = Gateway(
+            blue, Metrics(), self.tasks, Places(), lambda *_: None, partial(self._changed), others=(green,)
+        )  # fmt: skip
+        self.dialled: list[tuple[str, NodeKey | None]] = []
+        for name, upstream in self.gateway.upstreams.items():
+            monkeypatch.setattr(upstream.reach, "dial", partial(self._dial, name))
+
+    def reconfigure(self, *names: str, **options: float) -> None:
+        """Serve these upstreams, the first of which is active."""
+        configs = [
+            ClusterConfig(
+                bootstrap_servers=SERVERS, listen=self._listen, upstream=name, active=name == names[0], **options
+            )
+            for name in names
+        ]
+        ends = {one.upstream: Ends.of(one) for one in configs}
+        self.gateway.reconfigure(configs, ends, self.gateway.prepare(configs), 0.0)
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    async def _dial(self, name: str, key: NodeKey | None) -> Met:
+        self.dialled.append((name, key))
+        return Met(None)  # type: ignore[arg-type]  # nobody uses it
+
+    def learn(self, name: str, *nodes: int) -> None:
+        endpoints = tuple(Endpoint(Kind.BROKER, node, Address(f"{name}-{node}.invalid", 9092)) for node in nodes)
+        self.gateway._learn(self.gateway.upstreams[name], Endpoints(endpoints, complete=True))
+
+    def answers(self, name: str, cluster_id: str | None) -> None:
+        reach = self.gateway.upstreams[name].reach
+        reach.known.cluster_id = cluster_id
+        reach.note(replace(Explored(), settled=True, answered=True, searched=True, problem=None))
+
+    def ports(self, name: str) -> dict[int, int]:
+        return {key.node_id: node.port for key, node in self.gateway.upstreams[name].topology.nodes.items()}
+
+    def named(self, *nodes: tuple[str, int]) -> list[int]:
+        """The ports that a client is told when the active upstream names these."""
+        endpoints = tuple(Endpoint(Kind.BROKER, node, Address(f"{name}-{node}.invalid", 9092)) for name, node in nodes)
+        return [one.port for one in self.gateway.localise("127.0.0.1", Endpoints(endpoints, complete=True))]
+
+
+def test_ports_belong_to_nodes_and_never_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(_: RelaySelector) -> None:
+        two = Two(monkeypatch)
+        two.learn("blue", 1, 2)
+        two.learn("green", 2, 5)
+        before = two.ports("blue"), two.ports("green")
+        assert before[0][2] == before[1][2]
+        assert len({*before[0].values(), *before[1].values()}) == 3
+        assert len(two.gateway.bound_addresses()) == 4, "the bootstrap listener, and those of all nodes"
+        two.gateway.flip("green")
+        assert (two.ports("blue"), two.ports("green")) == before
+        assert two.named(("green", 2), ("green", 5)) == [before[1][2], before[1][5]]
+        two.gateway.flip("blue")
+        assert two.named(("blue", 1), ("blue", 2)) == [before[0][1], before[0][2]]
+        two.gateway.end(0)
+
+    in_loop(scenario)
+
+
+def test_where_ports_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may know only nodes that the active upstream does not have: a bootstrap server is at their ports."""
+
+    async def scenario(_: RelaySelector) -> None:
+        two = Two(monkeypatch)
+        two.learn("blue", 1, 2)
+        two.learn("green", 2, 5)
+        keys = [None, broker(1), broker(2), broker(5)]
+        for key in keys:
+            await two.gateway.dial(key)
+        assert two.dialled == [("blue", None), ("blue", broker(1)), ("blue", broker(2)), ("blue", None)]
+        two.dialled.clear()
+        two.gateway.flip("green")
+        for key in keys:
+            await two.gateway.dial(key)
+        assert two.dialled == [("green", None), ("green", None), ("green", broker(2)), ("green", broker(5))]
+        two.dialled.clear()
+        two.learn("green", 2)
+        await two.gateway.dial(broker(5))
+        assert two.dialled == [("green", None)], "a node that has left the cluster"
+        two.gateway.end(0)
+
+    in_loop(scenario)
+
+
+def test_a_port_is_kept_while_any_upstream_has_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(_: RelaySelector) -> None:
+        two = Two(monkeypatch, retire_after=0.0)
+        two.learn("blue", 1, 2)
+        two.learn("green", 2)
+        two.learn("blue", 3)
+        two.gateway.retire()
+        bound = {key.node_id for key in two.gateway._listeners.bound if key is not None}
+        assert bound == {2, 3}, "1 is gone from blue, and 2 is still green's"
+        two.learn("green", 5)
+        two.gateway.retire()
+        assert {key.node_id for key in two.gateway._listeners.bound if key is not None} == {3, 5}
+        two.gateway.end(0)
+
+    in_loop(scenario)
+
+
+@pytest.mark.parametrize(
+    ("blue", "green", "to", "why"),
+    [
+        ("b", "g", "green", None),
+        ("b", "g", "blue", None),
+        ("b", "g", "red", "cluster default has no upstream red; allowed: blue, green"),
+        ("b", "b", "green", "upstreams blue and green are the same Kafka cluster (id b)"),
+        ("b", None, "green", "upstream green has not said its cluster id: kproxy cannot tell the two apart"),
+        (None, "g", "green", "upstream blue has not said its cluster id: kproxy cannot tell the two apart"),
+        ("b", "-", "green", "upstream green does not answer: no bootstrap server has been asked yet"),
+    ],
+)
+def test_when_it_may_not_flip(
+    monkeypatch: pytest.MonkeyPatch, blue: str | None, green: str | None, to: str, why: str | None
+) -> None:
+    async def scenario(_: RelaySelector) -> None:
+        two = Two(monkeypatch)
+        two.answers("blue", blue)
+        if green != "-":
+            two.answers("green", green)
+        assert two.gateway.why_not(to) == why
+        if to == "green":
+            _, shown = report(two.gateway).upstreams
+            assert (shown.name, shown.active, shown.refuses) == ("green", False, why)
+        two.gateway.end(0)
+
+    in_loop(scenario)
+
+
+def test_what_the_status_says_is_of_the_active_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(_: RelaySelector) -> None:
+        two = Two(monkeypatch)
+        two.answers("blue", "b")
+        two.answers("green", "g")
+        two.learn("blue", 1)
+        two.learn("green", 7)
+        for active, node in (("blue", "1"), ("green", "7")):
+            if active == "green":
+                changes = two.changes
+                two.gateway.flip("green")
+                assert two.changes == changes + 1
+            shown = report(two.gateway)
+            assert (shown.cluster_id, [one.node for one in shown.nodes]) == (active[0], [node])
+            assert [(one.name, one.active) for one in shown.upstreams] == [
+                ("blue", active == "blue"),
+                ("green", active == "green"),
+            ]
+        two.gateway.end(0)
+
+    in_loop(scenario)
+
+
+def test_a_hostile_upstream_takes_no_port_of_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many nodes it names."""
+
+    async def scenario(_: RelaySelector) -> None:
+        two = Two(monkeypatch)
+        two.learn("blue", 1, 2)
+        before = two.ports("blue")
+        with pytest.raises(WireError, match="nodes"):
+            two.learn("green", *range(2000))
+        two.learn("green", *range(100))
+        assert two.ports("blue") == before
+        two.gateway.end(0)
+
+    in_loop(scenario)
+
+
+def test_ports_of_an_upstream_that_is_gone_lead_on_until_they_are_retired(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may know only its nodes. Their ports stay theirs, and are there again with an upstream that has them."""
+
+    async def scenario(_: RelaySelector) -> None:
+        two = Two(monkeypatch)
+        two.learn("blue", 1, 2)
+        two.learn("green", 2, 5)
+        ports = two.ports("blue")
+        two.gateway.flip("green")
+        two.reconfigure("green")
+        assert {key.node_id for key in two.gateway._listeners.bound if key is not None} == {1, 2, 5}
+        await two.gateway.dial(broker(1))
+        await two.gateway.dial(broker(2))
+        assert two.dialled == [("green", None), ("green", broker(2))]
+        two.reconfigure("green", "red")
+        two.learn("red", 1, 9)
+        assert two.ports("red")[1] == ports[1]
+        two.reconfigure("green")
+        two.gateway.retire()
+        assert {key.node_id for key in two.gateway._listeners.bound if key is not None} == {1, 2, 5, 9}, "for a while"
+        two.reconfigure("green", retire_after=0.0)
+        two.gateway.retire()
+        assert {key.node_id for key in two.gateway._listeners.bound if key is not None} == {2, 5}
+        two.learn("green", 1, 2, 5)
+        assert two.ports("green")[1] == ports[1]
+        two.gateway.end(0)
+
+    in_loop(scenario)

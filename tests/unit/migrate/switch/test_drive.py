@@ -1,0 +1,340 @@
+"""The driver with kproxies that misbehave: whatever they do, it ends, and they all lead to one upstream."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from kproxy.errors import ConfigError, KproxyError, UpstreamError
+from kproxy.migrate.switch.drive import Doing, Drive, Driven, Limits
+from kproxy.migrate.switch.journal import SWITCHING, Entry
+from kproxy.migrate.switch.kproxies import Fleet, fleet
+from kproxy.migrate.switch.report import as_json, lines
+from kproxy.migrate.switch.section import Kproxies, Switch
+from kproxy.switching.plan import End, Plan, Record, Work, later
+from kproxy.switching.state import Command, Do, Phase
+from tests.harness.fakekproxy import TOKEN, Cut, FakeKproxy, some
+
+UPSTREAMS = {"blue": "id-of-blue", "green": "id-of-green"}
+QUICK = Limits(ask=3.0, lost=0.4, reserve=0.3, last=1.0, poll=0.02, look=0.05)
+Harm = Callable[[FakeKproxy, Command | None], bytes | None]
+
+
+@dataclass
+class Noted:
+    """A journal. `fails`: the decisions that cannot be written, and why."""
+
+    entries: list[Entry] = field(default_factory=list)
+    fails: Mapping[Record, KproxyError] = field(default_factory=dict)
+
+    def write(self, entry: Entry, seconds: float = 30.0) -> Entry:
+        if entry.decisions and not entry.ended and (error := self.fails.get(Record(entry.decisions[-1][1]))):
+            raise error
+        self.entries.append(entry)
+        return entry
+
+
+@dataclass
+class Site:
+    fakes: list[FakeKproxy]
+    fleet: Fleet
+    journal: Noted = field(default_factory=Noted)
+    said: list[str] = field(default_factory=list)
+    done: list[Work] = field(default_factory=list)
+
+    def drive(self, number: int = 1, seconds: float = 5.0, **more: object) -> Drive:
+        names = tuple(one.name for one in self.fleet.all)
+        plan = Plan("x1", later(number, "t"), names, "blue", "green", seconds, **more)  # type: ignore[arg-type]
+        entry = self.journal.entries[-1] if self.journal.entries else None
+        entry = entry or Entry("x1", SWITCHING, "default", "blue", "green", names)
+        works: dict[Work, Doing] = {work: self._doing(work) for work in Work}
+        return Drive(plan, self.fleet, self.journal, entry, works, self.said.append, QUICK)
+
+    def _doing(self, work: Work) -> Doing:
+        def do(until: float) -> None:
+            self.done.append(work)
+
+        return do
+
+    def resume(self, *, abort: bool = False, number: int = 2) -> Driven:
+        decided = self.journal.entries[-1].decision
+        return self.drive(number, takes_over=True, decided=decided, abort=abort).run()
+
+    def recover(self) -> None:
+        for fake in self.fakes:
+            fake.harm = lambda _, __: None
+
+    def actives(self) -> set[str]:
+        return {fake.state.active for fake in self.fakes}
+
+    def phases(self) -> set[Phase]:
+        return {fake.phase for fake in self.fakes}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    with some(3, UPSTREAMS) as fakes:
+        section = Switch(Kproxies(tuple(fake.address for fake in fakes)), "green", token_file=token)
+        with fleet(section, 0.5) as those:
+            yield Site(fakes, those)
+
+
+def test_all_goes_well(site: Site) -> None:
+    driven = site.drive().run()
+    assert driven.end is End.RELEASED
+    assert driven.entry.ended
+    assert [Record(record) for _, record in driven.entry.decisions] == [Record.BEGUN, Record.RELEASED]
+    assert site.done == list(Work)
+    assert site.actives() == {"green"}
+    assert site.phases() == {Phase.SERVING}
+    for fake in site.fakes:
+        assert [phase for phase, _ in fake.moments] == ["holding", "held", "flipped", "committed", "serving"]
+    said = as_json(driven)
+    assert said["outcome"] == "released"
+    assert all(one["held_seconds"] is not None for one in said["kproxies"])
+    assert any("writes were held for" in line for line in lines(driven))
+
+
+def cut(_: FakeKproxy, __: Command | None) -> bytes | None:
+    raise Cut
+
+
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+HOSTILE: dict[str, bytes | None] = {
+    "hangs up": None,
+    "500": b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 5\r\n\r\noops\n",
+    "no HTTP": b"\x00\x01\x02\x03\r\n\r\n",
+    "no JSON": _HEAD + b"Content-Length: 3\r\n\r\n{{{",
+    "other JSON": _HEAD + b"Content-Length: 2\r\n\r\n[]",
+    "a state that cannot be": _HEAD
+    + b'\r\n{"name":"default","active":"blue","phase":"flipped","switch":"x1","to":"green","upstreams":{}}',
+    "cut": _HEAD + b"Content-Length: 4000\r\n\r\n{",
+    "401": b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno",
+}
+
+
+@pytest.mark.parametrize("how", HOSTILE)
+@pytest.mark.parametrize("do", [Do.HOLD, Do.FLIP, Do.COMMIT], ids=str)
+def test_one_is_hostile_from_a_step_on(site: Site, how: str, do: Do) -> None:
+    """It answers nothing that can be used; it goes back by its deadline, or is led back later."""
+    answer = HOSTILE[how]
+    broken = threading.Event()
+
+    def harm(_: FakeKproxy, command: Command | None) -> bytes | None:
+        if command is not None and command.do is do:
+            broken.set()
+        if not broken.is_set():
+            return None
+        if answer is None:
+            raise Cut
+        return answer
+
+    site.fakes[1].harm = harm
+    driven = site.drive(seconds=1.5).run()
+    assert driven.end is End.INCOMPLETE
+    assert any(site.fakes[1].address in line for line in driven.why)
+    assert {site.fakes[0].state.active, site.fakes[2].state.active} == {"blue"}
+    site.recover()
+    assert site.resume().end is End.UNDONE
+    assert site.actives() == {"blue"}
+    assert site.phases() == {Phase.SERVING}
+
+
+@pytest.mark.parametrize("how", ["silent", "huge"])
+def test_one_says_nothing_or_has_no_end(site: Site, how: str) -> None:
+    given_up = threading.Event()
+
+    def harm(_: FakeKproxy, __: Command | None) -> bytes | None:
+        if how == "huge":
+            return _HEAD + b"\r\n" + b" " * (40 << 20)
+        given_up.wait(30)
+        raise Cut
+
+    site.fakes[0].harm = harm
+    driven = site.drive().run()
+    given_up.set()
+    assert driven.end is End.UNDONE
+    assert not driven.entry.decisions
+    assert all(not fake.moments for fake in site.fakes)
+
+
+def test_answers_are_lost_now_and_then(site: Site) -> None:
+    """What was asked is done all the same; it is asked again."""
+    count = 0
+
+    def harm(fake: FakeKproxy, command: Command | None) -> bytes | None:
+        nonlocal count
+        count += 1
+        if command is not None and count % 2:
+            with fake.lock:
+                fake.obey(command)
+            raise Cut
+        return None
+
+    site.fakes[2].harm = harm
+    assert site.drive().run().end is End.RELEASED
+    assert site.actives() == {"green"}
+
+
+def test_writes_that_do_not_settle(site: Site) -> None:
+    site.fakes[0].unanswered = 1
+    driven = site.drive(seconds=1.5).run()
+    assert driven.end is End.UNDONE
+    assert "too long" in driven.why[0]
+    assert site.actives() == {"blue"}
+
+
+@pytest.mark.parametrize("work", list(Work), ids=str)
+def test_work_that_fails(site: Site, work: Work) -> None:
+    drive = site.drive()
+
+    def fail(_: float) -> None:
+        raise UpstreamError("other", "the source is gone")
+
+    drive._works = {**drive._works, work: fail}
+    driven = drive.run()
+    assert driven.end is End.UNDONE
+    assert driven.why == ("the source is gone",)
+    assert site.phases() == {Phase.SERVING}
+    assert site.actives() == {"blue"}
+
+
+def test_work_that_does_not_end(site: Site) -> None:
+    drive, never = site.drive(seconds=1.5), threading.Event()
+
+    def wait(_: float) -> None:
+        never.wait(30)
+
+    drive._works = {**drive._works, Work.VERIFY: wait}
+    driven = drive.run()
+    never.set()
+    assert driven.end is End.UNDONE
+    assert "took too long" in driven.why[0]
+    assert site.actives() == {"blue"}
+
+
+def test_work_that_has_a_defect(site: Site, capfd: pytest.CaptureFixture[str]) -> None:
+    drive = site.drive()
+
+    def defect(_: float) -> None:
+        [][1]
+
+    drive._works = {**drive._works, Work.COPY: defect}
+    assert drive.run().end is End.UNDONE
+    assert "IndexError" in capfd.readouterr().err
+    assert site.actives() == {"blue"}
+
+
+def test_somebody_wants_to_go_back(site: Site) -> None:
+    drive = site.drive()
+    drive._works = {**drive._works, Work.COPY: lambda _: drive.abort("SIGINT was given")}
+    driven = drive.run()
+    assert driven.end is End.UNDONE
+    assert driven.why[0] == "SIGINT was given"
+
+
+def test_the_journal_cannot_be_written(site: Site) -> None:
+    site.journal.fails = {Record.BEGUN: UpstreamError("other", "no leader")}
+    driven = site.drive().run()
+    assert driven.end is End.UNDONE
+    assert all(not fake.moments for fake in site.fakes)
+
+
+def test_the_decision_to_release_cannot_be_written(site: Site) -> None:
+    """Nobody knows whether it is there: the kproxies stay committed, and whoever resumes reads the journal."""
+    site.journal.fails = {Record.RELEASED: UpstreamError("other", "no leader")}
+    assert site.drive().run().end is End.INCOMPLETE
+    assert site.phases() == {Phase.COMMITTED}
+    site.journal.fails = {}
+    assert site.resume().end is End.RELEASED
+    assert site.actives() == {"green"}
+
+
+def test_another_driver_has_the_journal(site: Site) -> None:
+    site.journal.fails = {Record.RELEASED: ConfigError("another kproxy has taken over")}
+    assert site.drive().run().end is End.TAKEN_OVER
+    assert site.phases() == {Phase.COMMITTED}
+
+
+class Died(BaseException):
+    """As SIGKILL."""
+
+
+@pytest.mark.parametrize("abort", [False, True], ids=["resume", "abort"])
+@pytest.mark.parametrize("do", [Do.HOLD, Do.FLIP, Do.COMMIT, Do.RELEASE], ids=str)
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_the_driver_dies(site: Site, do: Do, at: int, abort: bool) -> None:
+    """When so many kproxies have done this step. Whoever comes then brings all of them to one side."""
+    count, lock = 0, threading.Lock()
+    dead = threading.Event()
+
+    def harm(_: FakeKproxy, command: Command | None) -> bytes | None:
+        nonlocal count
+        with lock:
+            if command is not None and command.do is do and not dead.is_set():
+                count += 1
+                if count > at:
+                    dead.set()
+        if dead.is_set():
+            raise Cut
+        return None
+
+    for fake in site.fakes:
+        fake.harm = harm
+    drive = site.drive(seconds=20.0)
+    take = drive._take
+
+    def dying(requests: Mapping[str, Command | None]) -> None:
+        if dead.is_set():
+            raise Died
+        take(requests)
+
+    drive._take = dying  # type: ignore[method-assign]
+    with pytest.raises(Died):
+        drive.run()
+    site.recover()
+    driven = site.resume(abort=abort)
+    assert driven.end in (End.RELEASED, End.UNDONE)
+    assert site.phases() == {Phase.SERVING}
+    assert site.actives() == ({"green"} if do is Do.RELEASE else {"blue"})
+
+
+def test_one_dies_in_the_hold_and_comes_back(site: Site) -> None:
+    """While it is away the switch is undone, and it ends what its state file has."""
+    drive, missed = site.drive(seconds=20.0), threading.Event()
+
+    def work(_: float) -> None:
+        site.fakes[1].harm = cut
+        missed.wait(5)
+
+    drive._works = {**drive._works, Work.COPY: work}
+    driven = drive.run()
+    missed.set()
+    assert driven.end is End.INCOMPLETE
+    site.recover()
+    site.fakes[1].restart()
+    assert site.resume(number=3).end is End.UNDONE
+    assert site.actives() == {"blue"}
+    assert site.phases() == {Phase.SERVING}
+
+
+def test_an_entry_of_the_journal_survives_json() -> None:
+    entry = Entry("x", SWITCHING, "default", "blue", "green", ("a:1", "b:1"), reversible=True)
+    entry = replace(entry.decided("000001-a", Record.BEGUN).decided("000001-a", Record.RELEASED), ended=True, at=5)
+    assert Entry.read(json.dumps(entry.to_record()).encode()) == entry
+    assert (entry.moved, entry.number, entry.decision) == (True, 1, Record.RELEASED)
+    assert Entry.read(None) is None
+
+
+@pytest.mark.parametrize("value", [b"", b"{}", b"[]", b'{"v": 2}', b'{"v":1,"switch":"x","what":"dance"}'], ids=repr)
+def test_an_entry_that_cannot_be_read(value: bytes) -> None:
+    with pytest.raises(ConfigError, match="cannot read"):
+        Entry.read(value)

@@ -1,0 +1,153 @@
+"""The way back: positions and offset maps after clients went to the other side, and back, any number of times.
+
+Two logs are simulated. Whoever is active gets records of clients; a copy brings each to the other side, where markers
+of transactions leave gaps. What kproxy knows must say of every record where it is on the other side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.copier.offsetmap import OffsetMap
+from kproxy.copier.state import State, key
+from kproxy.copier.statetopic import Copied, copied
+from kproxy.errors import WireError
+from kproxy.migrate.migration import Groups, Migration, Topics
+from kproxy.migrate.positions import translate
+from kproxy.migrate.roads import Roads
+from kproxy.migrate.switch import reverse
+from kproxy.migrate.switch.reverse import (
+    Equal,
+    composed,
+    joined,
+    reversed_of,
+    seeds,
+    swapped,
+    turned,
+    verified,
+    went_on,
+)
+
+WHERE = ("t", 0)
+
+
+@dataclass
+class Log:
+    """Offsets of records, by record; the next offset."""
+
+    places: dict[int, int] = field(default_factory=dict)
+    end: int = 0
+
+    def add(self, record: int, gap: int) -> int:
+        self.end += gap
+        self.places[record] = self.end
+        self.end += 1
+        return self.places[record]
+
+
+def values(records: dict[bytes, bytes | None], before: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    """A state topic after these records."""
+    made = dict(before)
+    for name, value in records.items():
+        if value is None:
+            made.pop(name, None)
+        else:
+            made[name] = value
+    return made
+
+
+def copying(source: Log, target: Log, there: dict[bytes, bytes], new: list[tuple[int, int, int]]) -> dict[bytes, bytes]:
+    """Clients write to the source, and the copier brings it to the target: its state topic after that."""
+    name = key("partition", *WHERE)
+    state = State.from_json(there[name]) if name in there else State("t", 0, 0, 0)
+    whole = OffsetMap(state.map)
+    for record, gap, other in new:
+        at = source.add(record, gap)
+        whole.add(at, target.add(record, other), 1)
+    state = State(
+        "t", state.source_begin, source.end, target.end, state.records + len(new), map=whole,
+        target_begin=state.target_begin,
+    )  # fmt: skip
+    return {**there, name: state.to_json()}
+
+
+_GAPS = st.integers(0, 3)
+_TURNS = st.lists(st.lists(st.tuples(_GAPS, _GAPS), max_size=6), min_size=1, max_size=6)
+
+
+@given(turns=_TURNS)
+def test_every_record_is_found_on_the_other_side(turns: list[list[tuple[int, int]]]) -> None:
+    """Turns are those of blue, of green, of blue, …"""
+    blue, green = Log(), Log()
+    forth: dict[bytes, bytes] = {}
+    back: dict[bytes, bytes] = {}
+    number = 0
+    for turn, gaps in enumerate(turns):
+        new = [(number + at, *pair) for at, pair in enumerate(gaps)]
+        number += len(new)
+        if turn % 2 == 0:  # clients are on blue, and go to green
+            forth = copying(blue, green, forth, new)
+            known = copied(forth)
+            back = values(seeds(Equal({WHERE: green.end}, {WHERE: blue.end}), back), back)
+            _found(known, blue, green)
+        else:  # they are on green, and go to blue
+            back = copying(green, blue, back, new)
+            known = composed(copied(back), copied(forth))
+            _found(known, green, blue)
+            equal = Equal({WHERE: blue.end}, {WHERE: green.end})
+            states = {WHERE: State.from_json(forth[key("partition", *WHERE)])}
+            forth = values(went_on(states, copied(back), equal, 5), forth)
+    assert copied(forth)[WHERE].records == number if len(turns) % 2 else True
+
+
+def _found(known: dict[tuple[str, int], Copied], source: Log, target: Log) -> None:
+    for record, at in source.places.items():
+        assert translate(known, *WHERE, at).target == target.places[record]
+    end = translate(known, *WHERE, source.end).target
+    assert end is not None
+    assert all(place < end for place in target.places.values())
+
+
+def test_large_maps_are_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reverse, "_RUNS", 1000)
+    back = OffsetMap((n * 3, n * 2, 1) for n in range(6000))
+    found = {WHERE: Copied("t", 0, "t", 0, 18000, 12000, 6000, 1, back)}
+    made = went_on({}, found, Equal({WHERE: 20000}, {WHERE: 30000}), 5)
+    assert sum(name.startswith(b'["map"') for name in made) == 6
+    one = copied(values(made, {}))[WHERE]
+    assert one.map == turned(back)
+    assert (one.source_next, one.target_next, one.records, one.size) == (20000, 30000, 6000, 1)
+
+
+def test_a_new_copy_back_forgets_the_one_before() -> None:
+    before = {key("map", "t", 0, 5): b"x", key("verified", "t", 0): b"x", key("journal", 1): b"x"}
+    made = values(seeds(Equal({WHERE: 7}, {WHERE: 9}), before), before)
+    assert set(made) == {key("journal", 1), key("partition", *WHERE)}
+    state = State.from_json(made[key("partition", *WHERE)])
+    assert (state.source_begin, state.source_next, state.target_next, state.target_begin) == (7, 7, 9, 9)
+
+
+def test_maps_that_overlap() -> None:
+    with pytest.raises(WireError, match="two copies at once"):
+        joined(OffsetMap([(0, 0, 5)]), OffsetMap([(4, 9, 1)]))
+
+
+def test_what_is_verified_stays_so() -> None:
+    made = verified({}, {}, Equal({WHERE: 7}, {WHERE: 9}), 5)
+    assert {name: (one.since, one.upto) for name, one in made.items()} == {key("verified", *WHERE): (7, 7)}
+
+
+def test_the_other_way() -> None:
+    migration = Migration(
+        {"bootstrap-servers": "a"}, {"bootstrap-servers": "b"}, "eu", Topics(("*",), configs={"x": "1"}),
+        Groups(("g*",), ("gx",)),
+    )  # fmt: skip
+    back = reversed_of(migration, {"t2", "t1"})
+    assert (back.source, back.target, back.name) == (migration.target, migration.source, "eu-back")
+    assert (back.topics, back.groups) == (Topics(("t1", "t2")), Groups(("g*",), ("gx",)))
+    assert (back.acls, back.quotas) == (False, False)
+    assert swapped(Roads("a", "b", "A", "B")) == Roads("b", "a", "B", "A")

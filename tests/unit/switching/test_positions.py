@@ -1,0 +1,115 @@
+"""Which positions a consumer may have after a switch."""
+
+from __future__ import annotations
+
+import pytest
+
+from kproxy.switching import positions
+from kproxy.switching.doubts import Identity
+from kproxy.switching.positions import MOST_TOLD, MOST_WAITING, Followed, Positions
+
+OLD, NEW = Identity("10.1.2.3", "old"), Identity("10.1.2.3", "new")
+T = b"topic"
+
+
+def test_only_who_has_fetched_before_is_doubted() -> None:
+    known = Positions([OLD])
+    assert known.client(NEW) is None
+    assert known.client(OLD) is known.client(OLD) is not None
+
+
+def test_after_a_restart_everyone_is_doubted() -> None:
+    known = Positions(everyone=True)
+    assert known.client(NEW) is not None
+    assert known.client(NEW) is known.client(NEW)
+
+
+@pytest.mark.parametrize("offset", [0, 9, 11, 1000, -1, 1 << 62])
+def test_a_session_begins_where_the_client_was_told_and_nowhere_else(offset: int) -> None:
+    client = Positions([OLD]).client(OLD)
+    assert client is not None
+    followed = Followed(client)
+    assert followed.stale([(T, 0, 10)]) == (T, 0, 10)
+    client.tell(T, 0, 10)
+    assert followed.stale([(T, 0, offset)]) == (T, 0, offset)
+    assert followed.stale([(T, 1, 10)]) == (T, 1, 10), "another partition"
+    assert followed.stale([(b"other", 0, 10)]) == (b"other", 0, 10)
+    assert followed.stale([(T, 0, 10)]) is None
+    assert followed.stale([(T, 0, offset)]) is None, "from there on it counts itself"
+
+
+def test_one_position_that_is_not_known_stops_all_and_begins_none() -> None:
+    client = Positions([OLD]).client(OLD)
+    assert client is not None
+    client.tell(T, 0, 10)
+    followed = Followed(client)
+    assert followed.stale([(T, 0, 10), (T, 1, 5)]) == (T, 1, 5)
+    assert not followed.partitions
+    client.tell(T, 1, 5)
+    assert followed.stale([(T, 0, 10), (T, 1, 5)]) is None
+
+
+def test_what_one_session_follows_says_nothing_of_another_until_it_ends() -> None:
+    """Two members of a group may have the same name and address, and one of them may not know of the switch yet."""
+    client = Positions([OLD]).client(OLD)
+    assert client is not None
+    client.tell(T, 0, 10)
+    one, other = Followed(client), Followed(client)
+    assert one.stale([(T, 0, 10)]) is None
+    assert one.stale([(T, 0, 999)]) is None
+    assert other.stale([(T, 0, 777)]) == (T, 0, 777)
+    one.end()
+    assert Followed(client).stale([(T, 0, 1234)]) is None, "it comes back on another connection"
+
+
+def test_no_offset_is_no_position() -> None:
+    client = Positions([OLD]).client(OLD)
+    assert client is not None
+    client.tell(T, 0, -1)
+    assert not client.was_told(T, 0)
+    assert Followed(client).unknown([(T, 0, 0)])
+    client.tell(T, 0, 0)
+    assert not Followed(client).unknown([(T, 0, 0)])
+    assert Followed(client).unknown([(T, 0, 0), (T, 1, 0)])
+
+
+def test_the_last_offsets_of_a_partition_count() -> None:
+    client = Positions([OLD]).client(OLD)
+    assert client is not None
+    for offset in [5, *range(100, 100 + MOST_TOLD - 1)]:
+        client.tell(T, 0, offset)
+    client.tell(T, 0, 5)  # again: it is the newest now
+    client.tell(T, 0, 500)
+    assert client.may_begin(T, 0, 5)
+    assert not client.may_begin(T, 0, 100)
+    assert client.may_begin(T, 0, 101)
+
+
+def test_a_crowd_takes_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(positions, "MOST_CLIENTS", 10)
+    monkeypatch.setattr(positions, "MOST_PARTITIONS", 10)
+    known = Positions(Identity("10.0.0.1", str(number)) for number in range(11))
+    assert known.everyone, "who is not remembered one by one is doubted as well"
+    for number in range(100):
+        assert known.client(Identity("10.0.0.2", str(number))) is not None
+    assert len(known._clients) == 20
+    client = known.client(OLD)
+    assert client is not None
+    for number in range(100):
+        client.tell(T, number, 1)
+    client.follow((T, number) for number in range(100, 200))
+    assert [number for number in range(200) if client.was_told(T, number)] == [*range(90, 100), *range(190, 200)]
+
+
+def test_who_waits_is_told_once_and_as_often_as_it_begins_anew() -> None:
+    known = Positions([OLD])
+    assert known.note_waiting(OLD, (T, 0, 7), 100.0)
+    assert not known.note_waiting(OLD, (T, 1, 8), 101.0)
+    (waiting,) = known.waiting
+    assert (waiting.topic, waiting.partition, waiting.offset, waiting.since) == (T, 1, 8, 100.0)
+    known.note_served(OLD)
+    assert not known.waiting
+    assert known.note_waiting(OLD, (T, 0, 7), 102.0)
+    for number in range(2 * MOST_WAITING):
+        known.note_waiting(Identity("", str(number)), (T, 0, 0), 0.0)
+    assert len(known.waiting) == MOST_WAITING

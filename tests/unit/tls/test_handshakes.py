@@ -12,7 +12,6 @@ import os
 import shutil
 import socket
 import ssl
-import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -246,7 +245,9 @@ def pkcs12_of(leaf: trustme.LeafCert, password: bytes | None) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["two files", "one file", "encrypted", "pkcs12", "pkcs12 without password"])
-async def test_certificate_and_key_as_users_have_them(authority: Authority, tmp_path: Path, kind: str) -> None:
+async def test_certificate_and_key_as_users_have_them(
+    authority: Authority, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     password: str | None = "sesam-öffne" if kind in ("encrypted", "pkcs12") else None
     key_file: Path | None = None
     if kind == "two files":
@@ -262,10 +263,11 @@ async def test_certificate_and_key_as_users_have_them(authority: Authority, tmp_
     else:
         cert = tmp_path / "client.p12"
         cert.write_bytes(pkcs12_of(authority.leaf("client-7"), password.encode() if password else None))
-    before = set(os.listdir(tempfile.gettempdir()))
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
     tls = BrokerTls(Files(ca=authority.pem, cert=cert, key=key_file, key_password=password), "c")
-    left = set(os.listdir(tempfile.gettempdir())) - before
-    assert not any(name.startswith("kproxy-") for name in left), "a key is left in a file"
+    assert not list(temporary.iterdir()), "a key is left in a file"
     with server(authority.server_context(NAME, require=True)) as peer:
         assert await ask(tls, peer) == b"hello"
 

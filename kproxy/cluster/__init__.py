@@ -19,6 +19,7 @@ sessions    does TLS with the client, dials, creates the session
 switchable  what a cluster that can be switched needs beside its sessions
 writing     the writes of its clients: held before it is switched, and who is in doubt about one
 guards      who guards its sessions after it was switched
+windup      the end of a session whose client must not lose the answer to a write
 onlookers   who looks on at the sessions
 places      how many connections fit the limit of open files
 tasks       tasks that must not end one another

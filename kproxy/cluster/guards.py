@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
+from kproxy.cluster.windup import close_when_taken
 from kproxy.printable import escaped
 from kproxy.relay.guard import Guard, Rules
 from kproxy.relay.session import Session
@@ -24,8 +25,6 @@ log = logging.getLogger(__name__)
 
 FIRST_WRITES = 30.0
 """Seconds after writes pass again in which the Produce requests of a session pass one at a time."""
-_LOOK, _TAKEN = 0.01, 5.0
-"""How often kproxy looks whether a client has taken the last answer, and for how long at most, in seconds."""
 _REMEMBERED = 24 * 3600.0
 """Seconds after its last session for which a client is known to have fetched."""
 
@@ -115,22 +114,11 @@ class Guards:
             session.release()
 
     def _end(self, session: Session) -> None:
-        """Let no further request through, and close when the client has the answers to those that have passed. Whether
-        they have arrived, its system says a moment later: if the session were closed before, the client would be in
-        doubt about a write that was only refused, perhaps at a node to which it never writes again."""
+        """Let no further request through, and close when the client has the answers to those that have passed: else it
+        would be in doubt about a write that was only refused, perhaps at a node to which it never writes again."""
         session.conversation.hold()
         self._wake()
-        loop = asyncio.get_running_loop()
-        loop.call_later(_LOOK, self._close, session, loop.time() + _TAKEN)
-
-    def _close(self, session: Session, until: float) -> None:
-        loop = asyncio.get_running_loop()
-        if session.closed:
-            return
-        if session.taken or (session.settled and loop.time() >= until):
-            session.close()
-        else:
-            loop.call_later(_LOOK, self._close, session, until)
+        asyncio.get_running_loop().call_soon(close_when_taken, session)
 
     def _begins_to_wait(self, identity: Identity, position: Position) -> None:
         if identity in self._said:

@@ -19,6 +19,7 @@ from kproxy.cluster.meeting import BOOTSTRAP, Met
 from kproxy.cluster.onlookers import Onlookers, shown
 from kproxy.cluster.reach import Concerns
 from kproxy.cluster.topology import NodeKey
+from kproxy.cluster.windup import wind_up
 from kproxy.config import ClusterConfig
 from kproxy.errors import UpstreamError, WireError
 from kproxy.metrics import Metrics
@@ -186,7 +187,7 @@ class Sessions:
         ]
         for session in going:
             if begins:
-                session.wind_up()  # not `drain`: who writes without a pause would be cut, and in doubt
+                wind_up(session)  # not `drain`: who writes without a pause would be cut, and in doubt
             else:
                 session.drain()
         if left := [session for session in going if not session.closed]:

@@ -52,7 +52,7 @@ class Session:
     """
 
     __slots__ = (
-        "_awaited", "_draining", "_ending", "_observation", "_on_end", "_on_held", "_pump", "_roster", "client",
+        "_awaited", "_draining", "_observation", "_on_end", "_on_held", "_pump", "_roster", "client",
         "closed", "conversation", "doubled", "ended_by", "traffic", "upstream",
     )  # fmt: skip
 
@@ -74,7 +74,6 @@ class Session:
         self._on_end = on_end
         self._on_held: list[Callable[[], None]] = []  # whom to call when the last request has left whole
         self._draining = False
-        self._ending = False
         self._observation: Observation | None = None
         self._awaited = False  # whether anybody wants to know when nothing is in flight
         self.closed = False
@@ -97,13 +96,6 @@ class Session:
         """Close as soon as nothing is in flight."""
         self._draining = self._awaited = True
         self._check_settled()
-
-    def wind_up(self) -> None:
-        """Let no further request through, and close as soon as the client has the answers to those that have passed."""
-        if not self.closed:
-            self.hold()
-            self._ending = True
-            self._check_settled()
 
     @property
     def taken(self) -> bool:
@@ -199,7 +191,7 @@ class Session:
         except WireError as error:
             self._failed(error, self.client)
             return
-        self._awaited = self._draining or self._ending or self.conversation.holding > 0
+        self._awaited = self._draining or self.conversation.holding > 0
         self._send_now(self.upstream, out)
         if not self.client.pending:
             self._send_now(self.client, self.conversation.take_answers())
@@ -237,7 +229,7 @@ class Session:
     def _check_settled(self) -> None:
         """Tell those who wait that nothing is in flight."""
         conversation = self.conversation
-        if ((self._draining and conversation.quiet) or (self._ending and conversation.settled)) and not self._pending:
+        if self._draining and conversation.quiet and not self._pending:
             self.close()
         elif self.settled:
             self._roster.settled(self)

@@ -311,3 +311,21 @@ def test_clients_negotiate_anew_when_the_cluster_begins_to_be_switched(plain_lab
     assert client.recv(1) == b""
     again, _ = lab.connect(fetch)
     assert again.recv(1) == b""
+
+
+def test_who_has_an_answer_on_its_way_when_the_cluster_begins_to_be_switched_is_not_in_doubt(
+    plain_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows any more what the answer on its way answers. So the session ends when the client's system has
+    confirmed it, and nothing is left to doubt: a consumer that never writes would be in doubt for minutes."""
+    lab = plain_lab
+    looks = itertools.count()
+    client, broker = lab.connect(FETCH_REQUEST)
+    receive(broker, len(FETCH_REQUEST))
+    broker.sendall(FETCHED)
+    assert receive(client, len(FETCHED)) == FETCHED
+    monkeypatch.setattr(Side, "untaken", property(lambda _: 60 if next(looks) < 5 else 0))
+    lab.kproxy.begin_to_switch()
+    assert client.recv(1) == b""
+    assert next(looks) > 5, "kproxy has waited for the confirmation"
+    lab.wait(lambda writes: writes == Writes(), "nobody is in doubt")

@@ -77,11 +77,12 @@ class Guards:
         for identity in [one for one, at in self._fetched.items() if at < now - _REMEMBERED]:
             del self._fetched[identity]
         everyone = everyone or self._too_many_until > now
-        stale = list(self._fetched)
+        right: set[Identity] = set()
         if self._rules is not None and not self._written:
             left = self._rules.positions
-            stale, everyone = [one for one in stale if left.has_moved(one)], everyone or left.everyone
-        self._rules, self._written = Rules(Positions(stale, everyone=everyone)), False
+            right, everyone = {one for one in self._fetched if not left.has_moved(one)}, everyone or left.everyone
+        stale = [one for one in self._fetched if one not in right]
+        self._rules, self._written = Rules(Positions(stale, right, everyone=everyone)), False
         self._said.clear()
 
     def writes_pass(self) -> None:
@@ -128,7 +129,7 @@ class Guards:
             topic, partition, _ = position
             log.warning(
                 "cluster %s: the consumer '%s' at %s has its position in %s-%d from before the switch: it gets nothing"
-                " until it has asked for its position",
+                " until it has asked for its position, or is started again with the right one and another client.id",
                 self._name, identity.client_id, identity.address, escaped(topic.decode("utf-8", "replace")),
                 partition,
             )  # fmt: skip

@@ -6,6 +6,10 @@ of Kafka sources, and copies everything else as it is.
 
 A batch that is not done is run again, from the end of the one before to its own end. Both are translated, so it has
 exactly the records that it had on the source.
+
+A query that was not stopped before the switch has planned its last batch at the target: Spark asks where topics end,
+and then can read nothing, as kproxy gives no records to who has a position of the source. Offsets of such a batch must
+not be taken for the source's. They are noticed if they are beyond what is copied, or before the batch before.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,6 +138,8 @@ def _translate(source: Path, known: Known) -> tuple[Made, dict[Path, bytes | Non
     files: dict[Path, bytes | None] = {}
     left_out: list[int] = []
     newest: list[Position] | None = None
+    done = _numbers(source / "commits")
+    again = not done or done[-1] < batches[-1]
     for batch in reversed(batches):
         path, positions = Path("offsets", str(batch)), list[Position]()
         try:
@@ -142,22 +148,49 @@ def _translate(source: Path, known: Known) -> tuple[Made, dict[Path, bytes | Non
             files[path] = batch_on_target(_text(source / path), known, positions.append).encode()
         except _UntranslatableError as error:
             if batch > batches[-1] - _NEEDED:
-                raise ConfigError(f"{source / path}: {error}{_advice(error)}") from None
+                advice = _advice(error, source / path if again and batch == batches[-1] else None)
+                raise ConfigError(f"{source / path}: {error}{advice}") from None
             left_out.append(batch)
         newest = positions if newest is None else newest
     if batches[-1] and batches[-1] - 1 not in batches:
         raise ConfigError(f"{source}/offsets has batch {batches[-1]} but not {batches[-1] - 1}, which Spark needs")
+    if again and (lower := _goes_back(source, batches)):
+        path = source / "offsets" / str(batches[-1])
+        raise ConfigError(f"{path}: {lower}{_planned_at_the_target(path)}")
     files |= _beginnings(source, known)
     if not newest:
         raise ConfigError(f"{source}: batch {batches[-1]} has no offsets of Kafka: is this the query's checkpoint?")
-    done = _numbers(source / "commits")
     names = {position.topic: position.target_topic for position in newest}
-    again = not done or done[-1] < batches[-1]
     return Made(batches[-1], again, tuple(reversed(left_out)), names, tuple(newest)), files
 
 
-def _advice(error: _UntranslatableError) -> str:
-    return "; copy on, then try again" if "not copied so far" in str(error) else ""
+def _advice(error: _UntranslatableError, again: Path | None) -> str:
+    """`again`: the file of the batch that is run again, if the error is in that one."""
+    if "not copied so far" not in str(error):
+        return ""
+    return "; copy on, then try again" + ("" if again is None else _planned_at_the_target(again))
+
+
+def _planned_at_the_target(path: Path) -> str:
+    return (
+        f"; if the query was still running when its clients were led to the target, this batch was planned with offsets"
+        f" of the target and has read nothing: move {path.name} and .{path.name}.crc away, and try again"
+    )
+
+
+def _goes_back(source: Path, batches: Sequence[int]) -> str:
+    """Where the newest batch ends before the one before it; "" if nowhere."""
+    if len(batches) < 2:
+        return ""
+    before, last = (_text(source / "offsets" / str(batch)).split("\n")[2:] for batch in batches[-2:])
+    for one, other in zip(before, last, strict=False):
+        ended, ends = kafka_offsets(one) or {}, kafka_offsets(other) or {}
+        for topic, partitions in ends.items():
+            for index, offset in partitions.items():
+                former = ended.get(topic, {}).get(index, offset)
+                if offset < former:
+                    return f"partition {index} of {topic} ends at {offset}, and the batch before at {former}"
+    return ""
 
 
 def _beginnings(source: Path, known: Known) -> dict[Path, bytes | None]:

@@ -7,6 +7,10 @@ own counting.
 
 A client is known again by its identity only, and several clients may have the same. So what a session has fetched says
 nothing about other sessions, until it ends: then the client may come back on another connection.
+
+Some programs have many consumers and keep the positions themselves: a Spark query makes a new consumer for each task
+that is repeated, on any host, and gives it a position of its checkpoint. They number them (`consumer-GROUP-7`). So
+after a switch a client whose name is that of one that has fetched before, but for the number, is doubted like that one.
 """
 
 from __future__ import annotations
@@ -97,12 +101,23 @@ def _note(known: OrderedDict[Partition, None], partitions: Iterable[Partition]) 
             known.popitem(last=False)
 
 
-class Positions:
-    """The clients of one cluster since it was switched. `everyone`: each client is taken for one that has fetched in
-    the former cluster; so it is if kproxy was started anew meanwhile, and cannot know."""
+def series(client_id: str) -> str:
+    """What the names of a program's clients have in common that it numbers; "" if this one has no number."""
+    name, _, number = client_id.rpartition("-")
+    return name if number.isascii() and number.isdigit() else ""
 
-    def __init__(self, stale: Iterable[Identity] = (), *, everyone: bool = False) -> None:
+
+class Positions:
+    """The clients of one cluster since it was switched: those in `stale` have fetched in the former cluster, of those
+    in `right` it is known that they have positions of this one. `everyone`: each client is taken for one that has
+    fetched in the former cluster; so it is if kproxy was started anew meanwhile, and cannot know."""
+
+    def __init__(
+        self, stale: Iterable[Identity] = (), right: Iterable[Identity] = (), *, everyone: bool = False
+    ) -> None:
         self._clients: dict[Identity, Client] = {}
+        self._series: set[str] = set()
+        self._right = frozenset(right)
         self._waiting: OrderedDict[Identity, Waiting] = OrderedDict()
         self.everyone = everyone
         for identity in stale:
@@ -115,15 +130,20 @@ class Positions:
                 self.everyone = True
                 return
             self._clients[identity] = Client()
+            if name := series(identity.client_id):
+                self._series.add(name)
 
     def client(self, identity: Identity) -> Client | None:
-        """What this client was told; None if it has never fetched in the former cluster."""
+        """What this client was told; None if neither it nor one of its series has fetched in the former cluster."""
         known = self._clients.get(identity)
-        if known is None and self.everyone:
+        if known is None and self._may_be_stale(identity):
             if len(self._clients) >= 2 * MOST_CLIENTS:
                 self._clients.pop(next(iter(self._clients)))
             known = self._clients[identity] = Client()
         return known
+
+    def _may_be_stale(self, identity: Identity) -> bool:
+        return self.everyone or (identity not in self._right and series(identity.client_id) in self._series)
 
     def has_moved(self, identity: Identity) -> bool:
         """Whether this client may have a position of this cluster, and no more that of the former one."""

@@ -95,10 +95,13 @@ SECTION = Section(
             "Restart this kproxy; it goes on in the state of the file. Please report the lines that follow.",
         ),
         Row(
-            "`… has its position in … from before the switch: it gets nothing until it has asked for its position`",
+            "`… has its position in … from before the switch: it gets nothing until it has asked for its position, or is "
+            "started again with the right one and another client.id`",
             "The consumer fetches at an offset of the other cluster, where other records stand. One of a group asks soon "
             "by itself. One that keeps offsets itself (`assign`, `seek`, a checkpoint) must be started again with an "
-            "offset of the new cluster: `kproxy migrate offsets` translates.",
+            "offset of the new cluster: `kproxy migrate offsets` translates. It needs another `client.id` then, since "
+            "kproxy knows a client by its name; a number behind the name (`reader-2`) does not make it another. A Spark "
+            "query that is started again gets one by itself.",
         ),
         Row(
             "`kproxy has no --state-dir: a restart would lead clients back in the middle of the switch`",

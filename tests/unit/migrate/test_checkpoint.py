@@ -65,6 +65,35 @@ def test_a_batch_that_is_not_done_is_run_again(old: Path, tmp_path: Path) -> Non
     assert starting_offsets(str(old), KNOWN) == [(0, '{"u":{"0":102}}')]
 
 
+@pytest.mark.parametrize(
+    ("planned", "words"),
+    [
+        (
+            17,
+            r"/offsets/1: .*7 offsets before it are not copied so far; copy on, then try again; if the query was still",
+        ),
+        (1, r"/offsets/1: partition 0 of t ends at 1, and the batch before at 2; if the query was still running"),
+    ],
+)
+def test_a_batch_that_was_planned_at_the_target_is_not_translated(
+    old: Path, tmp_path: Path, planned: int, words: str
+) -> None:
+    write(old, {"offsets/1": HEAD + f'{{"t":{{"0":{planned}}}}}\n-'})
+    (old / "commits/1").unlink()
+    with pytest.raises(ConfigError, match=words) as caught:
+        make(str(old), str(tmp_path / "new"), KNOWN)
+    assert "was planned with offsets of the target and has read nothing: move 1 and .1.crc away" in str(caught.value)
+    assert not (tmp_path / "new").exists()
+    (old / "offsets/1").unlink()
+    assert make(str(old), str(tmp_path / "new"), KNOWN).batch == 0
+
+
+def test_a_batch_that_is_done_is_not_taken_for_one_of_the_target(old: Path, tmp_path: Path) -> None:
+    """The query may have been told to go back."""
+    write(old, {"offsets/1": HEAD + '{"t":{"0":1}}\n-'})
+    assert make(str(old), str(tmp_path / "new"), KNOWN).batch == 1
+
+
 def test_old_batches_that_cannot_be_translated_are_left_out(old: Path, tmp_path: Path) -> None:
     write(old, {"offsets/2": HEAD + '{"t":{"0":6}}', "offsets/0": HEAD + '{"gone":{"0":6}}', "commits/2": "v1\n{}"})
     assert make(str(old), str(tmp_path / "new"), KNOWN).left_out == (0,)

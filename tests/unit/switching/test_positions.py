@@ -24,6 +24,35 @@ def test_after_a_restart_everyone_is_doubted() -> None:
     assert known.client(NEW) is known.client(NEW)
 
 
+@pytest.mark.parametrize(
+    ("name", "doubted"),
+    [
+        ("consumer-spark-kafka-source-1f-executor-2", True),
+        ("consumer-spark-kafka-source-1f-executor-1", True),
+        ("consumer-spark-kafka-source-2e-executor-1", False),
+        ("consumer-spark-kafka-source-1f-executor", False),
+        ("consumer-spark-kafka-source-1f-executor-x", False),
+        ("consumer-spark-kafka-source-1f-executor-", False),
+        ("consumer-spark-kafka-source-1f-executor-²", False),
+        ("-1", False),
+        ("", False),
+    ],
+)
+def test_the_next_of_a_series_is_doubted_wherever_it_is(name: str, doubted: bool) -> None:
+    """Spark makes a consumer of the next number for a task that is repeated."""
+    known = Positions(
+        [Identity("10.1.2.3", "consumer-spark-kafka-source-1f-executor-1"), OLD, Identity("10.1.2.3", "")]
+    )
+    assert (known.client(Identity("10.9.9.9", name)) is not None) == doubted
+
+
+def test_those_of_a_series_that_are_known_to_be_right_are_not_doubted() -> None:
+    """After a switch that was undone, one member of a group has a position of the other cluster, another has not."""
+    moved, stayed, new = (Identity("10.1.2.3", f"consumer-g-{number}") for number in (1, 2, 3))
+    known = Positions([moved], [stayed])
+    assert [known.client(one) is not None for one in (moved, stayed, new)] == [True, False, True]
+
+
 @pytest.mark.parametrize("offset", [0, 9, 11, 1000, -1, 1 << 62])
 def test_a_session_begins_where_the_client_was_told_and_nowhere_else(offset: int) -> None:
     client = Positions([OLD]).client(OLD)

@@ -7,9 +7,10 @@ one of them, and then this API costs what it costs in other sessions. Frames are
    of it for the first: if it refused one, and accepted the one behind, the refused one could never follow. So what
    stands behind a batch waits for its answer; after a refusal the session ends, and the client repeats all in order.
  * **A consumer's position** must be one that the new cluster has told it: see `switching.positions`. A Fetch from
-   another waits, and is answered that there is nothing new. A position from the former cluster is neither examined
-   (OffsetForLeaderEpoch) nor committed: no broker fences a client that is no member of a group, and a member may repeat
-   a commit after it has joined the group again.
+   another waits, and is answered that there is nothing new; Kafka Streams is told that it is out of range, and makes
+   its store anew. A position from the former cluster is neither examined (OffsetForLeaderEpoch) nor committed: no
+   broker fences a client that is no member of a group, and a member may repeat a commit after it has joined the group
+   again.
  * **A member of a group that the new cluster does not know** joins it again. So does a member that waits although its
    group knows it: a kproxy that was started anew does not know what it was told, and lets it ask again. Once in a
    session, since another client may have the same identity.
@@ -28,6 +29,7 @@ from kproxy.rewrite.response import HOLD_LIMIT, Response
 from kproxy.switching import requests, responses
 from kproxy.switching.doubts import Identity
 from kproxy.switching.positions import Followed, Position, Positions
+from kproxy.switching.streams import rebuilds
 from kproxy.switching.transactions import TRANSACTIONAL, needs_another, read_commits, survivable
 from kproxy.wire.api import END_TXN, FETCH, LIST_OFFSETS, PRODUCE
 from kproxy.wire.primitives import Buffer, Underflow, malformed
@@ -169,12 +171,20 @@ class Guard:
         if not followed.unknown(epochs.positions):
             return Verdict.PASS
         self._note_waiting(epochs.positions[0], now)
-        return requests.unknown_epochs(epochs)
+        return requests.unknown_epochs(epochs, for_good=self._rebuilds)
 
     def _judge_fetch(self, followed: Followed, request: Buffer, now: float) -> Verdict | bytes:
         named = requests.fetch_positions(request)
-        stale = followed.stale(requests.read_fetch(request).positions if named is None else named)
+        if named is None:
+            fetch = requests.read_fetch(request)
+            named, forgotten = (fetch.positions, fetch.in_session), fetch.forgotten
+        else:
+            forgotten = ()
+        positions, in_session = named
+        stale = followed.stale(positions, now)
         if stale is None:
+            if in_session:
+                followed.ask_all(forgotten, now)
             self._fetch_until = None
             if self._rules.positions.waits:
                 self._rules.positions.note_served(self._identify())
@@ -183,11 +193,16 @@ class Guard:
         if self._fetch_until is None:
             wait = min(max(fetch.max_wait / 1000, _SHORTEST_WAIT), _LONGEST_WAIT)
             self._fetch_until = now + wait
-            self._note_waiting(stale, now)
+            if not followed.is_elsewhere(stale):  # else it may be the same client, at the partition's next leader
+                self._note_waiting(stale, now)
             self._again(wait)
             return self._hold()
         self._fetch_until = None
-        return requests.no_records(fetch)
+        return requests.no_records(fetch, stale if self._rebuilds else None)
+
+    @property
+    def _rebuilds(self) -> bool:
+        return rebuilds(self._software(), self._identify().client_id)
 
     def _note_waiting(self, position: Position, now: float) -> None:
         identity = self._identify()

@@ -6,7 +6,8 @@ its first Fetch of a partition in a session must begin where it was told. What f
 own counting.
 
 A client is known again by its identity only, and several clients may have the same. So what a session has fetched says
-nothing about other sessions, until it ends: then the client may come back on another connection.
+nothing about other sessions, until it ends: then the client may come back on another connection. Or until it has not
+asked for the partition for a while: another broker leads it now, and the client goes on there.
 
 Some programs have many consumers and keep the positions themselves: a Spark query makes a new consumer for each task
 that is repeated, on any host, and gives it a position of its checkpoint. They number them (`consumer-GROUP-7`). So
@@ -33,6 +34,9 @@ MOST_TOLD = 8
 MOST_PARTITIONS = 50_000
 """Partitions that are kept of one client; of more, those are forgotten that it was told first."""
 MOST_WAITING = 1_000
+LEFT_AFTER = 5.0
+"""Seconds in which a session has not asked for a partition, after which another one may go on with it. A consumer that
+has a partition asks for it about twice a second (`fetch.max.wait.ms` is 500)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,10 @@ class Waiting:
 class Client:
     """What one client was told since the switch, and what sessions of it that have ended have fetched."""
 
-    __slots__ = ("_begun", "_followed", "_told")
+    __slots__ = ("_begun", "_followed", "_told", "open")
 
     def __init__(self) -> None:
+        self.open: set[Followed] = set()
         self._told: OrderedDict[Partition, tuple[int, ...]] = OrderedDict()
         self._followed: OrderedDict[Partition, None] = OrderedDict()
         self._begun: OrderedDict[Partition, None] = OrderedDict()
@@ -183,13 +188,16 @@ class Positions:
 
 
 class Followed:
-    """The partitions that one session has fetched from a position that it was told."""
+    """The partitions that one session has fetched from a position that it was told. Times are seconds of any clock."""
 
-    __slots__ = ("_client", "partitions")
+    __slots__ = ("_all", "_client", "_forgotten", "partitions")
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self.partitions: set[Partition] = set()
+        self.partitions: dict[Partition, float] = {}  # when it has asked for each by name
+        self._all = float("-inf")  # when it has asked for all of its fetch session
+        self._forgotten: set[Partition] = set()  # those that are no part of that any more
+        client.open.add(self)
 
     def unknown(self, positions: Iterable[Position]) -> bool:
         """Whether the client was told nothing of one of these partitions."""
@@ -204,17 +212,43 @@ class Followed:
 
     def end(self) -> None:
         """The session has ended."""
+        self._client.open.discard(self)
         self._client.follow(self.partitions)
 
-    def stale(self, positions: Iterable[Position]) -> Position | None:
+    def stale(self, positions: Iterable[Position], now: float) -> Position | None:
         """The first of these that the client was not told; None: it may fetch them all, and follows them now."""
         begun = []
+        asked = self.partitions
         for topic, partition, offset in positions:
-            if (topic, partition) not in self.partitions:
-                if not self._client.may_begin(topic, partition, offset):
-                    return topic, partition, offset
-                begun.append((topic, partition))
+            key = topic, partition
+            if key in asked:
+                asked[key] = now
+            elif self._client.may_begin(topic, partition, offset) or self._was_left(key, now):
+                begun.append(key)
+            else:
+                return topic, partition, offset
         if begun:
-            self.partitions.update(begun)
+            asked.update(dict.fromkeys(begun, now))
             self._client.begin(begun)
+        if self._forgotten:
+            self._forgotten.difference_update([(topic, partition) for topic, partition, _ in positions])
         return None
+
+    def ask_all(self, forgotten: Iterable[Partition], now: float) -> None:
+        """It has asked for all partitions of its fetch session (KIP-227), but for these from now on."""
+        self._all = now
+        self._forgotten.update(key for key in forgotten if key in self.partitions)
+
+    def is_elsewhere(self, position: Position) -> bool:
+        """Whether another session of the client follows this partition."""
+        return any(position[:2] in other.partitions for other in self._client.open if other is not self)
+
+    def _was_left(self, key: Partition, now: float) -> bool:
+        return any(other is not self and other.has_left(key, now) for other in self._client.open)
+
+    def has_left(self, key: Partition, now: float) -> bool:
+        """Whether it has followed this partition, and has not asked for it for a while."""
+        if key not in self.partitions:
+            return False
+        asked = self.partitions[key]
+        return now - (asked if key in self._forgotten else max(asked, self._all)) >= LEFT_AFTER

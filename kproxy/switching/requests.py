@@ -6,7 +6,7 @@ Underflow or WireError if a frame is not what it says it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
@@ -17,10 +17,10 @@ from kproxy.wire.primitives import INT16, INT32, Buffer, string, uvarint
 from kproxy.wire.reader import Reader
 
 OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH = 8, 23
-UNKNOWN_MEMBER_ID, NOT_LEADER_OR_FOLLOWER, FETCH_SESSION_ID_NOT_FOUND = 25, 6, 70
+OFFSET_OUT_OF_RANGE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_MEMBER_ID, FETCH_SESSION_ID_NOT_FOUND = 1, 6, 25, 70
 
 _head = Struct(">ihhi").unpack_from  # size, API key, version, correlation id
-_NO_RECORDS = Struct(">hq")  # no error, an unknown high watermark
+_NO_RECORDS = Struct(">hq")  # an error or none, an unknown high watermark
 
 
 def _body(request: Buffer) -> tuple[Reader, int, int, bool]:
@@ -67,7 +67,8 @@ class _Writer:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A Fetch request. `positions` are those that it names: all of the client's if it is no part of a fetch session."""
+    """A Fetch request. `positions` are those that it names: all of the client's if it is no part of a fetch session.
+    `forgotten`: partitions, as topic and number, that the session goes on without."""
 
     version: int
     correlation_id: int
@@ -75,6 +76,7 @@ class Fetch:
     max_wait: int
     in_session: bool
     positions: tuple[Position, ...]
+    forgotten: tuple[tuple[bytes, int], ...] = ()
 
 
 def read_fetch(request: Buffer) -> Fetch:
@@ -103,7 +105,11 @@ def read_fetch(request: Buffer) -> Fetch:
         reader.tags()
 
     _each_topic(reader, partition)
-    return Fetch(version, correlation_id, flexible, max_wait, session != 0 and epoch > 0, tuple(positions))
+    forgotten: list[tuple[bytes, int]] = []
+    if version >= 7:
+        _each_topic(reader, lambda topic: forgotten.append((topic, reader.int32())))
+    in_session = session != 0 and epoch > 0
+    return Fetch(version, correlation_id, flexible, max_wait, in_session, tuple(positions), tuple(forgotten))
 
 
 def _fixed(version: int) -> int:
@@ -117,21 +123,22 @@ def _partition(version: int) -> Struct:
     return Struct(">" + "".join(parts) + "x" * (version >= _COMPACT))
 
 
-_COMPACT = 12
+_COMPACT, _SESSIONS = 12, 7  # the first versions of each
+_SESSION = Struct(">ii").unpack_from
 _FIXED = [_fixed(version) for version in range(_COMPACT + 1)]
 _PARTITIONS = [_partition(version) for version in range(_COMPACT + 1)]
 
 
-def fetch_positions(request: Buffer) -> list[Position] | None:
-    """What `read_fetch` has as positions, several times as fast, for each Fetch passes here; None if the request is
-    not quite as all clients send it, and must be read by that."""
+def fetch_positions(request: Buffer) -> tuple[Sequence[Position], bool] | None:
+    """What `read_fetch` has as positions, and as `in_session`, several times as fast, for each Fetch passes here; None
+    if the request is not quite as all clients send it, or forgets partitions, and must be read by that."""
     try:
         return _fetch_positions(request)
     except (IndexError, StructError):
         return None
 
 
-def _fetch_positions(request: Buffer) -> list[Position] | None:
+def _fetch_positions(request: Buffer) -> tuple[Sequence[Position], bool] | None:
     version = _head(request)[2]
     if version > _COMPACT:
         return None
@@ -140,6 +147,7 @@ def _fetch_positions(request: Buffer) -> list[Position] | None:
     if compact and request[at]:
         return None  # tagged fields
     at += compact + _FIXED[version]
+    session, epoch = _SESSION(request, at - 8) if version >= _SESSIONS else (0, -1)
     unpack, size = _PARTITIONS[version].unpack_from, _PARTITIONS[version].size
     found: list[Position] = []
     topics = request[at] - 1 if compact else INT32.unpack_from(request, at)[0]
@@ -165,15 +173,18 @@ def _fetch_positions(request: Buffer) -> list[Position] | None:
             if request[at]:
                 return None
             at += 1
-    return found
+    if version >= _SESSIONS and (request[at] - 1 if compact else INT32.unpack_from(request, at)[0]):
+        return None  # it forgets some
+    return found, session != 0 and epoch > 0
 
 
 _ONE_BYTE = 0x7F
 """Lengths and counts that are less take one byte in a flexible version."""
 
 
-def no_records(fetch: Fetch) -> bytes:
-    """The answer that there is nothing new, outside of any fetch session."""
+def no_records(fetch: Fetch, out_of_range: Position | None = None) -> bytes:
+    """The answer that there is nothing new, outside of any fetch session; and that this position, if there is one, is
+    out of range."""
     out = _Writer(fetch.correlation_id, fetch.flexible)
     if fetch.version >= 1:
         out.put(INT32.pack(0))  # not throttled
@@ -183,15 +194,16 @@ def no_records(fetch: Fetch) -> bytes:
     # In a fetch session a request names only what has changed. The client is told to begin another one, and then it
     # names everything.
     named = () if fetch.in_session else fetch.positions
-    topics: dict[bytes, list[int]] = {}
-    for topic, number, _ in named:
-        topics.setdefault(topic, []).append(number)
+    topics: dict[bytes, list[tuple[int, int]]] = {}
+    for position in named:
+        error = OFFSET_OUT_OF_RANGE if position == out_of_range else 0
+        topics.setdefault(position[0], []).append((position[1], error))
     out.count(len(topics))
     for topic, numbers in topics.items():
         out.text(topic)
         out.count(len(numbers))
-        for number in numbers:
-            out.put(INT32.pack(number) + _NO_RECORDS.pack(0, -1))
+        for number, error in numbers:
+            out.put(INT32.pack(number) + _NO_RECORDS.pack(error, -1))
             if fetch.version >= 4:
                 out.put(_INT64.pack(-1))  # the last stable offset
             if fetch.version >= 5:
@@ -278,16 +290,15 @@ def read_epochs(request: Buffer) -> Asked:
     return Asked(version, correlation_id, flexible, tuple(positions))
 
 
-def unknown_epochs(epochs: Asked) -> bytes:
+def unknown_epochs(epochs: Asked, *, for_good: bool = False) -> bytes:
     """The answer that the broker does not lead the partitions: the client asks again later, and fetches nothing before
-    it knows."""
+    it knows. `for_good`: that it has nothing of these epochs, so the client's position is out of range."""
     out = _Writer(epochs.correlation_id, epochs.flexible)
     if epochs.version >= 2:
         out.put(INT32.pack(0))
     tail = (INT32.pack(-1) if epochs.version >= 1 else b"") + _INT64.pack(-1)
-    _put_errors(
-        out, epochs.positions, lambda number: INT16.pack(NOT_LEADER_OR_FOLLOWER) + INT32.pack(number) + tail
-    )  # fmt: skip
+    error = INT16.pack(0 if for_good else NOT_LEADER_OR_FOLLOWER)
+    _put_errors(out, epochs.positions, lambda number: error + INT32.pack(number) + tail)
     return out.frame()
 
 

@@ -12,10 +12,10 @@ is not what it says it is.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from kproxy.switching.streams import is_producer
 from kproxy.wire.api import APIS, END_TXN, PRODUCE, TXN_OFFSET_COMMIT
 from kproxy.wire.primitives import INT16, Buffer
 from kproxy.wire.reader import Reader
@@ -38,14 +38,10 @@ TRANSACTIONAL = frozenset(_INSTEAD)
 _NEWEST_OF_CLIENTS = 3
 
 
-# Each thread's, with exactly_once_v2, or each task's before.
-_OF_STREAMS = re.compile(r"-StreamThread-\d+(-\d+_\d+)?-producer$")
-
-
 def needs_another(software: str, client_id: str) -> bool:
     """Whether a client, as it calls itself, cannot survive the broker's answer: a Java producer, unless it is one of
     Kafka Streams. A lie harms only the one that says it."""
-    return software.startswith("apache-kafka-java") and not _OF_STREAMS.search(client_id)
+    return software.startswith("apache-kafka-java") and not is_producer(client_id)
 
 
 def read_commits(request: Buffer) -> bool:

@@ -23,7 +23,7 @@ from tests.harness.moving import topics
 
 _SECONDS = 120.0
 # The cleaner is quick, and so is a group's first rebalance.
-_QUICK = {
+QUICK = {
     "log.cleaner.backoff.ms": "100",
     "log.segment.delete.delay.ms": "1000",
     "group.initial.rebalance.delay.ms": "0",
@@ -91,7 +91,7 @@ class TwoSides:
 @contextmanager
 def two_sides() -> Iterator[TwoSides]:
     """Brokers are reached directly: kproxy between is tested elsewhere."""
-    with DevCluster(brokers=1, properties=_QUICK) as a, DevCluster(brokers=1, properties=_QUICK) as b:
+    with DevCluster(brokers=1, properties=QUICK) as a, DevCluster(brokers=1, properties=QUICK) as b:
         yield TwoSides(a.direct_bootstrap, b.direct_bootstrap, (a, b))
 
 

@@ -216,6 +216,30 @@ def test_a_streams_application_counts_each_record_once(led: Led, topic: str) -> 
     assert sorted(counted_ones()) == [[], [], list(range(1, sent + 1))], "the records have no key: one count for all"
 
 
+def test_a_streams_application_that_is_at_least_once_keeps_its_counts(led: Led, topic: str) -> None:
+    """Its store on disk says up to which offset of the changelog it has come: an offset of blue. Streams notes that
+    once 10,000 records have come since the last time."""
+    counted, first = f"{topic}-counts", 12_000
+    topics(led.sides.source, {counted: PARTITIONS}, 1)
+    bootstrap = led.kproxy.bootstrap
+    command = Java("Kafka Streams", DEFAULT_VERSION, program="streams/Moved").command()
+    words = [bootstrap, topic, topic, counted, "0", "earliest", "at_least_once"]
+    app = led.start(Going([*command, *words], led.logs / "streams.log"))
+    app.wait(lambda: ["RUNNING"] in app.said("state"), "it runs")
+    write(led.sides.source, topic, 0, first)
+    app.wait(lambda: committed(led.sides.source, topic) >= 2 * first, "all of blue is counted", 120)
+    led.switch(topic)
+    write(led.kproxy.bootstrap, topic, first, first + 300)
+
+    def highest() -> int:
+        return max((int(value) for one in led.on_green(counted, PARTITIONS) for value in one), default=0)
+
+    app.wait(lambda: app.said("died") or highest() >= first + 300, "it goes on", 240)
+    app.end()
+    assert not app.said("died")
+    assert highest() == first + 300, "all was committed before the switch: nothing is counted twice"
+
+
 # Kafka Connect
 
 

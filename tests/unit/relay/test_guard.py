@@ -72,10 +72,10 @@ def produced(correlation_id: int, error: int = 0) -> bytes:
     return answer(PRODUCE, 7, fields, correlation_id)
 
 
-def fetch(correlation_id: int, *offsets: int, wait: int = 500) -> bytes:
+def fetch(correlation_id: int, *offsets: int, wait: int = 500, name: str = "me") -> bytes:
     partitions = [{"Partition": number, "FetchOffset": offset} for number, offset in enumerate(offsets)]
     fields = {"MaxWaitMs": wait, "Topics": [{"Topic": "a", "Partitions": partitions}]}
-    return ask(FETCH, 12, fields, correlation_id)
+    return ask(FETCH, 12, fields, correlation_id, name)
 
 
 def committed(correlation_id: int, *offsets: int) -> bytes:
@@ -214,6 +214,42 @@ def test_with_nothing_in_flight_it_is_answered_at_once() -> None:
     assert talk.client(fetch(4, 5)) == b"", "and again"
     assert talk.again == [0.5, 0.5]
     assert len(talk.waiting) == 1, "but it is said once"
+
+
+@pytest.mark.parametrize(
+    ("software", "name", "rebuilds"),
+    [
+        ("apache-kafka-java 4.3.1", "app-1f-StateUpdater-1-restore-consumer", True),
+        ("apache-kafka-java 3.5.0", "app-1f-StreamThread-2-restore-consumer", True),
+        ("apache-kafka-java 4.3.1", "app-1f-global-consumer", True),
+        ("apache-kafka-java 4.3.1", "app-1f-StreamThread-2-consumer", False),
+        ("apache-kafka-java 4.3.1", "restore-consumer", False),
+        ("other 1.0", "app-1f-global-consumer", False),
+    ],
+)
+def test_a_store_of_streams_is_made_anew(software: str, name: str, rebuilds: bool) -> None:
+    """Its position is from a file, and it would never ask for another."""
+    talk = Guarded(Identity("10.1.2.3", name), software=software)
+    fetching = fetch(3, 5, name=name)
+    assert talk.client(fetching) == b""
+    assert talk.release() == b""
+    stale = (b"a", 0, 5) if rebuilds else None
+    assert talk.kproxy() == requests.no_records(requests.read_fetch(fetching), stale)
+    examined = ask(EPOCHS, 4, {"Topics": [{"Topic": "a", "Partitions": [{"Partition": 0}]}]}, 2, name)
+    assert talk.client(examined) == b""
+    assert talk.kproxy() == requests.unknown_epochs(requests.read_epochs(examined), for_good=rebuilds)
+
+
+def test_the_next_leader_of_a_partition_is_not_taken_for_a_stale_position() -> None:
+    """The client goes on there on another connection, while the one to the former leader stays."""
+    talk, next_leader = Guarded(ME), Guarded(ME)
+    next_leader.guard._rules = talk.rules
+    talk.client(OFFSETS)
+    talk.broker(committed(90, 12))
+    assert talk.client(fetch(2, 12), now=1.0) == fetch(2, 12)
+    assert next_leader.client(fetch(3, 77), now=2.0) == b""
+    assert not next_leader.waiting, "nobody is alarmed"
+    assert next_leader.release(now=7.0) == fetch(3, 77)
 
 
 @pytest.mark.parametrize(("wait", "seconds"), [(0, 0.1), (-1, 0.1), (300, 0.3), (1_000_000, 1.0)])

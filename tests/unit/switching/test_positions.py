@@ -58,13 +58,50 @@ def test_a_session_begins_where_the_client_was_told_and_nowhere_else(offset: int
     client = Positions([OLD]).client(OLD)
     assert client is not None
     followed = Followed(client)
-    assert followed.stale([(T, 0, 10)]) == (T, 0, 10)
+    assert followed.stale([(T, 0, 10)], 1.0) == (T, 0, 10)
     client.tell(T, 0, 10)
-    assert followed.stale([(T, 0, offset)]) == (T, 0, offset)
-    assert followed.stale([(T, 1, 10)]) == (T, 1, 10), "another partition"
-    assert followed.stale([(b"other", 0, 10)]) == (b"other", 0, 10)
-    assert followed.stale([(T, 0, 10)]) is None
-    assert followed.stale([(T, 0, offset)]) is None, "from there on it counts itself"
+    assert followed.stale([(T, 0, offset)], 1.0) == (T, 0, offset)
+    assert followed.stale([(T, 1, 10)], 1.0) == (T, 1, 10), "another partition"
+    assert followed.stale([(b"other", 0, 10)], 1.0) == (b"other", 0, 10)
+    assert followed.stale([(T, 0, 10)], 1.0) is None
+    assert followed.stale([(T, 0, offset)], 1.0) is None, "from there on it counts itself"
+
+
+def test_a_partition_that_a_session_asks_for_no_more_goes_on_in_another_one() -> None:
+    """Another broker leads it now."""
+    client = Positions([OLD]).client(OLD)
+    assert client is not None
+    for partition in (0, 1):
+        client.tell(T, partition, 10)
+    one, other = Followed(client), Followed(client)
+    assert one.stale([(T, 0, 10), (T, 1, 10)], 1.0) is None
+    assert one.stale([(T, 1, 20)], 3.0) is None
+    assert other.stale([(T, 0, 77)], 5.9) == (T, 0, 77), "it may be another client of that name"
+    assert other.is_elsewhere((T, 0, 77))
+    assert not other.is_elsewhere((T, 2, 77))
+    assert other.stale([(T, 0, 77)], 6.0) is None
+    assert client.may_commit(T, 0, 80)
+    assert other.stale([(T, 1, 99)], 7.9) == (T, 1, 99), "one still asks for it"
+    assert one.stale([(T, 0, 20)], 8.0) is None, "it comes back"
+
+
+def test_who_asks_in_a_fetch_session_asks_for_all_of_it_but_what_it_forgets() -> None:
+    client = Positions([OLD]).client(OLD)
+    assert client is not None
+    for partition in (0, 1):
+        client.tell(T, partition, 10)
+    one, other = Followed(client), Followed(client)
+    assert one.stale([(T, 0, 10), (T, 1, 10)], 1.0) is None
+    one.ask_all([(T, 1), (T, 9)], 3.0)
+    one.ask_all([], 30.0)
+    assert other.stale([(T, 0, 77)], 34.9) == (T, 0, 77)
+    assert other.stale([(T, 9, 77)], 34.9) == (T, 9, 77), "nobody has followed it"
+    assert other.stale([(T, 1, 77)], 34.9) is None
+    assert one.stale([(T, 1, 20)], 36.0) is None, "a part of it again"
+    one.ask_all([], 50.0)
+    other.end()
+    one.end()
+    assert not client.open
 
 
 def test_one_position_that_is_not_known_stops_all_and_begins_none() -> None:
@@ -72,10 +109,10 @@ def test_one_position_that_is_not_known_stops_all_and_begins_none() -> None:
     assert client is not None
     client.tell(T, 0, 10)
     followed = Followed(client)
-    assert followed.stale([(T, 0, 10), (T, 1, 5)]) == (T, 1, 5)
+    assert followed.stale([(T, 0, 10), (T, 1, 5)], 1.0) == (T, 1, 5)
     assert not followed.partitions
     client.tell(T, 1, 5)
-    assert followed.stale([(T, 0, 10), (T, 1, 5)]) is None
+    assert followed.stale([(T, 0, 10), (T, 1, 5)], 1.0) is None
 
 
 def test_what_one_session_follows_says_nothing_of_another_until_it_ends() -> None:
@@ -84,11 +121,11 @@ def test_what_one_session_follows_says_nothing_of_another_until_it_ends() -> Non
     assert client is not None
     client.tell(T, 0, 10)
     one, other = Followed(client), Followed(client)
-    assert one.stale([(T, 0, 10)]) is None
-    assert one.stale([(T, 0, 999)]) is None
-    assert other.stale([(T, 0, 777)]) == (T, 0, 777)
+    assert one.stale([(T, 0, 10)], 1.0) is None
+    assert one.stale([(T, 0, 999)], 1.0) is None
+    assert other.stale([(T, 0, 777)], 1.0) == (T, 0, 777)
     one.end()
-    assert Followed(client).stale([(T, 0, 1234)]) is None, "it comes back on another connection"
+    assert Followed(client).stale([(T, 0, 1234)], 1.0) is None, "it comes back on another connection"
 
 
 def test_no_offset_is_no_position() -> None:

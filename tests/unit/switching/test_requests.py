@@ -35,14 +35,16 @@ def topics(partition: Callable[[int, int], dict[str, object]], name: str = "Topi
 RAW = tuple((topic.encode(), number, offset) for topic, number, offset in POSITIONS)
 
 
-def fetch(version: int, session: int = 0, epoch: int = 0, client_id: str | None = "me") -> bytes:
+def fetch(
+    version: int, session: int = 0, epoch: int = 0, client_id: str | None = "me", *, forgets: bool = False
+) -> bytes:
     fields: dict[str, object] = {
         "MaxWaitMs": 321,
         "Topics": topics(lambda number, offset: {"Partition": number, "FetchOffset": offset, "LogStartOffset": 99}),
     }
     if version >= 7:
         fields |= {"SessionId": session, "SessionEpoch": epoch}
-        fields["ForgottenTopicsData"] = [{"Topic": "gone", "Partitions": [1, 2]}]
+        fields["ForgottenTopicsData"] = [{"Topic": "gone", "Partitions": [1, 2]}] if forgets else []
     return ask(FETCH, version, fields, client_id=client_id)
 
 
@@ -51,27 +53,41 @@ def fetch(version: int, session: int = 0, epoch: int = 0, client_id: str | None 
 def test_the_positions_of_a_fetch(version: int, client_id: str | None) -> None:
     found = requests.read_fetch(fetch(version, client_id=client_id))
     assert found.positions == RAW
-    assert tuple(requests.fetch_positions(fetch(version, client_id=client_id)) or ()) == RAW
+    quickly = requests.fetch_positions(fetch(version, client_id=client_id))
+    assert quickly is not None
+    assert (tuple(quickly[0]), quickly[1]) == (RAW, False)
     assert found.max_wait == 321
     assert not found.in_session
+
+
+@pytest.mark.parametrize("version", versions(FETCH, 7))
+def test_what_a_fetch_session_goes_on_without(version: int) -> None:
+    request = fetch(version, session=7, epoch=2, forgets=True)
+    found = requests.read_fetch(request)
+    assert (found.positions, found.in_session, found.forgotten) == (RAW, True, ((b"gone", 1), (b"gone", 2)))
+    assert requests.fetch_positions(request) is None
+    assert requests.fetch_positions(fetch(version, session=7, epoch=2)) == (list(RAW), True)
 
 
 @pytest.mark.parametrize("version", versions(FETCH, 4))
 def test_what_is_read_quickly_is_what_is_read(version: int) -> None:
     """Whatever the bytes are: it is the same, or is left to `read_fetch`."""
-    whole = fetch(version, session=7, epoch=2)
+    both = [fetch(version, session=7, epoch=2, forgets=forgets) for forgets in (False, True)]
+    whole = both[0]
 
     @given(
+        st.sampled_from(both),
         st.lists(st.tuples(st.integers(8, len(whole) - 1), st.integers(0, 255)), max_size=4),
         st.integers(14, len(whole)),
     )
-    def check(changes: list[tuple[int, int]], end: int) -> None:
-        request = bytearray(whole)
+    def check(sent: bytes, changes: list[tuple[int, int]], end: int) -> None:
+        request = bytearray(sent)
         for at, byte in changes:
             request[at] = byte
         found = requests.fetch_positions(memoryview(request)[:end])
         if found is not None:
-            assert tuple(found) == requests.read_fetch(memoryview(request)[:end]).positions
+            slowly = requests.read_fetch(memoryview(request)[:end])
+            assert (tuple(found[0]), found[1], slowly.forgotten) == (slowly.positions, slowly.in_session, ())
 
     check()
 
@@ -88,6 +104,14 @@ def test_the_answer_that_there_is_nothing_new(version: int) -> None:
 
     expected = answer(FETCH, version, {"Responses": topics(partition)})
     assert requests.no_records(requests.read_fetch(fetch(version))) == expected
+    beyond = requests.no_records(requests.read_fetch(fetch(version)), RAW[1])
+    (topic, number, _), error = POSITIONS[1], {"ErrorCode": 1}
+    responses = topics(lambda at, offset: partition(at, offset) | (error if at == number else {}))
+    for one in responses:  # the number is in several topics
+        if one["Topic"] != topic:
+            assert isinstance(one["Partitions"], list)
+            one["Partitions"] = [{**found, "ErrorCode": 0} for found in one["Partitions"]]
+    assert beyond == answer(FETCH, version, {"Responses": responses})
 
 
 @pytest.mark.parametrize("version", versions(FETCH, 7))
@@ -127,6 +151,8 @@ def test_a_position_that_is_examined_is_not_known_yet(version: int) -> None:
     assert [one[:2] for one in epochs.positions] == [one[:2] for one in RAW]
     answered = topics(lambda number, offset: {"Partition": number, "ErrorCode": 6, "LeaderEpoch": -1, "EndOffset": -1})
     assert requests.unknown_epochs(epochs) == answer(EPOCHS, version, {"Topics": answered})
+    answered = topics(lambda number, offset: {"Partition": number, "LeaderEpoch": -1, "EndOffset": -1})
+    assert requests.unknown_epochs(epochs, for_good=True) == answer(EPOCHS, version, {"Topics": answered})
 
 
 @pytest.mark.parametrize("version", versions(END_TXN, 0))

@@ -20,8 +20,8 @@ import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Produced;
 
 /**
- * A Streams application that counts, exactly once: Moved BOOTSTRAP APPLICATION FROM TO COUNTS. It ends when the topic TO
- * has so many counts, and says them. Nothing is left on its disk: the next one has the counts from the changelog. With 0
+ * A Streams application that counts: Moved BOOTSTRAP APPLICATION FROM TO COUNTS [RESET [GUARANTEE]]. It ends when the
+ * topic TO has so many counts, and says them. Nothing is left on its disk: the next one has the counts from the changelog. With 0
  * counts it goes on until its standard input ends, and says its states, and at what a thread of it ends.
  */
 public final class Moved {
@@ -40,7 +40,7 @@ public final class Moved {
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, args[1]);
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, args[0]);
         settings.put(StreamsConfig.STATE_DIR_CONFIG, state.toString());
-        settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
+        settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, args.length > 6 ? args[6] : StreamsConfig.EXACTLY_ONCE_V2);
         settings.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);

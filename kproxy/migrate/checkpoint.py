@@ -114,6 +114,18 @@ def make(old: str, new: str, known: Known) -> Made:
     return made
 
 
+def places(old: str) -> set[tuple[str, int]]:
+    """The partitions, by topic and number, of which the newest batches have an offset. Raises ConfigError."""
+    source = _directory(old)
+    return {
+        (topic, int(index))
+        for batch in _numbers(source / "offsets")[-_NEEDED:]
+        for line in _text(source / "offsets" / str(batch)).split("\n")[2:]
+        for topic, partitions in (kafka_offsets(line) or {}).items()
+        for index in partitions
+    }
+
+
 def starting_offsets(old: str, known: Known) -> list[tuple[int, str]]:
     """For each Kafka source of a checkpoint its number and the option `startingOffsets` of a new query, which begins
     after the last batch that is done. Raises ConfigError."""

@@ -15,11 +15,11 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
+from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.slices import Job
 from kproxy.copier.state import key, parts_of
 from kproxy.copier.statetopic import Copied, StateTopic, copied, read_all
@@ -28,7 +28,7 @@ from kproxy.migrate.administration import Admin
 from kproxy.migrate.control import tell
 from kproxy.migrate.groups import SHARE, Committed, Group, Groups, Place, RefusedError
 from kproxy.migrate.migration import Migration
-from kproxy.migrate.positions import END, NOT_COPIED, Position, translate
+from kproxy.migrate.positions import NOT_COPIED, Position, translate
 
 WRITTEN, THERE, WOULD, SKIPPED, FAILED = "written", "there already", "would be written", "skipped", "failed"
 LOST = (
@@ -37,7 +37,6 @@ LOST = (
 )
 _PATIENCE = 60.0
 _AT_ONCE = 256 * 1024  # bytes of journal in one transaction
-_NONE: Mapping[Place, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +117,11 @@ def _foreign(position: Position, at: int, known: Sequence[int]) -> str:
     )
 
 
-def rows_of(
-    group: Group, migration: Migration, known: Mapping[Place, Copied], empty: Mapping[Place, int] = _NONE
-) -> list[Row]:
-    """Its positions, translated (pure). `empty`: as `empty_partitions` found it."""
+def rows_of(group: Group, migration: Migration, known: Mapping[Place, Copied]) -> list[Row]:
+    """Its positions, translated (pure)."""
     rows = []
     for (topic, partition), one in sorted(group.positions.items()):
         found = translate(known, topic, partition, one.offset, migration.target_of(topic))
-        if found.how == NOT_COPIED and (topic, partition) in empty:
-            found = replace(found, target=empty[topic, partition], how=END)
         why = "" if found.target is not None else found.words
         if found.how == NOT_COPIED and not migration.wants(topic):
             why = "the file leaves this topic out"
@@ -134,18 +129,26 @@ def rows_of(
     return rows
 
 
-def empty_partitions(source: str, target: str, there: Mapping[Place, str]) -> dict[Place, int]:
-    """Where the log ends on the target, of those partitions that have no record on the source. `there`: by the source's
-    topic and partition, what the topic is called on the target. A partition of which somebody does not tell is left
-    out. Raises UpstreamError and WireError."""
+def empty_partitions(
+    source: str, target: str, migration: Migration, places: Iterable[Place]
+) -> dict[Place, Copied]:  # fmt: skip
+    """Nothing is copied of a partition without records, and somebody may have a position there all the same. Those of
+    these that have no record on the source, as if what they have were copied: what comes next goes to the end of the
+    target's log. A partition of which a cluster does not tell is left out. Raises UpstreamError and WireError."""
+    there = {place: migration.target_of(place[0]) for place in places if migration.wants(place[0])}
+    if not there:
+        return {}
     # The target first: what is copied later is at its end or behind, and the next that a member is to read.
     ends = _offsets(target, [(name, partition) for (_, partition), name in there.items()], requests.LATEST)
     highs, begins = (_offsets(source, there, which) for which in (requests.LATEST, requests.EARLIEST))
     return {
-        (topic, partition): ends[name, partition]
+        (topic, partition): Copied(
+            topic, partition, name, begins[topic, partition], highs[topic, partition], ends[name, partition], 0, 0,
+            OffsetMap([]),
+        )
         for (topic, partition), name in there.items()
         if (name, partition) in ends and highs.get((topic, partition), -1) == begins.get((topic, partition), -2)
-    }
+    }  # fmt: skip
 
 
 def _offsets(bootstrap: str, partitions: Iterable[Place], which: int) -> dict[Place, int]:
@@ -222,20 +225,15 @@ class Offsets:
     def run(self, wants: Callable[[str], bool], *, dry_run: bool) -> list[Result]:
         """For the groups of the source with these names. Raises UpstreamError and WireError."""
         there, groups = Groups(self.target), list(Groups(self.source).read(wants))
-        empty = self._empty(groups)
-        results = [self._decided(group, there, empty) for group in groups]
+        places = {place for group in groups for place in group.positions} - self.known.keys()
+        known = {**self.known, **empty_partitions(self.source.bootstrap, self.target.bootstrap, self.migration, places)}
+        results = [self._decided(group, there, known) for group in groups]
         return results if dry_run else list(self._written(results, there))
 
-    def _empty(self, groups: Iterable[Group]) -> Mapping[Place, int]:
-        """Nothing is copied of a partition without records, and groups have positions there all the same."""
-        places = {place for group in groups for place in group.positions} - self.known.keys()
-        there = {place: self.migration.target_of(place[0]) for place in places if self.migration.wants(place[0])}
-        return empty_partitions(self.source.bootstrap, self.target.bootstrap, there) if there else _NONE
-
-    def _decided(self, group: Group, there: Groups, empty: Mapping[Place, int]) -> Result:
+    def _decided(self, group: Group, there: Groups, known: Mapping[Place, Copied]) -> Result:
         if group.unseen:
             return Result(group.name, group.kind, refused=f"its positions on the source: {group.unseen}")
-        rows = rows_of(group, self.migration, self.known, empty)
+        rows = rows_of(group, self.migration, known)
         if not any(row.done == WOULD for row in rows):
             return Result(group.name, group.kind, tuple(rows))
         try:

@@ -53,9 +53,9 @@ def offsets(
         raise ConfigError("give --spark-checkpoint or --starting-offsets, not both")
     migration = read(file)
     if spark_checkpoint is not None:
-        return _checkpoint(_copied(migration), *spark_checkpoint, as_json)
+        return _checkpoint(_known(migration, spark_checkpoint[0]), *spark_checkpoint, as_json)
     if starting_offsets is not None:
-        return _starting(_copied(migration), starting_offsets, as_json)
+        return _starting(_known(migration, starting_offsets), starting_offsets, as_json)
     return _groups(migration, _selected(migration, groups), dry_run, force, as_json)
 
 
@@ -66,13 +66,22 @@ def _selected(migration: Migration, globs: tuple[str, ...]) -> Callable[[str], b
     return wants
 
 
-def _copied(migration: Migration) -> dict[tuple[str, int], Copied]:
+def _known(migration: Migration, checkpoint: str) -> dict[tuple[str, int], Copied]:
+    """What was copied, of all partitions; and the partitions of this checkpoint that have nothing to copy. The source
+    is only asked if there may be such."""
     from kproxy.copier.statetopic import copied
-    from kproxy.migrate.offsets import read_topic
-    from kproxy.migrate.roads import open_target
+    from kproxy.migrate.checkpoint import places
+    from kproxy.migrate.offsets import empty_partitions, read_topic
+    from kproxy.migrate.roads import open_roads, open_target
 
+    wanted = places(checkpoint)
     with open_target(migration) as target:
-        return copied(read_topic(target, migration).values)
+        known = copied(read_topic(target, migration).values)
+    left = {place for place in wanted - known.keys() if migration.wants(place[0])}
+    if left:
+        with open_roads(migration) as roads:
+            known |= empty_partitions(roads.source, roads.target, migration, left)
+    return known
 
 
 def _groups(

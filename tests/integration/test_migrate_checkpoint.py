@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -122,3 +124,40 @@ def test_a_new_query_begins_where_the_old_one_ended(sides: TwoSides, spark: Any,
         read = spark.read.format("kafka").options(**options, **{"kafka.isolation.level": "read_committed"}).load()
         found += [row.value for row in read.selectExpr("cast(value as string) as value").collect()]
     assert sorted(found) == sorted(value for name in names for value in values(sides, name) if value not in before)
+
+
+def test_the_command_translates_a_position_in_a_partition_without_records(
+    sides: TwoSides, spark: Any, tmp_path: Path
+) -> None:
+    """Nothing is copied of it. The file of the migration renames the topic, too."""
+    move, old, new = sides.migration(), tmp_path / "old", tmp_path / "new"
+    topic, target, other = unique("sparse"), unique("renamed"), unique("empty")
+    topics(sides.source, {topic: 3, other: 1}, 1)
+    topics(sides.target, {target: 3, other: 1}, 1)
+    plain(sides.source, topic, 2, 400, 5)  # not to the third partition
+    before = query(spark, sides.source, [topic, other], old)
+    plain(sides.source, topic, 2, 200, 6)
+    move.copy({topic: target})
+    file = tmp_path / "move.yaml"
+    file.write_text(
+        json.dumps(
+            {
+                "name": move.name,
+                "source": {"bootstrap-servers": sides.source},
+                "target": {"bootstrap-servers": sides.target},
+                "topics": {"include": [topic, other], "rename": {topic: target}},
+            }
+        )
+    )
+    command = [sys.executable, "-m", "kproxy", "migrate", "offsets", str(file)]
+    done = subprocess.run([*command, "--spark-checkpoint", old, new], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert f"the query must subscribe to {target} instead of {topic}" in done.stdout
+    told = subprocess.run([*command, "--starting-offsets", old], capture_output=True, text=True, timeout=240)
+    assert f'"{other}":{{"0":0}}' in told.stdout, told.stdout + told.stderr
+
+    plain(sides.target, target, 3, 30, 7)
+    after = query(spark, sides.target, [target, other], new)
+    seen = Counter(one for batch in (before, after) for some in batch.values() for one in some)
+    wanted = {(row[2] or b"").decode() for part in (0, 1, 2) for row in rows(sides.target, target, part)}
+    assert seen == Counter((value, 1) for value in wanted)

@@ -61,7 +61,8 @@ def test_topics_that_are_left_out_do_not_make_it_incomplete() -> None:
 
 def test_a_position_in_a_partition_without_records_is_where_the_next_one_comes() -> None:
     group = Group("g", "classic", positions={("t", 0): Committed(5), ("z", 1): Committed(7)})
-    copied, empty = rows_of(group, MIGRATION, KNOWN, {("t", 0): 3, ("z", 1): 12})
+    nothing = Copied("z", 1, "z", 7, 7, 12, 0, 0, OffsetMap([]))
+    copied, empty = rows_of(group, MIGRATION, {**KNOWN, ("z", 1): nothing})
     assert (copied.position.target, copied.position.how) == (105, "exact")
     assert (empty.position.target, empty.position.words, empty.done) == (12, "the next record that comes", WOULD)
 

@@ -10,6 +10,7 @@ from kproxy.rewrite.apiversions import NO_OTHER, unsupported_version
 from kproxy.rewrite.endpoints import Localise
 from kproxy.rewrite.plan import Plan, plan_for
 from kproxy.rewrite.response import CappedVersions, Response, respond
+from kproxy.switching.caps import offered
 from kproxy.switching.writes import WRITES
 from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kproxy.wire.primitives import Buffer
@@ -163,17 +164,24 @@ class _Questions(Calls):
 
 class SessionCalls(Calls):
     """The calls towards a node as one session uses them, and so which it has used. That costs something only when it
-    uses one for the first time."""
+    uses one for the first time. `software` is what its client calls itself, which may be offered less than others."""
 
     def __init__(self, calls: Calls) -> None:
         self.highest = calls.highest
+        self.software = ""
         self._all = calls
 
     def __missing__(self, code: int) -> Call | None:
         call = self._all[code]
         if call is not None:
+            if call.key == API_VERSIONS:
+                call = self._offering(call)
             self[code] = call
         return call
+
+    def _offering(self, call: Call) -> Call:
+        highest = offered(self.software, call.highest)
+        return call if highest is call.highest else Call(call.key, call.version, call.counters, highest)
 
     def used(self, keys: Collection[int]) -> bool:
         """Whether the session has used one of these APIs, since `forget` at least."""

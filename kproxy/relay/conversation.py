@@ -148,6 +148,7 @@ class Conversation:
         that clients of this node have."""
         if self._used is None:
             used = SessionCalls(self._all_calls)
+            used.software = self.introduction.software
             used.update(
                 {code: one for code, one in self._all_calls.items() if one and (unsure or self.unanswered((one.key,)))}
             )
@@ -403,6 +404,8 @@ class Conversation:
             self._in_flight.tokens = True
         else:
             self.introduction = introduced(chunk)
+            if self._used is not None:
+                self._used.software = self.introduction.software
 
     def _answer(self, call: AnsweredHere, correlation_id: int) -> None:
         if self._in_flight.runs or self._responses.within:

@@ -1,6 +1,7 @@
 """How a client introduces itself: the client id of a request, and the name of its software (KIP-511). Sans-IO.
 
-Both are the client's own words: they are escaped and cut here, and nothing may be decided by them.
+Both are the client's own words: they are escaped and cut here. Nothing may be decided by them but what harms, if they
+are a lie, only the one that says it.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ NO_OTHER: Mapping[int, int] = MappingProxyType({})
 
 def cap(frame: Buffer, version: int, highest: Mapping[int, int] = NO_OTHER) -> bytes:
     """An ApiVersions response, whole with its size field, capped; `highest` has API keys whose newest version is lower
-    than the table's. Raises WireError if it is malformed; one that says an
-    error stays as it is, unless it names versions all the same.
+    than the table's, or -1. Raises WireError if it is malformed; one that says an error stays as it is, unless it names
+    versions all the same.
 
     `version` is the request's; a broker that does not know it answers with error 35 in version 0 (KIP-511).
     """

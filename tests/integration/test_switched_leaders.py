@@ -1,7 +1,8 @@
-"""Consumers that live through a switch, and then through a move of their partition's leader at the new cluster."""
+"""Clients that live through a switch to a cluster with other leaders, and consumers whose leader moves there then."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.harness.moving import topics
 from tests.harness.process import wait_until
 from tests.harness.switched import Switched
 from tests.harness.twosides import QUICK, TwoSides
+from tests.matrix.languages import Go
 
 pytestmark = pytest.mark.integration
 
@@ -97,22 +99,57 @@ def got(client: Going) -> list[int]:
     return [int(line[2]) for line in client.said("got")]
 
 
+def start(led: Led, library: str, words: list[str], **properties: str) -> Going:
+    named = {"bootstrap.servers": led.kproxy.bootstrap}
+    named |= {name.replace("_", "."): value for name, value in properties.items()}
+    log = led.logs / f"{unique(library)}.log"
+    if library == "java":
+        return led.start(java(led.sides.clusters[0].programs, words, named, log))
+    if library != "franz-go":
+        return led.start(python(library, words, named, log))
+    command = Go("franz-go", "", program="going_franz").command()
+    return led.start(Going([*command, *words, *(f"{name}={value}" for name, value in named.items())], log))
+
+
 @pytest.mark.matrix
-@pytest.mark.parametrize("library", ["java", "confluent", "kafka_python"])
+def test_franz_go_finds_the_other_leaders(led: Led) -> None:
+    """Their epochs are those of blue, by which nobody could tell that the leaders are others."""
+    topic, partitions = unique("leaders"), 4
+    topics(led.sides.source, {topic: partitions}, 1)
+    topics(led.sides.target, {topic: partitions}, 2)
+    found = Producer({"bootstrap.servers": led.sides.target}).list_topics(topic, 30).topics[topic].partitions
+    assert len({one.leader for one in found.values()}) == 2
+    writer = start(led, "franz-go", ["produce", topic, str(partitions), "1"])
+    reader = start(led, "franz-go", ["consume", topic], group_id=f"{topic}-readers")
+    reader.wait(lambda: len(reader.said("got")) > 500, "it reads")
+    led.switch(topic)
+    writer.wait_more("acked", 1000)
+    writer.wait_more("metadata", 8)
+    writer.end()
+    acked = {int(number) for number, *_ in writer.said("acked")}
+    assert not writer.said("failed") + writer.said("died")
+    assert [[int(value) for value in one] for one in led.on_green(topic, partitions)] == [
+        sorted(number for number in acked if number % partitions == partition) for partition in range(partitions)
+    ]
+    reader.wait(lambda: set(got(reader)) == acked, "it has read all")
+    reader.end()
+    assert not reader.said("died")
+    for partition in range(partitions):
+        there = [int(line[2]) for line in reader.said("got") if line[0] == str(partition)]
+        steps = [later - earlier for earlier, later in itertools.pairwise(there)]
+        assert [step for step in steps if step > partitions] == [], "no gap"
+        assert len([step for step in steps if step < 1]) <= 1, "once it goes back to where it has committed"
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("library", ["java", "confluent", "kafka_python", "franz-go"])
 def test_a_consumer_follows_its_partition_to_another_leader(led: Led, library: str) -> None:
     topic = unique("moves")
     topics(led.sides.source, {topic: 1}, 1)
     topics(led.sides.target, {topic: 1}, 2)
     write(led.sides.source, topic, 0, 100)
-    named = {"bootstrap.servers": led.kproxy.bootstrap, "group.id": f"{topic}-readers", "auto.offset.reset": "earliest",
-             "auto.commit.interval.ms": "100"}  # fmt: skip
-    log = led.logs / f"{library}.log"
-    program = led.sides.clusters[0].programs
-    client = led.start(
-        java(program, ["consume", topic], named, log)
-        if library == "java"
-        else python(library, ["consume", topic], named, log)
-    )
+    named = {"group_id": f"{topic}-readers", "auto_offset_reset": "earliest", "auto_commit_interval_ms": "100"}
+    client = start(led, library, ["consume", topic], **named)
     client.wait(lambda: len(client.said("got")) == 100, "all of blue")
     led.switch(topic)
     write(led.sides.target, topic, 100, 200)
@@ -150,15 +187,8 @@ def test_a_consumer_that_is_behind_follows_its_partition_to_another_leader(led: 
     topics(led.sides.source, {topic: 1}, 1)
     topics(led.sides.target, {topic: 1}, 2)
     write(led.sides.source, topic, 0, 100)
-    named = {"bootstrap.servers": led.kproxy.bootstrap, "group.id": f"{topic}-readers", "auto.offset.reset": "earliest",
-             "auto.commit.interval.ms": "100", **_SLOWLY[library]}  # fmt: skip
-    log = led.logs / f"{library}.log"
-    words = ["consume", topic]
-    client = led.start(
-        java(led.sides.clusters[0].programs, words, named, log)
-        if library == "java"
-        else python(library, words, named, log)
-    )
+    named = {"group_id": f"{topic}-readers", "auto_offset_reset": "earliest", "auto_commit_interval_ms": "100"}
+    client = start(led, library, ["consume", topic], **named, **_SLOWLY[library])
     client.wait(lambda: len(got(client)) == 100, "all of blue")
     throttle(led.sides.clusters[1], "--add-config", "consumer_byte_rate=20000")
     led.switch(topic)

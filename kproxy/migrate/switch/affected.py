@@ -9,11 +9,11 @@ from kproxy.migrate.inventory import Group, Inventory
 from kproxy.migrate.migration import INTERNAL, Migration
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.transactions import Open
+from kproxy.switching.caps import is_franz_go
 
 _NAMED = 3
 # What Spark's Kafka source calls its groups, and from them Java its clients.
 _SPARK = "spark-kafka-source-"
-_FRANZ_GO = "kgo"
 _CHANGELOG = "-changelog"
 _CONNECT = "connect"
 
@@ -102,7 +102,7 @@ def clients(connected: Iterable[Client]) -> Iterator[Finding]:
         by_software.setdefault(one.software or "unknown software", set()).add((one.name, one.address))
         if _SPARK in one.name:
             spark.add(one.name)
-        if one.software.split(" ")[0] == _FRANZ_GO:
+        if is_franz_go(one.software):
             franz.add(one.name)
     if by_software:
         said = ", ".join(f"{len(found)} {name}" for name, found in sorted(by_software.items()))
@@ -115,8 +115,8 @@ def clients(connected: Iterable[Client]) -> Iterator[Finding]:
         )  # fmt: skip
     if franz:
         yield Finding(
-            WARNING, "franz-go", f"{_some(sorted(franz))}: franz-go takes a topic that has another id for a new one,"
-            " and gives up what it produces to it (UNKNOWN_TOPIC_ID): start the application again after the switch",
+            WARNING, "franz-go", f"{_some(sorted(franz))}: a franz-go consumer that was started before kproxy had both"
+            " upstreams gets nothing after the switch: start such applications again before it",
         )  # fmt: skip
 
 

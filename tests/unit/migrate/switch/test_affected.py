@@ -64,7 +64,7 @@ def test_clients() -> None:
     franz = [Client("orders", "10.0.0.1", "kgo v1.22.0"), Client("b", "10.0.0.1", "kgoing 1")]
     (_, warned) = clients(franz)
     assert (warned.severity, warned.about) == (WARNING, "franz-go")
-    assert warned.text.startswith("orders: franz-go takes a topic that has another id for a new one")
+    assert warned.text.startswith("orders: a franz-go consumer that was started before kproxy had both upstreams")
     one = next(iter(told({"waits for its positions": ["x", "x", "y"]})))
     assert (one.about, one.text) == ("clients x, y", "waits for its positions")
 

@@ -3,8 +3,10 @@
 //	produce TOPIC PARTITIONS PAUSE_MS [property=value ...]
 //	transact TOPIC PARTITIONS PAUSE_MS SIZE [...]
 //	consume TOPIC [...]
+//	seek TOPIC PARTITION OFFSET [...]
 //
-// Of the properties it knows bootstrap.servers, group.id, transactional.id and group.protocol=consumer.
+// Of the properties it knows bootstrap.servers, group.id, transactional.id and group.protocol=consumer. It reads metadata
+// each second, and says so.
 package main
 
 import (
@@ -30,6 +32,15 @@ func say(format string, words ...any) {
 	fmt.Println(strings.ReplaceAll(fmt.Sprintf(format, words...), "\n", " "))
 }
 
+// asked says that metadata was read.
+type asked struct{}
+
+func (asked) OnBrokerRead(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+	if key == 3 && err == nil {
+		say("metadata")
+	}
+}
+
 func main() {
 	ends, end := context.WithCancel(context.Background())
 	go func() {
@@ -40,13 +51,14 @@ func main() {
 			}
 		}
 	}()
-	fixed := map[string]int{"produce": 4, "transact": 5, "consume": 2}[os.Args[1]]
+	fixed := map[string]int{"produce": 4, "transact": 5, "consume": 2, "seek": 4}[os.Args[1]]
 	words, properties := os.Args[1:1+fixed], map[string]string{}
 	for _, pair := range os.Args[1+fixed:] {
 		name, value, _ := strings.Cut(pair, "=")
 		properties[name] = value
 	}
-	options := []kgo.Opt{kgo.SeedBrokers(strings.Split(properties["bootstrap.servers"], ",")...)}
+	options := []kgo.Opt{kgo.SeedBrokers(strings.Split(properties["bootstrap.servers"], ",")...),
+		kgo.MetadataMinAge(time.Second), kgo.MetadataMaxAge(time.Second), kgo.WithHooks(asked{})}
 	var err error
 	switch words[0] {
 	case "produce":
@@ -61,10 +73,12 @@ func main() {
 			kgo.OnPartitionsAssigned(told("assigned")), kgo.OnPartitionsRevoked(told("revoked")),
 			kgo.OnPartitionsLost(told("lost")))
 		if properties["group.protocol"] == "consumer" {
-			options = append(options, kgo.WithContext(
-				context.WithValue(context.Background(), "opt_in_kafka_next_gen_balancer_beta", true)))
+			options = append(options, kgo.ServerSideBalancer())
 		}
 		err = consume(ends, options)
+	case "seek":
+		from := map[int32]kgo.Offset{int32(number(words[2])): kgo.NewOffset().At(int64(number(words[3])))}
+		err = consume(ends, append(options, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{words[1]: from})))
 	}
 	if err != nil {
 		say("died %v", err)

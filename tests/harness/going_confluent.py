@@ -33,6 +33,19 @@ def insist(call: Callable[[], None]) -> None:
                 raise
 
 
+def survived(producer: Producer, error: KafkaException, transaction: str) -> bool:
+    """Abort the transaction, "" if there is none, that has failed so; say that it ends if that cannot be."""
+    try:
+        if not transaction or error.args[0].fatal():
+            raise error
+        say(f"aborted {transaction} {error.args[0].name()}")
+        insist(lambda: producer.abort_transaction(60))
+    except KafkaException as final:
+        say(f"died {final.args[0].name()}")
+        return False
+    return True
+
+
 def produce(topic: str, partitions: int, pause: float, size: int, properties: dict[str, str]) -> None:
     fatal: list[object] = []
     begins = int(properties.pop("first.number", "0"))
@@ -62,11 +75,9 @@ def produce(topic: str, partitions: int, pause: float, size: int, properties: di
                 say(f"committed {first} {number}")
                 first = number + 1
         except KafkaException as error:
-            if not size or error.args[0].fatal():
-                say(f"died {error.args[0].name()}")
+            if not survived(producer, error, f"{first} {number}" if size else ""):
+                first = number  # nothing is left to abort
                 break
-            say(f"aborted {first} {number} {error.args[0].name()}")
-            insist(lambda: producer.abort_transaction(60))
             first = number + 1
         if fatal:
             say(f"fatal {fatal.pop()}")

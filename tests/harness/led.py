@@ -45,13 +45,13 @@ class Led:
         """Lead all clients to green, with the topics and the groups that have such names."""
         self.copy(prefix)
         self.kproxy.hold()
-        self._end_transactions()
+        self.end_transactions()
         self.groups = carry_all(self.sides, prefix)
         self.kproxy.must("flip")
         self.kproxy.must("commit")
         self.kproxy.must("release")
 
-    def _end_transactions(self) -> None:
+    def end_transactions(self) -> None:
         until = time.monotonic() + _SECONDS
         with Admin(self.sides.source) as admin:
             ids = [one.id for one in open_transactions(admin, until) or ()]

@@ -79,6 +79,17 @@ def transactions(found: Sequence[Open] | None) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def transactional_ids(source: Collection[str] | None, target: Collection[str] | None) -> Iterator[Finding]:
+    """Those that a cluster knows. Which of them are in use, nobody can tell."""
+    both = sorted(set(source or ()) & set(target or ()))
+    if both:
+        yield Finding(
+            WARNING, "transactions", f"both sides know {_some(both)}, with other producer ids: an application that uses"
+            " such a transactional id now ends with a fatal error at its next transaction (fenced): start it again"
+            " after the switch",
+        )  # fmt: skip
+
+
 def producer_ids(there: Mapping[tuple[str, int], Collection[int]], floor: int) -> Finding | None:
     """What stands in the target's log. `there`: by topic and partition. `floor`: the source's ids are below it."""
     met = [(topic, partition, low) for (topic, partition), ids in sorted(there.items()) if (low := min(ids)) < floor]

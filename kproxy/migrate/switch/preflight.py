@@ -19,7 +19,7 @@ from kproxy.migrate.switch.fitness import Heard, Wanted, judged
 from kproxy.migrate.switch.kproxies import Fleet, Kproxy
 from kproxy.migrate.switch.section import Switch
 from kproxy.migrate.switch.tail import Seconds, Tail, topics_of
-from kproxy.migrate.switch.transactions import open_transactions
+from kproxy.migrate.switch.transactions import known_ids, open_transactions
 
 # How long is waited for things before the hold, in seconds.
 _PATIENCE = 60.0
@@ -79,7 +79,9 @@ def of_clusters(sides: Sides, *, first: bool) -> Iterator[Finding]:
     migration = sides.migration
     source = take(sides.source, migration.wants)
     yield from affected.topics_and_groups(migration, source, topics_of(sides.source.bootstrap))
-    yield from affected.transactions(open_transactions(sides.source, time.monotonic() + _PATIENCE))
+    until = time.monotonic() + _PATIENCE
+    yield from affected.transactions(open_transactions(sides.source, until))
+    yield from affected.transactional_ids(known_ids(sides.source, until), known_ids(sides.target, until))
     yield from _producer_ids(sides, source, first=first)
 
 

@@ -40,21 +40,13 @@ class Open:
 def open_transactions(admin: Admin, until: float) -> list[Open] | None:
     """All that applications have open; None if the brokers cannot say (before Kafka 3.0). `until`: of time.monotonic,
     how long brokers are asked again that cannot answer yet. Raises UpstreamError."""
-    from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest
+    from kafka.protocol.admin import DescribeTransactionsRequest
 
     found: dict[str, Open] = {}
     try:
         for node in sorted(admin.nodes()):
-            request = ListTransactionsRequest(state_filters=[_ONGOING], producer_id_filters=[], max_version=0)
-            answer = admin.ask(request, node)
-            while answer.error_code in _PASSING and time.monotonic() < until:
-                time.sleep(_AGAIN)
-                answer = admin.ask(request, node)
-            if answer.error_code:
-                text = error_name(answer.error_code)
-                raise UpstreamError("other", f"broker {node} does not list its transactions: {text}")
-            ids = [str(one.transactional_id) for one in answer.transaction_states]
-            here = {one: Open(one) for one in ids if not one.startswith(_OWN)}
+            ids = _ids(admin, node, [_ONGOING], until)
+            here = {one: Open(one) for one in ids}
             if here:
                 told = admin.ask(DescribeTransactionsRequest(transactional_ids=list(here)), node)
                 for one in told.transaction_states:
@@ -69,6 +61,30 @@ def open_transactions(admin: Admin, until: float) -> list[Open] | None:
     except NotThereError:
         return None
     return [found[name] for name in sorted(found)]
+
+
+def known_ids(admin: Admin, until: float) -> set[str] | None:
+    """The transactional ids of applications that a cluster knows; else as `open_transactions`."""
+    try:
+        return {one for node in sorted(admin.nodes()) for one in _ids(admin, node, [], until)}
+    except NotThereError:
+        return None
+
+
+def _ids(admin: Admin, node: int, states: Sequence[str], until: float) -> list[str]:
+    """Those of applications in these states that a broker coordinates, in any state if none is named."""
+    from kafka.protocol.admin import ListTransactionsRequest
+
+    request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=[], max_version=0)
+    answer = admin.ask(request, node)
+    while answer.error_code in _PASSING and time.monotonic() < until:
+        time.sleep(_AGAIN)
+        answer = admin.ask(request, node)
+    if answer.error_code:
+        text = error_name(answer.error_code)
+        raise UpstreamError("other", f"broker {node} does not list its transactions: {text}")
+    ids = (str(one.transactional_id) for one in answer.transaction_states)
+    return [one for one in ids if not one.startswith(_OWN)]
 
 
 def end(bootstrap: str, ids: Sequence[str], until: float) -> dict[str, str]:

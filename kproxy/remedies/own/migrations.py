@@ -101,6 +101,17 @@ SECTION = Section(
             "These clients see more than a pause; the line says what to do. [flip.md](flip.md) has a table.",
         ),
         Row(
+            "`a franz-go consumer that was started before kproxy had both upstreams gets nothing after the switch`",
+            "It knows the ids of its topics ([flip.md](flip.md#franz-go)). Applications that were started since need "
+            "nothing; kproxy cannot tell them apart.",
+        ),
+        Row(
+            "`both sides know …, with other producer ids: an application that uses such a transactional id now ends with a "
+            "fatal error at its next transaction (fenced): start it again after the switch`",
+            "Usual at a rollback ([flip.md](flip.md#transactional-producers-that-are-led-back)). Brokers remember ids that "
+            "nobody uses any more for a week.",
+        ),
+        Row(
             "`has its position before … records of attempts of the copy that were aborted`",
             "Members of this group that read uncommitted records (the default of Java's consumers) read these records "
             "twice. Let the group read to its end before the switch, or set `isolation.level=read_committed`.",

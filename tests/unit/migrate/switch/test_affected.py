@@ -5,7 +5,14 @@ from __future__ import annotations
 from kproxy.migrate.finding import NOTE, STOP, WARNING
 from kproxy.migrate.inventory import Group, Inventory, Topic
 from kproxy.migrate.migration import Groups, Migration, Topics
-from kproxy.migrate.switch.affected import clients, producer_ids, told, topics_and_groups, transactions
+from kproxy.migrate.switch.affected import (
+    clients,
+    producer_ids,
+    told,
+    topics_and_groups,
+    transactional_ids,
+    transactions,
+)
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.transactions import Open
 
@@ -48,6 +55,14 @@ def test_open_transactions() -> None:
     assert list(transactions([])) == []
     assert next(iter(transactions(None))).severity == WARNING
     assert "of t1, t2, t3 and 1 more" in next(iter(transactions([Open(f"t{n}") for n in (1, 2, 3, 4)]))).text
+
+
+def test_transactional_ids_that_both_sides_know() -> None:
+    assert list(transactional_ids({"a", "b"}, {"c"})) == []
+    assert list(transactional_ids(None, {"c"})) == list(transactional_ids({"c"}, None)) == []
+    (found,) = transactional_ids({"d", "a", "b", "c", "e"}, {"c", "b", "d", "e", "x"})
+    assert found.severity == WARNING
+    assert found.text.startswith("both sides know b, c, d and 1 more, with other producer ids")
 
 
 def test_clients() -> None:

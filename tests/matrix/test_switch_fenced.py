@@ -1,0 +1,121 @@
+"""Transactional producers that are led back to a cluster that knows their transactional id with another epoch: after a
+switch that was undone, and at a rollback. What they see stands in docs/flip.md."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from kproxy.migrate.administration import Admin
+from kproxy.migrate.switch.transactions import known_ids
+from tests.harness.carried import apart, in_log
+from tests.harness.clients import unique
+from tests.harness.going import Going, java, python
+from tests.harness.led import Led
+from tests.harness.moving import topics
+from tests.harness.process import wait_until
+from tests.harness.switched import BLUE, Switched
+from tests.harness.twosides import TwoSides, two_sides
+from tests.matrix.languages import Go
+
+pytestmark = [pytest.mark.integration, pytest.mark.matrix, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def sides() -> Iterator[TwoSides]:
+    with two_sides() as made:
+        apart(made)
+        Producer({"bootstrap.servers": made.target, "transactional.id": unique("first")}).init_transactions(60)
+        yield made
+
+
+@pytest.fixture
+def led(sides: TwoSides, tmp_path: Path) -> Iterator[Led]:
+    blue, green = (cluster.bootstrap for cluster in sides.clusters)
+    with Switched(tmp_path / "kproxy", blue, green) as kproxy:
+        made = Led(sides.migration(), kproxy, tmp_path)
+        with made.clients:
+            yield made
+
+
+@pytest.fixture
+def topic(sides: TwoSides) -> str:
+    name = unique("fenced")
+    topics(sides.source, {name: 1}, 1)
+    return name
+
+
+def start(led: Led, library: str, topic: str, transactional_id: str) -> Going:
+    words = ["transact", topic, "1", "20", "20"]
+    named = {"bootstrap.servers": led.kproxy.bootstrap, "transactional.id": transactional_id}
+    log = led.logs / f"{unique(library)}.log"
+    if library == "java":
+        return led.start(java(led.sides.clusters[0].programs, words, named, log))
+    if library == "confluent":
+        return led.start(python(library, words, named, log))
+    command = Go("franz-go", "", program="going_franz").command()
+    return led.start(Going([*command, *words, *(f"{name}={value}" for name, value in named.items())], log))
+
+
+def begun(client: Going) -> None:
+    """Wait until it is within a transaction, most likely."""
+    client.wait_more("committed", 2)
+    client.wait_more("acked", 5)
+
+
+def undone(led: Led, topic: str, client: Going) -> None:
+    """A switch that is undone when it has ended what was open."""
+    led.kproxy.hold()
+    led.end_transactions()
+    led.kproxy.must("undo")
+
+
+def rolled_back(led: Led, topic: str, client: Going) -> None:
+    """A switch, and another one back. What was written meanwhile is not copied back here."""
+    led.switch(topic)
+    begun(client)
+    led.kproxy.hold("back", to=BLUE)
+    Led(TwoSides(led.sides.target, led.sides.source), led.kproxy, led.logs).end_transactions()
+    for step in ("flip", "commit", "release"):
+        led.kproxy.must(step, "back")
+
+
+def known(bootstrap: str) -> set[str]:
+    with Admin(bootstrap) as admin:
+        return known_ids(admin, time.monotonic() + 60) or set()
+
+
+Happens = Callable[[Led, str, Going], None]
+
+
+@pytest.mark.parametrize("library", ["java", "confluent", "franz-go"])
+@pytest.mark.parametrize("happens", [undone, rolled_back], ids=["undone", "rolled-back"])
+def test_a_producer_is_fenced_and_leaves_no_half_of_a_transaction(
+    led: Led, topic: str, library: str, happens: Happens
+) -> None:
+    name = unique("tx")
+    client = start(led, library, topic, name)
+    led.copy(topic)
+    begun(client)
+    happens(led, topic, client)
+    wait_until(lambda: client.said("died"), "it has ended")
+    assert "FENCED" in " ".join(*client.said("died")).upper()
+    knows = [name in known(bootstrap) for bootstrap in (led.sides.source, led.sides.target)]
+    assert knows == [True, happens is rolled_back], "what the preflight of a switch warns of"
+    kept = [number for first, last in client.said("committed") for number in range(int(first), int(last) + 1)]
+    found = [in_log(bootstrap, topic, 1)[0] for bootstrap in (led.sides.source, led.sides.target)]
+    assert [one == sorted(set(one)) for one in found] == [True, True]
+    assert sorted({*found[0], *found[1]}) == kept
+    # Started again, it goes on, in the same place.
+    another = unique("again")
+    topics(led.sides.source, {another: 1}, 1)
+    again = start(led, library, another, name)
+    again.wait_more("committed", 2)
+    again.end()
+    assert in_log(led.sides.source, another, 1)[0] == [
+        number for first, last in again.said("committed") for number in range(int(first), int(last) + 1)
+    ]

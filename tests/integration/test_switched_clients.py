@@ -23,6 +23,7 @@ from tests.harness.moving import rows
 from tests.harness.process import wait_until
 from tests.harness.refusing import RefusesFirst
 from tests.harness.switchable import NAME, Switchable, listening
+from tests.matrix.languages import Go
 
 pytestmark = pytest.mark.integration
 
@@ -51,6 +52,10 @@ class Moving:
         named = {"bootstrap.servers": str(self.kproxy.address)}
         named |= {name.replace("_", "."): value for name, value in properties.items()}
         log = self._logs / f"{unique(library)}.log"
+        if library == "franz-go":
+            command = Go(library, "", program="going_franz").command()
+            going = Going([*command, *arguments, *(f"{name}={value}" for name, value in named.items())], log)
+            return self.clients.enter_context(going)
         going = java(self.blue.programs, arguments, named, log) if library == "java" else None
         made = self.clients.enter_context(going or python(library, arguments, named, log))
         if Guards.opened is _GUARDED:
@@ -316,3 +321,26 @@ def test_clients_that_are_there_when_the_cluster_gets_its_second_upstream(
     steps = [later - earlier for earlier, later in itertools.pairwise(got)]
     assert [step for step in steps if step > 1] == [], "no gap"
     assert len([step for step in steps if step < 1]) <= 2, "it goes back to where it has committed, when it is cut"
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("moving", [False], indirect=True, ids=["plain"])
+def test_a_producer_of_franz_go_that_is_there_when_the_cluster_gets_its_second_upstream(moving: Moving) -> None:
+    """It knows its topic's id from before, and lives through a switch all the same: it learns of no other one."""
+    writer = moving.start("franz-go", "produce", moving.topic, "1", "5")
+    writer.wait_more("acked", 100)
+    before = moving.kproxy.call(lambda: {one.client for one in moving.kproxy.here.shown()})
+    moving.kproxy.begin_to_switch()
+    wait_until(
+        lambda: not before & moving.kproxy.call(lambda: {one.client for one in moving.kproxy.here.shown()}),
+        "no session is left from before",
+    )
+    writer.wait_more("acked", 100)
+    moving.switch()
+    writer.wait_more("metadata", 8)
+    writer.wait_more("acked", 200)
+    writer.end()
+    sent = [int(value) for value in moving.on_green()]
+    acked = {int(line[0]) for line in writer.said("acked")}
+    assert (sent, acked) == (sorted(set(sent)), set(sent))
+    assert not writer.said("failed") + writer.said("died")

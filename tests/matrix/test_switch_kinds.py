@@ -176,6 +176,35 @@ def test_a_member_of_franz_go_goes_on_where_the_group_is(led: Led, topic: str, p
     assert not client.said("died")
 
 
+def test_what_franz_go_transforms_is_there_exactly_once(led: Led, topic: str) -> None:
+    """Each transaction has the group's positions. Records come all the time. The session says that the transaction of
+    blue has failed, and the application goes on all the same."""
+    to = f"{topic}-transformed"
+    topics(led.sides.source, {to: PARTITIONS}, 1)
+    writer = franz(led, "produce", topic, str(PARTITIONS), "2")
+    client = franz(led, "transform", topic, to, group_id=f"{topic}-readers", transactional_id=unique("tx"))
+    client.wait_more("committed", 20)
+    led.switch(topic)
+    read_again(client)
+    client.wait_more("committed", 20)
+    writer.end()
+    sent = len(writer.said("acked"))
+    wait_until(lambda: sum(map(len, led.on_green(to, PARTITIONS))) >= sent, "all is transformed")
+    client.end()
+    assert not client.said("died")
+    assert all("INVALID_PRODUCER_ID_MAPPING:" in line for line in client.said("failed"))
+    assert len(client.said("failed")) <= 1
+    assert numbers(led.on_green(to, PARTITIONS)) == numbers(led.on_green(topic, PARTITIONS))
+    assert sent == sum(map(len, led.on_green(to, PARTITIONS)))
+
+
+def test_a_share_consumer_of_franz_go_is_told_that_it_cannot_work_here(led: Led, topic: str) -> None:
+    """It would else wait for ever, for topics whose ids it does not know."""
+    client = franz(led, "share", topic, group_id=f"{topic}-shared")
+    client.wait(lambda: client.said("error"), "it has an error")
+    assert "broker is too old" in " ".join(client.said("error")[0])
+
+
 def test_franz_go_that_seeks_gets_no_wrong_record(led: Led, topic: str) -> None:
     write(led.sides.source, topic, 0, 300)
     client = franz(led, "seek", topic, "0", "10")

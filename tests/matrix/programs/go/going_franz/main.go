@@ -4,6 +4,8 @@
 //	transact TOPIC PARTITIONS PAUSE_MS SIZE [...]
 //	consume TOPIC [...]
 //	seek TOPIC PARTITION OFFSET [...]
+//	share TOPIC [...]
+//	transform FROM TO [...]              copies, with the group's positions: committed N | aborted N | failed N ERROR
 //
 // Of the properties it knows bootstrap.servers, group.id, transactional.id and group.protocol=consumer. It reads metadata
 // each second, and says so.
@@ -51,7 +53,7 @@ func main() {
 			}
 		}
 	}()
-	fixed := map[string]int{"produce": 4, "transact": 5, "consume": 2, "seek": 4}[os.Args[1]]
+	fixed := map[string]int{"produce": 4, "transact": 5, "consume": 2, "share": 2, "seek": 4, "transform": 3}[os.Args[1]]
 	words, properties := os.Args[1:1+fixed], map[string]string{}
 	for _, pair := range os.Args[1+fixed:] {
 		name, value, _ := strings.Cut(pair, "=")
@@ -67,6 +69,13 @@ func main() {
 		options = append(options, kgo.RecordPartitioner(kgo.ManualPartitioner()),
 			kgo.TransactionalID(properties["transactional.id"]))
 		err = produce(ends, words, number(words[4]), options)
+	case "share":
+		err = consume(ends, append(options, kgo.ShareGroup(properties["group.id"]), kgo.ConsumeTopics(words[1])))
+	case "transform":
+		err = transform(ends, words[2], append(options, kgo.ConsumerGroup(properties["group.id"]),
+			kgo.ConsumeTopics(words[1]), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+			kgo.TransactionalID(properties["transactional.id"]), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+			kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets()))
 	case "consume":
 		options = append(options, kgo.ConsumerGroup(properties["group.id"]), kgo.ConsumeTopics(words[1]),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.AutoCommitInterval(200*time.Millisecond),
@@ -190,6 +199,39 @@ func consume(ends context.Context, options []kgo.Opt) error {
 		fetches.EachRecord(func(record *kgo.Record) {
 			say("got %d %d %s", record.Partition, record.Offset, record.Value)
 		})
+	}
+	return nil
+}
+
+func transform(ends context.Context, to string, options []kgo.Opt) error {
+	session, err := kgo.NewGroupTransactSession(options...)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	ctx := context.Background()
+	for ends.Err() == nil {
+		fetches := session.PollFetches(ends)
+		fetches.EachError(func(_ string, _ int32, err error) {
+			if !errors.Is(err, context.Canceled) {
+				say("error %v", err)
+			}
+		})
+		if fetches.NumRecords() == 0 {
+			continue
+		}
+		if err := session.Begin(); err != nil {
+			return err
+		}
+		fetches.EachRecord(func(record *kgo.Record) {
+			session.Produce(ctx, &kgo.Record{Topic: to, Partition: record.Partition, Value: record.Value}, nil)
+		})
+		committed, err := session.End(ctx, kgo.TryCommit)
+		if err != nil {
+			say("failed %d %v", fetches.NumRecords(), err)
+			continue // it has aborted, and says at Begin if it cannot go on
+		}
+		say("%s %d", map[bool]string{true: "committed", false: "aborted"}[committed], fetches.NumRecords())
 	}
 	return nil
 }

@@ -5,7 +5,7 @@
     plan          what its driver plans, knows, is told and wants
     asjson        the forms of both in JSON: the state file, the bodies of /switch
     writes        which requests are writes
-    caps          how high a version clients may use where a cluster can be switched
+    caps          how high a version clients may use where a cluster can be switched, and what franz-go is told of
     transactions  what a producer is told whose transaction was begun in the former cluster
     streams       clients of Kafka Streams, by their names
     doubts        clients that may repeat a write that was done already

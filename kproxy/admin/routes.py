@@ -26,7 +26,7 @@ MOST_BODY = 64 * 1024
 """No route may take a larger body: it is parsed in one go on the thread of the data plane, which takes a few
 milliseconds."""
 
-_MOST_COMMAND = 4 * 1024
+_MOST_COMMAND = 40 * 1024
 
 ReadBody: TypeAlias = Callable[[int], Awaitable[bytes]]
 """The whole body of the request, of at most so many bytes. Raises Refused."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.topology import NodeKey
-from kproxy.config import ClusterConfig, Config
+from kproxy.config import Config
 from kproxy.metrics import Metrics
 from kproxy.status.shown import SessionStatus, WorkerStatus
 from kproxy.watch.feed import Feed
@@ -27,7 +27,6 @@ class Carriers(Protocol):
     async def reconfigure(
         self, config: Config, taken: Sequence[Reconfigured], added: Sequence[Gateway], removed: Sequence[str]
     ) -> int: ...
-    def flip(self, config: ClusterConfig) -> None: ...
     async def metrics(self) -> Metrics: ...
     def status(self) -> tuple[WorkerStatus, ...]: ...
     async def sessions(self) -> Sequence[SessionStatus]: ...

@@ -101,13 +101,6 @@ class Clusters:
         """Of the cluster with this name, if it is served."""
         return next((gateway for gateway in self.gateways if gateway.config.name == name), None)
 
-    def flip(self, name: str, to: str) -> None:
-        """Lead the cluster's clients to another upstream, and cut their connections, in one step."""
-        gateway = self.gateway(name)
-        assert gateway is not None
-        gateway.flip(to)
-        self._carriers.flip(gateway.config)
-
     def stop(self) -> None:
         """Look after none of them any more. What they have is left to be drained."""
         for task in chain(self._exploring.values(), *self._around.values()):
@@ -209,7 +202,9 @@ class Clusters:
                 self._begin_exploring(gateway, gateway.upstreams[key])
         for upstream in added.values():
             self._begin_upstream(gateway, upstream)
-        return Reconfigured(gateway.config, secured[gateway.active].clients, concerns, len(configs) > 1)
+        parts = {part: (gateway.upstreams[led].config, concerns[led]) for part, led in gateway.parts.items()}
+        clients = secured[gateway.active].clients
+        return Reconfigured(gateway.config, clients, concerns[gateway.active], len(configs) > 1, parts)
 
     async def _open_or_none(self, config: Config, clusters: Sequence[ClusterConfig]) -> Sequence[Gateway]:
         opened: list[Gateway] = []

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from kproxy.app.switch import Standing, Writes
 from kproxy.cluster.gateway import Gateway
+from kproxy.cluster.led import Dial, Localise
+from kproxy.config import ClusterConfig
+from kproxy.switching.parts import Part, split
 from kproxy.switching.positions import Waiting
 
 
 class Holds(Protocol):
     """Who carries the sessions, and can hold writes: `Here`."""
 
-    def begin_write_hold(self, cluster: str, on_settled: Callable[[], None]) -> None: ...
-    def release_write_hold(self, cluster: str) -> None: ...
-    def guard_everyone(self, cluster: str) -> None: ...
-    def writes(self, cluster: str) -> Writes: ...
-    def waiting(self, cluster: str) -> Sequence[Waiting]: ...
+    def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None: ...
+    def release_write_hold(self, unit: str) -> None: ...
+    def flip(self, config: ClusterConfig, part: str = "") -> None: ...
+    def guard_everyone(self, unit: str) -> None: ...
+    def writes(self, unit: str) -> Writes: ...
+    def waiting(self, unit: str) -> Sequence[Waiting]: ...
+    def make_part(self, part: Part, config: ClusterConfig, dial: Dial, localise: Localise) -> None: ...
+    def end_part(self, cluster: str, part: str) -> str: ...
 
 
 class Leads(Protocol):
     """The clusters: `Clusters`."""
 
     def gateway(self, name: str) -> Gateway | None: ...
-    def flip(self, name: str, to: str) -> None: ...
 
 
 class OnClusters:
@@ -34,29 +40,50 @@ class OnClusters:
         self._clusters = clusters
         self._holds = holds
 
-    def begin_write_hold(self, cluster: str, on_settled: Callable[[], None]) -> None:
-        self._holds.begin_write_hold(cluster, on_settled)
+    def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None:
+        self._holds.begin_write_hold(unit, on_settled)
 
-    def release_write_hold(self, cluster: str) -> None:
-        self._holds.release_write_hold(cluster)
+    def release_write_hold(self, unit: str) -> None:
+        self._holds.release_write_hold(unit)
 
-    def flip(self, cluster: str, to: str) -> None:
-        self._clusters().flip(cluster, to)
+    def flip(self, unit: str, to: str) -> None:
+        cluster, part = split(unit)
+        gateway = self._gateway(cluster)
+        gateway.flip(to, part)
+        self._holds.flip(gateway.of_part(part).config, part)
 
-    def guard_everyone(self, cluster: str) -> None:
-        self._holds.guard_everyone(cluster)
+    def guard_everyone(self, unit: str) -> None:
+        self._holds.guard_everyone(unit)
 
-    def writes(self, cluster: str) -> Writes:
-        return self._holds.writes(cluster)
+    def writes(self, unit: str) -> Writes:
+        return self._holds.writes(unit)
 
-    def waiting(self, cluster: str) -> Sequence[Waiting]:
-        return self._holds.waiting(cluster)
+    def waiting(self, unit: str) -> Sequence[Waiting]:
+        return self._holds.waiting(unit)
 
-    def upstreams(self, cluster: str) -> Mapping[str, Standing]:
+    def upstreams(self, unit: str) -> Mapping[str, Standing]:
+        cluster, part = split(unit)
         gateway = self._clusters().gateway(cluster)
-        if gateway is None:
+        if gateway is None or (part and part not in gateway.parts):
             return {}
         return {
-            name: Standing(one.reach.known.cluster_id, gateway.why_not(name) or "")
+            name: Standing(one.reach.known.cluster_id, gateway.why_not(name, part) or "")
             for name, one in gateway.upstreams.items()
         }
+
+    def make_part(self, cluster: str, part: Part, active: str) -> None:
+        gateway = self._gateway(cluster)
+        gateway.parts[part.name] = active
+        dial, localise = partial(gateway.dial, part=part.name), partial(gateway.localise, part=part.name)
+        self._holds.make_part(part, gateway.of_part(part.name).config, dial, localise)
+
+    def end_part(self, cluster: str, part: str) -> str:
+        gateway = self._gateway(cluster)
+        if not (problem := self._holds.end_part(cluster, part)):
+            del gateway.parts[part]
+        return problem
+
+    def _gateway(self, cluster: str) -> Gateway:
+        gateway = self._clusters().gateway(cluster)
+        assert gateway is not None, "the cluster is served"
+        return gateway

@@ -1,4 +1,5 @@
-"""`--state-dir`: what a kproxy must know again after a restart, a file for each cluster. One process at a time.
+"""`--state-dir`: what a kproxy must know again after a restart, a file for each cluster and each part of one. One
+process at a time.
 
 A file is replaced as a whole, and is on the disk before `write` returns: what kproxy does next relies on that. It is
 written on the thread of the data plane, a few times in a switch, so the directory belongs on a local disk.
@@ -10,24 +11,18 @@ import contextlib
 import fcntl
 import os
 import stat
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from kproxy.errors import ConfigError
 from kproxy.switching import asjson
+from kproxy.switching.asjson import Kept
+from kproxy.switching.parts import split
 from kproxy.switching.state import State
 
 # No state has more bytes.
 _MOST = 64 * 1024
 _PRIVATE = 0o600
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What a file says. `ended`: the process before ended in good order, with no write unanswered."""
-
-    state: State
-    ended: bool
 
 
 class StateDir:
@@ -62,13 +57,13 @@ class StateDir:
         for descriptor in (self._lock, self._folder):
             os.close(descriptor)
 
-    def read(self, cluster: str) -> Kept | None:
-        """What is known of a cluster; None: nothing yet. Raises ConfigError if that cannot be told: a kproxy that
+    def read(self, unit: str) -> Kept | None:
+        """What is known of a unit; None: nothing yet. Raises ConfigError if that cannot be told: a kproxy that
         guessed could lead clients to the wrong upstream."""
-        name = _file_of(cluster)
+        name = _file_of(unit)
         try:
             data = self._contents(name)
-            return None if data is None else Kept(*asjson.read(data, cluster))
+            return None if data is None else asjson.read(data, unit)
         except OSError as error:
             problem = f"cannot be read: {error.strerror}"
         except ValueError as error:
@@ -76,15 +71,15 @@ class StateDir:
         text = "put back the right file, or remove it if you know to which upstream the other kproxies lead"
         raise ConfigError(f"--state-dir: {self._path / name} {problem}; {text}")
 
-    def forget(self, cluster: str) -> None:
-        """Nothing is known of this cluster any more. Raises OSError."""
+    def forget(self, unit: str) -> None:
+        """Nothing is known of this unit any more. Raises OSError."""
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(_file_of(cluster), dir_fd=self._folder)
+            os.unlink(_file_of(unit), dir_fd=self._folder)
             os.fsync(self._folder)
 
-    def file(self, cluster: str) -> Path:
-        """Where what is known of a cluster is, for messages."""
-        return self._path / _file_of(cluster)
+    def file(self, unit: str) -> Path:
+        """Where what is known of a unit is, for messages."""
+        return self._path / _file_of(unit)
 
     def _contents(self, name: str) -> bytes | None:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -100,19 +95,22 @@ class StateDir:
             raise ValueError(f"it has more than {_MOST} bytes")
         return data
 
-    def write(self, cluster: str, state: State, *, ended: bool = False) -> None:
+    def write(
+        self, unit: str, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = ()
+    ) -> None:
         """Keep this from now on. Raises OSError; then the file is what it was before."""
-        name = _file_of(cluster)
+        name = _file_of(unit)
         scratch = f".{name}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(scratch, flags, _PRIVATE, dir_fd=self._folder)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(asjson.written(cluster, state, ended=ended))
+            file.write(asjson.written(unit, state, ended=ended, parts=parts, clients=clients))
             file.flush()
             os.fsync(descriptor)
         os.replace(scratch, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         os.fsync(self._folder)
 
 
-def _file_of(cluster: str) -> str:
-    return f"cluster-{cluster}.json"
+def _file_of(unit: str) -> str:
+    cluster, part = split(unit)
+    return f"cluster-{cluster}.{part}.json" if part else f"cluster-{cluster}.json"

@@ -1,4 +1,5 @@
-"""The switch of one cluster in this process: gives `kproxy.switching.state` its events, and does what it asks for.
+"""The switch of one unit in this process, a cluster or a part of it: gives `kproxy.switching.state` its events, and
+does what it asks for.
 
 Each step is written to the state directory first, and done then: a kproxy that is killed goes on where it was. What
 cannot be written is not done.
@@ -19,6 +20,7 @@ from kproxy.printable import one_line
 from kproxy.status.shown import SwitchStatus
 from kproxy.switching import asjson, state
 from kproxy.switching.doubts import GIVEN_UP_LATE, Doubt
+from kproxy.switching.parts import Part, split
 from kproxy.switching.positions import Waiting
 from kproxy.switching.state import MOST_SECONDS, Command, Effect, Facts, Phase, State, Step
 
@@ -53,19 +55,26 @@ class Writes(Protocol):
 
 
 class Effects(Protocol):
-    """What a switch does to the process, and asks it. Nothing of it waits."""
+    """What a switch does to the process, and asks it, about a unit. Nothing of it waits.
 
-    def begin_write_hold(self, cluster: str, on_settled: Callable[[], None]) -> None: ...
-    def release_write_hold(self, cluster: str) -> None: ...
-    def flip(self, cluster: str, to: str) -> None: ...
-    def guard_everyone(self, cluster: str) -> None: ...
-    def writes(self, cluster: str) -> Writes: ...
-    def waiting(self, cluster: str) -> Sequence[Waiting]: ...
-    def upstreams(self, cluster: str) -> Mapping[str, Standing]: ...
+    `make_part`: lead these clients by themselves from now on, to this upstream. `end_part`: no more; returns why not,
+    or "".
+    """
+
+    def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None: ...
+    def release_write_hold(self, unit: str) -> None: ...
+    def flip(self, unit: str, to: str) -> None: ...
+    def guard_everyone(self, unit: str) -> None: ...
+    def writes(self, unit: str) -> Writes: ...
+    def waiting(self, unit: str) -> Sequence[Waiting]: ...
+    def upstreams(self, unit: str) -> Mapping[str, Standing]: ...
+    def make_part(self, cluster: str, part: Part, active: str) -> None: ...
+    def end_part(self, cluster: str, part: str) -> str: ...
 
 
 class Switch:
-    """Of one cluster. `now` tells Unix time that no clock puts back."""
+    """Of one unit. `now` tells Unix time that no clock puts back. `parts`: the names of a cluster's parts. `clients`:
+    those of a part."""
 
     def __init__(
         self,
@@ -78,9 +87,12 @@ class Switch:
         is_stopping: Callable[[], bool],
         *,
         among_clients: bool = False,
+        part_of: Switch | None = None,
+        clients: Sequence[str] = (),
     ) -> None:
-        """`among_clients`: sessions were there before, of which nobody has noted what they leave unanswered. Raises
-        ConfigError if what the state directory has cannot be gone on with."""
+        """`among_clients`: sessions were there before, of which nobody has noted what they leave unanswered. `part_of`:
+        a part with these clients is made of this cluster now. Raises ConfigError if what the state directory has cannot
+        be gone on with."""
         self.cluster = cluster
         self.configured = configured
         self.upstreams = upstreams
@@ -91,8 +103,10 @@ class Switch:
         self._timers: list[asyncio.TimerHandle] = []
         self._defect = ""
         self._has_begun = False
-        kept = None if directory is None else directory.read(cluster)
+        kept = None if directory is None or part_of is not None else directory.read(cluster)
         self.state = State(configured) if kept is None else kept.state
+        self.parts = () if kept is None else kept.parts
+        self.clients = tuple(clients) if kept is None else kept.clients
         for name in {self.state.active, self.state.former, self.state.to} - {"", *upstreams}:
             raise ConfigError(
                 f"--state-dir: cluster {cluster} was led to or from upstream {name}, which the configuration does not "
@@ -102,14 +116,22 @@ class Switch:
         settled = kept is not None and (kept.ended or self.state.phase not in (Phase.SERVING, Phase.HOLDING))
         settled = settled and not among_clients
         self._sure_from = now() if settled else now() + GIVEN_UP_LATE
+        if part_of is not None:
+            self.state = State(part_of.state.active, count=part_of.state.count)
+            self._sure_from, self._has_begun = part_of._sure_from, part_of._has_begun
 
     def write(self) -> None:
         """Write down the state as it is. Raises ConfigError."""
         if self.directory is not None:
             try:
-                self.directory.write(self.cluster, self.state)
+                self._keep(self.state)
             except OSError as error:
                 raise ConfigError(f"--state-dir: the state cannot be written: {error.strerror}") from None
+
+    def _keep(self, state: State, *, ended: bool = False) -> None:
+        """Raises OSError."""
+        assert self.directory is not None
+        self.directory.write(self.cluster, state, ended=ended, parts=self.parts, clients=self.clients)
 
     def begin(self) -> None:
         """Go on where the process before was, unless it has begun already. Raises ConfigError."""
@@ -142,7 +164,7 @@ class Switch:
         if self.directory is None or not self._has_begun or facts.unsettled or self.state.holds:
             return
         try:
-            self.directory.write(self.cluster, self.state, ended=True)
+            self._keep(self.state, ended=True)
         except OSError as error:
             log.warning("cluster %s: --state-dir: the end cannot be written: %s", self.cluster, error.strerror)
 
@@ -152,6 +174,13 @@ class Switch:
             return self._defect
         step = state.obey(self.state, command, self._facts(command.seconds), self._now())
         return self._take(step) or step.problem
+
+    @property
+    def why_no_part(self) -> str:
+        """Why no part of it can be made or ended now, or ""."""
+        if self.state.holds:
+            return f"switch {self.state.switch} is under way ({self.state.phase}); finish it or undo it first"
+        return self._defect or self._refuses(0.0, 0.0)
 
     # What happens by itself
 
@@ -181,7 +210,7 @@ class Switch:
             return ""
         if self.directory is not None:
             try:
-                self.directory.write(self.cluster, step.state)
+                self._keep(step.state)
             except OSError as error:
                 return f"the state cannot be written to --state-dir: {error.strerror}"
         before, self.state = self.state, step.state
@@ -272,6 +301,7 @@ class Switch:
             doubts.append({"client": "", "address": "", "node": "", "seconds_ago": 0.0, "left": unsure})
         return {
             "name": self.cluster,
+            "members": list(self.clients),
             **asjson.shown(self.state),
             "configured": self.configured,
             "upstreams": {name: asdict(one) for name, one in self._effects.upstreams(self.cluster).items()},
@@ -286,6 +316,7 @@ class Switch:
         """For /status, and for all who look."""
         now, writes = self.state, self._effects.writes(self.cluster)
         return SwitchStatus(
+            part=split(self.cluster)[1],
             phase=now.phase.value,
             switch=now.switch,
             active=now.active,

@@ -1,4 +1,5 @@
-"""The switches of this kproxy's clusters: those that have upstreams. What `/switch`, `/status` and the metrics show."""
+"""The switches of this kproxy's clusters that have upstreams, and of their parts. What `/switch`, `/status` and the
+metrics show."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ import asyncio
 import json
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kproxy import __version__
@@ -19,6 +20,8 @@ from kproxy.errors import ConfigError
 from kproxy.metrics.record import SwitchNumbers
 from kproxy.status.shown import SessionStatus, SwitchStatus
 from kproxy.switching import asjson
+from kproxy.switching.asjson import Parting
+from kproxy.switching.parts import MOST_PARTS, Part, shared, split, unit
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +41,7 @@ class Switching:
         self._directory = directory
         self._effects = effects
         self._is_stopping = is_stopping
-        self._switches: dict[str, Switch] = {}
+        self._switches: dict[str, Switch] = {}  # by unit
         self._next: dict[str, Switch] = {}  # as soon as its clusters are there
         self._adopts = False
         self._served = frozenset(served)  # the clusters, with upstreams or without
@@ -54,24 +57,37 @@ class Switching:
         `stay`, and no hold begins. Raises ConfigError."""
         directory = directory or self._directory
         served = {cluster.name: cluster for cluster in config.served if cluster.upstream}
-        self._next = {name: self._adopted(config, one, directory) for name, one in served.items()}
+        self._next = {}
+        for name, one in served.items():
+            switch = self._next[name] = self._adopted(config, one, directory)
+            for part in switch.parts:
+                self._next[unit(name, part)] = self._adopted(config, one, directory, part)
         self._adopts = True
         return _led(config, {name: switch.state.active for name, switch in self._next.items()})
 
-    def _adopted(self, config: Config, cluster: ClusterConfig, directory: StateDir | None) -> Switch:
+    def _adopted(
+        self, config: Config, cluster: ClusterConfig, directory: StateDir | None, part: str = ""
+    ) -> Switch:  # fmt: skip
         names = [cluster.upstream, *(other.upstream for other in config.others(cluster.name))]
-        there = self._switches.get(cluster.name)
+        name = unit(cluster.name, part)
+        there = self._switches.get(name)
         if there is not None and there.directory is directory:
             return there
         serves = cluster.name in self._served
         switch = Switch(
-            cluster.name, cluster.upstream, names, directory, self._effects, self._now, self._is_stopping,
+            name, cluster.upstream, names, directory, self._effects, self._now, self._is_stopping,
             among_clients=serves,
         )  # fmt: skip
+        if part and not switch.clients:
+            assert directory is not None
+            raise ConfigError(
+                f"--state-dir: cluster {cluster.name} has part {part}, and {directory.file(name)} is missing: put it"
+                f" back, or remove {directory.file(cluster.name)} too if you know to which upstream the others lead"
+            )
         if serves and directory is not None and (switch.state.holds or switch.state.active != cluster.upstream):
             raise ConfigError(
-                f"--state-dir: cluster {cluster.name} was led to upstream {switch.state.active} when it was switched"
-                f" last, and clients are led to {cluster.upstream} now: remove {directory.file(cluster.name)}"
+                f"--state-dir: cluster {name} was led to upstream {switch.state.active} when it was switched"
+                f" last, and clients are led to {cluster.upstream} now: remove {directory.file(name)}"
             )
         switch.write()  # nothing that can fail comes later
         return switch
@@ -89,9 +105,12 @@ class Switching:
         for name in former.keys() - self._switches.keys():
             former[name].end()
         for name, switch in self._switches.items():
-            one = served[name]
-            switch.upstreams = [one.upstream, *(other.upstream for other in config.others(name))]
-            switch.configured = self._said.get(name, switch.configured)
+            cluster, part = split(name)
+            one = served[cluster]
+            switch.upstreams = [one.upstream, *(other.upstream for other in config.others(cluster))]
+            switch.configured = self._said.get(cluster, switch.configured)
+            if part and name not in former:
+                self._effects.make_part(cluster, Part(part, switch.clients), switch.state.active)
             switch.begin()
         if self._directory is not None:
             for name in [name for name, one in served.items() if not one.upstream]:
@@ -109,16 +128,32 @@ class Switching:
         for name, switch in self._switches.items():
             if switch.state.holds:
                 raise ConfigError(f"cluster {name} is in switch {switch.state.switch}: reload when that is over")
+        self._check_parts(new)
         before = {cluster.name: cluster.upstream for cluster in old.served}
         self._said = {cluster.name: cluster.upstream for cluster in new.served}
-        active = {name: switch.state.active for name, switch in self._switches.items()}
+        active = {name: switch.state.active for name, switch in self._switches.items() if not split(name)[1]}
         return _led(new, {name: to for name, to in active.items() if self._said.get(name) in (before.get(name), to)})
+
+    def _check_parts(self, new: Config) -> None:
+        """Raises ConfigError if parts would lose where they are led to."""
+        for name, switch in self._switches.items():
+            if switch.parts and any(one.name == name for one in new.served):
+                names = {one.upstream for one in new.clusters if one.name == name}
+                apart = [one for one in switch.parts if self._part(name, one).state.active != switch.state.active]
+                if names != set(switch.upstreams) and (apart or len(names) > 1):
+                    why = f"part {apart[0]} is led elsewhere than its other clients" if apart else "it has parts"
+                    raise ConfigError(f"cluster {name}: its upstreams must stay as they are: {why}")
+
+    def _part(self, cluster: str, part: str) -> Switch:
+        return self._switches[unit(cluster, part)]
 
     # What others see
 
     def status(self, cluster: str) -> SwitchStatus | None:
         switch = self._switches.get(cluster)
-        return None if switch is None else switch.status()
+        if switch is None:
+            return None
+        return replace(switch.status(), parts=tuple(self._part(cluster, part).status() for part in switch.parts))
 
     def numbers(self) -> Iterator[SwitchNumbers]:
         for name, switch in self._switches.items():
@@ -139,9 +174,38 @@ class Switching:
 
     def shown(self, sessions: Sequence[SessionStatus]) -> bytes:
         """What GET /switch answers."""
-        clusters = [{**one.shown(), "clients": _clients(name, sessions)} for name, one in self._switches.items()]
+        clients = self._clients(sessions)
+        clusters = [{**one.shown(), "clients": clients.get(name, [])} for name, one in self._switches.items()]
         kproxy = {"version": __version__, "time": time.time(), "state_dir": self._directory is not None}
         return _json({"kproxy": kproxy, "clusters": clusters})
+
+    def _clients(self, sessions: Sequence[SessionStatus]) -> Mapping[str, list[dict[str, Any]]]:
+        """Who is connected, by unit: where, and how they name themselves."""
+        found: dict[str, dict[tuple[str, str, str], list[SessionStatus]]] = {}
+        units: dict[tuple[str, str], str] = {}
+        for one in sessions:
+            key = one.cluster, one.client_id
+            if key not in units:
+                units[key] = self._unit_of(*key)
+            client = one.client.rpartition(":")[0], one.client_id, one.software
+            found.setdefault(units[key], {}).setdefault(client, []).append(one)
+        return {
+            name: [
+                {
+                    "address": address, "client": client, "software": software, "sessions": len(some),
+                    "reads": any(one.reads for one in some), "writes": any(one.writes for one in some),
+                }
+                for (address, client, software), some in clients.items()
+            ]
+            for name, clients in found.items()
+        }  # fmt: skip
+
+    def _unit_of(self, cluster: str, client_id: str) -> str:
+        switch = self._switches.get(cluster)
+        parts = () if switch is None else switch.parts
+        return next(
+            (unit(cluster, one) for one in parts if Part(one, self._part(cluster, one).clients).has(client_id)), cluster
+        )
 
     def obey(self, body: object) -> Switched:
         """What POST /switch does, and answers."""
@@ -155,10 +219,65 @@ class Switching:
         switch = self._switches[name]
         if self._adopts and not switch.state.holds:
             problem = "the configuration is being reloaded: ask again"
+        elif isinstance(command, Parting):
+            problem = self._make_part(switch, command) if command.clients else self._end_part(switch, command.part)
+            switch = self._switches.get(unit(name, command.part), switch)
         else:
             problem = switch.obey(command)
         body = _json({"problem": problem, "cluster": switch.shown()})
         return Switched("refused" if problem else "done", body)
+
+    # Parts
+
+    def _make_part(self, cluster: Switch, parting: Parting) -> str:
+        """Returns why not, or ""."""
+        part = Part(parting.part, parting.clients)
+        name = unit(cluster.cluster, part.name)
+        if name in self._switches:
+            same = self._switches[name].clients == part.clients
+            return "" if same else f"there is a part {part.name} already, with other clients"
+        others = [Part(one, self._part(cluster.cluster, one).clients) for one in cluster.parts]
+        problem = cluster.why_no_part or shared(part, others)
+        if problem or len(others) >= MOST_PARTS:
+            return problem or f"a cluster has at most {MOST_PARTS} parts"
+        made = Switch(
+            name, cluster.configured, cluster.upstreams, cluster.directory, self._effects, self._now,
+            self._is_stopping, part_of=cluster, clients=part.clients,
+        )  # fmt: skip
+        before = cluster.parts
+        try:
+            made.write()
+            cluster.parts = (*before, part.name)
+            cluster.write()  # from here on there is this part, also after a restart
+        except ConfigError as error:
+            cluster.parts = before
+            return str(error)
+        self._effects.make_part(cluster.cluster, part, made.state.active)
+        self._switches[name] = made
+        log.info("cluster %s: its clients %s can be switched by themselves", name, ", ".join(part.clients))
+        return ""
+
+    def _end_part(self, cluster: Switch, part: str) -> str:
+        """Returns why not, or ""."""
+        name = unit(cluster.cluster, part)
+        if name not in self._switches:
+            return ""
+        there = self._switches[name]
+        problem = cluster.why_no_part or there.why_no_part
+        if problem or there.state.active != cluster.state.active:
+            return problem or f"part {part} is led to {there.state.active}, and all others to {cluster.state.active}"
+        if problem := self._effects.end_part(cluster.cluster, part):
+            return problem
+        del self._switches[name]
+        cluster.parts = tuple(one for one in cluster.parts if one != part)
+        try:
+            cluster.write()
+        except ConfigError as error:
+            return f"{error}; a restart would make part {part} again"
+        assert self._directory is not None
+        _remove(self._directory, name)
+        log.info("cluster %s: its clients are led with all others again", name)
+        return ""
 
 
 def _forget(directory: StateDir, cluster: str) -> None:
@@ -175,11 +294,16 @@ def _forget(directory: StateDir, cluster: str) -> None:
             f"--state-dir: cluster {cluster} is in switch {kept.state.switch} ({kept.state.phase}), and the"
             f" configuration has no upstreams for it: put them back, or remove {directory.file(cluster)}"
         )
+    for name in (cluster, *(unit(cluster, part) for part in kept.parts)):
+        _remove(directory, name)
+
+
+def _remove(directory: StateDir, name: str) -> None:
     try:
-        directory.forget(cluster)
+        directory.forget(name)
     except OSError as error:
         text = "cluster %s: --state-dir: the state of the last switch cannot be removed: %s"
-        log.warning(text, cluster, error.strerror)
+        log.warning(text, name, error.strerror)
 
 
 def _led(config: Config, active: Mapping[str, str]) -> Config:
@@ -192,17 +316,6 @@ def _led(config: Config, active: Mapping[str, str]) -> Config:
         for cluster in config.clusters
     ]
     return config.model_copy(update={"clusters": tuple(clusters)})
-
-
-def _clients(cluster: str, sessions: Sequence[SessionStatus]) -> list[dict[str, Any]]:
-    """Who is connected: where, and how they name themselves."""
-    found = Counter(
-        (one.client.rpartition(":")[0], one.client_id, one.software) for one in sessions if one.cluster == cluster
-    )
-    return [
-        {"address": address, "client": client, "software": software, "sessions": count}
-        for (address, client, software), count in found.items()
-    ]
 
 
 def _json(value: object) -> bytes:

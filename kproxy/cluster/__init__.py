@@ -15,6 +15,7 @@ upstream    one Kafka cluster that the cluster can lead to: its nodes, the ways 
 nodeports   the listeners of the nodes
 gateway     the nodes and their ports; the local addresses for endpoints; which upstream is active
 door        accepts clients, reads their first bytes, refuses what is not Kafka
+led         whose client a connection is, where a cluster has parts
 sessions    does TLS with the client, dials, creates the session
 switchable  what a cluster that can be switched needs beside its sessions
 writing     the writes of its clients: held before it is switched, and who is in doubt about one

@@ -28,6 +28,7 @@ from kproxy.ephemeral import connection_at
 from kproxy.errors import ConfigError, WireError
 from kproxy.metrics import Metrics
 from kproxy.rewrite.endpoints import Endpoints
+from kproxy.switching.parts import unit
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class Gateway:
         self._warned_wildcard = False
         self._ended = False
         self.active = config.upstream
+        self.parts: dict[str, str] = {}  # to which upstream each part's clients are led
         self.upstreams: dict[str, Upstream] = {}
         # Handshakes are for the sessions, in other processes perhaps; but a bad file is to end kproxy at its start.
         self.door = Door(
@@ -99,29 +101,35 @@ class Gateway:
         """Who looks for them."""
         return self.upstreams[self.active].explorer
 
-    async def dial(self, key: NodeKey | None) -> Met:
-        """Connect to a node of the active upstream, or, for None, to a bootstrap server. Raises UpstreamError.
+    def of_part(self, part: str) -> Upstream:
+        """To which the clients of a part are led, or, for "", all others."""
+        return self.upstreams[self.parts[part] if part else self.active]
+
+    async def dial(self, key: NodeKey | None, part: str = "") -> Met:
+        """Connect to a node of the active upstream, or of that of a part, or, for None, to a bootstrap server. Raises
+        UpstreamError.
 
         A client may know nodes of another upstream only, or of one that is gone. It finds a bootstrap server at their
         ports, which tells it the right ones, and refuses what it does not lead.
         """
-        active = self.upstreams[self.active]
+        active = self.of_part(part)
         if key is not None and not active.has(key) and (len(self.upstreams) > 1 or not active.knows(key)):
             key = None
         return await active.reach.dial(key)
 
-    def why_not(self, to: str) -> str | None:
-        """Why this upstream cannot become the active one now; None if it can: it has been met, and is another Kafka
-        cluster than the active one."""
+    def why_not(self, to: str, part: str = "") -> str | None:
+        """Why this upstream cannot become the active one now, of a part, or of all others; None if it can: it has been
+        met, and is another Kafka cluster than the active one."""
         if to not in self.upstreams:
             return f"cluster {self.config.name} has no upstream {to}; allowed: {', '.join(self.upstreams)}"
-        known, here = self.upstreams[to].reach.known, self.reach.known
+        active = self.parts[part] if part else self.active
+        known, here = self.upstreams[to].reach.known, self.upstreams[active].reach.known
         if not known.explored.answered:
             return f"upstream {to} does not answer: {known.explored.problem}"
-        for name, one in ((to, known), (self.active, here)):
+        for name, one in ((to, known), (active, here)):
             if one.cluster_id is None:
                 return f"upstream {name} has not said its cluster id: kproxy cannot tell the two apart"
-        return self.same_cluster() if to != self.active else None
+        return self.same_cluster() if to != active else None
 
     def same_cluster(self) -> str | None:
         """What to say if two upstreams are the same Kafka cluster."""
@@ -132,11 +140,17 @@ class Gateway:
                 return f"upstreams {seen[cluster_id]} and {name} are the same Kafka cluster (id {cluster_id})"
         return None
 
-    def flip(self, to: str) -> None:
-        """Lead to this upstream from the next dial on. Its nodes have their ports already. Whoever calls this cuts the
-        sessions in the same step: none may go on with addresses of the former one."""
-        log.info("cluster %s: leads to upstream %s from now on, no longer to %s", self.config.name, to, self.active)
-        self.active = to
+    def flip(self, to: str, part: str = "") -> None:
+        """Lead the clients of a part, or all others, to this upstream from the next dial on. Its nodes have their ports
+        already. Whoever calls this cuts their sessions in the same step: none may go on with addresses of the former
+        one."""
+        before = self.parts[part] if part else self.active
+        text = "cluster %s: leads to upstream %s from now on, no longer to %s"
+        log.info(text, unit(self.config.name, part), to, before)
+        if part:
+            self.parts[part] = to
+        else:
+            self.active = to
         self._on_change()
 
     def goes_on(self, configs: Sequence[ClusterConfig]) -> Mapping[str, str]:
@@ -152,10 +166,10 @@ class Gateway:
 
     def reconfigure(
         self, configs: Sequence[ClusterConfig], ends: Mapping[str, Ends], added: Mapping[str, Upstream], seconds: float
-    ) -> Concerns:
-        """Serve the cluster so from now on, with the TLS of each upstream; return which sessions that concerns, which
-        have so many seconds to end. Listeners and local ports stay as they are. The upstream that clients are led to
-        stays, perhaps under another name."""
+    ) -> Mapping[str, Concerns]:
+        """Serve the cluster so from now on, with the TLS of each upstream; return, by upstream, which sessions that
+        concerns, which have so many seconds to end. Listeners and local ports stay as they are. The upstream that
+        clients are led to stays, perhaps under another name."""
         former, goes_on = dict(self.upstreams), self.goes_on(configs)
         for name in former.keys() - goes_on.keys():
             self._nodes.leave(former[name])
@@ -169,9 +183,10 @@ class Gateway:
         self.upstreams.clear()
         self.upstreams.update({one.upstream: kept.get(one.upstream) or added[one.upstream] for one in configs})
         self.active = configs[0].upstream
+        self.parts = {part: goes_on[led] for part, led in self.parts.items()} if len(configs) > 1 else {}
         self.door.reconfigure(self.config, expects_tls=ends[self.active].clients is not None)
         self._on_change()
-        return concerned[self.active]
+        return concerned
 
     # Local addresses
 
@@ -202,9 +217,9 @@ class Gateway:
         """Where clients find the node."""
         return Address(host, self.config.advertised_port(node.port, self.listen.port) if node.port else 0)
 
-    def learn(self, endpoints: Endpoints) -> None:
-        """Take in nodes of the active upstream; each has a listener when this returns."""
-        self._learn(self.upstreams[self.active], endpoints)
+    def learn(self, endpoints: Endpoints, part: str = "") -> None:
+        """Take in nodes of the active upstream, or of that of a part; each has a listener when this returns."""
+        self._learn(self.of_part(part), endpoints)
 
     def _learn(self, upstream: Upstream, endpoints: Endpoints) -> None:
         self._nodes.make_room(upstream, endpoints)
@@ -227,14 +242,15 @@ class Gateway:
         if learned != Learned():
             self._on_change()
 
-    def localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
+    def localise(self, host: str, endpoints: Endpoints, part: str = "") -> Sequence[Address]:
         """The local addresses of what a broker named; each is bound. Raises WireError."""
         if any(endpoint.node_id < 0 for endpoint in endpoints.nodes):
             raise WireError("malformed", "the broker named a node with a negative id")
-        if self._ended and not self.topology.knows(endpoints):
+        topology = self.of_part(part).topology
+        if self._ended and not topology.knows(endpoints):
             raise WireError("not-localised", "a new node of a cluster that kproxy no longer serves has no local port")
-        self.learn(endpoints)
-        nodes = self.topology.nodes
+        self.learn(endpoints, part)
+        nodes = topology.nodes
         return [self.local_address(nodes[NodeKey(e.kind, e.node_id)], host) for e in endpoints.nodes]
 
     # The end, and what the app asks for

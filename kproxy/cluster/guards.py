@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from time import perf_counter
 
@@ -69,6 +69,30 @@ class Guards:
         if session.conversation.used is not None and session.conversation.used.used((FETCH,)):
             self._note_fetched(Identity(address, session.conversation.introduction.client_id))
 
+    def split(self, sessions: Collection[Session]) -> Guards:
+        """Those of a part, whose `sessions` are these. It knows of all clients what was known: a client of a series may
+        go on where another one of it was, and what is known of others does no harm."""
+        other = Guards(self._name, self._wake)
+        other._fetched, other._too_many_until = self._fetched.copy(), self._too_many_until
+        other._rules, other._written, other._said = self._rules, self._written, set(self._said)
+        other._guards = {session: self._guards.pop(session) for session in sessions if session in self._guards}
+        return other
+
+    def has_rules_of(self, other: Guards) -> bool:
+        """Whether neither of the two has begun anew since it was split from the other."""
+        return self._rules is other._rules
+
+    def unite(self, other: Guards) -> None:
+        """Take over those of a part that is one no more; see `has_rules_of`."""
+        assert self.has_rules_of(other), "nobody has been led elsewhere"
+        for identity, at in sorted(other._fetched.items(), key=lambda one: one[1]):
+            if self._fetched.get(identity, float("-inf")) < at:
+                self._note_fetched(identity, at)
+        self._too_many_until = max(self._too_many_until, other._too_many_until)
+        self._guards |= other._guards
+        self._said |= other._said
+        other._guards = {}
+
     def begin(self, *, everyone: bool = False) -> None:
         """The cluster is being switched, and all its sessions have ended: guard those that come. `everyone`: nobody
         knows which clients have fetched, since kproxy was started anew. If no write has passed since the last time, the
@@ -96,13 +120,12 @@ class Guards:
         """The clients that get nothing, since they have not asked for their position since the switch."""
         return () if self._rules is None else self._rules.positions.waiting
 
-    def _note_fetched(self, identity: Identity) -> None:
-        now = perf_counter()
-        self._fetched[identity] = now
+    def _note_fetched(self, identity: Identity, at: float | None = None) -> None:
+        self._fetched[identity] = perf_counter() if at is None else at
         self._fetched.move_to_end(identity)
         if len(self._fetched) > MOST_CLIENTS:
-            _, at = self._fetched.popitem(last=False)
-            self._too_many_until = at + _REMEMBERED
+            _, oldest = self._fetched.popitem(last=False)
+            self._too_many_until = max(self._too_many_until, oldest + _REMEMBERED)
 
     def _judge_again(self, session: Session, seconds: float) -> None:
         self._wake()

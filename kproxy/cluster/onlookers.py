@@ -11,9 +11,11 @@ from itertools import count
 from kproxy.address import Address
 from kproxy.relay.session import Session
 from kproxy.status.shown import SessionStatus
+from kproxy.switching.writes import DOUBLED
 from kproxy.watch.feed import Emit
 from kproxy.watch.frames import EmitFrame, Place
 from kproxy.watch.lines import Where
+from kproxy.wire.api import FETCH
 
 _numbers = count(1)  # of captured sessions in this process
 
@@ -60,7 +62,7 @@ def _local(client: socket.socket) -> str:
 
 def shown(session: Session, where: Where, since: float) -> SessionStatus:
     """An open session, as people see it."""
-    introduction = session.conversation.introduction
+    introduction, used = session.conversation.introduction, session.conversation.used
     return SessionStatus(
         cluster=where.cluster,
         node=where.node,
@@ -69,4 +71,6 @@ def shown(session: Session, where: Where, since: float) -> SessionStatus:
         software=introduction.software,
         since=since,
         in_flight=session.conversation.in_flight,
+        reads=used is not None and used.used((FETCH,)),
+        writes=used is not None and used.used(DOUBLED),
     )

@@ -7,7 +7,7 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kproxy.address import Address
 from kproxy.ask.asking import Ask, Between
 from kproxy.cluster.encryption import client_tls
+from kproxy.cluster.led import Dial, Led, Localise, client_id_of, hear, whose
 from kproxy.cluster.meeting import BOOTSTRAP, Met
 from kproxy.cluster.onlookers import Onlookers, shown
 from kproxy.cluster.reach import Concerns
@@ -30,7 +31,6 @@ from kproxy.relay.roster import Roster
 from kproxy.relay.session import Session
 from kproxy.relay.wrongpeer import bound_to_host, client_logs_in
 from kproxy.rewrite.apiversions import NO_OTHER
-from kproxy.rewrite.endpoints import Endpoints
 from kproxy.status.shown import SessionStatus
 from kproxy.tls import faults
 from kproxy.tls.handshakes import ClientTls
@@ -40,19 +40,18 @@ from kproxy.watch.lines import Where
 if TYPE_CHECKING:
     from kproxy.cluster.switchable import Switchable
     from kproxy.sasl.login import LoggedIn
+    from kproxy.switching.parts import Part
 
 log = logging.getLogger(__name__)
 
-Dial = Callable[["NodeKey | None"], Awaitable[Met]]
-"""Connects to a node, or, for None, to a bootstrap server. Raises UpstreamError."""
-Localise = Callable[[str, Endpoints], Sequence[Address]]
-"""The local addresses of endpoints, for a client that finds kproxy at this host; each is bound. Raises WireError."""
+NO_PARTS: Mapping[str, tuple[ClusterConfig, Concerns]] = {}
 
 
 @dataclass(slots=True)
 class _Carried:
     key: NodeKey | None
     done: Callable[[], None]
+    led: Led | None = None  # to whose upstream, as soon as that is known
     dial: Address | None = None  # where the node was reached
     asking: Between | None = None  # while kproxy asks whom it has reached
     where: Where | None = None  # once there is a session,
@@ -62,7 +61,7 @@ class _Carried:
 
 
 class Sessions:
-    """From a client that has spoken to the end of its session. `switchable`: None if the cluster cannot be switched."""
+    """From a client that has spoken to the end of its session. Those of a cluster's parts are here as well."""
 
     def __init__(
         self,
@@ -75,14 +74,13 @@ class Sessions:
         *,
         switches: bool = False,
     ) -> None:
-        self._config = config
-        self._dial = dial
-        self._localise = localise
+        self._name = config.name
         self._roster = Roster(pump)
         self._metrics = metrics
         self._tasks = tasks
         self._tls = client_tls(config)
-        self.switchable = _switchable(config, pump) if switches else None
+        self._led = Led(config, dial, localise, _switchable(config, pump) if switches else None)
+        self._parts: dict[str, Led] = {}
         self._calls: dict[str, Calls] = {}
         self._starting: set[asyncio.Task[None]] = set()
         self._opening: dict[socket.socket, _Carried] = {}
@@ -106,8 +104,12 @@ class Sessions:
             if secured is None:
                 return
             client = secured
+        first = await self._hear(client) if self._parts else b""
+        if first is None:
+            return
+        led = self._opening[client].led = whose(client_id_of(first), self._parts.values(), self._led)
         try:
-            upstream = await self._reach(key)
+            upstream = await self._reach(led, key)
         except UpstreamError as error:
             log.warning("%s cannot be reached: %s", _name(key), error)
             self._drop(client)
@@ -121,17 +123,17 @@ class Sessions:
             return
         carried.dial = upstream.dial
         label = _label(key)
-        counters = self._metrics.node(self._config.name, label)
-        switchable = self.switchable
+        counters = self._metrics.node(self._name, label)
+        switchable = led.switchable
         calls = self._calls.setdefault(label, Calls(counters.call, switchable.highest if switchable else NO_OTHER))
         peer = _peer(client)
         try:
             conversation = Conversation(
                 calls if switchable is None else switchable.calls(calls),
-                partial(self._localise, host),
-                self._config.max_request_size,
-                partial(self._metrics.rewritten, self._config.name),
-                self._on_handshake,
+                partial(led.localise, host),
+                led.config.max_request_size,
+                partial(self._metrics.rewritten, self._name),
+                partial(self._on_handshake, led),
             )
             session = Session(self._roster, client, upstream.sock, conversation, counters, self._ended)
         except OSError:  # the client is gone already
@@ -140,7 +142,7 @@ class Sessions:
             carried.done()
             return
         self._open[session] = carried
-        carried.where, carried.since = Where(self._config.name, label, str(peer)), time.time()
+        carried.where, carried.since = Where(self._name, label, str(peer)), time.time()
         self._onlookers.show(session, carried.where)
         if upstream.check is not None:
             session.hold_before_first_request(partial(self._begin_check, session, upstream.check))
@@ -150,40 +152,69 @@ class Sessions:
             switchable.opened(session, label, carried.address)
         if upstream.login is not None and upstream.login.result.lifetime_ms:
             self._relogins[session] = self._tasks.create_task(self._keep_logged_in(session, key, upstream.login))
+        if first:
+            session.begin_with(first)
 
-    async def _reach(self, key: NodeKey | None) -> Met:
+    async def _hear(self, client: socket.socket) -> bytes | None:
+        """The client's first words; None if it has gone without them."""
+        try:
+            heard = await hear(client)
+            return heard if client in self._opening else None  # closed meanwhile: kproxy stops
+        except WireError as error:
+            self._metrics.refused(self._name, "client", error.reason)
+            log.warning("refused a connection from %s: %s", _peer(client), error)
+        except OSError:
+            pass  # the client is gone already
+        except BaseException:
+            self._drop(client)
+            raise
+        self._drop(client)
+        return None
+
+    async def _reach(self, led: Led, key: NodeKey | None) -> Met:
         """Dial, and once more if the way has changed meanwhile. Raises UpstreamError."""
         while True:
-            config = self._config
+            config = led.config
             try:
-                upstream = await self._dial(key)
+                upstream = await led.dial(key)
             except UpstreamError:
-                if config is self._config:
+                if config is led.config:
                     raise
                 continue
-            if config is self._config:
+            if config is led.config:
                 return upstream
             upstream.sock.close()
 
     def reconfigure(
-        self, config: ClusterConfig, tls: ClientTls | None, concerns: Concerns, seconds: float, *, switches: bool
+        self,
+        config: ClusterConfig,
+        tls: ClientTls | None,
+        concerns: Concerns,
+        seconds: float,
+        *,
+        switches: bool,
+        parts: Mapping[str, tuple[ClusterConfig, Concerns]] = NO_PARTS,
     ) -> int:
-        """Open the next sessions so. Those that are there and that it concerns end when nothing is in flight in them,
-        and after so many seconds anyway; return how many those are.
+        """Open the next sessions so, and those of each of the `parts`. Those that are there and that it concerns end
+        when nothing is in flight in them, and after so many seconds anyway; return how many those are.
 
         From now on the cluster `switches` or not. If it begins to, it concerns all sessions: their clients have agreed
         on versions with which they could not be switched.
         """
-        self._config, self._tls = config, tls
-        begins = switches and self.switchable is None
+        self._led.config, self._tls = config, tls
+        concerned = {"": concerns}
+        for name, (one, of_part) in parts.items():
+            self._parts[name].config, concerned[name] = one, of_part
+        begins = switches and self._led.switchable is None
         if begins:
             self._begin_to_switch()
-        elif not switches and self.switchable is not None:
-            self.switchable, self._calls = None, {}  # the sessions that are there go on as they are
+        elif not switches and self._led.switchable is not None:
+            self._led.switchable, self._calls = None, {}  # the sessions that are there go on as they are
+            self._parts.clear()
         going = [
             session
             for session, carried in self._open.items()
-            if begins or (carried.dial is not None and concerns(carried.key, carried.dial))
+            if begins or (carried.dial is not None and _concerns(concerned, carried))
         ]
         for session in going:
             if begins:
@@ -196,27 +227,71 @@ class Sessions:
 
     def _begin_to_switch(self) -> None:
         """The cluster may be switched from now on. What the sessions that are there leave unanswered counts."""
-        switchable = self.switchable = _switchable(self._config, self._roster.pump)
+        switchable = self._led.switchable = _switchable(self._led.config, self._roster.pump)
         self._calls = {}
         for session, carried in self._open.items():
             if carried.switchable is not None:  # of a time when it could be switched before
                 carried.switchable.ended(session, carried.address)
-            carried.switchable = switchable
+            carried.led, carried.switchable = self._led, switchable
             switchable.took_over(session, _label(carried.key), carried.address)
 
-    def flip(self, config: ClusterConfig) -> None:
-        """Open the next sessions so. Close all that are there now, and the connections that have none yet."""
-        self._config = config
+    def switchable(self, part: str = "") -> Switchable | None:
+        """What a part, or the cluster without its parts, needs to be switched; None: it cannot be, or is not there."""
+        led = self._parts.get(part) if part else self._led
+        return None if led is None else led.switchable
+
+    def make_part(self, part: Part, config: ClusterConfig, dial: Dial, localise: Localise) -> None:
+        """Lead these clients by themselves from now on. What is open stays open, and what is known of them goes with
+        them. Of a connection that has no session yet, or has not said whose it is, the client connects again."""
+        assert self._led.switchable is not None, "the cluster can be switched"
         self._drop_unopened()
-        self._roster.close()
-        if self.switchable is not None:
-            self.switchable.flipped()
+        ours = [session for session in self._open if part.has(session.conversation.introduction.client_id)]
+        led = Led(config, dial, localise, self._led.switchable.split(part, ours), part)
+        self._parts[part.name] = led
+        for session in ours:
+            self._open[session].led, self._open[session].switchable = led, led.switchable
+        for session in [one for one in self._open if not one.conversation.introduction.client_id]:
+            wind_up(session)
+
+    def end_part(self, name: str) -> str:
+        """Lead the clients of this part with all others again. Returns why not, or ""."""
+        led, others = self._parts[name], self._led.switchable
+        assert others is not None
+        assert led.switchable is not None
+        if not others.is_as_when_it_was_split(led.switchable):
+            return (
+                f"part {name}, or the cluster, was switched since the part was made: kproxy keeps their clients apart"
+            )
+        self._drop_unopened()
+        others.unite(led.switchable)
+        for carried in self._open.values():
+            if carried.led is led:
+                carried.led, carried.switchable = self._led, others
+        del self._parts[name]
+        return ""
+
+    def flip(self, config: ClusterConfig, part: str = "") -> None:
+        """Open the next sessions of a part, or of the cluster without its parts, so. Close all that are there now, and
+        the connections that have none yet."""
+        led = self._parts[part] if part else self._led
+        led.config = config
+        for client in [client for client, carried in self._opening.items() if carried.led is led]:
+            self._drop(client)
+        for session in [session for session, carried in self._open.items() if carried.led is led]:
+            session.close()
+        if led.switchable is not None:
+            led.switchable.flipped()
 
     def end(self, seconds: float) -> int:
         """The cluster is served no more: all sessions end, as those that a new configuration concerns."""
         self._drop_unopened()
-        switches = self.switchable is not None
-        return self.reconfigure(self._config, self._tls, lambda key, dial: True, seconds, switches=switches)
+        switches = self._led.switchable is not None
+        parts: dict[str, tuple[ClusterConfig, Concerns]] = {
+            name: (led.config, lambda key, dial: True) for name, led in self._parts.items()
+        }
+        return self.reconfigure(
+            self._led.config, self._tls, lambda key, dial: True, seconds, switches=switches, parts=parts
+        )
 
     @property
     def none_left(self) -> bool:
@@ -226,7 +301,7 @@ class Sessions:
         busy = [session for session in sessions if not session.closed]
         if busy:
             text = "cluster %s: closed %d sessions of the former configuration, still busy after %g s (--drain-timeout)"
-            log.warning(text, self._config.name, len(busy), seconds)
+            log.warning(text, self._name, len(busy), seconds)
         for session in busy:
             session.close()
 
@@ -251,14 +326,14 @@ class Sessions:
         carried.asking = None
         session.release()
 
-    def _on_handshake(self, mechanism: str) -> None:
+    def _on_handshake(self, led: Led, mechanism: str) -> None:
         """A client logs in with this mechanism. Raises WireError if kproxy has done so."""
-        if self._config.sasl is not None:
+        if led.config.sasl is not None:
             raise client_logs_in()
         warning = bound_to_host(mechanism)
         if warning and mechanism not in self._warned_of:
             self._warned_of.add(mechanism)
-            log.warning("cluster %s: %s", self._config.name, warning)
+            log.warning("cluster %s: %s", self._name, warning)
 
     async def _keep_logged_in(self, session: Session, key: NodeKey | None, logged_in: LoggedIn) -> None:
         from kproxy.sasl.relogin import keep_logged_in  # few need it
@@ -278,7 +353,7 @@ class Sessions:
         try:
             secured = await tls.accept(client)
         except WireError as error:
-            self._metrics.refused(self._config.name, "client", error.reason)
+            self._metrics.refused(self._name, "client", error.reason)
             log.warning("refused a connection from %s: %s", peer, error)
             self._drop(client)
             return None
@@ -319,14 +394,14 @@ class Sessions:
         elif isinstance(error, ssl.SSLError):
             side = session.ended_by
             reason, text = (faults.of_client if side == "client" else faults.of_broker)(error)
-            self._metrics.refused(self._config.name, side, reason)
+            self._metrics.refused(self._name, side, reason)
             log.warning("closed a connection to %s: %s", name, text)
         elif session.ended_by == "upstream" and session.conversation.requested and not session.conversation.answered:
-            self._metrics.refused(self._config.name, "upstream", "no-answer")
+            self._metrics.refused(self._name, "upstream", "no-answer")
             log.warning("%s closed the connection before it answered the client's first request", name)
 
     def _report(self, key: NodeKey | None, side: str, error: WireError | UpstreamError) -> None:
-        self._metrics.refused(self._config.name, side, error.reason)
+        self._metrics.refused(self._name, side, error.reason)
         log.warning("closed a connection to %s: %s", _name(key), error)
 
     # For those who look on
@@ -380,13 +455,19 @@ class Sessions:
     def in_flight(self) -> Iterator[tuple[str, str, int]]:
         """Requests without a response, as (cluster, node, how many)."""
         for session, carried in self._open.items():
-            yield self._config.name, _label(carried.key), session.conversation.in_flight
+            yield self._name, _label(carried.key), session.conversation.in_flight
 
 
 def _switchable(config: ClusterConfig, pump: Pump) -> Switchable:
     from kproxy.cluster.switchable import Switchable  # few clusters can be
 
-    return Switchable(config.name, partial(setattr, pump.selector, "wake", True))
+    return Switchable.new(config.name, partial(setattr, pump.selector, "wake", True))
+
+
+def _concerns(concerned: Mapping[str, Concerns], carried: _Carried) -> bool:
+    assert carried.led is not None
+    assert carried.dial is not None
+    return concerned.get(carried.led.name, concerned[""])(carried.key, carried.dial)
 
 
 def _name(key: NodeKey | None) -> str:

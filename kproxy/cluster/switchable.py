@@ -3,22 +3,28 @@ its sessions afterwards. Other clusters have none of it, and do not import it.""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from kproxy.cluster.guards import Guards
 from kproxy.cluster.writing import Writes, Writing
 from kproxy.relay.calls import Calls, SessionCalls
 from kproxy.relay.session import Session
 from kproxy.switching.caps import CAPS
+from kproxy.switching.parts import Part
 from kproxy.switching.positions import Waiting
 
 
 class Switchable:
-    """Of one cluster. `wake` lets the loop see what was scheduled from within the data plane."""
+    """Of one cluster without its parts, or of one part."""
 
-    def __init__(self, name: str, wake: Callable[[], None]) -> None:
-        self._writing = Writing()
-        self._guards = Guards(name, wake)
+    def __init__(self, writing: Writing, guards: Guards) -> None:
+        self._writing, self._guards = writing, guards
+
+    @classmethod
+    def new(cls, name: str, wake: Callable[[], None]) -> Switchable:
+        """Of a cluster whose clients nobody knows yet. `wake` lets the loop see what was scheduled from within the data
+        plane."""
+        return cls(Writing(), Guards(name, wake))
 
     @property
     def highest(self) -> Mapping[int, int]:
@@ -45,6 +51,20 @@ class Switchable:
         """That session has ended."""
         self._writing.ended(session)
         self._guards.ended(session, address)
+
+    def split(self, part: Part, sessions: Collection[Session]) -> Switchable:
+        """What these clients need, who are switched by themselves from now on; `sessions` are theirs."""
+        writing = self._writing.split(lambda identity: part.has(identity.client_id), sessions)
+        return Switchable(writing, self._guards.split(sessions))
+
+    def is_as_when_it_was_split(self, other: Switchable) -> bool:
+        """Whether neither has led its clients elsewhere since."""
+        return self._guards.has_rules_of(other._guards)
+
+    def unite(self, other: Switchable) -> None:
+        """Take over what the clients of a part need, which is one no more; see `is_as_when_it_was_split`."""
+        self._writing.unite(other._writing)
+        self._guards.unite(other._guards)
 
     def begin_hold(self, on_settled: Callable[[], None]) -> None:
         """Hold all writes, and nothing else, until `release`: see `Writing.begin_hold`."""

@@ -8,7 +8,7 @@ have been done already. So its writes pass until it is in doubt no more.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -78,6 +78,23 @@ class Writing:
             self._doubts.note(identity, writer.node, _now(), gives_up_after(introduction.software))
             for held in [held for held in self._held if self._identity(held) == identity]:
                 self._let_pass(held)
+
+    def split(self, belongs: Callable[[Identity], bool], sessions: Collection[Session]) -> Writing:
+        """The writes of the clients that belong to a part, which are led by themselves from now on; `sessions` are
+        theirs. Not while writes are held."""
+        assert not self._holds, "writes are held"
+        other = Writing()
+        other._doubts = self._doubts.split(belongs)
+        other._writers = {session: self._writers.pop(session) for session in sessions if session in self._writers}
+        return other
+
+    def unite(self, other: Writing) -> None:
+        """Take over those of a part that is one no more. Not while writes are held, here or there."""
+        assert not self._holds, "writes are held"
+        assert not other._holds, "writes are held there"
+        self._doubts.unite(other._doubts)
+        self._writers |= other._writers
+        other._writers = {}
 
     # The hold
 

@@ -21,6 +21,7 @@ LONGEST_NAME = 100
 
 _read_request = Struct(">ihhih").unpack_from  # size, API key, version, correlation id, length of the client id
 _FIXED = 14
+_TOKEN = 0x60  # of GSSAPI, before any request (RFC 2743 §3.1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,17 @@ class Introduction:
 
 
 NOBODY = Introduction()
+
+
+def is_enough(request: Buffer) -> bool:
+    """Whether this beginning of a session's first request has all that `introduced` looks at: it, or HEAD bytes of it,
+    is there. A client that begins with something else is as nameless now as later."""
+    if len(request) >= 5 and request[4] == _TOKEN:
+        return True
+    if len(request) < _FIXED:
+        return False
+    size = int.from_bytes(request[:4], "big", signed=True)
+    return len(request) >= min(4 + size, HEAD)
 
 
 def introduced(request: Buffer) -> Introduction:

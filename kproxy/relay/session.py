@@ -92,6 +92,15 @@ class Session:
         traffic.sessions_total += 1
         roster.add(self)
 
+    def begin_with(self, first: bytes) -> None:
+        """Take what was read of the client before there was this session. To be called once, before the loop turns."""
+        self.traffic.bytes_from_client += len(first)
+        try:
+            self._send(self.upstream, self.conversation.from_client(first, perf_counter()))
+            self._requests_passed()
+        except Exception as error:  # noqa: BLE001  # as of what is read
+            self._failed(error, self.client)
+
     def drain(self) -> None:
         """Close as soon as nothing is in flight."""
         self._draining = self._awaited = True

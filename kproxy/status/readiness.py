@@ -20,7 +20,8 @@ def not_ready(cluster: ClusterStatus, requires: Requires) -> list[str]:
         reasons.append(cluster.full)
     reasons += [f"cluster {cluster.name}: {node.name} has no local port" for node in cluster.present if not node.bound]
     if cluster.switch is not None:
-        reasons += _in_a_switch(cluster.name, cluster.switch)
+        for one in (cluster.switch, *cluster.switch.parts):
+            reasons += _in_a_switch(f"{cluster.name}/{one.part}" if one.part else cluster.name, one)
     return reasons
 
 

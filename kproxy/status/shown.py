@@ -50,7 +50,8 @@ class SwitchStatus:
     `seconds`: how long writes have been held, `seconds_left`: until the switch undoes itself, None where it does not.
     `unanswered`: writes without an answer, while they are held. `held`: sessions that wait with a write. `doubts`:
     clients that may repeat a write. `waiting`: consumers that get nothing, since they have not asked for their position
-    since the switch. `last`: what came of the last switch. `problem`: why no command is obeyed.
+    since the switch. `last`: what came of the last switch. `problem`: why no command is obeyed. `parts`: the same of
+    each of its parts, whose names are in `part`.
     """
 
     phase: str
@@ -66,6 +67,8 @@ class SwitchStatus:
     waiting: int
     last: str
     problem: str
+    part: str = ""
+    parts: tuple[SwitchStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +131,8 @@ class ClusterStatus:
 class SessionStatus:
     """One session. `node`: the node's label, "bootstrap" where it is not known. `client`: the client's address and
     port. `client_id` and `software` are the client's own words, "" where it does not say them. `since` is a Unix time,
-    `in_flight` how many requests have no response yet."""
+    `in_flight` how many requests have no response yet. `reads`, `writes`: whether the client has done so in it, where
+    the cluster can be switched; elsewhere nobody notes that."""
 
     cluster: str
     node: str
@@ -137,6 +141,8 @@ class SessionStatus:
     software: str
     since: float
     in_flight: int
+    reads: bool = False
+    writes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

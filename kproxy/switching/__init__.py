@@ -2,6 +2,7 @@
 
     state         one cluster of one kproxy: its phases, the commands, what each step asks the process to do
     whole         the switch over all kproxies: whom to ask for what next, what to write down before, when to go back
+    parts         some clients of a cluster that are switched by themselves
     plan          what its driver plans, knows, is told and wants
     asjson        the forms of both in JSON: the state file, the bodies of /switch
     writes        which requests are writes

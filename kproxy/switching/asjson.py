@@ -3,9 +3,13 @@
 A state file:
 
     {"format": 1, "cluster": "default", "ended": false, "state": STATE}
+    {"format": 2, "cluster": "default", "ended": false, "state": STATE, "parts": ["reports"]}
+    {"format": 2, "cluster": "default/reports", "ended": false, "state": STATE, "clients": ["consumer-reports-#"]}
 
-`ended`: the process ended in good order, and none of its clients waits for the answer to a write. STATE is each field
-of `kproxy.switching.state.State` by its name; `last` is null, or each field of `Ended`:
+`ended`: the process ended in good order, and none of its clients waits for the answer to a write. Format 2 is that of
+a cluster with parts, and of a part (`kproxy.switching.parts`): a kproxy that knows no parts would lead their clients to
+where the others go. STATE is each field of `kproxy.switching.state.State` by its name; `last` is null, or each field of
+`Ended`:
 
     {"active": "blue", "phase": "held", "switch": "x1", "driver": "000001-9f", "former": "blue", "to": "green",
      "since": 1795401600.0, "deadline": 1795401620.0, "count": 3, "last": null}
@@ -15,30 +19,59 @@ A command, the body of POST /switch. What is not needed may be missing; what the
     {"cluster": "default", "switch": "x1", "driver": "000001-9f", "do": "hold", "to": "green", "seconds": 20,
      "after": 2}
     {"cluster": "default", "switch": "x1", "driver": "000001-9f", "do": "undo", "force": true}
+    {"cluster": "default/reports", "do": "part", "clients": ["consumer-reports-#"]}
+    {"cluster": "default/reports", "do": "join"}
+
+The last two make a part of a cluster, and end one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any, NoReturn
 
 from kproxy.printable import one_line
+from kproxy.switching.parts import MOST_CLIENTS, MOST_PARTS, Part, check, split
 from kproxy.switching.state import Command, Do, Ended, Outcome, Phase, State
 
-FORMAT = 1
+FORMAT, FORMAT_OF_PARTS = 1, 2
+PART, JOIN = "part", "join"
 # Of names and ids, in characters.
 _MOST = 200
 
 
-def command(body: object) -> tuple[str, Command]:
-    """The cluster and the command of a body. Raises ValueError: what is wrong with it, in one line."""
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a state file says. `ended`: the process before ended in good order, with no write unanswered. `parts`: the
+    names of a cluster's parts. `clients`: those of a part."""
+
+    state: State
+    ended: bool = False
+    parts: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """Make this part of a cluster; without clients: end it, and let its clients be the cluster's again."""
+
+    part: str
+    clients: tuple[str, ...] = ()
+
+
+def command(body: object) -> tuple[str, Command | Parting]:
+    """The unit and the command of a body; for `Parting`, the cluster. Raises ValueError: what is wrong with it, in one
+    line."""
     fields = _Fields(body, "the body")
-    cluster = fields.text("cluster")
+    unit = fields.text("cluster")
+    do = fields.one_of("do", [*(one.value for one in Do), PART, JOIN])
+    if do in (PART, JOIN):
+        return _parting(unit, fields, makes=do == PART)
     found = Command(
-        Do(fields.one_of("do", [one.value for one in Do])),
+        Do(do),
         fields.text("switch"),
         fields.text("driver", ""),
         fields.text("to", ""),
@@ -49,27 +82,54 @@ def command(body: object) -> tuple[str, Command]:
     fields.no_more()
     if found.do is Do.HOLD and not (found.to and found.seconds):
         raise ValueError("hold needs 'to' and 'seconds'")
-    return cluster, found
+    return unit, found
 
 
-def written(cluster: str, state: State, *, ended: bool = False) -> bytes:
+def _parting(unit: str, fields: _Fields, *, makes: bool) -> tuple[str, Parting]:
+    cluster, name = split(unit)
+    if not name:
+        raise ValueError("'cluster' must be CLUSTER/PART: it names the part too")
+    clients = fields.texts("clients", MOST_CLIENTS) if makes else ()
+    fields.no_more()
+    if makes:
+        check(Part(name, clients))
+    return cluster, Parting(name, clients)
+
+
+def written(
+    unit: str, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = ()
+) -> bytes:
     """A state file."""
-    value = {"format": FORMAT, "cluster": cluster, "ended": ended, "state": shown(state)}
+    value: dict[str, Any] = {"format": FORMAT, "cluster": unit, "ended": ended, "state": shown(state)}
+    for name, texts in (("parts", parts), ("clients", clients)):
+        if texts:
+            value |= {"format": FORMAT_OF_PARTS, name: list(texts)}
     return json.dumps(value, indent=2).encode() + b"\n"
 
 
-def read(data: bytes, cluster: str) -> tuple[State, bool]:
-    """The state in a file of this cluster, and `ended`. Raises ValueError: what is wrong with it, in one line."""
+def read(data: bytes, unit: str) -> Kept:
+    """What is in a file of this unit. Raises ValueError: what is wrong with it, in one line."""
     try:
         value = json.loads(data.decode())
     except (ValueError, RecursionError):
         raise ValueError("it is not JSON") from None
     fields = _Fields(value, "it")
-    if fields.count("format", 0) != FORMAT:
-        raise ValueError(f"its format is not {FORMAT}: another version of kproxy wrote it, or something else")
-    if fields.text("cluster") != cluster:
+    number = fields.count("format", 0)
+    if number not in (FORMAT, FORMAT_OF_PARTS):
+        raise ValueError(
+            f"its format is not {FORMAT} or {FORMAT_OF_PARTS}: another version of kproxy wrote it, or something else"
+        )
+    if fields.text("cluster") != unit:
         raise ValueError("it is the state of another cluster")
-    return state_of(fields.take("state")), fields.flag("ended", False)
+    found = Kept(
+        state_of(fields.take("state")),
+        fields.flag("ended", False),
+        fields.texts("parts", MOST_PARTS, []),
+        fields.texts("clients", MOST_CLIENTS, []),
+    )
+    if name := split(unit)[1]:
+        check(Part(name, found.clients))
+    return found
 
 
 def shown(state: State) -> dict[str, Any]:
@@ -153,6 +213,12 @@ class _Fields:
         if not value.isprintable():
             self._wrong(name, "a text without control characters")
         return value
+
+    def texts(self, name: str, most: int, default: object = _MISSING) -> tuple[str, ...]:
+        value = self.take(name, default)
+        if not isinstance(value, list) or len(value) > most or not all(isinstance(one, str) for one in value):
+            self._wrong(name, f"a list of at most {most} texts")
+        return tuple(value)
 
     def one_of(self, name: str, allowed: list[str]) -> str:
         value = self.take(name)

@@ -12,6 +12,7 @@ repeats what was unanswered before all else, after its backoff. Else it ends whe
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 SETTLED_AFTER = 5.0
@@ -74,6 +75,24 @@ class Doubts:
     def of(self, identity: Identity) -> bool:
         """Whether this client is in doubt, at any node."""
         return identity in self._identities
+
+    def split(self, belongs: Callable[[Identity], bool]) -> Doubts:
+        """Those of the clients that belong to a part: from now on they are its own. Of a client without a name nobody
+        knows whose it is, nor of those that are not kept one by one: these are in both."""
+        other = Doubts()
+        other._uncounted_until = self._uncounted_until
+        for (identity, node), (since, until) in list(self._since.items()):
+            if belongs(identity):
+                self._forget(identity, node)
+            if belongs(identity) or not identity.client_id:
+                other.note(identity, node, since, until - since)
+        return other
+
+    def unite(self, other: Doubts) -> None:
+        """Take over those of a part that is one no more."""
+        self._uncounted_until = max(self._uncounted_until, other._uncounted_until)
+        for (identity, node), (since, until) in other._since.items():
+            self.note(identity, node, since, until - since)
 
     def reconnected(self, identity: Identity, node: str, opened: float, now: float) -> bool:
         """A session of this client at this node, opened at this time, has had a write since. Whether that clears a

@@ -14,7 +14,7 @@ from itertools import count
 
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.topology import NodeKey
-from kproxy.config import ClusterConfig, Config
+from kproxy.config import Config
 from kproxy.metrics import Metrics, Numbers
 from kproxy.status.shown import SessionStatus, WorkerStatus
 from kproxy.watch.feed import Feed
@@ -260,10 +260,6 @@ class Crew:
     async def sessions(self) -> Sequence[SessionStatus]:
         """The sessions in all workers, see `Here.sessions`."""
         return await told.sessions(list(self._workers.values()))
-
-    def flip(self, config: ClusterConfig) -> None:
-        """A cluster with upstreams has no workers: the configuration says so."""
-        raise AssertionError(config.name)
 
     def watch(self, feed: Feed | None) -> None:
         """Tell the feed what passes in all workers, also in those to come; None: no more."""

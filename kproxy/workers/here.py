@@ -6,20 +6,22 @@ import asyncio
 import contextlib
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from kproxy.cluster.gateway import Gateway
+from kproxy.cluster.led import Dial, Localise
 from kproxy.cluster.reach import Concerns
-from kproxy.cluster.sessions import Dial, Localise, Sessions
+from kproxy.cluster.sessions import Sessions
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig, Config
 from kproxy.metrics import Metrics
 from kproxy.relay.pump import Pump
 from kproxy.relay.selector import RelaySelector
 from kproxy.status.shown import SessionStatus, WorkerStatus
+from kproxy.switching.parts import split
 from kproxy.tls.handshakes import ClientTls
 from kproxy.watch.feed import Emit, Feed
 from kproxy.watch.frames import EmitFrame, FrameFeed
@@ -27,6 +29,7 @@ from kproxy.watch.frames import EmitFrame, FrameFeed
 if TYPE_CHECKING:
     from kproxy.cluster.switchable import Switchable
     from kproxy.cluster.writing import Writes
+    from kproxy.switching.parts import Part
     from kproxy.switching.positions import Waiting
 
 MOST_SESSIONS = 10_000
@@ -36,12 +39,14 @@ MOST_SESSIONS = 10_000
 @dataclass(frozen=True, slots=True)
 class Reconfigured:
     """A cluster that is served in another way from now on: its configuration, TLS with its clients, and which of the
-    sessions that are there this concerns. `switches`: it may be switched to another upstream."""
+    sessions that are there this concerns. `switches`: it may be switched to another upstream. `parts`: the same of its
+    parts, by their names."""
 
     config: ClusterConfig
     tls: ClientTls | None
     concerns: Concerns
     switches: bool = False
+    parts: Mapping[str, tuple[ClusterConfig, Concerns]] = field(default_factory=dict)
 
 
 class Here:
@@ -103,14 +108,23 @@ class Here:
         seconds = config.drain_timeout
         return sum(
             self._sessions[one.config.name].reconfigure(
-                one.config, one.tls, one.concerns, seconds, switches=one.switches
+                one.config, one.tls, one.concerns, seconds, switches=one.switches, parts=one.parts
             )
             for one in taken
         )
 
-    def flip(self, config: ClusterConfig) -> None:
-        """The cluster leads to another upstream from now on: cut its sessions, and dial so for the next ones."""
-        self._sessions[config.name].flip(config)
+    def flip(self, config: ClusterConfig, part: str = "") -> None:
+        """The cluster, or a part of it, leads to another upstream from now on: cut its sessions, and dial so for the
+        next ones."""
+        self._sessions[config.name].flip(config, part)
+
+    def make_part(self, part: Part, config: ClusterConfig, dial: Dial, localise: Localise) -> None:
+        """Lead these clients of the cluster by themselves from now on."""
+        self._sessions[config.name].make_part(part, config, dial, localise)
+
+    def end_part(self, cluster: str, part: str) -> str:
+        """Lead the clients of this part with all others again. Returns why not, or ""."""
+        return self._sessions[cluster].end_part(part)
 
     def watch(self, feed: Feed | None) -> None:
         """Tell the feed what passes in the sessions of all clusters, also in those to come; None: no more."""
@@ -175,37 +189,38 @@ class Here:
             return self._all()
         return [self._sessions[cluster]] if cluster in self._sessions else []
 
-    def begin_write_hold(self, cluster: str, on_settled: Callable[[], None]) -> None:
-        """Hold the writes of this cluster's clients, and nothing else, until `release_write_hold`. `on_settled` is
+    def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None:
+        """Hold the writes of this unit's clients, and nothing else, until `release_write_hold`. `on_settled` is
         called once, when no write is under way and no client will repeat one. One may hold at a time."""
-        switchable = self._switchable(cluster)
+        switchable = self._switchable(unit)
         assert switchable is not None, "the cluster can be switched"
         switchable.begin_hold(on_settled)
 
-    def release_write_hold(self, cluster: str) -> None:
-        """Let the writes of this cluster's clients pass again, if it is still served."""
-        if (switchable := self._switchable(cluster)) is not None:
+    def release_write_hold(self, unit: str) -> None:
+        """Let the writes of this unit's clients pass again, if it is still served."""
+        if (switchable := self._switchable(unit)) is not None:
             switchable.release()
 
-    def writes(self, cluster: str) -> Writes:
-        """How it stands with the writes of this cluster's clients."""
+    def writes(self, unit: str) -> Writes:
+        """How it stands with the writes of this unit's clients."""
         from kproxy.cluster.writing import Writes  # few clusters can be switched
 
-        switchable = self._switchable(cluster)
+        switchable = self._switchable(unit)
         return Writes() if switchable is None else switchable.writes
 
-    def guard_everyone(self, cluster: str) -> None:
-        """This cluster has been switched lately, and kproxy was started since: guard its sessions all the same."""
-        if (switchable := self._switchable(cluster)) is not None:
+    def guard_everyone(self, unit: str) -> None:
+        """This unit has been switched lately, and kproxy was started since: guard its sessions all the same."""
+        if (switchable := self._switchable(unit)) is not None:
             switchable.guard_everyone()
 
-    def waiting(self, cluster: str) -> tuple[Waiting, ...]:
-        """This cluster's clients that get nothing, since they have not asked for their position since the switch."""
-        switchable = self._switchable(cluster)
+    def waiting(self, unit: str) -> tuple[Waiting, ...]:
+        """This unit's clients that get nothing, since they have not asked for their position since the switch."""
+        switchable = self._switchable(unit)
         return () if switchable is None else switchable.waiting
 
-    def _switchable(self, cluster: str) -> Switchable | None:
-        return self._sessions[cluster].switchable if cluster in self._sessions else None
+    def _switchable(self, unit: str) -> Switchable | None:
+        cluster, part = split(unit)
+        return self._sessions[cluster].switchable(part) if cluster in self._sessions else None
 
     async def drain(self, seconds: float) -> int:
         """Close each session as soon as nothing is in flight in it, and after so many seconds all; return how many were

@@ -100,7 +100,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self._allowed():
-            self._do(asjson.command(body)[1])
+            command = asjson.command(body)[1]
+            assert isinstance(command, Command)
+            self._do(command)
 
     def _allowed(self) -> bool:
         if self.headers["Authorization"] == f"Bearer {TOKEN}":

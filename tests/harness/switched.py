@@ -134,26 +134,33 @@ class Switched(Kproxy):
                 text = error.read().decode()
                 return error.code, json.loads(text) if text.startswith("{") else text
 
-    def tell(self, do: str, switch: str = "x", **more: object) -> tuple[int, Any]:
-        return self.ask({"cluster": "default", "switch": switch, "do": do, **more})
+    def tell(self, do: str, switch: str = "x", unit: str = "default", **more: object) -> tuple[int, Any]:
+        return self.ask({"cluster": unit, "switch": switch, "do": do, **more})
 
-    def must(self, do: str, switch: str = "x", **more: object) -> dict[str, Any]:
-        """Do this; the cluster's object."""
-        code, answer = self.tell(do, switch, **more)
+    def must(self, do: str, switch: str = "x", unit: str = "default", **more: object) -> dict[str, Any]:
+        """Do this; the unit's object."""
+        code, answer = self.tell(do, switch, unit, **more)
         assert code == 200, answer
         return dict(answer["cluster"])
 
-    def hold(self, switch: str = "x", to: str = GREEN, seconds: float = 25) -> None:
+    def hold(self, switch: str = "x", to: str = GREEN, seconds: float = 25, unit: str = "default") -> None:
         """Hold, and wait until held."""
-        self.must("hold", switch, to=to, seconds=seconds)
-        self.wait_for("held")
+        self.must("hold", switch, unit, to=to, seconds=seconds)
+        self.wait_for("held", unit)
 
-    def seen(self) -> dict[str, Any]:
-        """The cluster's object in /switch."""
+    def make_part(self, name: str, *clients: str) -> str:
+        """Make a part of the cluster; its unit."""
+        unit = f"default/{name}"
+        code, answer = self.ask({"cluster": unit, "do": "part", "clients": clients})
+        assert code == 200, answer
+        return unit
+
+    def seen(self, unit: str = "default") -> dict[str, Any]:
+        """The unit's object in /switch."""
         code, answer = self.ask()
         assert code == 200, answer
-        (cluster,) = answer["clusters"]
-        return dict(cluster)
+        (found,) = (one for one in answer["clusters"] if one["name"] == unit)
+        return dict(found)
 
-    def wait_for(self, phase: str) -> dict[str, Any]:
-        return dict(wait_until(lambda: (now := self.seen())["phase"] == phase and now, f"phase {phase}"))
+    def wait_for(self, phase: str, unit: str = "default") -> dict[str, Any]:
+        return dict(wait_until(lambda: (now := self.seen(unit))["phase"] == phase and now, f"phase {phase}"))

@@ -56,7 +56,7 @@ class TwoSides:
         source, target = Cluster(self.source), Cluster(self.target)
         try:
             copier = Copier(source, target, Job(self.name, topic_of(self.name), PARTITIONS))
-            before = self.state()
+            before, wanted = self.state(), dict[tuple[str, int], int]()
             for topic, name in renamed.items():
                 places = [(topic, index) for index in range(source.partitions(topic))]
                 ends = source.offsets(places, requests.LATEST)
@@ -74,10 +74,17 @@ class TwoSides:
                         assert told.state is not None
                         assert told.state.source_next > reached
                         reached = told.state.source_next
+                    wanted[place] = ends[place]
         finally:
             source.close()
             target.close()
+        # A transaction is committed a moment before readers see what is in it.
+        until(lambda: all(self._next(place) >= end for place, end in wanted.items()), "what was copied is to be seen")
         return self.state()
+
+    def _next(self, place: tuple[str, int]) -> int:
+        known = self.state().get(place)
+        return -1 if known is None else known.source_next
 
     def state(self) -> dict[tuple[str, int], Copied]:
         """What was copied."""

@@ -188,8 +188,8 @@ class Site:
             for one in filter(_named, doubts):
                 self.note(f"doubt that stays, of {one['client']}")
             kproxy.kill()
-            state, _ = asjson.read(kproxy.state_file.read_bytes(), "default")
-            kproxy.state_file.write_bytes(asjson.written("default", state, ended=True))
+            kept = asjson.read(kproxy.state_file.read_bytes(), "default")
+            kproxy.state_file.write_bytes(asjson.written("default", kept.state, ended=True))
             kproxy.start()
             self.counts["kproxies absolved"] += 1
         self.clients.wait_flowing()

@@ -86,6 +86,7 @@ function switchWords(one) {
   if (one.problem) text.push(`Problem: ${shown(one.problem, 300)}`);
   if (one.phase === "committed") text.push("`kproxy migrate switch --resume` goes on, `--abort` goes back.");
   if (one.last) text.push(`The last one: ${shown(one.last, 300)}.`);
+  for (const part of one.parts ?? []) text.push(`Of its part ${name(part.part)}: ${switchWords(part)}`);
   return text.join(" ");
 }
 

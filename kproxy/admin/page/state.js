@@ -29,12 +29,14 @@ const WHY = {
 
 function clusterState(c) {
   if (now.draining) return ["warn", "kproxy is stopping: it accepts no new connections"];
-  if (c.switch?.problem || c.switch?.phase === "committed") return ["bad", switchState(c.switch)];
+  const units = c.switch ? [c.switch, ...(c.switch.parts ?? [])] : [];
+  const stuck = units.find((one) => one.problem || one.phase === "committed"), held = units.find((one) => one.phase !== "serving");
+  if (stuck) return ["bad", switchState(stuck)];
   if (!c.answered) return ["bad", c.problem ? "no bootstrap server answers" : "waits for the first answer of a bootstrap server"];
   const lost = c.nodes.filter((node) => nodeState(node)[0] === "bad").length;
   if (c.full) return ["bad", "no more connections fit"];
   if (lost) return ["bad", `${lost} of ${count(c.nodes.length, "node")} cannot be reached`];
-  if (c.switch && c.switch.phase !== "serving") return ["warn", switchState(c.switch)];
+  if (held) return ["warn", switchState(held)];
   if (c.problem) return ["warn", "in use, with a problem at a bootstrap server"];
   if (!c.searched) return ["warn", "looks for a route to each node"];
   return ["ok", c.nodes.length === 1 ? "the only node can be reached" : `all ${c.nodes.length} nodes can be reached`];
@@ -42,6 +44,7 @@ function clusterState(c) {
 
 /** Where a switch is, in a few words. */
 function switchState(one) {
+  if (one.part) return `part ${one.part}: ${switchState({ ...one, part: "" })}`;
   if (one.problem) return "a switch cannot go on here";
   const left = one.seconds_left === null ? "" : `; it undoes itself in ${Math.ceil(one.seconds_left)} s`;
   return { serving: `leads to upstream ${one.active}`, holding: `a switch to ${one.to} holds writes, and waits for answers${left}`, held: `a switch to ${one.to} holds writes${left}`,

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.switching import asjson
-from kproxy.switching.state import Do, Ended, Outcome, Phase, State
+from kproxy.switching.asjson import Kept
+from kproxy.switching.state import Command, Do, Ended, Outcome, Phase, State
 
 TEXT = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF).filter(str.isprintable), min_size=1, max_size=20)
 NUMBER = st.floats(0, 1e11)
@@ -31,7 +32,7 @@ def states(draw: st.DrawFn) -> State:
 
 @given(state=states(), ended=st.booleans())
 def test_a_state_comes_back(state: State, ended: bool) -> None:
-    assert asjson.read(asjson.written("default", state, ended=ended), "default") == (state, ended)
+    assert asjson.read(asjson.written("default", state, ended=ended), "default") == Kept(state, ended)
     assert asjson.state_of(json.loads(json.dumps({**asjson.shown(state), "more": 1}))) == state
 
 
@@ -78,8 +79,9 @@ def test_a_command_has_what_it_needs() -> None:
     name, command = asjson.command(
         {"cluster": "c", "switch": "x", "do": "hold", "to": "green", "seconds": 5, "after": 0}
     )
-    assert (name, command.do, command.seconds, command.after) == ("c", Do.HOLD, 5.0, 0)
-    assert asjson.command({"cluster": "c", "switch": "x", "do": "undo", "force": True})[1].force is True
+    assert (name, command) == ("c", Command(Do.HOLD, "x", to="green", seconds=5.0, after=0))
+    undo = asjson.command({"cluster": "c", "switch": "x", "do": "undo", "force": True})
+    assert undo == ("c", Command(Do.UNDO, "x", force=True))
     for wrong in ([], None, "x", 5, {}, {"cluster": "c"}, {"cluster": "c", "switch": "x", "do": "hold"}):
         with pytest.raises(ValueError, match=r"has no|is not a JSON object|needs"):
             asjson.command(wrong)

@@ -145,8 +145,8 @@ class Model:
 
     def _restarted(self, kproxy: Kproxy) -> Kproxy:
         """Killed, and begun again with its file."""
-        kept, _ = asjson.read(asjson.written("default", kproxy.file), "default")
-        step = self.machines.restarted(kept, 0.0)
+        kept = asjson.read(asjson.written("default", kproxy.file), "default")
+        step = self.machines.restarted(kept.state, 0.0)
         doubt = self.bounds.doubts and (kproxy.doubt or kproxy.unanswered)
         begun = Kproxy(step.state, step.state, False, step.state.active, True, doubt)
         for effect in step.effects:

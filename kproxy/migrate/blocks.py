@@ -29,13 +29,15 @@ NOTHING = Sums()
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """`good`: records in good blocks. `bad`: the blocks that are not. `extra`: on the target and not in the map."""
+    """`good`: records in good blocks. `bad`: the blocks that are not. `extra`: on the target and not in the map;
+    `others`: how many of these may be there, since others write to the target."""
 
     piece: Piece
     good: int
     blocks: int
     bad: tuple[int, ...] = ()
     extra: Sums = NOTHING
+    others: int = 0
 
     @property
     def right(self) -> bool:
@@ -48,7 +50,9 @@ class Judged:
         return self.piece.part(self.bad[0] << BLOCK_BITS, self.bad[0] + 1 << BLOCK_BITS)
 
 
-def judge(piece: Piece, source: Mapping[int, Sums], target: Mapping[int, Sums]) -> Judged:
+def judge(
+    piece: Piece, source: Mapping[int, Sums], target: Mapping[int, Sums], *, others_write: bool = False
+) -> Judged:
     """A block is good if both sides have all records that the map has, no other, and the same."""
     expected = piece.blocks()
     blocks = sorted((source.keys() | target.keys() | expected.keys()) - {EXTRA})
@@ -59,4 +63,7 @@ def judge(piece: Piece, source: Mapping[int, Sums], target: Mapping[int, Sums]) 
             good += one.count
         else:
             bad.append(block)
-    return Judged(piece, good, len(blocks), tuple(bad), target.get(EXTRA, NOTHING))
+    extra = target.get(EXTRA, NOTHING)
+    if others_write:
+        return Judged(piece, good, len(blocks), tuple(bad), others=extra.count)
+    return Judged(piece, good, len(blocks), tuple(bad), extra)

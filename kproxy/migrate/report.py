@@ -93,6 +93,8 @@ def notes(one: Verified) -> Iterator[str]:
         yield f"{one.bad:,} blocks differ of the {one.blocks:,} that were compared"
     if one.extra:
         yield f"{one.extra:,} records on the target that were not copied from the source"
+    if one.others:
+        yield f"{one.others:,} records on the target that clients wrote which were led there before"
     if one.kept.gone:
         yield f"{one.kept.gone:,} offsets cannot be verified any more: the source has deleted them"
     removed = {"the source": one.off_source, "the target": one.off_target, "both sides": one.off_both}

@@ -65,7 +65,8 @@ def kept_in(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], Kept]:
 class Verified:
     """One partition after a verification. `copied`: up to where on the source it was copied when this began; `begin`:
     where the copy began; `ends`: the source's own end. `records`, `blocks`, `gone` and so on are of this run alone,
-    `kept` is of all. `of`: the blocks that there were to choose from, in a sampling."""
+    `kept` is of all. `others`: records on the target, of clients that were led there before. `of`: the blocks that
+    there were to choose from, in a sampling."""
 
     topic: str
     partition: int
@@ -83,6 +84,7 @@ class Verified:
     off_target: int = 0
     off_both: int = 0
     of: int = 0
+    others: int = 0
     difference: Difference | None = None
     note: str = ""
 

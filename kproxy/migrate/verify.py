@@ -30,7 +30,7 @@ Save = Callable[[Mapping[Where, Kept]], None]
 DIFFERENCES = 20
 # How often a piece of which the source has deleted records meanwhile is tried again.
 _TRIES = 3
-_COUNTS = ("records", "blocks", "bad", "extra", "off_source", "off_target", "off_both", "of")
+_COUNTS = ("records", "blocks", "bad", "extra", "off_source", "off_target", "off_both", "of", "others")
 
 
 @dataclass(slots=True)
@@ -72,7 +72,10 @@ class Verification:
         again: bool = False,
         save: Save | None = None,
         said: Callable[[str], None] = lambda _: None,
+        others_write: bool = False,
     ) -> None:
+        """`others_write`: that the target has records of others is no difference."""
+        self._others_write = others_write
         self._spark, self._source, self._target = spark, source, target
         self._share, self._show_bytes, self._again = share, show_bytes, again
         self._save, self._said = save, said
@@ -168,7 +171,12 @@ class Verification:
 
     def _judged(self, job: Sequence[Piece]) -> list[Judged]:
         source, target = self._spoken(lambda: hashes(self._spark, self._source, self._target, job))
-        return [judge(piece, source.get(piece.where, {}), target.get(piece.target_where, {})) for piece in job]
+        return [
+            judge(
+                piece, source.get(piece.where, {}), target.get(piece.target_where, {}), others_write=self._others_write
+            )
+            for piece in job
+        ]  # fmt: skip
 
     def _spoken(self, job: Callable[[], T]) -> T:
         """What Spark says of a job that failed is long: one line of it."""
@@ -185,6 +193,7 @@ class Verification:
         one, piece = self._all[judged.piece.where], judged.piece
         one.counts["blocks"] += judged.blocks
         one.counts["records"] += judged.good
+        one.counts["others"] += judged.others
         if judged.right:
             self._advance(one, piece.end)
             return
@@ -207,14 +216,16 @@ class Verification:
             one.counts["records"] += outcome.same
             one.counts["blocks"] += judged.blocks
             one.counts["extra"] += judged.extra.count
+            one.counts["others"] += judged.others
+            extra = -1 if self._others_write else outcome.extra
             for name in ("off_source", "off_target", "off_both", "bad"):
                 one.counts[name] += getattr(outcome, name)
             begin = piece.end if outcome.first < 0 else outcome.first
-            if outcome.first < 0 and outcome.extra < 0:
+            if outcome.first < 0 and extra < 0:
                 self._advance(one, piece.end)
                 continue
-            if outcome.extra >= 0:
-                begin = min(begin, _before(piece, outcome.extra))
+            if extra >= 0:
+                begin = min(begin, _before(piece, extra))
             at = min(begin, piece.end - 1)
             self._stop(one, begin, suspect=piece.part(at, at + 1))
 

@@ -29,18 +29,29 @@ def verify(
     show_bytes: bool = False,
     again: bool = False,
     lag: Sequence[Sample] = (),
+    others_write: bool | None = None,
     said: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Compare what the migration with this name has copied and not verified yet, or with `again` whatever it has
-    copied, and keep the result on the target, unless it is a sampling. Raises KproxyError."""
+    copied, and keep the result on the target, unless it is a sampling. `others_write`: clients that were led to the
+    target have written there, and their records are no difference; None: as the journal of switches says. Raises
+    KproxyError."""
+    from kproxy.migrate.switch.journal import last_switch
     from kproxy.migrate.verify import Verification
+
+    if others_write is None:
+        last = last_switch(target, name)
+        others_write = last is not None and any(one.writes for one in (*last.parts, *last.there))
 
     topic, copied, kept = _state(target, name)
 
     def save(now: Mapping[Where, Kept]) -> None:
         _keep(target, name, topic, now)
 
-    run = Verification(spark, source, target, share=sample, show_bytes=show_bytes, again=again, save=save, said=said)
+    run = Verification(
+        spark, source, target, share=sample, show_bytes=show_bytes, again=again, save=save, said=said,
+        others_write=others_write,
+    )  # fmt: skip
     return run.run(name, copied, kept, lag)
 
 

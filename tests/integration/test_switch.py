@@ -239,7 +239,7 @@ def test_one_state_directory_is_for_one_kproxy(start: Start) -> None:
         (b"", "it is not JSON"),
         (b'{"format": 1', "it is not JSON"),
         (b"[" * 20_000, "it is not JSON"),
-        (b'{"format": 2, "cluster": "default", "state": {}}', "its format is not 1"),
+        (b'{"format": 3, "cluster": "default", "state": {}}', "its format is not 1 or 2"),
         (b'{"format": 1, "cluster": "other", "state": {"active": "blue", "phase": "serving"}}', "another cluster"),
         (b'{"format": 1, "cluster": "default", "state": {"active": "red", "phase": "serving"}}', "upstream red"),
         (b'{"format": 1, "cluster": "default", "state": {"active": "blue", "phase": "flipped"}}', "does not say which"),
@@ -263,7 +263,7 @@ def test_who_may_switch_and_what_is_no_command(start: Start) -> None:
         assert kproxy.ask(token=token)[0] == 401
         assert kproxy.ask({"cluster": "default", "switch": "x", "do": "flip"}, token=token)[0] == 401
     assert kproxy.ask({"do": "flip"}, Origin="http://a.site")[0] == 403
-    assert kproxy.ask(b"{" + b" " * 5000 + b"}")[0] == 413
+    assert kproxy.ask(b"{" + b" " * 50_000 + b"}")[0] == 413
     for body in (b"", b"[]", b"null", b'{"do"', b"\xff", b'{"cluster": NaN}'):
         assert kproxy.ask(body)[0] == 400
     right = {"cluster": "default", "switch": "x", "do": "hold", "to": GREEN, "seconds": 5}

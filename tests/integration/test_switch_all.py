@@ -29,11 +29,13 @@ from kproxy.migrate.switch.drive import Drive, Driven
 from kproxy.migrate.switch.finishing import finished
 from kproxy.migrate.switch.journal import last_switch
 from kproxy.migrate.switch.kproxies import Fleet, fleet
+from kproxy.migrate.switch.only import Only
 from kproxy.migrate.switch.report import lines
 from kproxy.migrate.switch.running import Came, resumed, rolled_back, switched
 from kproxy.migrate.switch.section import Kproxies, Switch
-from kproxy.migrate.switch.tail import Tail
+from kproxy.migrate.switch.tail import Tail, TailError
 from kproxy.migrate.switch.wayback import KeptOpen
+from kproxy.migrate.verifying import verify
 from kproxy.switching.plan import End, Stage
 from kproxy.switching.state import Command
 from tests.harness.clients import unique
@@ -101,10 +103,12 @@ class Site:
         with Sides(self.migration, self.roads) as sides:
             assert not Preparation(sides, sides.examine(0.0), lambda _: None).run().failed
 
-    def switch(self, *, dry_run: bool = False, reversible: bool = False, until: Any = KeptOpen.close) -> Came:
+    def switch(
+        self, *, dry_run: bool = False, reversible: bool = False, until: Any = KeptOpen.close, only: Only | None = None
+    ) -> Came:
         return switched(
             self.clusters.spark, self.migration, self.roads, self.fleet, self.section, self.said.append, self.show,
-            lambda _: None, dry_run=dry_run, reversible=reversible, until=until,
+            lambda _: None, dry_run=dry_run, reversible=reversible, only=only, until=until,
         )  # fmt: skip
 
     def rollback(self) -> Came:
@@ -271,6 +275,52 @@ def test_switch_under_load(site: Site, figures: list[str]) -> None:
     seen = [int(found[2]) for one in readers for found in one.said("got")]
     assert set(seen) == {number for one in producers for number in acknowledged(one)}
     figures += [f"switch: {line.strip()}" for line in lines(came.driven, came.took)]
+
+
+def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
+    producers = [site.producer(f"p{at}", at) for at in range(3)]
+    group = unique("readers")
+    readers = [site.consumer(group, at) for at in (0, 1)]
+
+    def led(only: Only | None, end: End = End.RELEASED) -> set[tuple[str, bool]]:
+        """Do this; where the cluster and its parts are led then, at all kproxies."""
+        came = site.switch(only=only)
+        assert came.driven is not None, site.stops()
+        assert came.driven.end is end, came.driven.why
+        return {(one["active"], bool(one["members"])) for each in site.kproxies for one in each.ask()[1]["clusters"]}
+
+    with ending(*producers, *readers):
+        for one in (*producers, *readers):
+            one.wait_more("acked" if one in producers else "got", 50)
+        assert site.switch(only=Only(clients=("p0",))).stopped
+        assert f"{group}-0, {group}-1 read on the source" in site.stops()[-1]
+        assert site.switch(only=Only(clients=(f"{group}-0",))).stopped
+        assert f"its members {group}-1 would stay on the source" in site.stops()[-1]
+        assert site.switch(dry_run=True, only=Only((group,))).stopped is False, site.stops()
+        assert led(Only((group,))) == {("blue", False), ("green", True)}
+        assert led(Only(clients=("p0",))) == {("blue", False), ("green", True)}
+        producers[0].wait_more("acked", 50)
+        for one in readers:
+            one.wait_more("got", 20)
+        assert site.switch(reversible=True).stopped
+        assert "would not be copied back" in site.stops()[-1]
+        with pytest.raises(ConfigError, match="no way back for these alone"):
+            site.rollback()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Tail, "translate", _failing)
+            assert led(Only(clients=("p1",)), End.UNDONE) == {("blue", False), ("blue", True), ("green", True)}
+        assert led(None) == {("green", False), ("green", True)}, "a part that was left where all others were goes along"
+        for one in (*producers, *readers):
+            one.wait_more("acked" if one in producers else "got", 50)
+    assert_once(site.values(site.roads.target), producers)
+    seen = [int(found[2]) for one in readers for found in one.said("got")]
+    assert set(seen) == {number for one in producers for number in acknowledged(one)}
+    report = verify(site.clusters.spark, site.roads.source, site.roads.target, site.migration.name, again=True)
+    assert any(one.others for one in report.partitions)
+
+
+def _failing(self: Tail, until: float) -> None:
+    raise TailError("as the test has it")
 
 
 def test_transactions_that_are_open(site: Site) -> None:

@@ -10,7 +10,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
 
+from kproxy.migrate.administration import Admin
+from kproxy.migrate.switch.members import read_members
 from tests.harness.carried import Numbers, apart, carry, in_log, positions
 from tests.harness.clients import unique
 from tests.harness.flow import Flow, create_topic
@@ -135,6 +138,27 @@ def test_a_part_that_was_never_switched_joins_again(sides: TwoSides, start: Star
         switch(sides, kproxy, flow, "default")
         flow.wait_flowing()
     assert whole(in_log(sides.target, flow.topic, PARTITIONS), flow)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_who_is_in_a_group(sides: TwoSides, protocol: str) -> None:
+    topic, group = unique("read"), unique("readers")
+    create_topic(sides.source, topic, PARTITIONS)
+    common = {"bootstrap.servers": sides.source, "group.id": group, "group.protocol": protocol}
+    with ExitStack() as held, Admin(sides.source) as admin:
+        assert group not in read_members(admin, lambda name: name == group)
+        consumers = [Consumer({**common, "client.id": name}) for name in ("reader-1", "reader-2")]
+        for one in consumers:
+            held.callback(one.close)
+            one.subscribe([topic])
+
+        def are_members() -> bool:
+            for one in consumers:
+                one.poll(0.1)
+            return all(one.assignment() for one in consumers)
+
+        wait_until(are_members, "both are members")
+        assert read_members(admin, lambda name: name == group) == {group: {"reader-1", "reader-2"}}
 
 
 def test_what_is_refused(start: Start) -> None:

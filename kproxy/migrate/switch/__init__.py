@@ -7,6 +7,8 @@ answers       what a kproxy says of itself (pure)
 fitness       whether kproxies can be switched (pure)
 affected      what clients will see (pure)
 transactions  which are open in a cluster, and ending them
+members       the client ids in the groups of a cluster
+only          which clients are switched by themselves (pure)
 tail          what was written last: copied, compared, positions translated
 journal       what was decided, in the state topic
 preflight     what is looked at before

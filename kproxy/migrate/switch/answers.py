@@ -27,12 +27,14 @@ class Refusal(AdminError):
 @dataclass(frozen=True, slots=True)
 class Client:
     """One that is connected. `software`: as it calls it itself. `sees`: what it will see of a switch, in words, if that
-    is more than a pause."""
+    is more than a pause. `reads`, `writes`: whether it has fetched, or written."""
 
     name: str
     address: str
     software: str = ""
     sees: tuple[str, ...] = ()
+    reads: bool = False
+    writes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,4 +167,4 @@ def _client(value: object) -> Client:
     sees = said.get("sees") or []
     texts = tuple(_text(text) for text in _list([sees] if isinstance(sees, str) else sees))
     name, address, software = (_text(said.get(key) or "") for key in ("client", "address", "software"))
-    return Client(name, address, software, texts)
+    return Client(name, address, software, texts, said.get("reads") is True, said.get("writes") is True)

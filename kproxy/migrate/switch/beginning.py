@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kproxy.errors import ConfigError
+from kproxy.errors import AdminError, ConfigError
 from kproxy.migrate.examining import Sides
 from kproxy.migrate.finding import STOP, Finding
 from kproxy.migrate.migration import Migration
 from kproxy.migrate.roads import Roads
 from kproxy.migrate.switch import preflight
-from kproxy.migrate.switch.answers import Answer
+from kproxy.migrate.switch.answers import Answer, Cluster
 from kproxy.migrate.switch.drive import LIMITS, Doing, Drive, Driven, Limits, Say
-from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, SwitchJournal
-from kproxy.migrate.switch.kproxies import Fleet
+from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, Moved, SwitchJournal
+from kproxy.migrate.switch.kproxies import Fleet, Kproxy, split_name
+from kproxy.migrate.switch.members import Members, read_members
+from kproxy.migrate.switch.only import Chosen, Only, choose
 from kproxy.migrate.switch.section import Switch
 from kproxy.migrate.switch.tail import Tail
+from kproxy.switching.parts import Part, split, unit
 from kproxy.switching.plan import Plan, Work, later, number_of
 
 Show = Callable[[Iterable[Finding]], None]
@@ -42,7 +45,7 @@ class Way:
     """Clients are led from the source to the target of `migration`, which may be the reverse of the file's. `to`: the
     upstream's name. `journal_at`: the cluster that has the journal, always the target of the file, and `name` the name
     there. `force` and `compose`: as `Tail` has them. `before`, `meanwhile`: what is to be done for the way back, before
-    the hold and while writes are held; the second may raise KproxyError."""
+    the hold and while writes are held; the second may raise KproxyError. `only`: these clients alone."""
 
     migration: Migration
     roads: Roads
@@ -54,6 +57,32 @@ class Way:
     before: Callable[[], list[Finding]] = lambda: []
     meanwhile: Callable[[Tail, float], None] = lambda _, __: None
     compose: Callable[[Any], None] = lambda _: None
+    only: Only | None = None
+
+
+_WRITTEN = (
+    "clients that were led to the target by themselves have written there, and that would not be copied back: switch"
+    " without it"
+)
+
+
+def _again(last: Entry | None) -> bool:
+    """Whether the cluster as a whole was switched before."""
+    return last is not None and (not last.part or last.again)
+
+
+def _came_back(there: Sequence[Moved], members: Members) -> Iterator[Finding]:
+    """Groups that were led to the target, and have members on the source all the same."""
+    for one in there:
+        for group in one.groups:
+            # Its former members may still be counted there, for as long as a session of the group lasts.
+            part = Part(one.name, one.clients)
+            if ids := sorted(found for found in members.get(group, ()) if not part.has(found)):
+                yield Finding(
+                    STOP, f"group {group}", "it was led to the target, and has members on the source:"
+                    f" {', '.join(ids[:3])}. They have other client ids than before, or reach the source without"
+                    " kproxy: end them",
+                )  # fmt: skip
 
 
 class Running:
@@ -66,8 +95,10 @@ class Running:
         self._say, self._show, self._limits = say, show, limits
         self.preflight = Preflight()
         self.tail = Tail(spark, way.migration, way.roads, say, way.force, way.compose)
+        self.tail.alone = way.only
         self.drive: Drive | None = None
         self._aborted = ""
+        self._chosen: Chosen | None = None
 
     def abort(self, why: str) -> None:
         """From a signal handler."""
@@ -80,9 +111,13 @@ class Running:
         with SwitchJournal(self._way.journal_at, self._way.name) as journal:
             last = journal.read()
             self._may_begin(last)
-            # Consumers have been there before: what they have committed is of another time.
-            self.tail.force = self.tail.force or last is not None
-            self._look(first=last is None)
+            # If all consumers have been there before, what they have committed is of another time.
+            self.tail.force = self.tail.force or _again(last)
+            there = self._there(last)
+            self.tail.others_write = any(one.writes for one in there)
+            self._look(there, first=not _again(last) and not self.tail.others_write, dry_run=dry_run)
+            if reversible and self.tail.others_write:
+                self._found([Finding(STOP, "--reversible", _WRITTEN)])
             if self.preflight.stopped:
                 return None
             with self.tail:
@@ -109,16 +144,86 @@ class Running:
         if not moved and way.what == ROLLBACK:
             raise ConfigError("clients are on the source: there is nothing to roll back")
 
-    def _look(self, *, first: bool) -> None:
-        way, section = self._way, self.section
+    def _there(self, last: Entry | None) -> tuple[Moved, ...]:
+        """The parts that were led to the target before."""
+        return () if last is None or self._way.what == ROLLBACK else last.there
+
+    def _look(self, there: Sequence[Moved], *, first: bool, dry_run: bool) -> None:
+        way = self._way
         direction = preflight.Direction(way.to, way.roads.source_cluster_id, way.roads.target_cluster_id)
-        findings, self.preflight.answers = preflight.of_kproxies(self.fleet, section, direction)
-        self._found(findings)
+        self._look_at_kproxies(direction)
         if self.preflight.stopped:
             return
-        self._found(preflight.of_clients(section, self.preflight.answers))
         with Sides(way.migration, way.roads) as sides:
+            members = read_members(sides.source, way.migration.wants_group)
+            self._found(_came_back(there, members))
+            self._choose_groups(there, members)
+            if self.preflight.stopped:
+                return
+            self._choose_units(direction, dry_run=dry_run)
+            if self.preflight.stopped:
+                return
+            part = None if self._chosen is None else self._chosen.part
+            clients = [client for one in self.units() for client in one.clients]
+            self._found(preflight.of_clients([one for one in clients if part is None or part.has(one.name)]))
             self._found(preflight.of_clusters(sides, first=first))
+
+    def _look_at_kproxies(self, direction: preflight.Direction) -> None:
+        findings, self.preflight.answers = preflight.of_kproxies(self.fleet, self.section, direction)
+        self._found(findings)
+
+    def _choose_groups(self, there: Sequence[Moved], members: Members) -> None:
+        """Whose positions are translated: not those of groups that have gone on at the target."""
+        moved = {group for one in there for group in one.groups}
+        self.tail.groups = lambda group: self._way.migration.wants_group(group) and group not in moved
+        if self._way.only is None:
+            return
+        connected = [client for one in self._on_origin() for client in one.clients]
+        self._chosen, findings = choose(self._way.only, members, connected)
+        self._found(findings)
+        if self._chosen is not None:
+            chosen = self._chosen
+            self.tail.groups = lambda group: group in chosen.groups and self._way.migration.wants_group(group)
+
+    def _choose_units(self, direction: preflight.Direction, *, dry_run: bool) -> None:
+        """The part that is switched, or the cluster with those of its parts that have not been led there before. Raises
+        AdminError."""
+        if self._chosen is None:
+            self.fleet = self.fleet.among([unit for one in self.fleet.all for unit in self._units_of(one)])
+        elif not dry_run:
+            self._make_part(self._chosen.part)
+            self._look_at_kproxies(direction)
+
+    def _make_part(self, part: Part) -> None:
+        """At each kproxy. Raises ConfigError."""
+        name = unit(self.section.cluster, part.name)
+        self.section = replace(self.section, cluster=name)
+        self.fleet = self.fleet.among([replace(one, cluster=name) for one in self.fleet.all])
+        for kproxy, answer in self.fleet.each(lambda one: one.make_part(part.clients)):
+            if isinstance(answer, AdminError):
+                raise ConfigError(f"{kproxy.name} cannot lead these clients by themselves: {answer}")
+
+    def _units_of(self, kproxy: Kproxy) -> Iterator[Kproxy]:
+        """The cluster at this kproxy, and those of its parts that are where it is."""
+        clusters = self.preflight.answers[kproxy.name].clusters
+        yield kproxy
+        for name, one in clusters.items():
+            cluster, part = split(name)
+            if part and cluster == kproxy.cluster and one.state.active == clusters[cluster].state.active:
+                if one.state.holds:
+                    text = f"part {part} is in switch {one.state.switch} ({one.state.phase}): end it first"
+                    self._found([Finding(STOP, f"kproxy {kproxy.name}", text)])
+                yield kproxy.of(part)
+
+    def _on_origin(self) -> Iterator[Cluster]:
+        """What kproxies say of the units whose clients are where they are led away from."""
+        for kproxy in self.fleet.all:
+            for one in self._units_of(kproxy):
+                yield self.preflight.answers[kproxy.name].clusters[one.cluster]
+
+    def units(self) -> list[Cluster]:
+        """What the kproxies said before of all that is switched."""
+        return [self.preflight.answers[split_name(one.name)[0]].clusters[one.cluster] for one in self.fleet.all]
 
     def _found(self, findings: Iterable[Finding]) -> None:
         for one in findings:
@@ -128,18 +233,21 @@ class Running:
     # The hold
 
     def _driven(self, journal: SwitchJournal, reversible: bool) -> Driven:
-        way, section = self._way, self.section
+        way, section, chosen = self._way, self.section, self._chosen
         if self._aborted:
             raise ConfigError(f"{self._aborted}: nothing was held")
-        self._may_begin(journal.take())
-        states = [one.clusters[section.cluster].state for one in self.preflight.answers.values()]
+        last = journal.take()
+        self._may_begin(last)
+        states = [one.state for one in self.units()]
         former = states[0].active
         driver = later(1 + max(number_of(one.driver) for one in states), secrets.token_hex(4))
         names = tuple(one.name for one in self.fleet.all)
         plan = Plan(secrets.token_hex(4), driver, names, former, way.to, section.hold_seconds)
         entry = Entry(
             plan.switch, way.what, section.cluster, former, way.to, names, reversible=reversible,
-            began=time.time_ns() // 1_000_000,
+            began=time.time_ns() // 1_000_000, parts=self._there(last), again=_again(last),
+            clients=() if chosen is None else chosen.part.clients,
+            groups=() if chosen is None else tuple(sorted(chosen.groups)), writes=chosen is not None and chosen.writes,
         )  # fmt: skip
         self.drive = Drive(plan, self.fleet, journal, entry, self._works(), self._say, self._limits)
         if self._aborted:

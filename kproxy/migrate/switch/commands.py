@@ -27,14 +27,21 @@ _FINE, _STOPPED, _UNDONE, _INCOMPLETE = 0, 1, 3, 4
 @click.option(
     "--reversible", is_flag=True, help="Copy back what is written to the target, so that there is a way back."
 )
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="WHICH=NAME",
+    help="Switch these clients alone: group=GROUP, client-id=ID (it may end with *). [repeatable]",
+)
+@click.option("--readers-stay", is_flag=True, help="With --only: others may go on reading on the source.")
 @click.option("--resume", is_flag=True, help="Go on with a switch or rollback whose driver has died.")
 @click.option("--abort", is_flag=True, help="Take such a one back, if nobody may write to the other cluster yet.")
 @GONE
 @JSON
 @MASTER
 def switch(
-    file: Path, dry_run: bool, reversible: bool, resume: bool, abort: bool, gone: tuple[str, ...], as_json: bool,
-    master: str | None,
+    file: Path, dry_run: bool, reversible: bool, only: tuple[str, ...], readers_stay: bool, resume: bool, abort: bool,
+    gone: tuple[str, ...], as_json: bool, master: str | None,
 ) -> int:  # fmt: skip
     """Move the clients of all kproxies to the target cluster.
 
@@ -49,22 +56,33 @@ def switch(
     With --reversible the command goes on when clients are on the target: it copies back what they write there, until it
     is ended. 'kproxy migrate copy --back --follow' does that too.
 
+    With --only, the clients of these groups or with these client ids are moved, and all others stay: consumers first,
+    then producers. 'kproxy migrate switch' without it moves all that are left. What is open of transactions of these
+    clients is ended if it is named too: --only transactional-id=ID.
+
     The exit code is 0 if it is done (with --dry-run: if it could be), 1 if something stops it before writes are held, 2
     if it cannot begin, 3 if it was undone, and 4 if it is not over: then --resume or --abort goes on.
     """
     from kproxy.errors import ConfigError
     from kproxy.migrate.document import read
+    from kproxy.migrate.switch.only import parsed
     from kproxy.migrate.switch.running import going_on, switching
 
     if sum((dry_run, resume, abort)) > 1 or (reversible and (resume or abort)) or (gone and not (resume or abort)):
         raise ConfigError(
             "allowed: one of --dry-run, --resume and --abort; --gone with one of the last two, --reversible with none"
         )
+    chosen = parsed(only, readers_stay=readers_stay)
+    if chosen is not None and (reversible or resume or abort):
+        raise ConfigError("--only: allowed with --dry-run, --readers-stay, --json and --master")
+    if readers_stay and chosen is None:
+        raise ConfigError("--readers-stay: allowed with --only")
     migration = read(file)
     if resume or abort:
         return _told(going_on(migration, say, abort=abort, gone=gone), as_json)
     return _told(
-        switching(migration, master, say, show, _tell(as_json), dry_run=dry_run, reversible=reversible), as_json
+        switching(migration, master, say, show, _tell(as_json), dry_run=dry_run, reversible=reversible, only=chosen),
+        as_json,
     )
 
 

@@ -21,6 +21,7 @@ from kproxy.migrate.switch.kproxies import Fleet, fleet
 from kproxy.migrate.switch.reverse import reversed_of
 from kproxy.migrate.switch.running import section_of
 from kproxy.migrate.switch.wayback import is_there
+from kproxy.switching.parts import split
 from kproxy.switching.state import Phase
 
 Say = Callable[[str], None]
@@ -37,6 +38,8 @@ def finishing(migration: Migration, say: Say, *, dry_run: bool, force: bool) -> 
             raise ConfigError("clients were not switched: kproxy migrate undo takes back what was prepared")
         if not last.ended:
             raise ConfigError(f"{last.what} {last.switch} is not over: kproxy migrate switch --resume, or --abort")
+        if last.there:
+            raise ConfigError("only some clients were switched (--only): kproxy migrate switch leads all others there")
         with fleet(section) as those:
             _all_are_there(those, section.cluster, last, say, force)
         source = _source(stack, migration, say, force) if last.reversible else None
@@ -58,14 +61,17 @@ def _all_are_there(those: Fleet, cluster: str, last: Entry, say: Say, force: boo
     problems = []
     first, second = (last.origin, last.to) if last.what == SWITCHING else (last.to, last.origin)
     active = second if last.moved else first
-    for kproxy, answer in those.each(lambda one: one.state()):
+    for kproxy, answer in those.each(lambda one: one.units()):
         if isinstance(answer, AdminError):
             problems.append(f"{kproxy.name} does not answer: {answer}")
-        elif answer.state.phase is not Phase.SERVING or answer.state.active != active:
-            raise ConfigError(
-                f"{kproxy.name} leads to {answer.state.active} ({answer.state.phase}), and not to {active}: finish ends"
-                " what is known of the switch"
-            )
+            continue
+        for one in answer:
+            if one.state.phase is not Phase.SERVING or one.state.active != active:
+                whom = f"part {part} " if (part := split(one.name)[1]) else ""
+                raise ConfigError(
+                    f"{kproxy.name} leads {whom}to {one.state.active} ({one.state.phase}), and not to {active}: finish"
+                    " ends what is known of the switch"
+                )
     for text in problems:
         if not force:
             raise ConfigError(f"{text}; --force goes on without it")

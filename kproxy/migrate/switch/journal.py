@@ -23,6 +23,7 @@ from kproxy.copier.state import key, partition_of, topic_of
 from kproxy.copier.statetopic import prepared, read_one
 from kproxy.errors import ConfigError, KproxyError
 from kproxy.migrate.control import write
+from kproxy.switching.parts import split
 from kproxy.switching.plan import Record, decision, number_of
 
 SWITCH = key("switch")
@@ -32,10 +33,24 @@ SWITCHING, ROLLBACK = "switch", "rollback"
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """A part that is on the target: its client ids, its groups, and whether its clients write there."""
+
+    name: str
+    clients: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    writes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """`switch`: its id. `what`: SWITCHING or ROLLBACK. `origin`, `to`: upstreams of `cluster`, as the kproxies call
     them. `kproxies`: which are part of it. `decisions`: of each driver, in order. `reversible`: what is written to the
-    target is copied back. `ended`: every kproxy has been told. `began`, `at`: milliseconds since 1970."""
+    target is copied back. `ended`: every kproxy has been told. `began`, `at`: milliseconds since 1970.
+
+    If only a part of the cluster is switched, `cluster` is the part's unit, `clients` and `groups` are its own, and
+    `writes` says that its clients write. `parts`: those that were led to the target before. `again`: the cluster as a
+    whole was switched before."""
 
     switch: str
     what: str
@@ -50,6 +65,25 @@ class Entry:
     at: int = 0
     host: str = ""
     pid: int = 0
+    clients: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    writes: bool = False
+    parts: tuple[Moved, ...] = ()
+    again: bool = False
+
+    @property
+    def part(self) -> str:
+        """The name of the part that was switched; "" if it was the cluster."""
+        return split(self.cluster)[1]
+
+    @property
+    def there(self) -> tuple[Moved, ...]:
+        """The parts that are on the target now, while the cluster is not."""
+        if self.moved or (self.what == ROLLBACK and self.decision is Record.RELEASED):
+            return ()
+        if self.part and self.decision is Record.RELEASED:
+            return (*self.parts, Moved(self.part, self.clients, self.groups, self.writes))
+        return self.parts
 
     @property
     def decision(self) -> Record:
@@ -63,8 +97,8 @@ class Entry:
 
     @property
     def moved(self) -> bool:
-        """Whether clients write to the migration's target."""
-        return (self.decision is Record.RELEASED) is (self.what == SWITCHING)
+        """Whether the cluster's clients write to the migration's target: all of them, not only those of parts."""
+        return not self.part and (self.decision is Record.RELEASED) is (self.what == SWITCHING)
 
     def decided(self, driver: str, record: Record) -> Entry:
         """With one more."""
@@ -85,12 +119,22 @@ class Entry:
             if said.pop("v") != 1 or said["what"] not in (SWITCHING, ROLLBACK) or not texts:
                 raise ValueError
             decisions = tuple((str(driver), Record(record).value) for driver, record in said.pop("decisions"))
-            return cls(**{**said, "kproxies": tuple(str(one) for one in said["kproxies"])}, decisions=decisions)
+            parts = tuple(
+                Moved(str(one["name"]), _texts(one["clients"]), _texts(one["groups"]), bool(one["writes"]))
+                for one in said.pop("parts", ())
+            )
+            for name in ("kproxies", "clients", "groups"):
+                said[name] = _texts(said.get(name, ()))
+            return cls(**{**said, "parts": parts, "decisions": decisions})
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ConfigError(
                 "the state topic has a record of a switch that this kproxy cannot read: use the kproxy that began it,"
                 " or a newer one"
             ) from None
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(str(one) for one in value)
 
 
 def last_switch(target: str, name: str) -> Entry | None:

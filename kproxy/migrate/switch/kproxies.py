@@ -17,6 +17,8 @@ from kproxy.errors import AdminError, ConfigError
 from kproxy.migrate.switch.answers import Answer, Cluster, obeyed
 from kproxy.migrate.switch.kubernetes import addresses_of_pods
 from kproxy.migrate.switch.section import HTTPS, Kproxies, Switch
+from kproxy.switching.asjson import PART
+from kproxy.switching.parts import split, unit
 from kproxy.switching.state import Command, Do
 
 T = TypeVar("T")
@@ -24,6 +26,8 @@ T = TypeVar("T")
 PAGE = "/switch"
 # For one answer, in seconds. A hold lasts 25 at most.
 SECONDS = 3.0
+# Between the name of a kproxy and that of a part of its cluster.
+_OF = " "
 # Asked at once. Each question takes a thread, and mostly waits.
 _AT_ONCE = 64
 
@@ -43,7 +47,7 @@ class Missing(AdminClient):
 
 @dataclass(frozen=True, slots=True)
 class Kproxy:
-    """`name`: how a person calls it. `cluster`: which of its clusters is meant."""
+    """`name`: how a person calls it. `cluster`: which of its clusters is meant, or which part of one."""
 
     name: str
     client: AdminClient
@@ -59,6 +63,22 @@ class Kproxy:
         if found is None:
             raise AdminError(f"{self.name} has no cluster {self.cluster} that can be switched")
         return found
+
+    def units(self) -> list[Cluster]:
+        """Of its cluster, and of each part of it. Raises AdminError."""
+        there = self.look().clusters
+        return [self.state(), *(one for name, one in there.items() if name != self.cluster == split(name)[0])]
+
+    def make_part(self, clients: Sequence[str]) -> Cluster:
+        """Make the unit that is meant, a part with these clients. Raises Refusal and AdminError."""
+        answer = self.client.post(
+            PAGE, {"cluster": self.cluster, "do": PART, "clients": list(clients)}, also=(400, 409)
+        )  # fmt: skip
+        return obeyed(answer, self.name)
+
+    def of(self, part: str) -> Kproxy:
+        """The same for a part of its cluster; its name says which."""
+        return Kproxy(f"{self.name}{_OF}{part}", self.client, unit(self.cluster, part))
 
     def tell(self, command: Command) -> Cluster:
         """The state of its cluster after this. Raises Refusal if it answers that it does not do that, and AdminError if
@@ -78,12 +98,22 @@ def body(command: Command) -> dict[str, Any]:
     return said
 
 
+def split_name(name: str) -> tuple[str, str]:
+    """Of `Kproxy.of`: the kproxy's own name, and the part; "" if it is none's."""
+    own, _, part = name.partition(_OF)
+    return own, part
+
+
 class Fleet:
     """All of them, asked at once."""
 
-    def __init__(self, kproxies: Sequence[Kproxy]) -> None:
+    def __init__(self, kproxies: Sequence[Kproxy], pool: ThreadPoolExecutor | None = None) -> None:
         self.all = tuple(kproxies)
-        self._pool = ThreadPoolExecutor(min(_AT_ONCE, max(1, len(self.all))), "kproxy switch")
+        self._pool = pool or ThreadPoolExecutor(min(_AT_ONCE, max(1, len(self.all))), "kproxy switch")
+
+    def among(self, units: Sequence[Kproxy]) -> Fleet:
+        """These units of its kproxies, asked by its threads: it must be open as long."""
+        return Fleet(units, self._pool)
 
     def __enter__(self) -> Fleet:
         return self

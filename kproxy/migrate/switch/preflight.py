@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kproxy import __version__
@@ -14,7 +14,7 @@ from kproxy.migrate.finding import NOTE, STOP, WARNING, Finding, duration
 from kproxy.migrate.inventory import Inventory
 from kproxy.migrate.stocktaking import producer_ids, take
 from kproxy.migrate.switch import affected
-from kproxy.migrate.switch.answers import Answer
+from kproxy.migrate.switch.answers import Answer, Client
 from kproxy.migrate.switch.fitness import Heard, Wanted, judged
 from kproxy.migrate.switch.kproxies import Fleet, Kproxy
 from kproxy.migrate.switch.section import Switch
@@ -61,10 +61,8 @@ def of_kproxies(fleet: Fleet, switch: Switch, direction: Direction) -> tuple[lis
     return judged(heard, wanted), answers
 
 
-def of_clients(switch: Switch, answers: Mapping[str, Answer]) -> Iterator[Finding]:
+def of_clients(connected: Sequence[Client]) -> Iterator[Finding]:
     """What clients will see, as far as their kproxies know them."""
-    clusters = [one.clusters[switch.cluster] for one in answers.values() if switch.cluster in one.clusters]
-    connected = [client for cluster in clusters for client in cluster.clients]
     yield from affected.clients(connected)
     told: dict[str, list[str]] = {}
     for client in connected:

@@ -78,7 +78,8 @@ def lines(
 ) -> Iterator[str]:
     """For a terminal."""
     entry = driven.entry
-    said = _OUTCOMES[driven.end].format(to=entry.to, origin=entry.origin)
+    who = f"the clients of part {entry.part}" if entry.part else "all clients"
+    said = _OUTCOMES[driven.end].format(who=who, to=entry.to, origin=entry.origin)
     yield f"{entry.what} {entry.switch}: {said}"
     if driven.held is not None:
         yield f"writes were held for {driven.held:.1f} s, from the first hold to the last answer"
@@ -104,7 +105,12 @@ def lines(
 def _next(driven: Driven) -> Iterator[str]:
     """What is to be done now."""
     entry = driven.entry
-    if driven.end is End.RELEASED:
+    if driven.end is End.RELEASED and entry.part:
+        yield (
+            "next: the copy goes on, for those who are on the source still: kproxy migrate copy FILE --follow; then the"
+            " next clients with --only, or all that are left without it"
+        )
+    elif driven.end is End.RELEASED:
         yield (
             f"next: set 'active: {entry.to}' in the configuration of every kproxy, before one is begun on another"
             " machine"
@@ -114,8 +120,8 @@ def _next(driven: Driven) -> Iterator[str]:
 
 
 _OUTCOMES = {
-    End.RELEASED: "done: all clients are led to {to}",
-    End.UNDONE: "undone: all clients are led to {origin}, as before",
+    End.RELEASED: "done: {who} are led to {to}",
+    End.UNDONE: "undone: {who} are led to {origin}, as before",
     End.INCOMPLETE: "not finished: kproxy migrate switch --resume or --abort goes on",
     End.TAKEN_OVER: "another driver has taken over: this one has done nothing since",
 }

@@ -20,7 +20,8 @@ from kproxy.migrate.sparksession import spark_session
 from kproxy.migrate.switch.beginning import Running, Show, Way
 from kproxy.migrate.switch.drive import LIMITS, Drive, Driven, Limits, Say
 from kproxy.migrate.switch.journal import ROLLBACK, SwitchJournal, last_switch
-from kproxy.migrate.switch.kproxies import Fleet, Kproxy, Missing, fleet
+from kproxy.migrate.switch.kproxies import Fleet, Kproxy, Missing, fleet, split_name
+from kproxy.migrate.switch.only import Only
 from kproxy.migrate.switch.report import returned
 from kproxy.migrate.switch.reverse import swapped
 from kproxy.migrate.switch.section import Switch
@@ -72,23 +73,24 @@ def _opened(migration: Migration, master: str | None) -> Iterator[tuple[Any, Roa
 
 def switching(
     migration: Migration, master: str | None, say: Say, show: Show, tell: Callable[[Came], None], *, dry_run: bool,
-    reversible: bool,
+    reversible: bool, only: Only | None = None,
 ) -> Came:  # fmt: skip
     """Raises KproxyError. `tell` is told what came of it before this goes on to copy back."""
     with _opened(migration, master) as (spark, roads, those, section):
         return switched(
-            spark, migration, roads, those, section, say, show, tell, dry_run=dry_run, reversible=reversible
-        )
+            spark, migration, roads, those, section, say, show, tell, dry_run=dry_run, reversible=reversible,
+            only=only,
+        )  # fmt: skip
 
 
 def switched(
     spark: Any, migration: Migration, roads: Roads, those: Fleet, section: Switch, say: Say, show: Show,
-    tell: Callable[[Came], None], *, dry_run: bool, reversible: bool, limits: Limits = LIMITS,
+    tell: Callable[[Came], None], *, dry_run: bool, reversible: bool, only: Only | None = None, limits: Limits = LIMITS,
     until: Callable[[KeptOpen], None] = KeptOpen.wait,
 ) -> Came:  # fmt: skip
     """The same with everything open. `until` waits for the end of the copy back."""
     kept = KeptOpen(spark, migration, roads, say)
-    way = Way(migration, roads, section.to, journal_at=roads.target, name=migration.name)
+    way = Way(migration, roads, section.to, journal_at=roads.target, name=migration.name, only=only)
     if reversible:
         way = replace(way, before=kept.before, meanwhile=kept.meanwhile)
     running = Running(spark, way, those, section, say, show, limits)
@@ -138,6 +140,11 @@ def rolled_back(
 ) -> Came:  # fmt: skip
     """After a switch, with everything open. Raises KproxyError."""
     entry = last_switch(roads.target, migration.name)
+    if entry is not None and entry.there:
+        raise ConfigError(
+            "only some clients were switched (--only), and there is no way back for these alone: switch all others too,"
+            " with --reversible if those only read, then roll all back"
+        )
     if entry is None or not entry.moved:
         raise ConfigError("clients are on the source: there is nothing to roll back")
     if not entry.reversible:
@@ -170,8 +177,7 @@ def _came(running: Running, driven: Driven | None) -> Came:
 
 def _returned(running: Running) -> list[str]:
     """What is known of the clients that were there before, when they are back, or after a while."""
-    name = running.section.cluster
-    before = [one.clusters[name] for one in running.preflight.answers.values()]
+    before = running.units()
     until = time.monotonic() + _RETURNED
     while True:
         answers = [answer for _, answer in running.fleet.each(lambda one: one.state())]
@@ -228,7 +234,7 @@ def resumed(
         left = tuple(one for one in entry.kproxies if one not in set(gone))
         if unknown := set(gone) - set(entry.kproxies):
             raise ConfigError(f"--gone {min(unknown)}: is not part of it; there are {', '.join(entry.kproxies)}")
-        with _those(fleet, left, section) as those:
+        with _those(fleet, left, entry.cluster) as those:
             if not those.all:
                 raise ConfigError("--gone names every kproxy: start at least one, or begin a new switch")
             plan = Plan(
@@ -240,11 +246,13 @@ def resumed(
             return drive.run()
 
 
-def _those(fleet: Fleet, names: Iterable[str], section: Switch) -> Fleet:
-    """The kproxies of a switch: also those that nobody finds now."""
+def _those(fleet: Fleet, names: Iterable[str], cluster: str) -> Fleet:
+    """The kproxies of a switch of this cluster, or part, by the names that they had in it: also those that nobody finds
+    now."""
     found = {one.name: one for one in fleet.all}
-    return Fleet([found.get(name) or _missing(name, section) for name in names])
-
-
-def _missing(name: str, section: Switch) -> Kproxy:
-    return Kproxy(name, Missing(name), section.cluster)
+    those = []
+    for name in names:
+        own, part = split_name(name)
+        one = replace(found.get(own) or Kproxy(own, Missing(own), cluster), cluster=cluster)
+        those.append(one.of(part) if part else one)
+    return Fleet(those)

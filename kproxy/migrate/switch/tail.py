@@ -27,6 +27,7 @@ from kproxy.migrate.migration import Migration
 from kproxy.migrate.offsets import Offsets, Result, incomplete
 from kproxy.migrate.repeated import Repeated, repeated
 from kproxy.migrate.roads import Roads
+from kproxy.migrate.switch.only import Only, apart
 from kproxy.migrate.switch.transactions import Open, end, open_transactions
 from kproxy.migrate.verifying import verify
 
@@ -63,7 +64,9 @@ class Seconds:
 class Tail:
     """Of a migration in this direction. `force`: positions on the target that somebody else wrote are overwritten, as
     clients that were there before have moved away. `compose` adds to what the positions are translated by, if it is not
-    only what this migration has copied. `ended`: the transactions that were ended. `ends`: where the source's logs
+    only what this migration has copied. `groups`: those whose positions are translated. `alone`: which clients are
+    switched, if others go on writing to the source; `others_write`: records of others are in the target's logs, of
+    clients that were led there before. `ended`: the transactions that were ended. `ends`: where the source's logs
     ended when they were copied last."""
 
     spark: Any
@@ -72,6 +75,9 @@ class Tail:
     say: Callable[[str], None] = lambda _: None
     force: bool = False
     compose: Callable[[Offsets], None] = lambda _: None
+    groups: Callable[[str], bool] | None = None
+    alone: Only | None = None
+    others_write: bool = False
     took: Seconds = field(default_factory=Seconds)
     ended: list[Open] = field(default_factory=list)
     ends: Ends = field(default_factory=dict)
@@ -166,6 +172,8 @@ class Tail:
 
     def _drain(self, until: float) -> None:
         found = open_transactions(self._source, until)
+        if self.alone is not None:
+            found = [one for one in found or () if self.alone.ends(one.id)]
         if not found:
             return
         self.ended += found
@@ -182,6 +190,15 @@ class Tail:
         self._timed("copy", lambda: self._copy_all(until))
 
     def _copy_all(self, until: float) -> None:
+        if self.alone is not None:
+            # What these clients have written is below these ends, and open transactions of others may be too.
+            self.ends = self._offsets(requests.LATEST, False, until)
+            try:
+                self._copied_to(self.ends, until)
+            except TailError as error:
+                left = open_transactions(self._source, until)
+                raise TailError(apart([one.id for one in left], self.alone)) if left else error from None
+            return
         while True:
             self.ends = self._final(until)
             self._copied_to(self.ends, until)
@@ -194,7 +211,9 @@ class Tail:
         self._timed("verify", self._verify)
 
     def _verify(self) -> None:
-        report = verify(self.spark, self.roads.source, self.roads.target, self.migration.name)
+        report = verify(
+            self.spark, self.roads.source, self.roads.target, self.migration.name, others_write=self.others_write
+        )
         wrong = [one for one in report.partitions if not one.whole]
         if wrong:
             one = wrong[0]
@@ -214,7 +233,10 @@ class Tail:
             raise TailError(f"not all positions could be translated: {problems[0]}{_more(problems)}")
 
     def check_quiet(self, until: float) -> None:
-        """That nothing was written to the source since it was copied. Raises TailError, UpstreamError, WireError."""
+        """That nothing was written to the source since it was copied, if nobody may. Raises TailError, UpstreamError,
+        WireError."""
+        if self.alone is not None:
+            return
         now = self._final(until)
         moved = sorted(where for where in now if now[where] != self.ends.get(where))
         if moved:
@@ -237,7 +259,7 @@ class Tail:
     def _translated(self, dry_run: bool) -> list[str]:
         offsets = Offsets(self.migration, self._source, self._target, self.force).read_state()
         self.compose(offsets)
-        results = offsets.run(self.migration.wants_group, dry_run=dry_run)
+        results = offsets.run(self.groups or self.migration.wants_group, dry_run=dry_run)
         self._positions = results, offsets.known
         return list(incomplete(results, self.migration))
 

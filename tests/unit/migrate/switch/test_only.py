@@ -1,0 +1,92 @@
+"""`--only`: what is named, whom that means, and what stands in its way."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kproxy.errors import ConfigError
+from kproxy.migrate.switch.answers import Client
+from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, Moved
+from kproxy.migrate.switch.only import Only, choose, parsed
+from kproxy.switching.plan import Record
+
+MEMBERS = {
+    "g": frozenset({"consumer-g-1", "consumer-g-2"}),
+    "h": frozenset({"app", "consumer-h-1"}),
+    "empty": frozenset[str](),
+}
+
+
+def client(name: str, *, reads: bool = False, writes: bool = False) -> Client:
+    return Client(name, "10.0.0.1", reads=reads, writes=writes)
+
+
+CONNECTED = [
+    client("consumer-g-1", reads=True), client("consumer-g-2", reads=True), client("consumer-h-1", reads=True),
+    client("app", reads=True, writes=True), client("writer", writes=True),
+]  # fmt: skip
+
+
+def stops(only: Only) -> list[str]:
+    return [f"{one.about}: {one.text}" for one in choose(only, MEMBERS, CONNECTED)[1] if one.severity == "stop"]
+
+
+def test_what_is_named() -> None:
+    assert parsed([], readers_stay=False) is None
+    found = parsed(["group=g,client-id=a-*", "client-id=b", "transactional-id=t-*"], readers_stay=True)
+    assert found == Only(("g",), ("a-*", "b"), ("t-*",), readers_stay=True)
+    assert [found.ends(one) for one in ("t-1", "t-", "t", "xt-1")] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("text", ["", "g", "group=", "groups=g", "group=g,", "topic=t", "transactional-id=t"])
+def test_what_names_nobody(text: str) -> None:
+    with pytest.raises(ConfigError, match="allowed: group=GROUP"):
+        parsed([text], readers_stay=False)
+
+
+def test_the_members_of_a_group_with_any_number() -> None:
+    chosen, findings = choose(Only(("g",)), MEMBERS, CONNECTED)
+    assert chosen is not None
+    assert (chosen.part.clients, chosen.groups, chosen.writes) == (("consumer-g-#",), {"g"}, False)
+    assert [one.severity for one in findings] == ["note"]
+    again, _ = choose(Only(clients=("consumer-g-#",)), MEMBERS, [])
+    assert again is not None
+    assert again.part == chosen.part, "the same clients are the same part"
+
+
+def test_what_stops_it() -> None:
+    assert stops(Only(("empty",)))[0].startswith("only: group empty has no members")
+    assert stops(Only(("nowhere",)))[0].startswith("only: group nowhere has no members")
+    assert stops(Only(clients=("x" * 101,)))[0].endswith("a client id has 1 to 100 printable characters")
+    (text,) = stops(Only(clients=("consumer-h-1",)))
+    assert text.startswith("group h: its members app would stay on the source")
+    reading = "only: some of these clients write, and consumer-g-1, consumer-g-2 read on the source"
+    assert [one[: len(reading)] for one in stops(Only(("h",)))] == [reading]
+    assert stops(Only(("h",), readers_stay=True)) == []
+    assert stops(Only(("g", "h"))) == []
+    (text,) = [one.text for one in choose(Only(("g",)), MEMBERS, CONNECTED[1:])[1] if one.severity == "stop"]
+    assert text.startswith("its members consumer-g-1 are not connected through these kproxies")
+
+
+def test_nobody_is_connected() -> None:
+    chosen, findings = choose(Only(clients=("later",)), MEMBERS, CONNECTED)
+    assert chosen is not None
+    assert [one.severity for one in findings] == ["note", "warning"]
+
+
+def test_what_the_journal_says_of_parts() -> None:
+    released = (("000001-a", Record.RELEASED.value),)
+    first = Entry(
+        "x", SWITCHING, "default/p", "blue", "green", ("k",), released, clients=("c",), groups=("g",), writes=True
+    )
+    assert (first.moved, first.part, first.there) == (False, "p", (Moved("p", ("c",), ("g",), True),))
+    second = Entry("y", SWITCHING, "default", "blue", "green", ("k", "k q"), parts=first.there)
+    assert (second.moved, second.there) == (False, first.there), "it was undone"
+    whole = second.decided("000001-b", Record.RELEASED)
+    assert (whole.moved, whole.there) == (True, ())
+    back = Entry("z", ROLLBACK, "default", "green", "blue", ("k",), released, again=True)
+    assert (back.moved, back.there) == (False, ())
+    for one in (first, second, whole, back):
+        assert Entry.read(json.dumps(one.to_record()).encode()) == one

@@ -16,8 +16,10 @@ from kproxy.admin.pages import Switched
 from kproxy.app.statedir import StateDir
 from kproxy.app.switch import Effects, Switch
 from kproxy.config import ClusterConfig, Config
+from kproxy.config.changes import may_be_the_same
 from kproxy.errors import ConfigError
 from kproxy.metrics.record import SwitchNumbers
+from kproxy.printable import one_line
 from kproxy.status.shown import SessionStatus, SwitchStatus
 from kproxy.switching import asjson
 from kproxy.switching.asjson import Parting
@@ -128,21 +130,27 @@ class Switching:
         for name, switch in self._switches.items():
             if switch.state.holds:
                 raise ConfigError(f"cluster {name} is in switch {switch.state.switch}: reload when that is over")
-        self._check_parts(new)
+        self._check_parts(old, new)
         before = {cluster.name: cluster.upstream for cluster in old.served}
         self._said = {cluster.name: cluster.upstream for cluster in new.served}
         active = {name: switch.state.active for name, switch in self._switches.items() if not split(name)[1]}
         return _led(new, {name: to for name, to in active.items() if self._said.get(name) in (before.get(name), to)})
 
-    def _check_parts(self, new: Config) -> None:
-        """Raises ConfigError if parts would lose where they are led to."""
+    def _check_parts(self, old: Config, new: Config) -> None:
+        """Raises ConfigError if a part would lose where its clients are led to, and all others are not."""
+        later = {(one.name, one.upstream): one for one in new.clusters}
+        served = {one.name for one in new.served}
         for name, switch in self._switches.items():
-            if switch.parts and any(one.name == name for one in new.served):
-                names = {one.upstream for one in new.clusters if one.name == name}
-                apart = [one for one in switch.parts if self._part(name, one).state.active != switch.state.active]
-                if names != set(switch.upstreams) and (apart or len(names) > 1):
-                    why = f"part {apart[0]} is led elsewhere than its other clients" if apart else "it has parts"
-                    raise ConfigError(f"cluster {name}: its upstreams must stay as they are: {why}")
+            cluster, part = split(name)
+            active = switch.state.active
+            if cluster not in served or active == self._switches[cluster].state.active:
+                continue
+            was = next(one for one in old.clusters if (one.name, one.upstream) == (cluster, active))
+            if not may_be_the_same(was, later.get((cluster, active))):
+                raise ConfigError(
+                    f"cluster {cluster}: upstream {active} must stay as it is: part {part} is led there, and all others"
+                    " are not"
+                )
 
     def _part(self, cluster: str, part: str) -> Switch:
         return self._switches[unit(cluster, part)]
@@ -254,7 +262,9 @@ class Switching:
             return str(error)
         self._effects.make_part(cluster.cluster, part, made.state.active)
         self._switches[name] = made
-        log.info("cluster %s: its clients %s can be switched by themselves", name, ", ".join(part.clients))
+        log.info(
+            "cluster %s: its clients %s can be switched by themselves", name, one_line(", ".join(part.clients), 200)
+        )
         return ""
 
     def _end_part(self, cluster: Switch, part: str) -> str:

@@ -31,6 +31,7 @@ from kproxy.relay.roster import Roster
 from kproxy.relay.session import Session
 from kproxy.relay.wrongpeer import bound_to_host, client_logs_in
 from kproxy.rewrite.apiversions import NO_OTHER
+from kproxy.rewrite.endpoints import Endpoints
 from kproxy.status.shown import SessionStatus
 from kproxy.tls import faults
 from kproxy.tls.handshakes import ClientTls
@@ -130,10 +131,10 @@ class Sessions:
         try:
             conversation = Conversation(
                 calls if switchable is None else switchable.calls(calls),
-                partial(led.localise, host),
+                partial(_localised, carried, host),
                 led.config.max_request_size,
                 partial(self._metrics.rewritten, self._name),
-                partial(self._on_handshake, led),
+                partial(self._on_handshake, carried),
             )
             session = Session(self._roster, client, upstream.sock, conversation, counters, self._ended)
         except OSError:  # the client is gone already
@@ -211,6 +212,8 @@ class Sessions:
         elif not switches and self._led.switchable is not None:
             self._led.switchable, self._calls = None, {}  # the sessions that are there go on as they are
             self._parts.clear()
+            for carried in self._open.values():
+                carried.led = self._led  # parts that were led elsewhere are none that can go
         going = [
             session
             for session, carried in self._open.items()
@@ -326,9 +329,10 @@ class Sessions:
         carried.asking = None
         session.release()
 
-    def _on_handshake(self, led: Led, mechanism: str) -> None:
+    def _on_handshake(self, carried: _Carried, mechanism: str) -> None:
         """A client logs in with this mechanism. Raises WireError if kproxy has done so."""
-        if led.config.sasl is not None:
+        assert carried.led is not None
+        if carried.led.config.sasl is not None:
             raise client_logs_in()
         warning = bound_to_host(mechanism)
         if warning and mechanism not in self._warned_of:
@@ -462,6 +466,12 @@ def _switchable(config: ClusterConfig, pump: Pump) -> Switchable:
     from kproxy.cluster.switchable import Switchable  # few clusters can be
 
     return Switchable.new(config.name, partial(setattr, pump.selector, "wake", True))
+
+
+def _localised(carried: _Carried, host: str, endpoints: Endpoints) -> Sequence[Address]:
+    """By where a session is led now: it may have become one of a part since it was opened, or be one no more."""
+    assert carried.led is not None
+    return carried.led.localise(host, endpoints)
 
 
 def _concerns(concerned: Mapping[str, Concerns], carried: _Carried) -> bool:

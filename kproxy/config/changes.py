@@ -70,10 +70,14 @@ def successors(old: Sequence[ClusterConfig], new: Sequence[ClusterConfig]) -> Ma
     after = {one.upstream: one for one in new[1:]}
     goes_on = {old[0].upstream: new[0].upstream}
     for one in old[1:]:
-        later = after.get(one.upstream)
-        if later is not None and one.cluster_id == later.cluster_id and _share_servers(one, later):
+        if may_be_the_same(one, after.get(one.upstream)):
             goes_on[one.upstream] = one.upstream
     return goes_on
+
+
+def may_be_the_same(one: ClusterConfig, later: ClusterConfig | None) -> bool:
+    """Whether an upstream to which nobody is led, of another configuration, may be the same Kafka cluster."""
+    return later is not None and one.cluster_id == later.cluster_id and _share_servers(one, later)
 
 
 def _share_servers(one: ClusterConfig, other: ClusterConfig) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
 
 from kproxy.migrate.administration import Admin
 from kproxy.migrate.switch.members import read_members
@@ -75,7 +76,7 @@ def whole(numbers: list[list[int]], flow: Flow) -> bool:
 
 def test_a_part_is_led_elsewhere_and_nobody_else(sides: TwoSides, start: Start) -> None:
     """Also by a kproxy that was killed, and begun again."""
-    kproxy = start()
+    kproxy = start("kproxy", "--admin-reload")
     moves, stays = flow_of(sides, kproxy, "moves"), flow_of(sides, kproxy, "stays")
     with moves, stays:
         unit = kproxy.make_part("some", "moves", "others-*")
@@ -83,8 +84,9 @@ def test_a_part_is_led_elsewhere_and_nobody_else(sides: TwoSides, start: Start) 
         moves.wait_flowing()  # nobody was cut
         switch(sides, kproxy, moves, unit)
         assert (kproxy.seen()["active"], kproxy.seen(unit)["active"]) == (BLUE, GREEN)
-        moves.wait_flowing()
-        stays.wait_flowing()
+        for flow in (moves, stays):
+            flow.wait_flowing()
+            flow._producer.list_topics(timeout=30)
         by_unit = {name: {one["client"] for one in kproxy.seen(name)["clients"]} for name in ("default", unit)}
         assert by_unit == {"default": {"stays"}, unit: {"moves"}}
         (client, *_) = kproxy.seen(unit)["clients"]
@@ -96,6 +98,13 @@ def test_a_part_is_led_elsewhere_and_nobody_else(sides: TwoSides, start: Start) 
         )
         code, answer = kproxy.ask({"cluster": unit, "do": "join"})
         assert (code, answer["problem"]) == (409, "part some is led to green, and all others to blue")
+        before = kproxy.upstreams
+        kproxy.configure(before[0], "127.0.0.1:1")
+        code, text = kproxy.post("/reload")
+        assert (code, "upstream green must stay as it is: part some is led there" in text) == (400, True), text
+        kproxy.configure(*before)
+        assert kproxy.post("/reload")[0] == 200
+        moves.wait_flowing()
         kproxy.again()
         assert (kproxy.seen()["active"], kproxy.seen(unit)["active"]) == (BLUE, GREEN)
         moves.wait_flowing()
@@ -113,8 +122,9 @@ def test_all_others_are_switched_and_the_part_is_not(sides: TwoSides, start: Sta
     with moves, stays:
         unit = kproxy.make_part("some", "stays")
         switch(sides, kproxy, moves, "default")
-        moves.wait_flowing()
-        stays.wait_flowing()
+        for flow in (moves, stays):
+            flow.wait_flowing()
+            flow._producer.list_topics(timeout=30)  # of one, in a session from before there was a part
         assert (kproxy.seen()["active"], kproxy.seen(unit)["active"]) == (GREEN, BLUE)
     assert whole(in_log(sides.target, moves.topic, PARTITIONS), moves)
     assert whole(in_log(sides.source, stays.topic, PARTITIONS), stays)
@@ -125,6 +135,8 @@ def test_a_part_that_was_never_switched_joins_again(sides: TwoSides, start: Star
     flow = flow_of(sides, kproxy, "moves")
     with flow:
         unit = kproxy.make_part("some", "moves")
+        admin = AdminClient({"bootstrap.servers": kproxy.bootstrap, "client.id": "moves"})
+        assert flow.topic in admin.list_topics(timeout=30).topics
         kproxy.hold("undone", unit=unit)
         assert kproxy.ask({"cluster": unit, "do": "join"})[0] == 409, "it is held"
         kproxy.must("undo", "undone", unit)
@@ -132,6 +144,7 @@ def test_a_part_that_was_never_switched_joins_again(sides: TwoSides, start: Star
         code, answer = kproxy.ask({"cluster": unit, "do": "join"})
         assert (code, answer["cluster"]["name"]) == (200, "default")
         assert kproxy.ask({"cluster": unit, "do": "join"})[0] == 200, "it may be said again"
+        assert flow.topic in admin.list_topics(timeout=30).topics, "in a session of the part from before"
         assert [one["name"] for one in kproxy.ask()[1]["clusters"]] == ["default"]
         assert sorted(one.name for one in kproxy.state_dir.iterdir()) == ["cluster-default.json", "lock"]
         flow.wait_flowing()

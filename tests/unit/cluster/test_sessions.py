@@ -24,10 +24,11 @@ from kproxy.rewrite.endpoints import Endpoints, Kind
 from kproxy.sasl import relogin
 from kproxy.sasl.exchange import Authenticated
 from kproxy.sasl.login import LoggedIn, Login
+from kproxy.switching.parts import Part
 from kproxy.workers.here import Here
 from tests.harness.tls import connected
 from tests.unit.cluster.doorway import in_loop, reset, until
-from tests.unit.relay.talking import FETCH_V4, request, response
+from tests.unit.relay.talking import FETCH_V4, METADATA_V1, metadata_body, request, response
 from tests.unit.sasl import broker
 
 NODE = NodeKey(Kind.BROKER, 1)
@@ -526,6 +527,52 @@ def test_a_flip_leaves_no_way_to_the_former_cluster() -> None:
         assert one.open == 0
         await one.upstreams[-1].ended()
         await passes(*await one.session(), 2)
+
+    in_house(scenario)
+
+
+def test_what_a_broker_names_is_taken_for_where_the_session_is_led_now() -> None:
+    """Also in a session from before there was a part, and in one of a part that is no more."""
+
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        config = ClusterConfig(name="default", bootstrap_servers=(NOBODY,))
+        named: list[str] = []
+
+        def localise(whose: str) -> Callable[[str, Endpoints], Sequence[Address]]:
+            def note(host: str, endpoints: Endpoints) -> Sequence[Address]:
+                named.append(whose)
+                return [NOBODY for _ in endpoints.nodes]
+
+            return note
+
+        def dial(key: NodeKey | None) -> Coroutine[Any, Any, Met]:
+            return one.dial(key)
+
+        one.sessions = house.here.make_room(config, dial, localise("others"), switches=True)
+
+        async def ask(client: End, far: End, number: int) -> None:
+            await client.say(request(METADATA_V1, number))
+            await far.hear(request(METADATA_V1, number))
+            await far.say(response(number, metadata_body("kafka")))
+            await client.hear(response(number, metadata_body("kafka")))
+
+        before = await one.session()
+        await ask(*before, 1)
+        house.here.make_part(Part("some", ("me",)), config, dial, localise("some"))
+        await ask(*before, 2)
+        assert named == ["others", "some"]
+        client, count = one.carry(), one.open
+        await client.say(request(METADATA_V1, 1))  # it is heard before kproxy dials
+        await until(lambda: one.open > count, "the session is open")
+        far = one.upstreams[-1]
+        await far.hear(request(METADATA_V1, 1))
+        await far.say(response(1, metadata_body("kafka")))
+        await client.hear(response(1, metadata_body("kafka")))
+        assert house.here.end_part("default", "some") == ""
+        await ask(client, far, 2)
+        await ask(*before, 3)
+        assert named == ["others", "some", "some", "others", "others"]
 
     in_house(scenario)
 

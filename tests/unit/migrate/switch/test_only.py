@@ -6,10 +6,14 @@ import json
 
 import pytest
 
+from kproxy.address import Address
+from kproxy.admin.client import AdminClient
 from kproxy.errors import ConfigError
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, Moved
+from kproxy.migrate.switch.kproxies import Fleet, Kproxy, Missing
 from kproxy.migrate.switch.only import Only, choose, parsed
+from kproxy.migrate.switch.running import _those
 from kproxy.switching.plan import Record
 
 MEMBERS = {
@@ -90,3 +94,15 @@ def test_what_the_journal_says_of_parts() -> None:
     assert (back.moved, back.there) == (False, ())
     for one in (first, second, whole, back):
         assert Entry.read(json.dumps(one.to_record()).encode()) == one
+
+
+def test_who_takes_over_asks_the_same_units() -> None:
+    """By the names that they had in the switch, also of kproxies that nobody finds any more."""
+    here = Kproxy("one:1", AdminClient(Address("127.0.0.1", 1)), "default")
+    with Fleet([here]) as fleet:
+        units = [here, here.of("some"), Kproxy("two:2", here.client, "default").of("some")]
+        found = _those(fleet, [one.name for one in units], "default").all
+        assert [(one.name, one.cluster) for one in found] == [(one.name, one.cluster) for one in units]
+        assert [isinstance(one.client, Missing) for one in found] == [False, False, True]
+        (of_part,) = _those(fleet, ["one:1"], "default/some").all
+        assert (of_part.name, of_part.cluster, of_part.client) == ("one:1", "default/some", here.client)

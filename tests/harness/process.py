@@ -16,7 +16,7 @@ import urllib.request
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -142,7 +142,7 @@ class Kproxy:
         if ready:
             self.wait_ready()
 
-    def __enter__(self) -> Kproxy:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -55,9 +55,10 @@ def connector() -> str:
     return ",".join(map(str, fetch_spark_connector(pyspark.__version__)))
 
 
-def spark_home(directory: Path, of: Path | None = None) -> Path:
+def spark_home(directory: Path, of: Path | None = None, *, defaults: Mapping[str, str] | None = None) -> Path:
     """A SPARK_HOME of one's own, since executors of a local cluster write there, to `work`; `of` pyspark or another.
-    It has no `conf`: Java's archive of classes would not fit."""
+    It has no `conf`, as Java's archive of classes would not fit, unless `defaults` are to be in its
+    spark-defaults.conf, for a process that makes its session itself."""
     if of is None:
         import pyspark
 
@@ -65,7 +66,12 @@ def spark_home(directory: Path, of: Path | None = None) -> Path:
     home = directory / "spark"
     home.mkdir()
     for entry in of.iterdir():
-        (home / entry.name).symlink_to(entry)
+        if entry.name != "conf" or defaults is None:  # what is behind a link would be everybody's
+            (home / entry.name).symlink_to(entry)
+    if defaults is not None:
+        (home / "conf").mkdir()
+        lines = [f"{name} {value}\n" for name, value in defaults.items()]
+        (home / "conf" / "spark-defaults.conf").write_text("".join(lines))
     return home
 
 

@@ -74,7 +74,8 @@ class TwoSides:
                         assert told.state is not None
                         assert told.state.source_next > reached
                         reached = told.state.source_next
-                    wanted[place] = ends[place]
+                    if ends[place] > begins[place]:
+                        wanted[place] = ends[place]
         finally:
             source.close()
             target.close()

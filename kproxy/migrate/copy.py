@@ -23,7 +23,7 @@ from kproxy.errors import ConfigError, KproxyError
 from kproxy.migrate.control import BEAT, ORDER, Driver, Order
 from kproxy.migrate.progress import Progress
 from kproxy.migrate.rounds import Ahead, packed, share
-from kproxy.migrate.switch.journal import SWITCHING, last_switch
+from kproxy.migrate.switch.journal import last_switch
 from kproxy.migrate.tasks import copying
 from kproxy.spark.tasks import first_line
 
@@ -78,6 +78,7 @@ class Copy:
         self._defect: Exception | None = None  # of the thread that watches
         self._order = Order()
         self._stopped: dict[tuple[str, int], str] = {}  # only a person can help these
+        self._goals: dict[tuple[str, int], int] = {}  # where each partition ended when it was seen first
 
     def run(self) -> Progress:
         """Until all is copied that was there, or with `follow` until `end` is called. What is stuck, the progress says.
@@ -120,7 +121,7 @@ class Copy:
         last = last_switch(self._target_address, self._what.name)
         if last is not None and last.moved:
             raise ConfigError(
-                f"clients of {self._what.name} are on {last.to if last.what == SWITCHING else last.origin} now: nothing"
+                f"clients of {self._what.name} are on {last.after} now: nothing"
                 " is copied from the source any more; allowed: kproxy migrate copy --back, rollback or finish"
             )
 
@@ -183,7 +184,8 @@ class Copy:
             if where not in begins or where not in ends:
                 self.progress.stick(*where, "the source does not say which offsets it has: is its leader there?")
                 continue
-            ahead = self._ahead(where, state, begins[where], ends[where])
+            goal = self._goals.setdefault(where, ends[where])
+            ahead = self._ahead(where, state, begins[where], ends[where] if self._what.follow else goal)
             self.progress.see(ahead, state, begins[where])
             if ahead.lag and where not in self._stopped:
                 at = partition_of(key("partition", *where), job.state_partitions)

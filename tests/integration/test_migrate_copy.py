@@ -82,6 +82,9 @@ class Site:
         return found
 
 
+_MANY = 20
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     home = spark_home(tmp_path_factory.mktemp("spark"))
@@ -136,6 +139,25 @@ def test_the_copy_goes_on_where_it_was(site: Site) -> None:
     state = site.state(what)
     assert list(state) == [(topic, 0)]  # the other partition has never had anything
     assert state[topic, 0].records == 600
+
+
+def test_it_ends_though_the_source_goes_on(site: Site) -> None:
+    """Without --follow what was there at its beginning is copied, however quickly more comes."""
+    topic = unique("more")
+    what = site.prepare({topic: 1})
+    write(site.source, topic, 0, mixed(random.Random(4), 100))
+
+    def more(progress: Progress) -> None:
+        if progress.round < _MANY:  # each round finds the log longer than it was
+            write(site.source, topic, 0, mixed(random.Random(progress.round), 10))
+
+    progress = site.copy(what, more)
+    assert progress.done
+    assert progress.round < _MANY
+    copied = site.state(what)[topic, 0]
+    source, target = rows(site.source, topic, 0), rows(site.target, topic, 0)
+    assert 100 <= copied.records == len(target) < len(source)
+    assert compared(source[: len(target)], target, copied.map) == ""
 
 
 def test_small_slices_and_transactions(site: Site) -> None:

@@ -26,6 +26,13 @@ def foreign_records(target: str, topic: Topic, copied: Mapping[int, Copied]) -> 
         cluster.close()
 
 
+def beyond(cluster: Cluster, copied: Copied, end: int) -> int:
+    """So many records lie behind the last copied one, up to `end`. Raises Refused, UpstreamError and WireError."""
+    if copied.target_next >= end:
+        return 0
+    return _records(cluster, copied.target_topic, copied.partition, copied.target_next, end)
+
+
 def _of_partition(cluster: Cluster, topic: str, partition: int, begin: int, end: int, copied: Copied | None) -> int:
     gaps, at = [], begin
     for _, target, count in () if copied is None else copied.map:

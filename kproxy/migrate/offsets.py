@@ -203,15 +203,33 @@ def read_topic(target: str, migration: Migration) -> StateTopic:
         cluster.close()
 
 
+def write_down(target: str, migration: Migration, partitions: int, wrote: Mapping[str, Wrote]) -> None:
+    """Write down what is about to be written, by group. `partitions`: of the state topic. Raises UpstreamError and
+    WireError."""
+    job = Job(migration.name, migration.state_topic, partitions)
+    records: dict[bytes, dict[str, Any]] = {}
+    size = 0
+    for group, one in wrote.items():
+        records[key("offsets", group)] = record = to_record(one)
+        size += len(json.dumps(record))
+        if size > _AT_ONCE:
+            tell(target, job, records, "offsets")
+            records, size = {}, 0
+    if records:
+        tell(target, job, records, "offsets")
+
+
 @dataclass
 class Offsets:
-    """Both clusters, reached as they are. `force`: overwrite what somebody else wrote."""
+    """Both clusters, reached as they are. `force`: overwrite what somebody else wrote. `journal`: what is written is
+    written down in the state topic before."""
 
     migration: Migration
     source: Admin
     target: Admin
     force: bool = False
     known: Mapping[tuple[str, int], Copied] = field(default_factory=dict)
+    journal: bool = True
     _wrote: dict[str, dict[Place, list[int]]] = field(default_factory=dict)
     _partitions: int = 0
 
@@ -243,7 +261,8 @@ class Offsets:
         return decide(group, rows, found, self._wrote.get(group.name, {}), self.force)
 
     def _written(self, results: list[Result], there: Groups) -> Iterator[Result]:
-        self._note(result for result in results if any(row.done == WOULD for row in result.rows))
+        if self.journal:
+            self._keep(result for result in results if any(row.done == WOULD for row in result.rows))
         for result in results:
             wanted = {
                 row.place: Committed(row.position.target, row.metadata)
@@ -260,24 +279,15 @@ class Offsets:
                 continue
             yield Result(result.group, result.kind, tuple(_told(row, said) for row in result.rows))
 
-    def _note(self, results: Iterable[Result]) -> None:
-        """Write down what is about to be written."""
-        job = Job(self.migration.name, self.migration.state_topic, self._partitions)
-        records: dict[bytes, dict[str, Any]] = {}
-        size = 0
+    def _keep(self, results: Iterable[Result]) -> None:
+        wrote: dict[str, dict[Place, list[int]]] = {}
         for result in results:
-            wrote = dict(self._wrote.get(result.group, {}))
+            wrote[result.group] = dict(self._wrote.get(result.group, {}))
             for row in result.rows:
                 if row.done == WOULD and row.position.target is not None:
-                    wrote[row.place] = list(dict.fromkeys(_present([row.position.target, row.ours])))
-            record = to_record(wrote)
-            records[key("offsets", result.group)] = record
-            size += len(json.dumps(record))
-            if size > _AT_ONCE:
-                tell(self.target.bootstrap, job, records, "offsets")
-                records, size = {}, 0
-        if records:
-            tell(self.target.bootstrap, job, records, "offsets")
+                    both = _present([row.position.target, row.ours])
+                    wrote[result.group][row.place] = list(dict.fromkeys(both))
+        write_down(self.target.bootstrap, self.migration, self._partitions, wrote)
 
 
 def _all(rows: Iterable[Row], done: str) -> list[Row]:

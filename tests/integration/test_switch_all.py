@@ -17,10 +17,12 @@ from confluent_kafka.admin import AdminClient
 
 from kproxy.devcluster import DevCluster
 from kproxy.errors import ConfigError
+from kproxy.migrate.administration import Admin
 from kproxy.migrate.copy import Copy
 from kproxy.migrate.copying import what_to_copy
 from kproxy.migrate.examining import Sides
 from kproxy.migrate.migration import Migration, Topics
+from kproxy.migrate.offsets import Offsets, incomplete
 from kproxy.migrate.prepare import Preparation
 from kproxy.migrate.roads import Roads
 from kproxy.migrate.status import lines as status_lines
@@ -31,6 +33,7 @@ from kproxy.migrate.switch.journal import last_switch
 from kproxy.migrate.switch.kproxies import Fleet, fleet
 from kproxy.migrate.switch.only import Only
 from kproxy.migrate.switch.report import lines
+from kproxy.migrate.switch.returning import Positions
 from kproxy.migrate.switch.running import Came, resumed, rolled_back, switched
 from kproxy.migrate.switch.section import Kproxies, Switch
 from kproxy.migrate.switch.tail import Tail, TailError
@@ -111,10 +114,10 @@ class Site:
             lambda _: None, dry_run=dry_run, reversible=reversible, only=only, until=until,
         )  # fmt: skip
 
-    def rollback(self) -> Came:
+    def rollback(self, *, dry_run: bool = False, only: Only | None = None) -> Came:
         return rolled_back(
             self.clusters.spark, self.migration, self.roads, self.fleet, self.section, self.said.append, self.show,
-            dry_run=False,
+            dry_run=dry_run, only=only,
         )  # fmt: skip
 
     def resume(self, *, abort: bool = False) -> Driven | None:
@@ -126,10 +129,23 @@ class Site:
         what = what_to_copy(self.migration, self.roads.source, self.roads.target, False, None, True, {})
         Copy(self.clusters.spark, self.roads.source, self.roads.target, what).run()
 
-    def consume(self, group: str, count: int) -> None:
+    @contextmanager
+    def following(self) -> Iterator[threading.Thread]:
+        """What is written to the source is copied as it comes."""
+        what = what_to_copy(self.migration, self.roads.source, self.roads.target, True, None, False, {})
+        copy = Copy(self.clusters.spark, self.roads.source, self.roads.target, what)
+        thread = threading.Thread(target=copy.run)
+        thread.start()
+        try:
+            yield thread
+        finally:
+            copy.end()
+            thread.join(60)
+
+    def consume(self, group: str, count: int, bootstrap: str = "") -> None:
         """Read so many records in this group, 0: all that are left, and commit exactly that. What the group has read is
         kept: it never reads anything twice, and leaves nothing out."""
-        bootstrap = self.kproxies[0].bootstrap
+        bootstrap = bootstrap or self.kproxies[0].bootstrap
         reader = Consumer(
             {
                 "bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False,
@@ -193,7 +209,7 @@ class Site:
     def consumer(self, group: str, at: int) -> Going:
         properties = {
             "bootstrap.servers": self.kproxies[at].bootstrap, "group.id": group, "auto.offset.reset": "earliest",
-            "client.id": f"{group}-{at}",
+            "client.id": f"{group}-{at}", "session.timeout.ms": "10000",
         }  # fmt: skip
         return python("confluent", ["consume", self.topic], properties, self.directory / f"{group}-{at}")
 
@@ -304,7 +320,7 @@ def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
             one.wait_more("got", 20)
         assert site.switch(reversible=True).stopped
         assert "would not be copied back" in site.stops()[-1]
-        with pytest.raises(ConfigError, match="no way back for these alone"):
+        with pytest.raises(ConfigError, match=r"p0 were led to the target by themselves .* and have written there"):
             site.rollback()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Tail, "translate", _failing)
@@ -319,7 +335,95 @@ def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
     assert any(one.others for one in report.partitions)
 
 
-def _failing(self: Tail, until: float) -> None:
+def test_consumers_first_and_back_again(site: Site) -> None:
+    """They read on where they were, in both directions, while a producer goes on."""
+    producer, group = site.producer("p0", 0), unique("readers")
+    reader, direct = site.consumer(group, 1), Producer({"bootstrap.servers": site.roads.target})
+
+    def where() -> list[set[str]]:
+        """Where the cluster without parts is led at all kproxies, and where its part is."""
+        told = [one for each in site.kproxies for one in each.ask()[1]["clusters"]]
+        return [{one["active"] for one in told if bool(one["members"]) is part} for part in (False, True)]
+
+    def done(came: Came) -> None:
+        assert came.driven is not None, site.stops()
+        assert came.driven.end is End.RELEASED, came.driven.why
+        with site.following():
+            reader.wait_more("got", 20)
+
+    with ending(producer, reader):
+        reader.wait_more("got", 50)
+        done(site.switch(only=Only((group,))))
+        assert where() == [{"blue"}, {"green"}]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Positions, "check", _failing)
+            assert site.rollback().driven is None
+        assert "as the test has it" in site.stops()[-1]
+        done(site.rollback())
+        assert where() == [{"blue"}, {"blue"}]
+        with pytest.raises(ConfigError, match="nothing to roll back"):
+            site.rollback()
+        done(site.switch(only=Only((group,))))
+        direct.produce(site.topic, b"0", partition=1)
+        assert direct.flush(30) == 0
+        assert site.rollback(only=Only((group,))).driven is None
+        assert "partition 1" in site.stops()[-1]
+        assert "has 1 records or more that were not copied there: somebody has written to it" in site.stops()[-1]
+        with site.following():
+            last = max(acknowledged(producer))
+            reader.wait(lambda: int(reader.said("got")[-1][2]) > last, "it has got what was written by now")
+    assert_once(site.values(site.roads.source), [producer])
+    seen = {int(found[2]) for found in reader.said("got")}
+    assert set(range(last)) <= seen <= set(acknowledged(producer)) | {0}
+
+
+def test_positions_on_the_way_back_are_exact(site: Site) -> None:
+    """Behind markers, aborted transactions and gaps of both logs, and in a partition without a record."""
+    group, empty = unique("exact"), TopicPartition(f"{site.topic}-late", 0, 0)
+    _spoil(site.roads.source, site.topic)
+    site.copy_forth()
+    source, target = Admin(site.roads.source), Admin(site.roads.target)
+    with ExitStack() as stack:
+        for one in (source, target):
+            stack.enter_context(one)
+        site.consume(group, 7, site.roads.source)
+        forth = Offsets(site.migration, source, target).read_state().run(group.__eq__, dry_run=False)
+        assert not list(incomplete(forth, site.migration))
+        for at in range(6):
+            here, there = (
+                (site.roads.target, site.roads.source) if at % 2 == 0 else (site.roads.source, site.roads.target)
+            )
+            site.consume(group, 4 + at, here)
+            if at == 2:
+                member = Consumer({"bootstrap.servers": here, "group.id": group})
+                member.commit(offsets=[empty], asynchronous=False)
+                member.close()
+            if there is site.roads.source:
+                _spoil(site.roads.source, site.topic)  # also while members are away
+                site.copy_forth()
+                with Positions(site.clusters.spark, site.migration, site.roads, groups={group}) as positions:
+                    positions.check(0.0)
+                    assert positions.translate(time.monotonic() + 60) == []
+            else:
+                forth = Offsets(site.migration, source, target).read_state().run(group.__eq__, dry_run=False)
+                assert not list(incomplete(forth, site.migration))
+    site.consume(group, 0, site.roads.source)
+    assert site.in_order(group)
+    assert len(site.read[group]) == sum(map(len, site.values(site.roads.source)))
+
+
+def _spoil(bootstrap: str, topic: str) -> None:
+    """Ten records in each partition; transactions, one of which is aborted, between them."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique("tx")})
+    producer.init_transactions(60)
+    for number in range(10):
+        producer.begin_transaction()
+        for partition in range(PARTITIONS):
+            producer.produce(topic, str(time.time_ns()).encode(), partition=partition)
+        (producer.abort_transaction if number % 3 == 1 else producer.commit_transaction)(60)
+
+
+def _failing(self: Tail | Positions, until: float) -> None:
     raise TailError("as the test has it")
 
 
@@ -364,17 +468,10 @@ def test_somebody_writes_without_kproxy(site: Site) -> None:
 
 def test_a_rehearsal_and_what_stops_it(site: Site) -> None:
     """It does not end the copy that follows."""
-    what = what_to_copy(site.migration, site.roads.source, site.roads.target, True, None, False, {})
-    copy = Copy(site.clusters.spark, site.roads.source, site.roads.target, what)
-    following = threading.Thread(target=copy.run)
-    following.start()
-    try:
+    with site.following() as following:
         wait_until(lambda: standing(site.roads.target, site.migration.name).driver, "it copies")
         assert site.switch(dry_run=True).stopped is False, site.stops()
         assert following.is_alive()
-    finally:
-        copy.end()
-        following.join(60)
     assert site.phases() == {("serving", "blue")}
     assert last_switch(site.roads.target, site.migration.name) is None
     site.section = replace(site.section, to="red")
@@ -460,7 +557,12 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
     producers.append(site.producer("second", 1))
     with ending(producers[1]):
         producers[1].wait_more("acked", 50)
-        came = site.rollback()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Tail, "translate", _failing)
+            came = site.rollback()
+        assert came.driven is not None, site.stops()
+        assert came.driven.end is End.UNDONE, came.driven.why
+        came = site.rollback()  # where it leads does not depend on the one that was undone
         assert came.driven is not None, site.stops()
         assert came.driven.end is End.RELEASED, came.driven.why
         producers.append(site.producer("third", 2))

@@ -13,10 +13,12 @@ tail          what was written last: copied, compared, positions translated
 journal       what was decided, in the state topic
 preflight     what is looked at before
 drive         the machine of `kproxy.switching` with real kproxies, journal and work
+leading       what leading clients has in any direction: kproxies, findings, the drive
 beginning     a switch from the preflight to the end of the hold
 running       what the commands switch and rollback do, and going on with one that was broken off
 reverse       the way back: states and offset maps of a copy in the other direction (pure)
 wayback       what keeps the way back open, and what leads clients back on it
+returning     what leads clients back that were switched by themselves, and only read
 finishing     the end of a migration
 report        what came of it (pure)
 commands      the commands switch, rollback, finish

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kproxy.errors import AdminError, ConfigError
@@ -14,30 +12,16 @@ from kproxy.migrate.finding import STOP, Finding
 from kproxy.migrate.migration import Migration
 from kproxy.migrate.roads import Roads
 from kproxy.migrate.switch import preflight
-from kproxy.migrate.switch.answers import Answer, Cluster
-from kproxy.migrate.switch.drive import LIMITS, Doing, Drive, Driven, Limits, Say
+from kproxy.migrate.switch.drive import LIMITS, Doing, Driven, Limits, Say
 from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, Moved, SwitchJournal
-from kproxy.migrate.switch.kproxies import Fleet, Kproxy, split_name
+from kproxy.migrate.switch.kproxies import Fleet
+from kproxy.migrate.switch.leading import Leading, Show, again
 from kproxy.migrate.switch.members import Members, read_members
 from kproxy.migrate.switch.only import Chosen, Only, choose
 from kproxy.migrate.switch.section import Switch
 from kproxy.migrate.switch.tail import Tail
-from kproxy.switching.parts import Part, split, unit
-from kproxy.switching.plan import Plan, Work, later, number_of
-
-Show = Callable[[Iterable[Finding]], None]
-
-
-@dataclass
-class Preflight:
-    """`answers`: what the kproxies said."""
-
-    findings: list[Finding] = field(default_factory=list)
-    answers: Mapping[str, Answer] = field(default_factory=dict)
-
-    @property
-    def stopped(self) -> bool:
-        return any(one.severity == STOP for one in self.findings)
+from kproxy.switching.parts import Part, unit
+from kproxy.switching.plan import Work
 
 
 @dataclass
@@ -66,11 +50,6 @@ _WRITTEN = (
 )
 
 
-def _again(last: Entry | None) -> bool:
-    """Whether the cluster as a whole was switched before."""
-    return last is not None and (not last.part or last.again)
-
-
 def _came_back(there: Sequence[Moved], members: Members) -> Iterator[Finding]:
     """Groups that were led to the target, and have members on the source all the same."""
     for one in there:
@@ -85,26 +64,18 @@ def _came_back(there: Sequence[Moved], members: Members) -> Iterator[Finding]:
                 )  # fmt: skip
 
 
-class Running:
+class Running(Leading):
     """A switch that begins here; `resume` is another thing."""
 
     def __init__(
         self, spark: Any, way: Way, fleet: Fleet, section: Switch, say: Say, show: Show, limits: Limits = LIMITS
     ) -> None:  # fmt: skip
-        self._spark, self._way, self.fleet, self.section = spark, way, fleet, section
-        self._say, self._show, self._limits = say, show, limits
-        self.preflight = Preflight()
-        self.tail = Tail(spark, way.migration, way.roads, say, way.force, way.compose)
-        self.tail.alone = way.only
-        self.drive: Drive | None = None
-        self._aborted = ""
+        super().__init__(fleet, section, say, show, limits)
+        self._way = way
+        self._tail = Tail(spark, way.migration, way.roads, say, way.force, way.compose)
+        self._tail.alone = way.only
+        self.took, self.ended = self._tail.took, self._tail.ended
         self._chosen: Chosen | None = None
-
-    def abort(self, why: str) -> None:
-        """From a signal handler."""
-        self._aborted = why
-        if self.drive is not None:
-            self.drive.abort(why)
 
     def run(self, *, dry_run: bool, reversible: bool = False) -> Driven | None:
         """None if something stops it, or nothing more is to be done. Raises KproxyError."""
@@ -112,19 +83,19 @@ class Running:
             last = journal.read()
             self._may_begin(last)
             # If all consumers have been there before, what they have committed is of another time.
-            self.tail.force = self.tail.force or _again(last)
+            self._tail.force = self._tail.force or again(last)
             there = self._there(last)
-            self.tail.others_write = any(one.writes for one in there)
-            self._look(there, first=not _again(last) and not self.tail.others_write, dry_run=dry_run)
-            if reversible and self.tail.others_write:
-                self._found([Finding(STOP, "--reversible", _WRITTEN)])
+            self._tail.others_write = any(one.writes for one in there)
+            self._look(there, last, dry_run=dry_run)
+            if reversible and self._tail.others_write:
+                self.found([Finding(STOP, "--reversible", _WRITTEN)])
             if self.preflight.stopped:
                 return None
-            with self.tail:
-                self.tail.begin(take_over=not dry_run)
-                self._found(preflight.of_tail(self.tail, self.section, dry_run=dry_run))
+            with self._tail:
+                self._tail.begin(take_over=not dry_run)
+                self.found(preflight.of_tail(self._tail, self.section, dry_run=dry_run))
                 if not dry_run and not self.preflight.stopped:
-                    self._found(self._way.before())
+                    self.found(self._way.before())
                 if dry_run or self.preflight.stopped:
                     return None
                 return self._driven(journal, reversible)
@@ -140,7 +111,7 @@ class Running:
         moved = last is not None and last.moved
         if moved and way.what == SWITCHING:
             assert last is not None
-            raise ConfigError(f"clients are on {last.to} already: kproxy migrate rollback leads them back")
+            raise ConfigError(f"clients are on {last.after} already: kproxy migrate rollback leads them back")
         if not moved and way.what == ROLLBACK:
             raise ConfigError("clients are on the source: there is nothing to roll back")
 
@@ -148,15 +119,15 @@ class Running:
         """The parts that were led to the target before."""
         return () if last is None or self._way.what == ROLLBACK else last.there
 
-    def _look(self, there: Sequence[Moved], *, first: bool, dry_run: bool) -> None:
+    def _look(self, there: Sequence[Moved], last: Entry | None, *, dry_run: bool) -> None:
         way = self._way
         direction = preflight.Direction(way.to, way.roads.source_cluster_id, way.roads.target_cluster_id)
-        self._look_at_kproxies(direction)
+        self.look_at_kproxies(direction)
         if self.preflight.stopped:
             return
         with Sides(way.migration, way.roads) as sides:
             members = read_members(sides.source, way.migration.wants_group)
-            self._found(_came_back(there, members))
+            self.found(_came_back(there, members))
             self._choose_groups(there, members)
             if self.preflight.stopped:
                 return
@@ -165,34 +136,34 @@ class Running:
                 return
             part = None if self._chosen is None else self._chosen.part
             clients = [client for one in self.units() for client in one.clients]
-            self._found(preflight.of_clients([one for one in clients if part is None or part.has(one.name)]))
-            self._found(preflight.of_clusters(sides, first=first))
-
-    def _look_at_kproxies(self, direction: preflight.Direction) -> None:
-        findings, self.preflight.answers = preflight.of_kproxies(self.fleet, self.section, direction)
-        self._found(findings)
+            self.found(preflight.of_clients([one for one in clients if part is None or part.has(one.name)]))
+            first = not again(last) and not self._tail.others_write
+            self.found(preflight.of_clusters(sides, first=first))
+            if last is not None and not self.preflight.stopped:
+                assert self._tail.groups is not None
+                self.wait_until_left(sides.target, self._tail.groups)
 
     def _choose_groups(self, there: Sequence[Moved], members: Members) -> None:
         """Whose positions are translated: not those of groups that have gone on at the target."""
         moved = {group for one in there for group in one.groups}
-        self.tail.groups = lambda group: self._way.migration.wants_group(group) and group not in moved
+        self._tail.groups = lambda group: self._way.migration.wants_group(group) and group not in moved
         if self._way.only is None:
             return
-        connected = [client for one in self._on_origin() for client in one.clients]
+        connected = [client for one in self.on_origin() for client in one.clients]
         self._chosen, findings = choose(self._way.only, members, connected)
-        self._found(findings)
+        self.found(findings)
         if self._chosen is not None:
             chosen = self._chosen
-            self.tail.groups = lambda group: group in chosen.groups and self._way.migration.wants_group(group)
+            self._tail.groups = lambda group: group in chosen.groups and self._way.migration.wants_group(group)
 
     def _choose_units(self, direction: preflight.Direction, *, dry_run: bool) -> None:
         """The part that is switched, or the cluster with those of its parts that have not been led there before. Raises
         AdminError."""
         if self._chosen is None:
-            self.fleet = self.fleet.among([unit for one in self.fleet.all for unit in self._units_of(one)])
+            self.fleet = self.fleet.among([unit for one in self.fleet.all for unit in self.units_of(one)])
         elif not dry_run:
             self._make_part(self._chosen.part)
-            self._look_at_kproxies(direction)
+            self.look_at_kproxies(direction)
 
     def _make_part(self, part: Part) -> None:
         """At each kproxy. Raises ConfigError."""
@@ -203,59 +174,24 @@ class Running:
             if isinstance(answer, AdminError):
                 raise ConfigError(f"{kproxy.name} cannot lead these clients by themselves: {answer}")
 
-    def _units_of(self, kproxy: Kproxy) -> Iterator[Kproxy]:
-        """The cluster at this kproxy, and those of its parts that are where it is."""
-        clusters = self.preflight.answers[kproxy.name].clusters
-        yield kproxy
-        for name, one in clusters.items():
-            cluster, part = split(name)
-            if part and cluster == kproxy.cluster and one.state.active == clusters[cluster].state.active:
-                if one.state.holds:
-                    text = f"part {part} is in switch {one.state.switch} ({one.state.phase}): end it first"
-                    self._found([Finding(STOP, f"kproxy {kproxy.name}", text)])
-                yield kproxy.of(part)
-
-    def _on_origin(self) -> Iterator[Cluster]:
-        """What kproxies say of the units whose clients are where they are led away from."""
-        for kproxy in self.fleet.all:
-            for one in self._units_of(kproxy):
-                yield self.preflight.answers[kproxy.name].clusters[one.cluster]
-
-    def units(self) -> list[Cluster]:
-        """What the kproxies said before of all that is switched."""
-        return [self.preflight.answers[split_name(one.name)[0]].clusters[one.cluster] for one in self.fleet.all]
-
-    def _found(self, findings: Iterable[Finding]) -> None:
-        for one in findings:
-            self.preflight.findings.append(one)
-            self._show([one])
-
     # The hold
 
     def _driven(self, journal: SwitchJournal, reversible: bool) -> Driven:
-        way, section, chosen = self._way, self.section, self._chosen
-        if self._aborted:
-            raise ConfigError(f"{self._aborted}: nothing was held")
-        last = journal.take()
-        self._may_begin(last)
-        states = [one.state for one in self.units()]
-        former = states[0].active
-        driver = later(1 + max(number_of(one.driver) for one in states), secrets.token_hex(4))
-        names = tuple(one.name for one in self.fleet.all)
-        plan = Plan(secrets.token_hex(4), driver, names, former, way.to, section.hold_seconds)
-        entry = Entry(
-            plan.switch, way.what, section.cluster, former, way.to, names, reversible=reversible,
-            began=time.time_ns() // 1_000_000, parts=self._there(last), again=_again(last),
-            clients=() if chosen is None else chosen.part.clients,
-            groups=() if chosen is None else tuple(sorted(chosen.groups)), writes=chosen is not None and chosen.writes,
-        )  # fmt: skip
-        self.drive = Drive(plan, self.fleet, journal, entry, self._works(), self._say, self._limits)
-        if self._aborted:
-            self.drive.abort(self._aborted)
-        return self.drive.run()
+        way, chosen = self._way, self._chosen
+
+        def told(last: Entry | None, entry: Entry) -> Entry:
+            self._may_begin(last)
+            return replace(
+                entry, reversible=reversible, parts=self._there(last),
+                clients=() if chosen is None else chosen.part.clients,
+                groups=() if chosen is None else tuple(sorted(chosen.groups)),
+                writes=chosen is not None and chosen.writes,
+            )  # fmt: skip
+
+        return self.lead(journal, way.what, way.to, told, self._works())
 
     def _works(self) -> Mapping[Work, Doing]:
-        tail, way = self.tail, self._way
+        tail, way = self._tail, self._way
 
         def last(until: float) -> None:
             tail.translate(until)

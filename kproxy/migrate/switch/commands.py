@@ -89,21 +89,30 @@ def switch(
 @click.command("rollback")
 @FILE
 @click.option("--dry-run", is_flag=True, help="Do all that comes before writes are held, and nothing else.")
+@click.option(
+    "--only", multiple=True, metavar="WHICH=NAME", help="Of clients that were switched with --only: these. [repeatable]"
+)
 @GONE
 @JSON
 @MASTER
-def rollback(file: Path, dry_run: bool, gone: tuple[str, ...], as_json: bool, master: str | None) -> int:
+def rollback(
+    file: Path, dry_run: bool, only: tuple[str, ...], gone: tuple[str, ...], as_json: bool, master: str | None
+) -> int:  # fmt: skip
     """Lead the clients back to the source.
 
     While a switch is not over, this is 'kproxy migrate switch --abort'. After it, what clients have written to the
     target must have been copied back ('switch --reversible'); then the same is done in the other direction.
 
+    Clients that were switched with --only, and have only read on the target, are led back by themselves.
+
     The exit codes are those of 'kproxy migrate switch'.
     """
     from kproxy.migrate.document import read
+    from kproxy.migrate.switch.only import parsed
     from kproxy.migrate.switch.running import rolling_back
 
-    return _told(rolling_back(read(file), master, say, show, dry_run=dry_run, gone=gone), as_json)
+    chosen = parsed(only, readers_stay=False)
+    return _told(rolling_back(read(file), master, say, show, dry_run=dry_run, gone=gone, only=chosen), as_json)
 
 
 @click.command("finish")

@@ -16,7 +16,7 @@ from kproxy.migrate.journal import Journal, entries
 from kproxy.migrate.migration import Migration
 from kproxy.migrate.roads import open_roads, open_target
 from kproxy.migrate.stocktaking import take
-from kproxy.migrate.switch.journal import SWITCHING, Entry, last_switch
+from kproxy.migrate.switch.journal import Entry, last_switch
 from kproxy.migrate.switch.kproxies import Fleet, fleet
 from kproxy.migrate.switch.reverse import reversed_of
 from kproxy.migrate.switch.running import section_of
@@ -59,8 +59,7 @@ def _source(stack: ExitStack, migration: Migration, say: Say, force: bool) -> st
 def _all_are_there(those: Fleet, cluster: str, last: Entry, say: Say, force: bool) -> None:
     """Raises ConfigError unless every kproxy leads clients to where they are to be."""
     problems = []
-    first, second = (last.origin, last.to) if last.what == SWITCHING else (last.to, last.origin)
-    active = second if last.moved else first
+    active = last.after if last.moved else last.before
     for kproxy, answer in those.each(lambda one: one.units()):
         if isinstance(answer, AdminError):
             problems.append(f"{kproxy.name} does not answer: {answer}")
@@ -182,8 +181,7 @@ def after(migration: Migration, last: Entry) -> Iterator[str]:
     """What is left for people."""
     servers = migration.target.get("bootstrap-servers", [])
     where = ",".join([servers] if isinstance(servers, str) else [str(one) for one in servers])
-    former = last.origin if last.what == SWITCHING else last.to
-    name = last.to if last.what == SWITCHING else last.origin
+    former, name = last.before, last.after
     yield (
         f"kproxy: in cluster {last.cluster} of its configuration, remove 'upstreams', 'active' and upstream {former};"
         f" put the options of {name} in their place, and reload it: clients stay where they are, and from their next"

@@ -48,9 +48,9 @@ class Entry:
     them. `kproxies`: which are part of it. `decisions`: of each driver, in order. `reversible`: what is written to the
     target is copied back. `ended`: every kproxy has been told. `began`, `at`: milliseconds since 1970.
 
-    If only a part of the cluster is switched, `cluster` is the part's unit, `clients` and `groups` are its own, and
-    `writes` says that its clients write. `parts`: those that were led to the target before. `again`: the cluster as a
-    whole was switched before."""
+    If only a part of the cluster is switched, or led back, `cluster` is the part's unit, `clients` and `groups` are its
+    own, and `writes` says that its clients write. `parts`: the others that were led to the target before. `again`: the
+    cluster as a whole was switched before."""
 
     switch: str
     what: str
@@ -79,9 +79,10 @@ class Entry:
     @property
     def there(self) -> tuple[Moved, ...]:
         """The parts that are on the target now, while the cluster is not."""
-        if self.moved or (self.what == ROLLBACK and self.decision is Record.RELEASED):
-            return ()
-        if self.part and self.decision is Record.RELEASED:
+        released = self.decision is Record.RELEASED
+        if not self.part:
+            return () if self.moved or (self.what == ROLLBACK and released) else self.parts
+        if released is (self.what == SWITCHING):
             return (*self.parts, Moved(self.part, self.clients, self.groups, self.writes))
         return self.parts
 
@@ -89,6 +90,16 @@ class Entry:
     def decision(self) -> Record:
         """What counts."""
         return decision([(driver, Record(record)) for driver, record in self.decisions])
+
+    @property
+    def before(self) -> str:
+        """The upstream that is the migration's source."""
+        return self.origin if self.what == SWITCHING else self.to
+
+    @property
+    def after(self) -> str:
+        """The one that is its target."""
+        return self.to if self.what == SWITCHING else self.origin
 
     @property
     def number(self) -> int:

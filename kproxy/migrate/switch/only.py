@@ -67,7 +67,7 @@ def choose(only: Only, members: Members, connected: Collection[Client]) -> tuple
     """`members`: of all groups of the source. `connected`: the clients of all kproxies that are on the source."""
     missing = [name for name in only.groups if not members.get(name)]
     if missing:
-        text = f"group {_some(missing)} has no members whose client ids the source tells: name them with {CLIENT}="
+        text = f"group {some(missing)} has no members whose client ids the source tells: name them with {CLIENT}="
         return None, [Finding(STOP, "only", text)]
     ids = {_named(one) for name in only.groups for one in members[name]} | set(only.clients)
     clients = tuple(sorted(ids))
@@ -90,8 +90,8 @@ def _named(client_id: str) -> str:
 
 def _looked_at(only: Only, chosen: Chosen, members: Members, connected: Collection[Client]) -> Iterator[Finding]:
     part = chosen.part
-    yield Finding(NOTE, "only", f"clients {_some(part.clients)}" + (
-        f", members of group {_some(sorted(chosen.groups))}" if chosen.groups else ""
+    yield Finding(NOTE, "only", f"clients {some(part.clients)}" + (
+        f", members of group {some(sorted(chosen.groups))}" if chosen.groups else ""
     ))  # fmt: skip
     ours = [one for one in connected if part.has(one.name)]
     here = {one.name for one in ours}
@@ -99,13 +99,13 @@ def _looked_at(only: Only, chosen: Chosen, members: Members, connected: Collecti
         stay = sorted(one for one in members[group] if not part.has(one))
         if stay:
             yield Finding(
-                STOP, f"group {group}", f"its members {_some(stay)} would stay on the source: a group is on one side;"
+                STOP, f"group {group}", f"its members {some(stay)} would stay on the source: a group is on one side;"
                 f" name it with {GROUP}=",
             )  # fmt: skip
         away = sorted(one for one in members[group] - here if part.has(one))
         if away:
             yield Finding(
-                STOP, f"group {group}", f"its members {_some(away)} are not connected through these kproxies: they"
+                STOP, f"group {group}", f"its members {some(away)} are not connected through these kproxies: they"
                 " would stay on the source",
             )  # fmt: skip
     if not ours:
@@ -114,7 +114,7 @@ def _looked_at(only: Only, chosen: Chosen, members: Members, connected: Collecti
         readers = sorted({one.name or "(no client id)" for one in connected if one.reads and not part.has(one.name)})
         if readers:
             yield Finding(
-                STOP, "only", f"some of these clients write, and {_some(readers)} read on the source: they would not"
+                STOP, "only", f"some of these clients write, and {some(readers)} read on the source: they would not"
                 " see what is written to the target. Lead them there first, or together; or add --readers-stay, if they"
                 " read nothing of it",
             )  # fmt: skip
@@ -123,11 +123,12 @@ def _looked_at(only: Only, chosen: Chosen, members: Members, connected: Collecti
 def apart(ids: Sequence[str], only: Only) -> str:
     """Why these transactions, which are open, hinder a switch of these clients."""
     return (
-        f"transaction {_some(ids)} is open on the source and does not end: if it is one of these clients', name it with"
+        f"transaction {some(ids)} is open on the source and does not end: if it is one of these clients', name it with"
         f" --only {TRANSACTION}=" + ("" if only.transactions else "; if it is another's, try again")
     )
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
     rest = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")

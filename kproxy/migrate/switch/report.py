@@ -7,7 +7,7 @@ from typing import Any
 
 from kproxy.migrate.switch.answers import Cluster
 from kproxy.migrate.switch.drive import Driven
-from kproxy.migrate.switch.journal import SWITCHING
+from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING
 from kproxy.migrate.switch.tail import Seconds
 from kproxy.migrate.switch.transactions import Open
 from kproxy.switching.plan import End
@@ -105,7 +105,9 @@ def lines(
 def _next(driven: Driven) -> Iterator[str]:
     """What is to be done now."""
     entry = driven.entry
-    if driven.end is End.RELEASED and entry.part:
+    if driven.end is End.RELEASED and entry.part and entry.what == ROLLBACK:
+        yield "next: nothing; what is on the source goes on being copied to the target"
+    elif driven.end is End.RELEASED and entry.part:
         yield (
             "next: the copy goes on, for those who are on the source still: kproxy migrate copy FILE --follow; then the"
             " next clients with --only, or all that are left without it"

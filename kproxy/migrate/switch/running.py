@@ -17,12 +17,14 @@ from kproxy.migrate.migration import Migration
 from kproxy.migrate.prepare import Preparation
 from kproxy.migrate.roads import Roads, open_roads, open_target
 from kproxy.migrate.sparksession import spark_session
-from kproxy.migrate.switch.beginning import Running, Show, Way
+from kproxy.migrate.switch.beginning import Running, Way
 from kproxy.migrate.switch.drive import LIMITS, Drive, Driven, Limits, Say
 from kproxy.migrate.switch.journal import ROLLBACK, SwitchJournal, last_switch
 from kproxy.migrate.switch.kproxies import Fleet, Kproxy, Missing, fleet, split_name
+from kproxy.migrate.switch.leading import Leading, Show
 from kproxy.migrate.switch.only import Only
 from kproxy.migrate.switch.report import returned
+from kproxy.migrate.switch.returning import Returning
 from kproxy.migrate.switch.reverse import swapped
 from kproxy.migrate.switch.section import Switch
 from kproxy.migrate.switch.tail import Seconds
@@ -121,8 +123,9 @@ def switched(
 
 
 def rolling_back(
-    migration: Migration, master: str | None, say: Say, show: Show, *, dry_run: bool, gone: Iterable[str]
-) -> Came:
+    migration: Migration, master: str | None, say: Say, show: Show, *, dry_run: bool, gone: Iterable[str],
+    only: Only | None = None,
+) -> Came:  # fmt: skip
     """Raises KproxyError."""
     with open_target(migration) as target:
         entry = last_switch(target, migration.name)
@@ -131,20 +134,21 @@ def rolling_back(
             return Came(None, f"{entry.what} {entry.switch} is not over: rollback would abort it")
         return going_on(migration, say, abort=True, gone=gone)
     with _opened(migration, master) as (spark, roads, those, section):
-        return rolled_back(spark, migration, roads, those, section, say, show, dry_run=dry_run)
+        return rolled_back(spark, migration, roads, those, section, say, show, dry_run=dry_run, only=only)
 
 
 def rolled_back(
     spark: Any, migration: Migration, roads: Roads, those: Fleet, section: Switch, say: Say, show: Show, *,
-    dry_run: bool, limits: Limits = LIMITS,
+    dry_run: bool, only: Only | None = None, limits: Limits = LIMITS,
 ) -> Came:  # fmt: skip
-    """After a switch, with everything open. Raises KproxyError."""
+    """After a switch, with everything open. `only`: which clients, if not all were switched. Raises KproxyError."""
     entry = last_switch(roads.target, migration.name)
     if entry is not None and entry.there:
-        raise ConfigError(
-            "only some clients were switched (--only), and there is no way back for these alone: switch all others too,"
-            " with --reversible if those only read, then roll all back"
-        )
+        returning = Returning(spark, migration, roads, those, section, say, show, limits)
+        with aborting(returning.abort):
+            return _came(returning, returning.run(only, dry_run=dry_run))
+    if only is not None:
+        raise ConfigError("--only: no clients are on the target by themselves; rollback without it leads all back")
     if entry is None or not entry.moved:
         raise ConfigError("clients are on the source: there is nothing to roll back")
     if not entry.reversible:
@@ -155,7 +159,7 @@ def rolled_back(
     back = the_way_back(migration, roads)
     led = LedBack(migration, back, roads)
     way = Way(
-        back, swapped(roads), entry.origin, ROLLBACK, roads.target, migration.name, force=True,
+        back, swapped(roads), entry.before, ROLLBACK, roads.target, migration.name, force=True,
         meanwhile=led.meanwhile, compose=led.compose,
     )  # fmt: skip
     if not dry_run:
@@ -166,16 +170,16 @@ def rolled_back(
         return _came(running, running.run(dry_run=dry_run, reversible=True))
 
 
-def _came(running: Running, driven: Driven | None) -> Came:
+def _came(running: Leading, driven: Driven | None) -> Came:
     if driven is not None:
         clients = _returned(running) if driven.end is End.RELEASED else []
-        return Came(driven, took=running.tail.took, ended=running.tail.ended, clients=clients)
+        return Came(driven, took=running.took, ended=running.ended, clients=clients)
     stopped = running.preflight.stopped
     said = "nothing was held: the lines with 'stop' say what has to be done first" if stopped else "it can be done"
     return Came(None, said, stopped)
 
 
-def _returned(running: Running) -> list[str]:
+def _returned(running: Leading) -> list[str]:
     """What is known of the clients that were there before, when they are back, or after a while."""
     before = running.units()
     until = time.monotonic() + _RETURNED

@@ -1,0 +1,138 @@
+"""What leading clients has in any direction: the kproxies, what was found before the hold, and the drive."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kproxy.errors import ConfigError
+from kproxy.migrate.administration import Admin
+from kproxy.migrate.finding import STOP, Finding
+from kproxy.migrate.switch import preflight
+from kproxy.migrate.switch.answers import Answer, Cluster
+from kproxy.migrate.switch.drive import LIMITS, Doing, Drive, Driven, Limits, Say
+from kproxy.migrate.switch.journal import Entry, SwitchJournal
+from kproxy.migrate.switch.kproxies import Fleet, Kproxy, split_name
+from kproxy.migrate.switch.members import read_members
+from kproxy.migrate.switch.only import some
+from kproxy.migrate.switch.section import Switch
+from kproxy.migrate.switch.tail import Seconds
+from kproxy.migrate.switch.transactions import Open
+from kproxy.switching.parts import split
+from kproxy.switching.plan import Plan, Work, later, number_of
+
+Show = Callable[[Iterable[Finding]], None]
+
+# How long is waited for sessions of members that have gone, and how often is looked, in seconds. The default of
+# session.timeout.ms is 45 s.
+_SESSIONS, _LOOK = 60.0, 1.0
+
+
+@dataclass
+class Preflight:
+    """`answers`: what the kproxies said."""
+
+    findings: list[Finding] = field(default_factory=list)
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+
+    @property
+    def stopped(self) -> bool:
+        return any(one.severity == STOP for one in self.findings)
+
+
+def again(last: Entry | None) -> bool:
+    """Whether the cluster as a whole was switched before."""
+    return last is not None and (not last.part or last.again)
+
+
+class Leading:
+    """`took`, `ended`: how long the work of the hold took, and which transactions it ended."""
+
+    took: Seconds
+    ended: Sequence[Open]
+
+    def __init__(self, fleet: Fleet, section: Switch, say: Say, show: Show, limits: Limits = LIMITS) -> None:
+        self.fleet, self.section = fleet, section
+        self.say, self._show, self._limits = say, show, limits
+        self.preflight = Preflight()
+        self.drive: Drive | None = None
+        self._aborted = ""
+
+    def abort(self, why: str) -> None:
+        """From a signal handler."""
+        self._aborted = why
+        if self.drive is not None:
+            self.drive.abort(why)
+
+    def found(self, findings: Iterable[Finding]) -> None:
+        """In the preflight."""
+        for one in findings:
+            self.preflight.findings.append(one)
+            self._show([one])
+
+    def look_at_kproxies(self, direction: preflight.Direction) -> None:
+        """Ask them all."""
+        findings, self.preflight.answers = preflight.of_kproxies(self.fleet, self.section, direction)
+        self.found(findings)
+
+    def units_of(self, kproxy: Kproxy) -> Iterator[Kproxy]:
+        """The cluster at this kproxy, and those of its parts that are where it is."""
+        clusters = self.preflight.answers[kproxy.name].clusters
+        yield kproxy
+        for name, one in clusters.items():
+            cluster, part = split(name)
+            if part and cluster == kproxy.cluster and one.state.active == clusters[cluster].state.active:
+                if one.state.holds:
+                    text = f"part {part} is in switch {one.state.switch} ({one.state.phase}): end it first"
+                    self.found([Finding(STOP, f"kproxy {kproxy.name}", text)])
+                yield kproxy.of(part)
+
+    def on_origin(self) -> Iterator[Cluster]:
+        """What kproxies say of the units whose clients are where they are led away from."""
+        for kproxy in self.fleet.all:
+            for one in self.units_of(kproxy):
+                yield self.preflight.answers[kproxy.name].clusters[one.cluster]
+
+    def units(self) -> list[Cluster]:
+        """What the kproxies said before of all that is switched."""
+        return [self.preflight.answers[split_name(one.name)[0]].clusters[one.cluster] for one in self.fleet.all]
+
+    def wait_until_left(self, there: Admin, wants: Callable[[str], bool]) -> None:
+        """Wait until these groups have no members where they are to go, if clients were led away from there before:
+        brokers count those until their sessions end, and take no position of such a group. Raises UpstreamError."""
+        until, waits = time.monotonic() + _SESSIONS, False
+        while left := [group for group, ids in read_members(there, wants).items() if ids]:
+            if time.monotonic() >= until or self._aborted:
+                why = (
+                    "has members where it is to go: end those that reach it without kproxy; the sessions of those that"
+                    " were led away end by themselves (session.timeout.ms)"
+                )
+                self.found([Finding(STOP, f"group {some(left)}", why)])
+                return
+            if not waits:
+                self.say(f"waits for the sessions to end that members of group {some(left)} had where they are to go")
+            waits, wants = True, set(left).__contains__
+            time.sleep(_LOOK)
+
+    def lead(
+        self, journal: SwitchJournal, what: str, to: str, told: Callable[[Entry | None, Entry], Entry],
+        works: Mapping[Work, Doing],
+    ) -> Driven:  # fmt: skip
+        """Hold writes, do the work, flip and release. `told` gets what was decided last and what is to be decided now,
+        adds what it knows, and may refuse. Raises KproxyError."""
+        if self._aborted:
+            raise ConfigError(f"{self._aborted}: nothing was held")
+        last = journal.take()
+        states = [one.state for one in self.units()]
+        former = states[0].active
+        driver = later(1 + max(number_of(one.driver) for one in states), secrets.token_hex(4))
+        names = tuple(one.name for one in self.fleet.all)
+        plan = Plan(secrets.token_hex(4), driver, names, former, to, self.section.hold_seconds)
+        began = time.time_ns() // 1_000_000
+        entry = Entry(plan.switch, what, self.section.cluster, former, to, names, began=began, again=again(last))
+        self.drive = Drive(plan, self.fleet, journal, told(last, entry), works, self.say, self._limits)
+        if self._aborted:
+            self.drive.abort(self._aborted)
+        return self.drive.run()

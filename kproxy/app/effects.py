@@ -10,6 +10,7 @@ from kproxy.app.switch import Standing, Writes
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.led import Dial, Localise
 from kproxy.config import ClusterConfig
+from kproxy.switching.doubts import Identity
 from kproxy.switching.parts import Part, split
 from kproxy.switching.positions import Waiting
 
@@ -19,8 +20,10 @@ class Holds(Protocol):
 
     def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None: ...
     def release_write_hold(self, unit: str) -> None: ...
-    def flip(self, config: ClusterConfig, part: str = "") -> None: ...
+    def flip(self, config: ClusterConfig, part: str = "", *, everyone: bool = False) -> None: ...
     def guard_everyone(self, unit: str) -> None: ...
+    def fetched(self, unit: str) -> tuple[Identity, ...] | None: ...
+    def know(self, unit: str, fetched: Sequence[Identity]) -> None: ...
     def writes(self, unit: str) -> Writes: ...
     def waiting(self, unit: str) -> Sequence[Waiting]: ...
     def make_part(self, part: Part, config: ClusterConfig, dial: Dial, localise: Localise) -> None: ...
@@ -46,14 +49,20 @@ class OnClusters:
     def release_write_hold(self, unit: str) -> None:
         self._holds.release_write_hold(unit)
 
-    def flip(self, unit: str, to: str) -> None:
+    def flip(self, unit: str, to: str, *, everyone: bool) -> None:
         cluster, part = split(unit)
         gateway = self._gateway(cluster)
         gateway.flip(to, part)
-        self._holds.flip(gateway.of_part(part).config, part)
+        self._holds.flip(gateway.of_part(part).config, part, everyone=everyone)
 
     def guard_everyone(self, unit: str) -> None:
         self._holds.guard_everyone(unit)
+
+    def fetched(self, unit: str) -> tuple[Identity, ...] | None:
+        return self._holds.fetched(unit)
+
+    def know(self, unit: str, fetched: Sequence[Identity]) -> None:
+        self._holds.know(unit, fetched)
 
     def writes(self, unit: str) -> Writes:
         return self._holds.writes(unit)

@@ -11,17 +11,18 @@ import contextlib
 import fcntl
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from kproxy.errors import ConfigError
 from kproxy.switching import asjson
 from kproxy.switching.asjson import Kept
+from kproxy.switching.doubts import Identity
 from kproxy.switching.parts import split
 from kproxy.switching.state import State
 
 # No state has more bytes.
-_MOST = 64 * 1024
+_MOST = 512 * 1024
 _PRIVATE = 0o600
 
 
@@ -96,15 +97,16 @@ class StateDir:
         return data
 
     def write(
-        self, unit: str, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = ()
-    ) -> None:
+        self, unit: str, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),
+        fetched: Collection[Identity] | None = (),
+    ) -> None:  # fmt: skip
         """Keep this from now on. Raises OSError; then the file is what it was before."""
         name = _file_of(unit)
         scratch = f".{name}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(scratch, flags, _PRIVATE, dir_fd=self._folder)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(asjson.written(unit, state, ended=ended, parts=parts, clients=clients))
+            file.write(asjson.written(unit, state, ended=ended, parts=parts, clients=clients, fetched=fetched))
             file.flush()
             os.fsync(descriptor)
         os.replace(scratch, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)

@@ -19,7 +19,7 @@ from kproxy.errors import ConfigError
 from kproxy.printable import one_line
 from kproxy.status.shown import SwitchStatus
 from kproxy.switching import asjson, state
-from kproxy.switching.doubts import GIVEN_UP_LATE, Doubt
+from kproxy.switching.doubts import GIVEN_UP_LATE, Doubt, Identity
 from kproxy.switching.parts import Part, split
 from kproxy.switching.positions import Waiting
 from kproxy.switching.state import MOST_SECONDS, Command, Effect, Facts, Phase, State, Step
@@ -63,8 +63,10 @@ class Effects(Protocol):
 
     def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None: ...
     def release_write_hold(self, unit: str) -> None: ...
-    def flip(self, unit: str, to: str) -> None: ...
+    def flip(self, unit: str, to: str, *, everyone: bool) -> None: ...
     def guard_everyone(self, unit: str) -> None: ...
+    def fetched(self, unit: str) -> tuple[Identity, ...] | None: ...
+    def know(self, unit: str, fetched: Sequence[Identity]) -> None: ...
     def writes(self, unit: str) -> Writes: ...
     def waiting(self, unit: str) -> Sequence[Waiting]: ...
     def upstreams(self, unit: str) -> Mapping[str, Standing]: ...
@@ -116,7 +118,11 @@ class Switch:
         settled = kept is not None and (kept.ended or self.state.phase not in (Phase.SERVING, Phase.HOLDING))
         settled = settled and not among_clients
         self._sure_from = now() if settled else now() + GIVEN_UP_LATE
+        # The same of which clients have fetched: those that have not come again since then are known to nobody.
+        self._fetched = None if kept is None or not kept.ended else kept.fetched
+        self._knows_from = now() if self._fetched is not None else now() + GIVEN_UP_LATE
         if part_of is not None:
+            self._knows_from = part_of._knows_from
             self.state = State(part_of.state.active, count=part_of.state.count)
             self._sure_from, self._has_begun = part_of._sure_from, part_of._has_begun
 
@@ -131,7 +137,10 @@ class Switch:
     def _keep(self, state: State, *, ended: bool = False) -> None:
         """Raises OSError."""
         assert self.directory is not None
-        self.directory.write(self.cluster, state, ended=ended, parts=self.parts, clients=self.clients)
+        fetched = self._effects.fetched(self.cluster) if ended and self._now() >= self._knows_from else None
+        self.directory.write(
+            self.cluster, state, ended=ended, parts=self.parts, clients=self.clients, fetched=fetched
+        )  # fmt: skip
 
     def begin(self) -> None:
         """Go on where the process before was, unless it has begun already. Raises ConfigError."""
@@ -146,6 +155,8 @@ class Switch:
             log.warning(text, self.cluster, self.state.active, self.configured)
         if step.state.holds:
             log.warning("cluster %s: goes on in switch %s: %s", self.cluster, self.state.switch, self.state.phase)
+        if self._fetched:
+            self._effects.know(self.cluster, self._fetched)
         self._do(before, step)
         if self._was_led_elsewhere():
             self._effects.guard_everyone(self.cluster)
@@ -236,7 +247,7 @@ class Switch:
             case Effect.HOLD:
                 self._effects.begin_write_hold(self.cluster, self._settle)
             case Effect.FLIP:
-                self._effects.flip(self.cluster, self.state.active)
+                self._effects.flip(self.cluster, self.state.active, everyone=self._now() < self._knows_from)
             case Effect.RELEASE:
                 self._effects.release_write_hold(self.cluster)
 

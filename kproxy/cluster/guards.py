@@ -9,22 +9,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from time import perf_counter
 
 from kproxy.cluster.windup import close_when_taken
 from kproxy.printable import escaped
-from kproxy.relay.guard import Guard, Rules
+from kproxy.relay.guard import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_FETCH, Guard, Rules
 from kproxy.relay.session import Session
 from kproxy.switching.doubts import Identity
-from kproxy.switching.positions import MOST_CLIENTS, Position, Positions, Waiting
-from kproxy.wire.api import FETCH
+from kproxy.switching.positions import MOST_CLIENTS, MOST_KEPT, Position, Positions, Waiting
+from kproxy.wire.api import FETCH, LIST_OFFSETS
 
 log = logging.getLogger(__name__)
 
 FIRST_WRITES = 30.0
 """Seconds after writes pass again in which the Produce requests of a session pass one at a time."""
+# What a client uses that has a position, or was told one.
+_READS = (FETCH, LIST_OFFSETS, OFFSET_FETCH, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)
 _REMEMBERED = 24 * 3600.0
 """Seconds after its last session for which a client is known to have fetched."""
 
@@ -66,8 +68,20 @@ class Guards:
         guard = self._guards.pop(session, None)
         if guard is not None and guard.followed is not None:
             guard.followed.end()
-        if session.conversation.used is not None and session.conversation.used.used((FETCH,)):
+        if session.conversation.used is not None and session.conversation.used.used(_READS):
             self._note_fetched(Identity(address, session.conversation.introduction.client_id))
+
+    @property
+    def fetched(self) -> tuple[Identity, ...] | None:
+        """The clients that have fetched, for the process after this one; None if they are too many to say. Their
+        sessions have ended."""
+        known = len(self._fetched) <= MOST_KEPT and self._too_many_until <= perf_counter()
+        return tuple(self._fetched) if known else None
+
+    def know(self, fetched: Iterable[Identity]) -> None:
+        """These have fetched through the process before this one."""
+        for identity in fetched:
+            self._note_fetched(identity)
 
     def split(self, sessions: Collection[Session]) -> Guards:
         """Those of a part, whose `sessions` are these. It knows of all clients what was known: a client of a series may

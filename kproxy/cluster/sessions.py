@@ -273,9 +273,9 @@ class Sessions:
         del self._parts[name]
         return ""
 
-    def flip(self, config: ClusterConfig, part: str = "") -> None:
+    def flip(self, config: ClusterConfig, part: str = "", *, everyone: bool = False) -> None:
         """Open the next sessions of a part, or of the cluster without its parts, so. Close all that are there now, and
-        the connections that have none yet."""
+        the connections that have none yet. `everyone`: nobody knows which clients have fetched."""
         led = self._parts[part] if part else self._led
         led.config = config
         for client in [client for client, carried in self._opening.items() if carried.led is led]:
@@ -283,7 +283,7 @@ class Sessions:
         for session in [session for session, carried in self._open.items() if carried.led is led]:
             session.close()
         if led.switchable is not None:
-            led.switchable.flipped()
+            led.switchable.flipped(everyone=everyone)
 
     def end(self, seconds: float) -> int:
         """The cluster is served no more: all sessions end, as those that a new configuration concerns."""

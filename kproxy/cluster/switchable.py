@@ -3,13 +3,14 @@ its sessions afterwards. Other clusters have none of it, and do not import it.""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from kproxy.cluster.guards import Guards
 from kproxy.cluster.writing import Writes, Writing
 from kproxy.relay.calls import Calls, SessionCalls
 from kproxy.relay.session import Session
 from kproxy.switching.caps import CAPS
+from kproxy.switching.doubts import Identity
 from kproxy.switching.parts import Part
 from kproxy.switching.positions import Waiting
 
@@ -80,9 +81,19 @@ class Switchable:
         """How it stands with the writes of the cluster's clients."""
         return self._writing.shown
 
-    def flipped(self) -> None:
-        """The cluster leads to another upstream, and its sessions have ended: those that come have a guard."""
-        self._guards.begin()
+    def flipped(self, *, everyone: bool) -> None:
+        """The cluster leads to another upstream, and its sessions have ended: those that come have a guard. `everyone`:
+        nobody knows which clients have fetched."""
+        self._guards.begin(everyone=everyone)
+
+    @property
+    def fetched(self) -> tuple[Identity, ...] | None:
+        """See `Guards.fetched`."""
+        return self._guards.fetched
+
+    def know(self, fetched: Iterable[Identity]) -> None:
+        """See `Guards.know`."""
+        self._guards.know(fetched)
 
     def guard_everyone(self) -> None:
         """The cluster has been switched lately, and kproxy was started since: guard the sessions to come, as if each

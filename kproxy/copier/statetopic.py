@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kproxy.copier import requests
@@ -159,7 +159,7 @@ class Copied:
     target_begin: int = 0
 
 
-def copied(values: dict[bytes, bytes]) -> dict[tuple[str, int], Copied]:
+def copied(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], Copied]:
     """From what a state topic has. Raises WireError if it does not fit together."""
     pieces: defaultdict[tuple[str, int], list[tuple[int, bytes]]] = defaultdict(list)
     states: dict[tuple[str, int], State] = {}

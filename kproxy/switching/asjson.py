@@ -6,7 +6,8 @@ A state file:
     {"format": 2, "cluster": "default", "ended": false, "state": STATE, "parts": ["reports"]}
     {"format": 2, "cluster": "default/reports", "ended": false, "state": STATE, "clients": ["consumer-reports-#"]}
 
-`ended`: the process ended in good order, and none of its clients waits for the answer to a write. Format 2 is that of
+`ended`: the process ended in good order, and none of its clients waits for the answer to a write; then `fetched` has
+the address and the client id of each client that has fetched, unless there are too many. Format 2 is that of
 a cluster with parts, and of a part (`kproxy.switching.parts`): a kproxy that knows no parts would lead their clients to
 where the others go. STATE is each field of `kproxy.switching.state.State` by its name; `last` is null, or each field of
 `Ended`:
@@ -28,13 +29,15 @@ The last two make a part of a cluster, and end one.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any, NoReturn
 
 from kproxy.printable import one_line
+from kproxy.switching.doubts import Identity
 from kproxy.switching.parts import MOST_CLIENTS, MOST_PARTS, Part, check, split
+from kproxy.switching.positions import MOST_KEPT
 from kproxy.switching.state import Command, Do, Ended, Outcome, Phase, State
 
 FORMAT, FORMAT_OF_PARTS = 1, 2
@@ -46,12 +49,14 @@ _MOST = 200
 @dataclass(frozen=True, slots=True)
 class Kept:
     """What a state file says. `ended`: the process before ended in good order, with no write unanswered. `parts`: the
-    names of a cluster's parts. `clients`: those of a part."""
+    names of a cluster's parts. `clients`: those of a part. `fetched`: the clients that have fetched; None: nobody
+    knows."""
 
     state: State
     ended: bool = False
     parts: tuple[str, ...] = ()
     clients: tuple[str, ...] = ()
+    fetched: tuple[Identity, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +102,16 @@ def _parting(unit: str, fields: _Fields, *, makes: bool) -> tuple[str, Parting]:
 
 
 def written(
-    unit: str, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = ()
-) -> bytes:
+    unit: str, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),
+    fetched: Collection[Identity] | None = (),
+) -> bytes:  # fmt: skip
     """A state file."""
     value: dict[str, Any] = {"format": FORMAT, "cluster": unit, "ended": ended, "state": shown(state)}
     for name, texts in (("parts", parts), ("clients", clients)):
         if texts:
             value |= {"format": FORMAT_OF_PARTS, name: list(texts)}
+    if ended and fetched is not None:
+        value["fetched"] = [[one.address, one.client_id] for one in fetched]
     return json.dumps(value, indent=2).encode() + b"\n"
 
 
@@ -126,10 +134,22 @@ def read(data: bytes, unit: str) -> Kept:
         fields.flag("ended", False),
         fields.texts("parts", MOST_PARTS, []),
         fields.texts("clients", MOST_CLIENTS, []),
+        _identities(fields.take("fetched", None)),
     )
     if name := split(unit)[1]:
         check(Part(name, found.clients))
     return found
+
+
+def _identities(value: object) -> tuple[Identity, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) > MOST_KEPT:
+        raise ValueError(f"'fetched' is not a list of at most {MOST_KEPT} clients")
+    for one in value:
+        if not isinstance(one, list) or len(one) != 2 or not all(isinstance(text, str) for text in one):
+            raise ValueError("'fetched' has something that is not an address and a client id")
+    return tuple(Identity(address, client_id) for address, client_id in value)
 
 
 def shown(state: State) -> dict[str, Any]:

@@ -29,6 +29,8 @@ Position = tuple[bytes, int, int]
 
 MOST_CLIENTS = 20_000
 """Clients that are known one by one; if more have fetched, each client is taken for one that has."""
+MOST_KEPT = 2_000
+"""Clients that a kproxy which ends tells the next one."""
 MOST_TOLD = 8
 """Offsets of one partition that are kept as told to one client: the last ones."""
 MOST_PARTITIONS = 50_000

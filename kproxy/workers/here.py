@@ -29,6 +29,7 @@ from kproxy.watch.frames import EmitFrame, FrameFeed
 if TYPE_CHECKING:
     from kproxy.cluster.switchable import Switchable
     from kproxy.cluster.writing import Writes
+    from kproxy.switching.doubts import Identity
     from kproxy.switching.parts import Part
     from kproxy.switching.positions import Waiting
 
@@ -113,10 +114,10 @@ class Here:
             for one in taken
         )
 
-    def flip(self, config: ClusterConfig, part: str = "") -> None:
+    def flip(self, config: ClusterConfig, part: str = "", *, everyone: bool = False) -> None:
         """The cluster, or a part of it, leads to another upstream from now on: cut its sessions, and dial so for the
-        next ones."""
-        self._sessions[config.name].flip(config, part)
+        next ones. `everyone`: nobody knows which clients have fetched before."""
+        self._sessions[config.name].flip(config, part, everyone=everyone)
 
     def make_part(self, part: Part, config: ClusterConfig, dial: Dial, localise: Localise) -> None:
         """Lead these clients of the cluster by themselves from now on."""
@@ -212,6 +213,16 @@ class Here:
         """This unit has been switched lately, and kproxy was started since: guard its sessions all the same."""
         if (switchable := self._switchable(unit)) is not None:
             switchable.guard_everyone()
+
+    def fetched(self, unit: str) -> tuple[Identity, ...] | None:
+        """Which clients of this unit have fetched, when it has no sessions any more; None if nobody knows."""
+        switchable = self._switchable(unit)
+        return None if switchable is None else switchable.fetched
+
+    def know(self, unit: str, fetched: Sequence[Identity]) -> None:
+        """These clients of it have fetched through the process before this one."""
+        if (switchable := self._switchable(unit)) is not None:
+            switchable.know(fetched)
 
     def waiting(self, unit: str) -> tuple[Waiting, ...]:
         """This unit's clients that get nothing, since they have not asked for their position since the switch."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import struct
 import subprocess
@@ -16,6 +17,8 @@ from confluent_kafka import Producer
 from tests.harness.carried import Numbers, apart, carry, in_log, positions
 from tests.harness.clients import unique
 from tests.harness.flow import Flow, JavaFlow, create_topic
+from tests.harness.going import python
+from tests.harness.moving import rows
 from tests.harness.process import wait_until
 from tests.harness.switched import BLUE, GREEN, Switched
 from tests.harness.twosides import TwoSides, two_sides
@@ -117,6 +120,52 @@ def test_groups_go_on_after_a_kproxy_that_was_killed_behind_a_switch(
         java.wait_flowing()
         kproxy.again()
         java.wait_flowing()
+
+
+@pytest.mark.parametrize("ends", [signal.SIGKILL, signal.SIGTERM])
+def test_a_consumer_that_comes_back_only_behind_a_restart_and_a_switch(
+    sides: TwoSides, start: Start, topic: str, tmp_path: Path, ends: signal.Signals
+) -> None:
+    """The kproxy that knew that it has fetched has ended, in the hold or in good order before it. The next one has
+    never seen it, and does not take its position of the former cluster for one of this."""
+    mine, kproxy = sides.migration(), start()
+    _write(sides.source, topic, range(50))
+    carry(mine, topic)
+    _write(sides.source, topic, range(50, 100))
+    properties = {"bootstrap.servers": kproxy.bootstrap, "group.id": unique("g"), "enable.auto.commit": "false"}
+    reader = python("confluent", ["seek", topic, "0", "0"], properties, tmp_path / "reader")
+    with reader:
+        reader.wait_more("got", 100)
+        reader.process.send_signal(signal.SIGSTOP)
+        try:
+            if ends is signal.SIGKILL:
+                kproxy.hold()
+                kproxy.again()
+                assert kproxy.wait_for("held")
+            else:
+                kproxy.process.send_signal(ends)
+                kproxy.process.wait(60)
+                kproxy.start()
+                kproxy.hold()
+            carry(mine, topic)
+            kproxy.must("flip")
+            kproxy.must("release")
+            _write(sides.target, topic, range(100, 110))
+        finally:
+            reader.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: kproxy.seen()["waiting"], "it gets nothing")
+        (waiting,) = kproxy.seen()["waiting"]
+        assert waiting["topic"] == topic
+        assert len(reader.said("got")) == 100
+    assert in_log(sides.target, topic, 1) == [list(range(110))]
+    assert rows(sides.target, topic, 0)[100][0] > 100, "its position is another record's here"
+
+
+def _write(bootstrap: str, topic: str, numbers: range) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in numbers:
+        producer.produce(topic, str(number).encode(), partition=0)
+    assert producer.flush(60) == 0
 
 
 def test_a_flip_that_is_undone_leads_back(sides: TwoSides, start: Start, topic: str) -> None:
@@ -243,7 +292,7 @@ def test_one_state_directory_is_for_one_kproxy(start: Start) -> None:
         (b'{"format": 1, "cluster": "other", "state": {"active": "blue", "phase": "serving"}}', "another cluster"),
         (b'{"format": 1, "cluster": "default", "state": {"active": "red", "phase": "serving"}}', "upstream red"),
         (b'{"format": 1, "cluster": "default", "state": {"active": "blue", "phase": "flipped"}}', "does not say which"),
-        (b" " * 70_000, "more than 65536 bytes"),
+        (b" " * 600_000, "more than 524288 bytes"),
     ],
     ids=["empty", "cut", "deep", "format", "cluster", "upstream", "phase", "large"],
 )

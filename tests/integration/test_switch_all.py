@@ -558,7 +558,7 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
     with ending(producers[1]):
         producers[1].wait_more("acked", 50)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Tail, "translate", _failing)
+            patch.setattr(Tail, "check_quiet", _failing)  # the last thing: all has been written down
             came = site.rollback()
         assert came.driven is not None, site.stops()
         assert came.driven.end is End.UNDONE, came.driven.why

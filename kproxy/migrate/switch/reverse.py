@@ -10,15 +10,16 @@ When clients have gone back, the first migration goes on in the same way: its ma
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.state import SEALED, State, key, parts_of, piece_to_json
-from kproxy.copier.statetopic import Copied
+from kproxy.copier.statetopic import Copied, copied
 from kproxy.errors import WireError
 from kproxy.migrate.migration import Groups, Limits, Migration, Topics
-from kproxy.migrate.results import Kept, name_of
+from kproxy.migrate.results import Kept, kept_in, name_of
 from kproxy.migrate.roads import Roads
 
 Where = tuple[str, int]
@@ -63,6 +64,11 @@ def joined(before: OffsetMap, after: OffsetMap) -> OffsetMap:
         ) from None
 
 
+def cut(known: OffsetMap, target: int) -> OffsetMap:
+    """The part that lies before this offset on the target."""
+    return OffsetMap((source, at, min(count, target - at)) for source, at, count in known if at < target)
+
+
 def composed(back: Mapping[Where, Copied], forth: Mapping[Where, Copied]) -> dict[Where, Copied]:
     """What is known of positions on the target of the first migration (`forth`), to translate them for its source: what
     was copied back, and before it what came from there."""
@@ -98,6 +104,28 @@ def seeds(equal: Equal, there: Values) -> dict[bytes, bytes | None]:
         at = equal.target[topic, partition]
         records[key("partition", topic, partition)] = State(topic, end, end, at, target_begin=at).to_json()
     return records
+
+
+def as_clients_left(there: Values, back: Mapping[Where, Copied], at: int) -> dict[bytes, bytes | None]:
+    """What to change in the state topic of the first migration (`there`), so that it is as it was when clients went to
+    the target. A rollback that was undone may have written there already what was copied back by then."""
+    changes: dict[bytes, bytes | None] = {}
+    kept = kept_in(there)
+    for where, one in copied(there).items():
+        whole = one.map if where not in back else cut(one.map, back[where].source_begin)
+        more = one.map.records - whole.records
+        if not more:
+            continue
+        changes |= {name: None for name in there if parts_of(name)[:3] == ["map", *where]}
+        name = key("partition", *where)
+        state = State.from_json(there[name])
+        records = state.records - more
+        size = state.size * records // state.records  # nobody has kept how much of it that was
+        changes[name] = replace(state, map=whole, records=records, size=size).to_json()
+        if (had := kept.get(where)) is not None:
+            had = replace(had, records=max(0, had.records - more))
+            changes[name_of(where)] = json.dumps(had.to_record(at)).encode()
+    return changes
 
 
 def went_on(

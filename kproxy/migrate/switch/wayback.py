@@ -31,7 +31,16 @@ from kproxy.migrate.prepare import Preparation
 from kproxy.migrate.results import kept_in
 from kproxy.migrate.roads import Roads
 from kproxy.migrate.switch.journal import ROLLBACK, last_switch
-from kproxy.migrate.switch.reverse import Equal, composed, reversed_of, seeds, swapped, verified, went_on
+from kproxy.migrate.switch.reverse import (
+    Equal,
+    as_clients_left,
+    composed,
+    reversed_of,
+    seeds,
+    swapped,
+    verified,
+    went_on,
+)
 from kproxy.migrate.switch.tail import Tail, TailError, topics_of
 from kproxy.migrate.undo import Undoing
 
@@ -184,7 +193,10 @@ class LedBack:
 
     def _forth_copied(self) -> dict[tuple[str, int], Copied]:
         if not hasattr(self, "_known"):  # it does not change: clients write to the target
-            self._partitions, self._values = _values(self._roads.target, self._forth.name)
+            self._partitions, values = _values(self._roads.target, self._forth.name)
+            _, back = _values(self._roads.source, self._back.name)
+            self._changes = as_clients_left(values, copied(back), time.time_ns() // 1_000_000)
+            self._values = {name: value for name, value in {**values, **self._changes}.items() if value is not None}
             self._known = copied(self._values)
         return self._known
 
@@ -195,7 +207,7 @@ class LedBack:
         equal = Equal(ends_of(self._roads.source, tail.ends, until), tail.ends)
         _, values = _values(self._roads.source, self._back.name)
         at = time.time_ns() // 1_000_000
-        records: dict[bytes, Any] = dict(went_on(states(self._values), copied(values), equal, at))
+        records: dict[bytes, Any] = {**self._changes, **went_on(states(self._values), copied(values), equal, at)}
         kept = verified(kept_in(self._values), kept_in(values), equal, at)
         records |= {name: one.to_record(at) for name, one in kept.items()}
         told: Records = records

@@ -31,6 +31,7 @@ class Process:
     doubts: Sequence[Doubt] = ()
     settled: Callable[[], None] | None = None
     fails: bool = False
+    known: tuple[Identity, ...] | None = ()
 
     def _note(self, what: str) -> None:
         if self.fails:
@@ -44,9 +45,15 @@ class Process:
     def release_write_hold(self, cluster: str) -> None:
         self._note("release")
 
-    def flip(self, cluster: str, to: str) -> None:
+    def flip(self, cluster: str, to: str, *, everyone: bool) -> None:
         assert self.state().active == to
-        self._note(f"flip to {to}")
+        self._note(f"flip to {to}" + (", guarding everyone" if everyone else ""))
+
+    def fetched(self, cluster: str) -> tuple[Identity, ...] | None:
+        return self.known
+
+    def know(self, cluster: str, fetched: Sequence[Identity]) -> None:
+        self.known = tuple(fetched)
 
     def guard_everyone(self, cluster: str) -> None:
         self.done.append(("guard", self.state().phase))
@@ -243,3 +250,46 @@ async def test_a_state_of_other_upstreams_stops_the_start(bench: Bench) -> None:
     assert bench.directory is not None
     with pytest.raises(ConfigError, match="led to or from upstream green, which the configuration does not have"):
         Switch("c", "blue", ["blue", "red"], bench.directory, bench.process, lambda: 0.0, lambda: False)
+
+
+READER = Identity("10.0.0.2", "reader")
+
+
+async def test_who_has_fetched_the_next_process_is_told(bench: Bench) -> None:
+    bench.begin()
+    bench.process.known = (READER,)
+    bench.switch.end()
+    bench.begin()
+    assert bench.process.known == (READER,)
+    bench.to(HOLD, FLIP)
+    assert bench.process.done[-1] == ("flip to green", Phase.FLIPPED)
+
+
+@pytest.mark.parametrize("killed", [True, False])
+async def test_if_nobody_knows_who_has_fetched_everyone_is_guarded(bench: Bench, killed: bool) -> None:
+    """A process that was killed told nobody, and there may be too many to tell. A client that fetched through it may
+    come back only behind the switch."""
+    bench.begin()
+    if killed:
+        bench.to(HOLD)
+    else:
+        bench.process.known = None
+        bench.switch.end()
+    bench.begin()
+    if not killed:
+        bench.to(HOLD)
+    bench.to(FLIP)
+    assert bench.process.done[-1] == ("flip to green, guarding everyone", Phase.FLIPPED)
+    bench.to(COMMIT, RELEASE)
+    bench.switch.end()
+    kept = bench.directory and bench.directory.read("c")
+    assert kept is not None
+    assert (kept.ended, kept.fetched) == (True, None), "nor does the next process know"
+
+
+async def test_who_does_not_come_again_for_long_has_given_up(bench: Bench) -> None:
+    bench.begin()
+    bench.begin()  # the first one was killed
+    bench.now += 311
+    bench.to(HOLD, FLIP)
+    assert bench.process.done[-1] == ("flip to green", Phase.FLIPPED)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kproxy.switching import asjson
 from kproxy.switching.asjson import Kept
+from kproxy.switching.doubts import Identity
 from kproxy.switching.state import Command, Do, Ended, Outcome, Phase, State
 
 TEXT = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF).filter(str.isprintable), min_size=1, max_size=20)
@@ -30,10 +31,19 @@ def states(draw: st.DrawFn) -> State:
     return State(active, phase, draw(TEXT), draw(TEXT), former, to, draw(NUMBER), deadline, count, last)
 
 
-@given(state=states(), ended=st.booleans())
-def test_a_state_comes_back(state: State, ended: bool) -> None:
-    assert asjson.read(asjson.written("default", state, ended=ended), "default") == Kept(state, ended)
+@given(state=states(), ended=st.booleans(), fetched=st.none() | st.lists(st.builds(Identity, TEXT, TEXT), max_size=4))
+def test_a_state_comes_back(state: State, ended: bool, fetched: list[Identity] | None) -> None:
+    known = tuple(fetched) if ended and fetched is not None else None
+    written = asjson.written("default", state, ended=ended, fetched=fetched)
+    assert asjson.read(written, "default") == Kept(state, ended, fetched=known)
     assert asjson.state_of(json.loads(json.dumps({**asjson.shown(state), "more": 1}))) == state
+
+
+@pytest.mark.parametrize("fetched", [{}, "x", [["a"]], [["a", "b", "c"]], [["a", 1]], [None], [["a", "b"]] * 2001])
+def test_clients_that_are_none(fetched: object) -> None:
+    value = json.loads(asjson.written("default", State("blue"), ended=True))
+    with pytest.raises(ValueError, match="'fetched'"):
+        asjson.read(json.dumps({**value, "fetched": fetched}).encode(), "default")
 
 
 @given(state=states(), at=st.integers(0, 500), byte=st.binary(max_size=3))

@@ -110,7 +110,7 @@ def test_the_file_of_a_part_and_of_its_cluster_come_back() -> None:
     cluster = asjson.written("default", State("blue"), parts=["a", "b"])
     assert asjson.read(cluster, "default") == Kept(State("blue"), parts=("a", "b"))
     part = asjson.written("default/a", State("blue"), ended=True, clients=["x"])
-    assert asjson.read(part, "default/a") == Kept(State("blue"), ended=True, clients=("x",))
+    assert asjson.read(part, "default/a") == Kept(State("blue"), ended=True, clients=("x",), fetched=())
     assert {json.loads(one)["format"] for one in (cluster, part)} == {2}, "a kproxy that knows no parts refuses it"
     assert json.loads(asjson.written("default", State("blue")))["format"] == 1
 

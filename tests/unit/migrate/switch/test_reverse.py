@@ -6,6 +6,7 @@ of transactions leave gaps. What kproxy knows must say of every record where it 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 import pytest
@@ -18,10 +19,12 @@ from kproxy.copier.statetopic import Copied, copied
 from kproxy.errors import WireError
 from kproxy.migrate.migration import Groups, Migration, Topics
 from kproxy.migrate.positions import translate
+from kproxy.migrate.results import Kept, kept_in
 from kproxy.migrate.roads import Roads
 from kproxy.migrate.switch import reverse
 from kproxy.migrate.switch.reverse import (
     Equal,
+    as_clients_left,
     composed,
     joined,
     reversed_of,
@@ -79,9 +82,17 @@ _GAPS = st.integers(0, 3)
 _TURNS = st.lists(st.lists(st.tuples(_GAPS, _GAPS), max_size=6), min_size=1, max_size=6)
 
 
-@given(turns=_TURNS)
-def test_every_record_is_found_on_the_other_side(turns: list[list[tuple[int, int]]]) -> None:
-    """Turns are those of blue, of green, of blue, …"""
+@pytest.mark.parametrize("sealed", [1 << 20, 1])
+@given(turns=_TURNS, undone=st.integers(0, 6))
+def test_every_record_is_found_on_the_other_side(sealed: int, turns: list[list[tuple[int, int]]], undone: int) -> None:
+    """Turns are those of blue, of green, of blue, … Maps of more bytes than `sealed` are written in pieces."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reverse, "SEALED", sealed)
+        patch.setattr(reverse, "_RUNS", 2)
+        _every_record_is_found(turns, undone)
+
+
+def _every_record_is_found(turns: list[list[tuple[int, int]]], undone: int) -> None:
     blue, green = Log(), Log()
     forth: dict[bytes, bytes] = {}
     back: dict[bytes, bytes] = {}
@@ -95,12 +106,14 @@ def test_every_record_is_found_on_the_other_side(turns: list[list[tuple[int, int
             back = values(seeds(Equal({WHERE: green.end}, {WHERE: blue.end}), back), back)
             _found(known, blue, green)
         else:  # they are on green, and go to blue
-            back = copying(green, blue, back, new)
-            known = composed(copied(back), copied(forth))
-            _found(known, green, blue)
-            equal = Equal({WHERE: blue.end}, {WHERE: green.end})
-            states = {WHERE: State.from_json(forth[key("partition", *WHERE)])}
-            forth = values(went_on(states, copied(back), equal, 5), forth)
+            for part in (new[:undone], new[undone:]):  # after the first part they go back, which is undone
+                back = copying(green, blue, back, part)
+                before = values(as_clients_left(forth, copied(back), 5), forth)
+                known = composed(copied(back), copied(before))
+                _found(known, green, blue)
+                equal = Equal({WHERE: blue.end}, {WHERE: green.end})
+                states = {WHERE: State.from_json(before[key("partition", *WHERE)])}
+                forth = values(went_on(states, copied(back), equal, 5), before)
     assert copied(forth)[WHERE].records == number if len(turns) % 2 else True
 
 
@@ -121,6 +134,24 @@ def test_large_maps_are_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> No
     one = copied(values(made, {}))[WHERE]
     assert one.map == turned(back)
     assert (one.source_next, one.target_next, one.records, one.size) == (20000, 30000, 6000, 1)
+
+
+def test_what_is_verified_is_counted_once() -> None:
+    """A rollback that was undone has counted what was copied back by then."""
+    name, first = key("verified", "t", 0), {WHERE: Kept(0, 7, 5)}
+    equal = Equal({WHERE: 20}, {WHERE: 30})
+    forth = {key("partition", *WHERE): State("t", 0, 7, 9, 5, 50, map=OffsetMap([(0, 0, 5)])).to_json()}
+    back = {WHERE: Copied("t", 0, "t", 10, 30, 20, 4, 40, OffsetMap([(10, 8, 4)]))}
+    for _ in range(3):
+        changes = as_clients_left(forth, back, 5)
+        forth = values(changes, forth)
+        assert copied(forth)[WHERE].records == 5
+        states = {WHERE: State.from_json(forth[key("partition", *WHERE)])}
+        forth = values(went_on(states, back, equal, 5), forth)
+        kept = verified(kept_in(forth) or first, {WHERE: Kept(10, 30, 4)}, equal, 5)
+        assert kept[name].records == 9
+        forth[name] = json.dumps(kept[name].to_record(5)).encode()
+        assert copied(forth)[WHERE].records == 9
 
 
 def test_a_new_copy_back_forgets_the_one_before() -> None:

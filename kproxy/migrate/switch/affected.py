@@ -108,13 +108,15 @@ def producer_ids(there: Mapping[tuple[str, int], Collection[int]], floor: int) -
 def clients(connected: Iterable[Client]) -> Iterator[Finding]:
     """By what clients call themselves."""
     by_software: dict[str, set[tuple[str, str]]] = {}
-    spark, franz = set[str](), set[str]()
+    spark, franz, librdkafka = set[str](), set[str](), set[str]()
     for one in connected:
         by_software.setdefault(one.software or "unknown software", set()).add((one.name, one.address))
         if _SPARK in one.name:
             spark.add(one.name)
         if is_franz_go(one.software):
             franz.add(one.name)
+        if "rdkafka" in one.software:
+            librdkafka.add(one.name)
     if by_software:
         said = ", ".join(f"{len(found)} {name}" for name, found in sorted(by_software.items()))
         yield Finding(NOTE, "clients", f"connected now: {said}")
@@ -128,6 +130,13 @@ def clients(connected: Iterable[Client]) -> Iterator[Finding]:
         yield Finding(
             WARNING, "franz-go", f"{_some(sorted(franz))}: a franz-go consumer that was started before kproxy had both"
             " upstreams gets nothing after the switch: start such applications again before it",
+        )  # fmt: skip
+    if librdkafka:
+        yield Finding(
+            WARNING, "librdkafka", f"{_some(sorted(librdkafka))}: librdkafka takes no leader whose epoch is lower than"
+            " one it knows (librdkafka #4898). Where a partition has changed its leader more often on the side that"
+            " clients leave, and another broker leads it where they go, they may never find that leader: start them"
+            " again if they do not go on",
         )  # fmt: skip
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kproxy.switching.positions import Position
-from kproxy.wire.api import APIS, LIST_OFFSETS, METADATA, PRODUCE
-from kproxy.wire.primitives import INT16, INT32, Buffer
+from kproxy.wire.api import APIS, LIST_OFFSETS, PRODUCE
+from kproxy.wire.primitives import INT16, Buffer
 from kproxy.wire.reader import Reader
 
 OFFSET_COMMIT, OFFSET_FETCH, OFFSET_FOR_LEADER_EPOCH = 8, 9, 23
@@ -160,43 +160,6 @@ def without_its_member(response: Buffer, key: int, version: int) -> Buffer:
         if not INT16.unpack_from(response, place)[0]:
             INT16.pack_into(changed, place, UNKNOWN_MEMBER_ID)
     return with_a_known_group(changed, key, version)
-
-
-def without_epochs(response: Buffer, version: int) -> Buffer:
-    """A Metadata response that tells no leader's epoch (-1). librdkafka takes no leader whose epoch is lower than one
-    it knows, not even of a topic with another id (librdkafka #4898); since 2.8 it takes one without an epoch."""
-    if version < 7:
-        return response
-    reader, changed = _body(response, METADATA, version), bytearray(response)
-    reader.int32()  # throttled
-    for _ in range(reader.count()):
-        reader.int32()
-        reader.raw()  # the broker's host
-        reader.int32()
-        reader.raw()  # and its rack
-        reader.tags()
-    reader.raw()  # the cluster's id
-    reader.int32()  # the controller
-    for _ in range(reader.count()):
-        reader.int16()
-        reader.raw()
-        if version >= 10:
-            reader.uuid()
-        reader.boolean()
-        for _ in range(reader.count()):
-            reader.int16()
-            reader.int32()
-            reader.int32()  # the leader
-            place = reader.at
-            reader.int32()
-            INT32.pack_into(changed, place, -1)
-            for _ in range(3):
-                reader.int32s()  # replicas: all, those in sync, those that are away
-            reader.tags()
-        if version >= 8:
-            reader.int32()  # what the client may do
-        reader.tags()
-    return changed
 
 
 def _each_topic(reader: Reader, partition: Callable[[bytes], None]) -> None:

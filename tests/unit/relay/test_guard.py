@@ -418,38 +418,6 @@ def test_a_long_request_is_kept_until_it_is_whole_and_no_longer() -> None:
     assert talk.conversation.kept == len(talk.kproxy())
 
 
-@given(sizes=CHUNKINGS)
-@pytest.mark.parametrize(
-    ("software", "epoch"),
-    [
-        ("librdkafka 2.3.0", -1),
-        ("confluent-kafka-python 2.16.1-rdkafka-2.16.0", -1),
-        ("apache-kafka-java 4.3.1", 57),
-        ("", 57),
-    ],
-)
-def test_librdkafka_is_told_no_epochs(sizes: list[int], software: str, epoch: int) -> None:
-    """By those of the former cluster it would refuse the leaders of this one."""
-    guarded = Guarded(software=software)
-    for number in (1, 2):
-        ask_ = ask(METADATA, 12, {}, number)
-        assert guarded.client(ask_) == ask_
-        told = guarded.broker(*chunks(metadata(57, number), sizes))
-        assert told == metadata(epoch, number)
-
-
-def test_metadata_too_large_to_be_kept_passes() -> None:
-    guarded = Guarded(software="librdkafka 2.3.0")
-    guarded.client(ask(METADATA, 12, {}, 1))
-    size = struct.pack(">i", HOLD_LIMIT + 5)
-    guarded.broker(size + metadata(57, 1)[4:] + bytes(100))
-
-
-def metadata(epoch: int, correlation_id: int) -> bytes:
-    partitions = [{"PartitionIndex": 0, "LeaderId": 1, "LeaderEpoch": epoch}]
-    return answer(METADATA, 12, {"Topics": [{"Name": "a", "Partitions": partitions}]}, correlation_id)
-
-
 def test_a_response_that_is_too_large_to_be_kept_ends_the_session() -> None:
     talk = Guarded(ME)
     talk.client(OFFSETS)

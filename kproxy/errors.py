@@ -48,8 +48,9 @@ class UpstreamError(KproxyError):
     """An upstream address could not be reached.
 
     `reason` is a short fixed word, fit for a metric label: resolve, refused, timeout, unreachable, loop, limit,
-    proxy, proxy-auth, ssh, ssh-host-key, ssh-auth, ssh-forbidden, sasl, closed, wrong-cluster, wrong-node,
-    unknown-node, other; those of TLS begin with "tls", and what is no Kafka broker has a `WireError`'s.
+    proxy, proxy-auth, ssh, ssh-host-key, ssh-auth, ssh-forbidden, kubernetes, kubernetes-auth, kubernetes-forbidden,
+    sasl, closed, wrong-cluster, wrong-node, unknown-node, other; those of TLS begin with "tls", and what is no Kafka
+    broker has a `WireError`'s.
     """
 
     def __init__(self, reason: str, text: str) -> None:

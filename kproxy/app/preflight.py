@@ -19,6 +19,7 @@ from kproxy.app.endings import Ending
 from kproxy.cluster.encryption import broker_tls, client_tls
 from kproxy.config import ClusterConfig, Config
 from kproxy.config.checks import Finding
+from kproxy.dial.dialer import check_library
 from kproxy.errors import ConfigError, UpstreamError
 from kproxy.sasl import aws, kerberos, oidc, secrets
 from kproxy.tls.handshakes import BadFiles
@@ -41,7 +42,7 @@ def findings(config: Config) -> Iterator[Finding]:
 def of_clusters(config: Config) -> Iterator[Finding]:
     """The part of it that a reload can change."""
     for index, cluster in enumerate(config.clusters):
-        for keys, text in chain(_certificates(cluster), _login(cluster)):
+        for keys, text in chain(_certificates(cluster), _login(cluster), _hops(cluster)):
             yield Finding(tuple(("clusters", index, key) for key in keys), text)
 
 
@@ -86,6 +87,14 @@ def _certificates(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str
             make(cluster)
         except BadFiles as error:
             yield from (((key, *_READ_WITH[key]), text) for key, text in error.found)
+
+
+def _hops(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str]]:
+    for hop in cluster.via:
+        try:
+            check_library(hop)
+        except ConfigError as error:
+            yield ("via",), str(error).removeprefix("via: ")
 
 
 def _login(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -9,10 +9,21 @@ from urllib.parse import quote, unquote, urlsplit
 from kproxy.address import Address
 
 MASK = "***"
-_SCHEMES = {"socks5": "socks5", "socks5h": "socks5", "http": "http", "https": "https", "ssh": "ssh"}
+_SCHEMES = {
+    "socks5": "socks5",
+    "socks5h": "socks5",
+    "http": "http",
+    "https": "https",
+    "ssh": "ssh",
+    "kubernetes": "kubernetes",
+    "k8s": "kubernetes",
+}
 _PLACEHOLDER = "[USER:PASSWORD@]"
 PATTERN = rf"^\s*({'|'.join(_SCHEMES)})://\S+$"
-ALLOWED = f"socks5://{_PLACEHOLDER}HOST:PORT, http://… or https://… likewise, ssh://[USER@]HOST[:PORT]"
+ALLOWED = (
+    f"socks5://{_PLACEHOLDER}HOST:PORT, http://… or https://… likewise, ssh://[USER@]HOST[:PORT],"
+    " k8s://[CONTEXT/]NAMESPACE"
+)
 
 
 def mask(text: str) -> str:
@@ -23,7 +34,10 @@ def mask(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A proxy or an SSH server on the way to the brokers. `port` None: what ~/.ssh/config says, or 22."""
+    """A proxy, an SSH server or a Kubernetes cluster on the way to the brokers.
+
+    `port` None: what ~/.ssh/config says, or 22. Of Kubernetes, `host` is the namespace and `user` the context.
+    """
 
     scheme: str
     host: str
@@ -34,6 +48,9 @@ class Hop:
     @classmethod
     def parse(cls, text: str) -> Hop:
         """Read a URL. In user and password, %XX stands for a character that a URL cannot have."""
+        name, _, rest = text.strip().partition("://")
+        if _SCHEMES.get(name.lower()) == "kubernetes":
+            return cls._in_kubernetes(rest)
         try:
             url = urlsplit(text.strip())
             port = url.port
@@ -59,6 +76,16 @@ class Hop:
             raise ValueError("SOCKS5 takes a user and a password, each of 1 to 255 ASCII characters")
         return cls(scheme, url.hostname, port, user, password)
 
+    @classmethod
+    def _in_kubernetes(cls, rest: str) -> Hop:
+        # The names of contexts are free: cloud logins make them with : @ and / in them.
+        context, _, namespace = rest.removesuffix("/").rpartition("/")
+        if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace):
+            raise ValueError(
+                "the last part must be a namespace (lower-case letters, digits and -); allowed: k8s://[CONTEXT/]NAMESPACE"
+            )
+        return cls("kubernetes", namespace, None, unquote(context) or None)
+
     @property
     def url(self) -> str:
         """The text that `parse` reads back, password included."""
@@ -68,6 +95,9 @@ class Hop:
         return self._with(None if self.password is None else MASK)
 
     def _with(self, password: str | None) -> str:
+        if self.scheme == "kubernetes":
+            context = "" if self.user is None else f"{quote(self.user, safe=':/@')}/"
+            return f"{self.scheme}://{context}{self.host}"
         user = "" if self.user is None else quote(self.user, safe="")
         user += "" if password is None else f":{password}"
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -118,8 +118,8 @@ class ClusterConfig(TlsOptions, SaslOptions):
         tuple[Annotated[Hop, kinds.via()], ...],
         Option(
             REACH,
-            "Connect through a SOCKS5 proxy, an HTTP proxy or an SSH server, which also resolves host names. Several "
-            "form a chain; name the one nearest to this machine first.",
+            "Connect through a SOCKS5 proxy, an HTTP proxy, an SSH server or a Kubernetes API server, which also "
+            "resolves host names. Several form a chain; name the one nearest to this machine first.",
             unset="none",
             reload=Reload.DRAINS_ALL,
         ),

@@ -12,6 +12,11 @@ httpconnect  connects through an HTTP proxy
 ssh          connects through an SSH server
 sshfiles     what the user's own files say about an SSH server
 sshfaults    explains SSH errors to people
+kubernetes   connects through a Kubernetes API server to its pods
+kubeapi      asks the API server, along the way before the hop
+kubelogin    who asks it: the kubeconfig's credentials, and exec plugins
+kubeconfig   reads the kubeconfig, or a pod's service account
+kubenames    names in a Kubernetes cluster (pure)
 bridge       gives a socket to an SSH channel or a TLS connection, which have none
 stream       kproxy's own conversation over a connection, plain or TLS
 """

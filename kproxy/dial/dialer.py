@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import socket
 from collections.abc import Callable, Sequence
 
 from kproxy.address import Address
 from kproxy.dial.direct import Direct
 from kproxy.dial.hops import Hop, Limit, Way
+from kproxy.errors import ConfigError
+from kproxy.packages import DISTRIBUTION, install
 
 
 class Dialer:
@@ -44,6 +47,13 @@ class Dialer:
             await way.close()
 
 
+def check_library(hop: Hop) -> None:
+    """Raises ConfigError if the library of a hop is missing that not everybody has."""
+    if hop.scheme == "kubernetes" and importlib.util.find_spec("websockets") is None:
+        package = f"'{DISTRIBUTION}[kubernetes]'"
+        raise ConfigError(f"via: {hop} needs the package websockets: {install(package)}")
+
+
 def _way_along(hop: Hop, before: Way, tasks: asyncio.TaskGroup) -> Way:
     # Each needs a library that costs memory, and most people use none of them.
     if hop.scheme == "ssh":
@@ -54,6 +64,11 @@ def _way_along(hop: Hop, before: Way, tasks: asyncio.TaskGroup) -> Way:
         from kproxy.dial.socks import Socks5
 
         return Socks5(hop, before)
+    if hop.scheme == "kubernetes":
+        check_library(hop)
+        from kproxy.dial.kubernetes import Kubernetes
+
+        return Kubernetes(hop, before, tasks)
     from kproxy.dial.httpconnect import HttpConnect
 
     return HttpConnect(hop, before)

@@ -130,6 +130,30 @@ SECTION = Section(
             reason="as above",
         ),
         Row(
+            "`not logged in: the program '…' of context '…' …`, `the API server does not accept the login of context "
+            "'…' (…)`",
+            "Log in again, as for kubectl. kproxy runs the exec plugin of the kubeconfig, which cannot ask you anything.",
+            reason="`kubernetes-auth`",
+            fault=Fault.HOP_FAILED,
+        ),
+        Row(
+            "`forbidden: …; this role would allow it, with a rolebinding: …`",
+            "Have somebody who may create that Role and bind it to you.",
+            reason="`kubernetes-forbidden`",
+            fault=Fault.HOP_FAILED,
+        ),
+        Row(
+            "`the kubeconfig has no … '…' (it has: …)`",
+            "Use one of these in `k8s://CONTEXT/NAMESPACE`, or set `KUBECONFIG`.",
+            reason="`kubernetes`",
+            fault=Fault.HOP_FAILED,
+        ),
+        Row(
+            "`has no ready pod: kubectl -n … get endpointslices,pods`",
+            "The pods do not run, or their readiness probes fail.",
+            reason="`unreachable`",
+        ),
+        Row(
             "`SSH failed: …`",
             "asyncssh reports this error, for example: no algorithm in common, or the program of ProxyCommand "
             "does not exist.",

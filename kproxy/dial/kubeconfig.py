@@ -1,0 +1,189 @@
+"""Where a Kubernetes API server is and who asks it, from the user's kubeconfig or a pod's service account.
+
+The rules are kubectl's: KUBECONFIG may name several files, of which the first that has an entry counts, and paths in a
+file are relative to it. Messages quote names only, as the files have secrets.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import ssl
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from kproxy.address import Address
+from kproxy.printable import one_line
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+class BadKubeconfig(Exception):
+    """A mistake in the files; `str()` says which one and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """`pems`: text, or the path of a file, by what it is: ca, certificate, key. `plugin`: the program that logs in."""
+
+    context: str
+    address: Address
+    url: str
+    tls: bool = True
+    prefix: str = ""
+    tls_name: str | None = None
+    verify: bool = True
+    pems: Mapping[str, str | Path] = field(default_factory=dict, repr=False)
+    authorization: str = field(default="", repr=False)
+    plugin: Mapping[str, Any] | None = field(default=None, repr=False)
+    directory: Path = Path()
+    cluster: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what a plugin may be told of it
+
+
+def read_server(context: str | None) -> Server:
+    """The server of a context, else of the current one. Raises BadKubeconfig. Reads files."""
+    given = [Path(one) for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]
+    files = [file for file in given or [Path("~/.kube/config").expanduser()] if file.exists()]
+    if not files and not given and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return _in_cluster()
+    if not files:
+        what = f"KUBECONFIG names no file that exists ({os.pathsep.join(map(str, given))})" if given else ""
+        raise BadKubeconfig(what or "there is no ~/.kube/config: log in to the cluster, or set KUBECONFIG")
+    read = [(file, _mapping(file)) for file in files]
+    wanted = context or next((str(said["current-context"]) for _, said in read if said.get("current-context")), None)
+    if wanted is None:
+        raise BadKubeconfig("the kubeconfig has no current-context: use k8s://CONTEXT/NAMESPACE")
+    try:
+        return _configured(read, wanted)
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise BadKubeconfig(
+            f"the kubeconfig has a mistake in context '{_shown(wanted)}', its cluster or user"
+        ) from None
+
+
+def _in_cluster() -> Server:
+    address = Address(os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ.get("KUBERNETES_SERVICE_PORT", "443")))
+    authorization = f"Bearer {_text(ACCOUNT / 'token')}"
+    url = f"https://{address}"
+    return Server(
+        "the pod's service account", address, url, pems={"ca": ACCOUNT / "ca.crt"}, authorization=authorization
+    )
+
+
+def _configured(read: list[tuple[Path, dict[str, Any]]], wanted: str) -> Server:
+    _, context = _named(read, "contexts", "context", wanted)
+    cluster_at, cluster = _named(read, "clusters", "cluster", str(context["cluster"]))
+    user_at, user = _named(read, "users", "user", str(context["user"])) if context.get("user") else (Path(), {})
+    url = str(cluster["server"])
+    parts = urlsplit(url if "://" in url else f"https://{url}")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError
+    if cluster.get("proxy-url"):
+        raise BadKubeconfig(
+            f"context '{_shown(wanted)}' has a proxy-url, which kproxy does not use: name the proxy with a --via before"
+        )
+    pems: dict[str, str | Path] = {}
+    for what, key, at, entry in (
+        ("ca", "certificate-authority", cluster_at, cluster),
+        ("certificate", "client-certificate", user_at, user),
+        ("key", "client-key", user_at, user),
+    ):
+        if entry.get(f"{key}-data"):
+            pems[what] = base64.b64decode(entry[f"{key}-data"], validate=True).decode()
+        elif entry.get(key):
+            pems[what] = at / Path(str(entry[key])).expanduser()
+    if user.get("auth-provider") and not user.get("exec"):
+        raise BadKubeconfig(
+            f"the user of context '{_shown(wanted)}' has an auth-provider, which Kubernetes dropped in 1.26:"
+            " use its exec plugin (kubelogin, gke-gcloud-auth-plugin)"
+        )
+    return Server(
+        wanted,
+        Address(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)),
+        url,
+        parts.scheme == "https",
+        parts.path.rstrip("/"),
+        cluster.get("tls-server-name"),
+        not cluster.get("insecure-skip-tls-verify"),
+        pems,
+        _authorization(user, user_at),
+        dict(user["exec"]) if user.get("exec") else None,
+        user_at,
+        {key: value for key, value in cluster.items() if key != "extensions"},
+    )
+
+
+def _authorization(user: Mapping[str, Any], at: Path) -> str:
+    if user.get("tokenFile"):
+        return f"Bearer {_text(at / Path(str(user['tokenFile'])).expanduser())}"
+    if user.get("token"):
+        return f"Bearer {user['token']}"
+    if user.get("username"):
+        pair = f"{user['username']}:{user.get('password', '')}".encode()
+        return f"Basic {base64.b64encode(pair).decode()}"
+    return ""
+
+
+def _named(read: list[tuple[Path, dict[str, Any]]], kinds: str, kind: str, name: str) -> tuple[Path, dict[str, Any]]:
+    known = [(file, entry) for file, said in read for entry in said.get(kinds) or ()]
+    for file, entry in known:
+        if entry["name"] == name:
+            return file.parent, dict(entry[kind])
+    names = ", ".join(sorted(_shown(str(entry["name"])) for _, entry in known)[:20])
+    raise BadKubeconfig(f"the kubeconfig has no {kind} '{_shown(name)}' (it has: {names or 'none'})")
+
+
+def _mapping(file: Path) -> dict[str, Any]:
+    try:
+        said = yaml.safe_load(_text(file))
+    except (yaml.YAMLError, RecursionError):  # what is wrong may quote what the file has
+        said = ""
+    if said is None:  # an empty file is no mistake
+        return {}
+    if not isinstance(said, dict):
+        raise BadKubeconfig(f"{file} is not a kubeconfig")
+    return said
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadKubeconfig(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+
+
+def _shown(name: str) -> str:
+    return one_line(name, 100)
+
+
+def tls_context(server: Server, pems: Mapping[str, str | Path]) -> ssl.SSLContext:
+    """How the server is believed, and what it is shown. Raises BadKubeconfig. Reads and writes files."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="kproxy-") as directory:  # ssl reads own certificates from files only
+            files = {what: _as_file(Path(directory) / what, pem) for what, pem in pems.items()}
+            tls = ssl.create_default_context(cafile=str(files["ca"]) if "ca" in files else None)
+            if not server.verify:
+                tls.check_hostname = False
+                tls.verify_mode = ssl.CERT_NONE
+            if "certificate" in files:
+                tls.load_cert_chain(files["certificate"], files.get("key"), password="")
+    except (OSError, ValueError) as error:
+        text = getattr(error, "strerror", None) or "not PEM"
+        raise BadKubeconfig(
+            f"a certificate or key of context '{_shown(server.context)}' is of no use: {text}"
+        ) from None
+    return tls
+
+
+def _as_file(path: Path, pem: str | Path) -> Path:
+    if isinstance(pem, Path):
+        return pem
+    path.touch(0o600)
+    path.write_text(pem)
+    return path

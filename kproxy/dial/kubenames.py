@@ -1,0 +1,129 @@
+"""Names in a Kubernetes cluster, and what its answers say of them (pure). Answers may be of any form."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """One thing that a name may mean: a pod (of a service), a service, or the pod that has an IP address."""
+
+    namespace: str
+    pod: str | None = None
+    service: str | None = None
+    ip: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A port of a pod."""
+
+    namespace: str
+    pod: str
+    port: int
+
+
+class NotThere(Exception):
+    """The name or the port leads nowhere. `reason` is an UpstreamError's."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+def meanings(host: str, namespace: str) -> list[Meant]:
+    """What a host may mean, the likeliest first; none if it cannot be a name of the cluster.
+
+    The forms are those of Kubernetes' DNS, with `namespace` for what a name leaves out.
+    """
+    try:
+        return [Meant(namespace, ip=str(ipaddress.ip_address(host)))]
+    except ValueError:
+        labels = host.lower().rstrip(".").split(".")
+    if not all(label and label.isascii() and label.replace("-", "").isalnum() for label in labels):
+        return []
+    if "svc" in labels[2:]:
+        labels = labels[: labels.index("svc", 2)]
+        whole = True
+    else:
+        whole = False
+    match labels:
+        case [name]:
+            return [Meant(namespace, service=name), Meant(namespace, pod=name)]
+        case [service, where] if whole:
+            return [Meant(where, service=service)]
+        case [first, second]:
+            return [Meant(second, service=first), Meant(namespace, pod=first, service=second)]
+        case [pod, service, where]:
+            return [Meant(where, pod=pod, service=service)]
+    return []
+
+
+def place_of_service(meant: Meant, port: int, service: Any, slices: Any) -> Place:
+    """A ready pod of it, any. `service` and `slices` are the API's documents. Raises NotThere."""
+    shown = f"Service {meant.service} in namespace {meant.namespace}"
+    spec = _get(service, "spec")
+    if _get(spec, "type") == "ExternalName":
+        raise NotThere("resolve", f"{shown} is an ExternalName: give the name that it stands for")
+    named = [one for one in _list(_get(spec, "ports")) if _get(one, "port") == port]
+    if not named and _get(spec, "clusterIP") != "None":
+        has = ", ".join(str(_get(one, "port")) for one in _list(_get(spec, "ports"))[:10])
+        raise NotThere("refused", f"{shown} has no port {port} (it has {has or 'none'})")
+    name = (_get(named[0], "name") or "") if named else None
+    found = list(_ready(meant.namespace, port, name, slices))
+    if not found:
+        text = f"{shown} has no ready pod: kubectl -n {meant.namespace} get endpointslices,pods"
+        raise NotThere("unreachable", text)
+    return random.choice(found)
+
+
+def _ready(namespace: str, port: int, name: str | None, slices: Any) -> Iterator[Place]:
+    for one in _list(_get(slices, "items")):
+        # The slice has the pods' port: a target port may be another one, and named.
+        target = port
+        if name is not None:
+            ports = [_get(each, "port") for each in _list(_get(one, "ports")) if (_get(each, "name") or "") == name]
+            if not ports or not isinstance(ports[0], int):
+                continue
+            target = ports[0]
+        for endpoint in _list(_get(one, "endpoints")):
+            pod = _pod(endpoint)
+            if pod is not None and _get(_get(endpoint, "conditions"), "ready") is not False:
+                yield Place(namespace, pod, target)
+
+
+def pod_with_hostname(hostname: str, slices: Any) -> str | None:
+    """The pod that has this name in the DNS of a service, where it is not the pod's own."""
+    for one in _list(_get(slices, "items")):
+        for endpoint in _list(_get(one, "endpoints")):
+            if _get(endpoint, "hostname") == hostname:
+                return _pod(endpoint)
+    return None
+
+
+def pod_with_ip(pods: Any) -> str | None:
+    """The one of these pods that runs."""
+    for one in _list(_get(pods, "items")):
+        name = _get(_get(one, "metadata"), "name")
+        if _get(_get(one, "status"), "phase") == "Running" and isinstance(name, str):
+            return name
+    return None
+
+
+def _pod(endpoint: Any) -> str | None:
+    target = _get(endpoint, "targetRef")
+    name = _get(target, "name")
+    return name if _get(target, "kind") == "Pod" and isinstance(name, str) else None
+
+
+def _get(document: Any, key: str) -> Any:
+    return document.get(key) if isinstance(document, dict) else None
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

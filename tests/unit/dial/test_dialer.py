@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from kproxy.config import Hop
+from kproxy.dial.dialer import check_library
+from kproxy.errors import ConfigError
+
+
+def test_a_library_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not everybody has it, and only one kind of hop needs it."""
+    hop = Hop.parse("k8s://kafka")
+    check_library(hop)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(
+        ConfigError, match=r"^via: kubernetes://kafka needs the package websockets: .*kafka-kproxy\[kub"
+    ):
+        check_library(hop)
+    check_library(Hop.parse("ssh://bastion"))

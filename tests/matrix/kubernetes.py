@@ -159,15 +159,19 @@ class Cluster:
 
 
 @contextmanager
-def running(directory: Path) -> Iterator[Cluster]:
-    """A cluster without nodes; its files are in a directory. Raises NotInstalled if its programs cannot be had."""
+def running(directory: Path, forwards: Mapping[str, Mapping[int, int]] | None = None) -> Iterator[Cluster]:
+    """A cluster without nodes; its files are in a directory. Raises NotInstalled if its programs cannot be had.
+
+    `forwards` are the ports of this machine to which those of pods lead, by NAMESPACE/POD.
+    """
     made = programs()
     first = free_window(4)
     etcd, peer, port, kwok = (f"127.0.0.1:{first + at}" for at in range(4))
     url = f"https://{port}"
     ca = _certificates(directory)
     (directory / "tokens.csv").write_text(f"{_TOKEN},admin,admin,system:masters\n")
-    (directory / "stages.yaml").write_text(_output(made / "stages"))
+    behaviour = [_output(made / "stages"), *(yaml.safe_dump(one) for one in _port_forwards(forwards or {}))]
+    (directory / "stages.yaml").write_text("\n---\n".join(behaviour))
     config = directory / "kubeconfig"
     config.write_text(yaml.safe_dump(_kubeconfig(url, ca)))
     api = Api(url, ca)
@@ -185,7 +189,8 @@ def running(directory: Path) -> Iterator[Cluster]:
             "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", f"--secure-port={first + 2}",
             f"--tls-cert-file={directory / 'server.pem'}", f"--tls-private-key-file={directory / 'server.key'}",
             f"--token-auth-file={directory / 'tokens.csv'}", "--authorization-mode=RBAC",
-            "--service-cluster-ip-range=10.96.0.0/16", "--service-account-issuer=https://kubernetes.default.svc",
+            "--kubelet-preferred-address-types=InternalIP", "--service-cluster-ip-range=10.96.0.0/16",
+            "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={directory / 'accounts.key'}",
             f"--service-account-signing-key-file={directory / 'accounts.key'}",
         )  # fmt: skip
@@ -197,9 +202,23 @@ def running(directory: Path) -> Iterator[Cluster]:
         start("kube-scheduler", *client, "--leader-elect=false", "--secure-port=0")
         start(
             "kwok", *client, "--manage-all-nodes", f"--config={directory / 'stages.yaml'}", f"--server-address={kwok}",
-            "--node-ip=127.0.0.1", "--cidr=10.97.0.0/16", "--node-lease-duration-seconds=40",
+            "--node-ip=127.0.0.1", f"--node-port={first + 3}", "--cidr=10.97.0.0/16",
+            "--node-lease-duration-seconds=40",
+            f"--tls-cert-file={directory / 'server.pem'}", f"--tls-private-key-file={directory / 'server.key'}",
         )  # fmt: skip
         yield Cluster(api, config)
+
+
+def _port_forwards(forwards: Mapping[str, Mapping[int, int]]) -> Iterator[dict[str, Any]]:
+    for place, ports in forwards.items():
+        namespace, _, name = place.partition("/")
+        targets = [{"ports": [port], "target": {"address": "127.0.0.1", "port": to}} for port, to in ports.items()]
+        yield {
+            "apiVersion": "kwok.x-k8s.io/v1alpha1",
+            "kind": "PortForward",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"forwards": targets},
+        }
 
 
 class _Starter:

@@ -1,0 +1,153 @@
+"""`--via k8s://…` on a real API server: brokers of a StatefulSet as Strimzi makes one, and clients outside.
+
+kwok plays the kubelet, and forwards the ports of pods to real brokers on this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kproxy.devcluster import DevCluster
+from kproxy.errors import UpstreamError, ViaError
+from tests.harness.clients import create_topic, produce, read_topic, values
+from tests.harness.process import Kproxy, wait_until
+from tests.harness.ways import failure
+from tests.matrix.kubernetes import BUILD_S, Cluster, Refused, running
+
+pytestmark = [pytest.mark.matrix, pytest.mark.timeout(BUILD_S + 600)]
+
+BOOTSTRAP = "my-cluster-kafka-bootstrap"
+HEADLESS = "my-cluster-kafka-brokers"
+NODES = (0, 1, 2)
+LABELS = {"strimzi.io/cluster": "my-cluster"}
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[DevCluster]:
+    advertised = f"my-cluster-kafka-{{id}}.{HEADLESS}.kafka.svc:9092"
+    with DevCluster(NODES, advertised=advertised) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster(brokers: DevCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    # The bootstrap Service leads to a port of another number, by its name.
+    forwards = {
+        f"kafka/my-cluster-kafka-{node}": {port: brokers.dial[node].port for port in (9092, 19092)} for node in NODES
+    }
+    with running(tmp_path_factory.mktemp("kubernetes"), forwards) as made:
+        made.add_node("one")
+        made.add_namespace("kafka")
+        for name, spec in (
+            (HEADLESS, {"clusterIP": "None", "publishNotReadyAddresses": True}),
+            (BOOTSTRAP, {}),
+        ):
+            ports = [{"name": "tcp-clients", "port": 9092, "targetPort": "clients"}]
+            body = {"selector": LABELS, "ports": ports, **spec}
+            made.api.create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": body}, "kafka")
+        container = {"name": "kafka", "image": "none", "ports": [{"name": "clients", "containerPort": 19092}]}
+        made.api.create(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "StatefulSet",
+                "metadata": {"name": "my-cluster-kafka"},
+                "spec": {
+                    "replicas": len(NODES),
+                    "serviceName": HEADLESS,
+                    "podManagementPolicy": "Parallel",
+                    "selector": {"matchLabels": LABELS},
+                    "template": {"metadata": {"labels": LABELS}, "spec": {"containers": [container]}},
+                },
+            },
+            "kafka",
+        )
+        wait_until(lambda: _ready(made) == len(NODES), "all pods are endpoints", 120)
+        yield made
+
+
+def _ready(cluster: Cluster) -> int:
+    query = f"labelSelector=kubernetes.io/service-name={BOOTSTRAP}"
+    slices = cluster.api.get("discovery.k8s.io/v1", "EndpointSlice", namespace="kafka", query=query)["items"]
+    return sum(each["conditions"]["ready"] for one in slices for each in one.get("endpoints") or ())
+
+
+@pytest.fixture
+def proxy(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kproxy]:
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    made = Kproxy(tmp_path / "kproxy", f"{BOOTSTRAP}:9092", "--via", "k8s://kafka")
+    yield made
+    made.stop()
+
+
+def test_records_go_there_and_back(proxy: Kproxy) -> None:
+    for node in NODES:
+        assert proxy.node(node)["dial"] == f"my-cluster-kafka-{node}.{HEADLESS}.kafka.svc:9092"
+    topic = create_topic(proxy.bootstrap)
+    sent = [b"%d" % number + b"x" * 10_000 for number in range(300)]
+    produce(proxy.bootstrap, topic, sent)
+    assert values(read_topic(proxy.bootstrap, topic)) == sorted(sent)
+
+
+def test_a_pod_that_comes_back_keeps_its_port(proxy: Kproxy, cluster: Cluster) -> None:
+    name = "my-cluster-kafka-1"
+    local = proxy.node(1)["local"]
+    before = cluster.api.get("v1", "Pod", name, "kafka")
+    topic = create_topic(proxy.bootstrap)
+    produce(proxy.bootstrap, topic, [b"before"])
+    cluster.api.ask(f"/api/v1/namespaces/kafka/pods/{name}?gracePeriodSeconds=0", "DELETE")
+
+    def is_another() -> bool:
+        try:
+            pod = cluster.api.get("v1", "Pod", name, "kafka")
+        except Refused:
+            return False
+        return bool(pod["metadata"]["uid"] != before["metadata"]["uid"] and pod["status"].get("phase") == "Running")
+
+    wait_until(is_another, "the StatefulSet has made it again", 60)
+    produce(proxy.bootstrap, topic, [b"after"])
+    assert values(read_topic(proxy.bootstrap, topic)) == sorted([b"before", b"after"])
+    assert proxy.node(1)["local"] == local
+
+
+async def test_a_user_without_the_right_to_forward(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names a role; with it, the same user gets through to the next step."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "me"}}
+    cluster.api.create(account, "kafka")
+    path = "/api/v1/namespaces/kafka/serviceaccounts/me/token"
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = cluster.api.ask(path, "POST", asked)["status"]["token"]
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    pod = f"my-cluster-kafka-0.{HEADLESS}.kafka.svc:7"
+    error = await failure(pod, "k8s://kafka")
+    assert (error.reason, type(error)) == ("kubernetes-forbidden", UpstreamError)
+    assert "--verb=get,create --resource=pods/portforward" in str(error)
+    rules = [{"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["get", "create"]}]
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "kproxy"}}
+    cluster.api.create({**rbac, "kind": "Role", "rules": rules}, "kafka")
+    subjects = [{"kind": "ServiceAccount", "name": "me", "namespace": "kafka"}]
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "kproxy"}
+    cluster.api.create({**rbac, "kind": "RoleBinding", "roleRef": role, "subjects": subjects}, "kafka")
+    error = await failure(pod, "k8s://kafka")
+    assert error.reason != "kubernetes-forbidden"
+
+
+async def test_what_the_server_refuses(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    error = await failure("nobody.x.kafka.svc:9092", "k8s://kafka")
+    assert error.reason == "resolve"
+    assert "there is no pod nobody in namespace kafka" in str(error)
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": "nobody's"}
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    error = await failure(f"{BOOTSTRAP}:9092", "k8s://kafka")
+    assert (error.reason, type(error)) == ("kubernetes-auth", ViaError)

@@ -300,7 +300,7 @@ async def test_no_api_server(behave: Behaviour, words: str, api: Forwarding, tmp
         assert (error.reason, type(error)) == ("kubernetes", ViaError)
 
 
-async def test_the_api_server_is_away_and_comes_back(api: Forwarding, echo: Peer, tmp_path: Path) -> None:
+async def test_the_api_server_is_away(api: Forwarding, echo: Peer, tmp_path: Path) -> None:
     with refused() as nobody:
         api.kubeconfig(tmp_path / "config", port=Address.parse(nobody).port)
         error = await failure(BOOT, HERE)

@@ -100,13 +100,17 @@ class StateDir:
         self, unit: str, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),
         fetched: Collection[Identity] | None = (),
     ) -> None:  # fmt: skip
-        """Keep this from now on. Raises OSError; then the file is what it was before."""
+        """Keep this from now on, without `fetched` if that would be more than can be read again: clients choose their
+        names. Raises OSError; then the file is what it was before."""
+        data = asjson.written(unit, state, ended=ended, parts=parts, clients=clients, fetched=fetched)
+        if len(data) > _MOST:
+            data = asjson.written(unit, state, ended=ended, parts=parts, clients=clients, fetched=None)
         name = _file_of(unit)
         scratch = f".{name}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(scratch, flags, _PRIVATE, dir_fd=self._folder)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(asjson.written(unit, state, ended=ended, parts=parts, clients=clients, fetched=fetched))
+            file.write(data)
             file.flush()
             os.fsync(descriptor)
         os.replace(scratch, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)

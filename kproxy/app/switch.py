@@ -120,7 +120,8 @@ class Switch:
         self._sure_from = now() if settled else now() + GIVEN_UP_LATE
         # The same of which clients have fetched: those that have not come again since then are known to nobody.
         self._fetched = None if kept is None or not kept.ended else kept.fetched
-        self._knows_from = now() if self._fetched is not None else now() + GIVEN_UP_LATE
+        knows = self._fetched is not None and not among_clients
+        self._knows_from = now() if knows else now() + GIVEN_UP_LATE
         if part_of is not None:
             self._knows_from = part_of._knows_from
             self.state = State(part_of.state.active, count=part_of.state.count)

@@ -293,3 +293,31 @@ async def test_who_does_not_come_again_for_long_has_given_up(bench: Bench) -> No
     bench.now += 311
     bench.to(HOLD, FLIP)
     assert bench.process.done[-1] == ("flip to green", Phase.FLIPPED)
+
+
+async def test_names_that_are_too_long_to_be_kept_hinder_no_start(bench: Bench) -> None:
+    """A file of that size would not be read: kproxy could not be started again."""
+    bench.begin()
+    bench.process.known = tuple(Identity(f"10.0.{at // 250}.{at % 250}", "\U0001f600" * 100) for at in range(2000))
+    bench.switch.end()
+    assert bench.directory is not None
+    kept = bench.directory.read("c")
+    assert kept is not None
+    assert (kept.ended, kept.fetched) == (True, None)
+    bench.begin()
+    bench.to(HOLD, FLIP)
+    assert bench.process.done[-1] == ("flip to green, guarding everyone", Phase.FLIPPED)
+
+
+async def test_an_end_from_before_its_clients_says_nothing_of_them(bench: Bench) -> None:
+    """A cluster that gets its second upstream by a reload has had clients whom nobody has noted."""
+    bench.begin()
+    bench.switch.end()
+    among = Switch(
+        "c", "blue", ["blue", "green"], bench.directory, bench.process, lambda: bench.now, lambda: False,
+        among_clients=True,
+    )  # fmt: skip
+    among.begin()
+    assert "clients may repeat writes" in among.obey(HOLD)
+    assert among._knows_from == bench.now + 310
+    among.end()

@@ -1,0 +1,69 @@
+"""What a switch waits for in any direction: the sessions of members that were led away from where their group goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kproxy.migrate.finding import STOP
+from kproxy.migrate.switch import leading
+from kproxy.migrate.switch.kproxies import Fleet
+from kproxy.migrate.switch.leading import Leading
+from kproxy.migrate.switch.members import Members
+from kproxy.migrate.switch.section import Kproxies, Switch
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def led(said: list[str]) -> Leading:
+    return Leading(Fleet([]), Switch(Kproxies(()), "green"), said.append, lambda _: None)
+
+
+def members(monkeypatch: pytest.MonkeyPatch, answers: Iterator[Members]) -> list[list[str]]:
+    """What a cluster tells, one after another; returned is which groups were asked for."""
+    asked: list[list[str]] = []
+
+    def read(_: object, wants: Callable[[str], bool]) -> Members:
+        asked.append([group for group in ("a", "b") if wants(group)])
+        return next(answers)
+
+    monkeypatch.setattr(leading, "read_members", read)
+    monkeypatch.setattr(leading, "_LOOK", 0.0)
+    return asked
+
+
+ADMIN: Any = None
+
+
+def test_it_waits_until_their_sessions_have_ended(
+    led: Leading, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = frozenset({"consumer-b-1"})
+    asked = members(monkeypatch, iter([{"a": frozenset(), "b": one}, {"b": one}, {"b": frozenset()}]))
+    led.wait_until_left(ADMIN, lambda group: True)
+    assert asked == [["a", "b"], ["b"], ["b"]], "only those that are left are looked at again"
+    assert [line for line in said if "members of group b" in line] == said
+    assert len(said) == 1
+    assert not led.preflight.stopped
+
+
+def test_who_does_not_go_stops_it(led: Leading, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leading, "_SESSIONS", 0.0)
+    members(monkeypatch, iter([{"a": frozenset({"x"})}]))
+    led.wait_until_left(ADMIN, lambda group: True)
+    (found,) = led.preflight.findings
+    assert (found.severity, found.about) == (STOP, "group a")
+    assert "has members where it is to go" in found.text
+
+
+def test_who_is_told_to_go_back_waits_no_more(led: Leading, monkeypatch: pytest.MonkeyPatch) -> None:
+    members(monkeypatch, iter([{"a": frozenset({"x"})}]))
+    led.abort("SIGINT was given")
+    led.wait_until_left(ADMIN, lambda group: True)
+    assert led.preflight.stopped

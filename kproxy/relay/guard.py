@@ -14,6 +14,9 @@ one of them, and then this API costs what it costs in other sessions. Frames are
  * **A member of a group that the new cluster does not know** joins it again. So does a member that waits although its
    group knows it: a kproxy that was started anew does not know what it was told, and lets it ask again. Once in a
    session, since another client may have the same identity.
+ * **A librdkafka client** is told no leaders' epochs at first, in each session the first time that a topic is named: by
+   those of the former cluster it would refuse the leaders of this one. With none it asks a leader as of epoch 0, is
+   refused if that is not so (FENCED_LEADER_EPOCH), asks for metadata again, and gets the epochs.
  * **A transaction that was begun in the former cluster** ends with an abort: see `switching.transactions`.
 """
 
@@ -27,11 +30,12 @@ from kproxy.relay.verdict import LONGEST_REQUEST, Verdict
 from kproxy.rewrite.endpoints import Localise
 from kproxy.rewrite.response import HOLD_LIMIT, Response
 from kproxy.switching import requests, responses
+from kproxy.switching.caps import is_librdkafka
 from kproxy.switching.doubts import Identity
 from kproxy.switching.positions import Followed, Position, Positions
 from kproxy.switching.streams import rebuilds
 from kproxy.switching.transactions import TRANSACTIONAL, needs_another, read_commits, survivable
-from kproxy.wire.api import END_TXN, FETCH, LIST_OFFSETS, PRODUCE
+from kproxy.wire.api import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE
 from kproxy.wire.primitives import Buffer, Underflow, malformed
 
 OFFSET_COMMIT, OFFSET_FETCH, OFFSET_FOR_LEADER_EPOCH = 8, 9, 23
@@ -40,8 +44,10 @@ CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT = 68, 7
 _HEARTBEATS = frozenset({CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
 _TELLING = frozenset({OFFSET_FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH})
 _OF_POSITIONS = frozenset({FETCH, HEARTBEAT, *_TELLING})
-GUARDED = frozenset({PRODUCE, OFFSET_COMMIT, *_OF_POSITIONS, *_HEARTBEATS, *TRANSACTIONAL})
+GUARDED = frozenset({PRODUCE, METADATA, OFFSET_COMMIT, *_OF_POSITIONS, *_HEARTBEATS, *TRANSACTIONAL})
 
+LONGEST_METADATA = 1024 * 1024
+"""Bytes of the longest Metadata response in which epochs are looked for: about 25,000 partitions, or 0.1 s."""
 # A Fetch that may not pass is answered after as long as it would wait for records, within these bounds, in seconds.
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.1, 1.0
 
@@ -84,6 +90,7 @@ class Guard:
         self._commits: deque[bool] = deque()  # of the EndTxn requests without a response, whether they commit
         self._fetch_until: float | None = None  # since a Fetch waits
         self._sent_away = False  # told that its group does not know it
+        self._shown: set[bytes] = set()  # topics in metadata that librdkafka was told
         self.followed: Followed | None = None
 
     def over(self, calls: Calls) -> GuardedCalls:
@@ -94,6 +101,8 @@ class Guard:
         """What becomes of a request that begins so, of `size` bytes without its size field. Raises WireError."""
         if call.key == PRODUCE:
             return self._judge_produce(now)
+        if call.key == METADATA and not is_librdkafka(self._software()):
+            self.keys -= {METADATA}
         if call.key not in (FETCH, OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH, END_TXN):
             return Verdict.PASS
         if call.key != END_TXN and self._client() is None:
@@ -215,9 +224,17 @@ class Guard:
         """Whether it looks at responses of this API."""
         return key != FETCH
 
+    def looks_at_this(self, key: int, size: int) -> bool:
+        """Whether it looks at a response of this API, of so many bytes."""
+        return self.looks_at(key) and not (key == METADATA and size > LONGEST_METADATA)
+
     def answered(self, key: int, version: int, response: bytes) -> Buffer:
         """The broker has answered; what goes to the client. Raises WireError."""
         try:
+            if key == METADATA:
+                if not is_librdkafka(self._software()):
+                    return response
+                return responses.without_epochs(response, version, self._shown)
             if key in TRANSACTIONAL:
                 return self._of_transaction(key, version, response)
             if key in _TELLING:
@@ -284,7 +301,7 @@ class GuardedCall(Call):
 
     def respond(self, size: int, available: int, localise: Localise) -> Response:
         assert self.guard is not None
-        if self.guard.looks_at(self.key):
+        if self.guard.looks_at_this(self.key, size):
             return _Seen(size, self._call, self.guard, localise)
         return self._call.respond(size, available, localise)
 

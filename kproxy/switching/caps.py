@@ -44,6 +44,11 @@ def is_franz_go(software: str) -> bool:
     return software.partition(" ")[0] == "kgo"
 
 
+def is_librdkafka(software: str) -> bool:
+    """Whether a client is librdkafka or a library over it, as it calls itself in ApiVersions."""
+    return "rdkafka" in software
+
+
 def offered(software: str, highest: Mapping[int, int]) -> Mapping[int, int]:
     """What a client of this software is told of in ApiVersions, where others are told of `highest`."""
     return OFFERED_TO_FRANZ_GO if is_franz_go(software) else highest

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kproxy.switching.positions import Position
-from kproxy.wire.api import APIS, LIST_OFFSETS, PRODUCE
-from kproxy.wire.primitives import INT16, Buffer
+from kproxy.wire.api import APIS, LIST_OFFSETS, METADATA, PRODUCE
+from kproxy.wire.primitives import INT16, INT32, Buffer
 from kproxy.wire.reader import Reader
 
 OFFSET_COMMIT, OFFSET_FETCH, OFFSET_FOR_LEADER_EPOCH = 8, 9, 23
+MOST_SHOWN = 100_000
+"""Topics of which it is kept that a client was shown them without an epoch."""
 HEARTBEAT = 12
 GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID = 69, 25
 # Errors of a batch after which no client sends it again: it is there already (46), its topic's name, its size or a
@@ -160,6 +162,49 @@ def without_its_member(response: Buffer, key: int, version: int) -> Buffer:
         if not INT16.unpack_from(response, place)[0]:
             INT16.pack_into(changed, place, UNKNOWN_MEMBER_ID)
     return with_a_known_group(changed, key, version)
+
+
+def without_epochs(response: Buffer, version: int, shown: set[bytes]) -> Buffer:
+    """A Metadata response that tells no epoch (-1) of the leaders of the topics that are not in `shown`, which are
+    added to it. librdkafka takes no leader whose epoch is lower than one it knows, not even of a topic with another id
+    (librdkafka #4898). Since 2.8 it takes one without an epoch, and any after that."""
+    if version < 7:
+        return response
+    reader, changed = _body(response, METADATA, version), bytearray(response)
+    reader.int32()  # throttled
+    for _ in range(reader.count()):
+        reader.int32()
+        reader.raw()  # the broker's host
+        reader.int32()
+        reader.raw()  # and its rack
+        reader.tags()
+    reader.raw()  # the cluster's id
+    reader.int32()  # the controller
+    for _ in range(reader.count()):
+        reader.int16()
+        topic = reader.raw()
+        if version >= 10:
+            reader.uuid()
+        reader.boolean()
+        partitions = reader.count()
+        first = topic not in shown
+        if first and partitions and len(shown) < MOST_SHOWN:
+            shown.add(topic)
+        for _ in range(partitions):
+            reader.int16()
+            reader.int32()
+            reader.int32()  # the leader
+            place = reader.at
+            reader.int32()
+            if first:
+                INT32.pack_into(changed, place, -1)
+            for _ in range(3):
+                reader.int32s()  # replicas: all, those in sync, those that are away
+            reader.tags()
+        if version >= 8:
+            reader.int32()  # what the client may do
+        reader.tags()
+    return changed
 
 
 def _each_topic(reader: Reader, partition: Callable[[bytes], None]) -> None:

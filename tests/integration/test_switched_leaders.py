@@ -26,7 +26,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def sides() -> Iterator[TwoSides]:
-    with DevCluster(brokers=1, properties=QUICK) as blue, DevCluster(brokers=2, properties=QUICK) as green:
+    with DevCluster(brokers=2, properties=QUICK) as blue, DevCluster(brokers=2, properties=QUICK) as green:
         yield TwoSides(blue.direct_bootstrap, green.direct_bootstrap, (blue, green))
 
 
@@ -139,6 +139,32 @@ def test_franz_go_finds_the_other_leaders(led: Led) -> None:
         steps = [later - earlier for earlier, later in itertools.pairwise(there)]
         assert [step for step in steps if step > partitions] == [], "no gap"
         assert len([step for step in steps if step < 1]) <= 1, "once it goes back to where it has committed"
+
+
+@pytest.mark.parametrize("moves", [0, 1])
+def test_librdkafka_finds_a_leader_whose_epoch_is_lower(led: Led, moves: int) -> None:
+    """On blue the partition has changed its leader more often, and the last one is not the one on green."""
+    topic, (blue, green) = unique("epochs"), led.sides.clusters
+    topics(led.sides.source, {topic: 1}, 2)
+    topics(led.sides.target, {topic: 1}, 2)
+    for _ in range(3):
+        move_leader(blue, topic)
+    for _ in range(moves):
+        move_leader(green, topic)
+    if leader(led.sides.source, topic) == leader(led.sides.target, topic):
+        move_leader(blue, topic)
+    writer = start(led, "confluent", ["produce", topic, "1", "10"])
+    named = {"group_id": f"{topic}-readers", "auto_offset_reset": "earliest", "auto_commit_interval_ms": "100"}
+    reader = start(led, "confluent", ["consume", topic], **named)
+    reader.wait(lambda: len(got(reader)) > 50, "it reads")
+    led.switch(topic)
+    writer.wait_more("acked", 200)
+    writer.end()
+    acked = {int(number) for number, *_ in writer.said("acked")}
+    reader.wait(lambda: set(got(reader)) == acked, "it has read all")
+    reader.end()
+    assert writer.said("failed") + writer.said("died") + reader.said("died") == []
+    assert sorted(int(value) for value in led.on_green(topic, 1)[0]) == sorted(acked)
 
 
 @pytest.mark.matrix

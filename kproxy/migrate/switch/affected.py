@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kproxy.migrate.finding import NOTE, STOP, WARNING, Finding
@@ -9,11 +10,13 @@ from kproxy.migrate.inventory import Group, Inventory
 from kproxy.migrate.migration import INTERNAL, Migration
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.transactions import Open
-from kproxy.switching.caps import is_franz_go
+from kproxy.switching.caps import is_franz_go, is_librdkafka
 
 _NAMED = 3
 # What Spark's Kafka source calls its groups, and from them Java its clients.
 _SPARK = "spark-kafka-source-"
+# The versions of librdkafka that take a leader without an epoch, which kproxy then shows them.
+_TAKES_NO_EPOCH = re.compile(r"rdkafka[- ]v?(?:2\.(?:[89]|\d\d)|[3-9]|\d\d)(?:\.|$)")
 _CHANGELOG = "-changelog"
 _CONNECT = "connect"
 
@@ -115,7 +118,7 @@ def clients(connected: Iterable[Client]) -> Iterator[Finding]:
             spark.add(one.name)
         if is_franz_go(one.software):
             franz.add(one.name)
-        if "rdkafka" in one.software:
+        if is_librdkafka(one.software) and not _TAKES_NO_EPOCH.search(one.software):
             librdkafka.add(one.name)
     if by_software:
         said = ", ".join(f"{len(found)} {name}" for name, found in sorted(by_software.items()))
@@ -133,8 +136,8 @@ def clients(connected: Iterable[Client]) -> Iterator[Finding]:
         )  # fmt: skip
     if librdkafka:
         yield Finding(
-            WARNING, "librdkafka", f"{_some(sorted(librdkafka))}: librdkafka takes no leader whose epoch is lower than"
-            " one it knows (librdkafka #4898). Where a partition has changed its leader more often on the side that"
+            WARNING, "librdkafka", f"{_some(sorted(librdkafka))}: librdkafka before 2.8 takes no leader whose epoch is"
+            " lower than one it knows. Where a partition has changed its leader more often on the side that"
             " clients leave, and another broker leads it where they go, they may never find that leader: start them"
             " again if they do not go on",
         )  # fmt: skip

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kproxy.errors import WireError
 from kproxy.relay.calls import Calls, SessionCalls
 from kproxy.relay.conversation import Conversation
-from kproxy.relay.guard import LONGEST_REQUEST, Guard, Rules
+from kproxy.relay.guard import LONGEST_METADATA, LONGEST_REQUEST, Guard, Rules
 from kproxy.rewrite.response import HOLD_LIMIT
 from kproxy.switching import requests
 from kproxy.switching.doubts import Identity
@@ -416,6 +416,40 @@ def test_a_long_request_is_kept_until_it_is_whole_and_no_longer() -> None:
     assert talk.client(long[-1:]) == b""
     assert talk.release() == b""
     assert talk.conversation.kept == len(talk.kproxy())
+
+
+@given(sizes=CHUNKINGS)
+@pytest.mark.parametrize(
+    ("software", "first"),
+    [
+        ("librdkafka 2.3.0", -1),
+        ("confluent-kafka-python 2.16.1-rdkafka-2.16.0", -1),
+        ("apache-kafka-java 4.3.1", 57),
+        ("", 57),
+    ],
+)
+def test_librdkafka_is_told_no_epochs_at_first(sizes: list[int], software: str, first: int) -> None:
+    """By those of the former cluster it would refuse the leaders of this one."""
+    guarded = Guarded(software=software)
+    for number, epoch in enumerate((first, 57, 57)):
+        ask_ = ask(METADATA, 12, {}, number)
+        assert guarded.client(ask_) == ask_
+        told = guarded.broker(*chunks(metadata(57, number), sizes))
+        assert told == metadata(epoch, number)
+
+
+def test_long_metadata_passes_as_it_comes() -> None:
+    guarded = Guarded(software="librdkafka 2.3.0")
+    guarded.client(ask(METADATA, 12, {}, 1))
+    whole = metadata(57, 1)[4:]
+    guarded.broker(struct.pack(">i", LONGEST_METADATA + 1) + whole, bytes(LONGEST_METADATA + 1 - len(whole)))
+    guarded.client(ask(METADATA, 12, {}, 2))
+    assert guarded.broker(metadata(57, 2)) == metadata(-1, 2)
+
+
+def metadata(epoch: int, correlation_id: int) -> bytes:
+    partitions = [{"PartitionIndex": 0, "LeaderId": 1, "LeaderEpoch": epoch}]
+    return answer(METADATA, 12, {"Topics": [{"Name": "a", "Partitions": partitions}]}, correlation_id)
 
 
 def test_a_response_that_is_too_large_to_be_kept_ends_the_session() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kproxy.errors import WireError
 from kproxy.switching import responses, transactions
 from kproxy.switching.caps import CAPS
-from kproxy.wire.api import APIS, END_TXN, LIST_OFFSETS, PRODUCE, TXN_OFFSET_COMMIT
+from kproxy.wire.api import APIS, END_TXN, LIST_OFFSETS, METADATA, PRODUCE, TXN_OFFSET_COMMIT
 from kproxy.wire.primitives import Underflow
 from tests.unit.kafka_frames import response
 from tests.unit.switching.frames import answer
@@ -187,3 +187,43 @@ def test_what_is_cut_off_or_nonsense_is_refused(key: int, version: int, whole: b
         if key in (COMMIT, 68):
             with contextlib.suppress(Underflow, WireError):
                 assert len(responses.with_a_known_group(frame, key, version)) == len(frame)
+
+
+def metadata(version: int, epoch: int) -> bytes:
+    partitions = [
+        {"PartitionIndex": at, "LeaderId": 3 - at, "LeaderEpoch": epoch, "ReplicaNodes": [1, 2], "IsrNodes": [2],
+         "OfflineReplicas": [1] * at}
+        for at in range(3)
+    ]  # fmt: skip
+    topics = [
+        {"Name": name, "Partitions": partitions[at:], "TopicAuthorizedOperations": 9} for at, name in enumerate("ab")
+    ]
+    brokers = [
+        {"NodeId": 1, "Host": "kafka-1", "Port": 9092, "Rack": "r"},
+        {"NodeId": 2, "Host": "kafka-2", "Port": 9093},
+    ]
+    fields = {
+        "ThrottleTimeMs": 7,
+        "Brokers": brokers,
+        "ClusterId": "c",
+        "ControllerId": 2,
+        "Topics": [*topics, {"Name": "c"}],
+    }
+    return answer(METADATA, version, fields)
+
+
+@pytest.mark.parametrize("version", versions(METADATA, 0))
+def test_no_epochs_are_told(version: int) -> None:
+    for epoch in (0, 57, -1):
+        shown: set[bytes] = set()
+        assert bytes(responses.without_epochs(metadata(version, epoch), version, shown)) == metadata(version, -1)
+        assert shown == ({b"a", b"b"} if version >= 7 else set()), "and not c, which has no partitions"
+        assert bytes(responses.without_epochs(metadata(version, epoch), version, shown)) == metadata(version, epoch)
+    assert (metadata(version, 0) != metadata(version, -1)) is (version >= 7)
+
+
+@pytest.mark.parametrize("version", [7, 9, 13])
+@given(keep=st.integers(8, 200), byte=st.binary(max_size=1))
+def test_metadata_that_is_none(version: int, keep: int, byte: bytes) -> None:
+    with contextlib.suppress(WireError, Underflow):
+        responses.without_epochs(metadata(version, 5)[:keep] + byte, version, set())

@@ -74,9 +74,12 @@ def test_clients() -> None:
     assert found[0].severity == NOTE
     assert found[0].text == "connected now: 1 java 4, 1 librdkafka 2, 1 unknown software"
     assert "checkpoint" in found[1].text
-    assert found[2].text.startswith("a: librdkafka takes no leader whose epoch is lower")
+    assert found[2].text.startswith("a: librdkafka before 2.8 takes no leader whose epoch is lower")
     assert len(found) == 3
     assert list(clients([])) == []
+    names = ["librdkafka 2.3.0", "confluent-kafka-python 2.16.1-rdkafka-2.16.0", "librdkafka 3.0", "librdkafka 2.8.0"]
+    (_, warned) = clients([Client(f"c{at}", "10.0.0.1", name) for at, name in enumerate(names)])
+    assert warned.text.startswith("c0: librdkafka before 2.8 takes no leader")
     franz = [Client("orders", "10.0.0.1", "kgo v1.22.0"), Client("b", "10.0.0.1", "kgoing 1")]
     (_, warned) = clients(franz)
     assert (warned.severity, warned.about) == (WARNING, "franz-go")

@@ -30,7 +30,7 @@ from kproxy.relay.verdict import LONGEST_REQUEST, Verdict
 from kproxy.rewrite.endpoints import Localise
 from kproxy.rewrite.response import HOLD_LIMIT, Response
 from kproxy.switching import requests, responses
-from kproxy.switching.caps import is_librdkafka
+from kproxy.switching.caps import is_franz_go, is_librdkafka
 from kproxy.switching.doubts import Identity
 from kproxy.switching.positions import Followed, Position, Positions
 from kproxy.switching.streams import rebuilds
@@ -175,7 +175,9 @@ class Guard:
             return self._judge_fetch(followed, request, now)
         if key == OFFSET_COMMIT:
             commit = requests.read_commit(request)
-            return Verdict.PASS if followed.may_commit(commit.positions) else requests.refused_commit(commit)
+            if followed.may_commit(commit.positions):
+                return Verdict.PASS
+            return requests.refused_commit(commit, keeps_positions=is_franz_go(self._software()))
         epochs = requests.read_epochs(request)
         if not followed.unknown(epochs.positions):
             return Verdict.PASS

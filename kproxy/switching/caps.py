@@ -9,7 +9,9 @@ joins again; and Metadata keeps its ids, by which clients notice that a topic is
 franz-go is offered less than that. It takes a topic that has another id for one that was made anew, and gives it up
 until it is purged, or its client is started again. So it must never learn an id: its Metadata has none (version 9), and
 it has no API of which each version has ids. Without ConsumerGroupHeartbeat it joins groups with the classic protocol by
-itself. This is about what it is offered: one that knows more from before is not refused.
+itself. Nor may it learn a leader's epoch, since it takes no lower one for long: it has none without
+OffsetForLeaderEpoch, and with Produce up to 9, whose responses do not name the leader. This is about what it is
+offered: one that knows more from before is not refused.
 """
 
 from __future__ import annotations
@@ -31,10 +33,17 @@ CAPS: Mapping[int, int] = MappingProxyType({**NAMED, 26: 4})
 """API key → the newest version that clients may use. With EndTxn 4 there is no transaction.version 2 (KIP-890), in
 which a producer cannot go on after an abort without a producer id that the broker gives it: see `transactions`."""
 
+_PRODUCE, _WITHOUT_LEADERS = 0, 9
 _METADATA, _WITHOUT_IDS = 3, 9
+_OFFSET_FOR_LEADER_EPOCH = 23
 _ONLY_IDS = (68, 76, 77, 78, 79)  # ConsumerGroupHeartbeat, and what share groups have
 OFFERED_TO_FRANZ_GO: Mapping[int, int] = MappingProxyType(
-    {**CAPS, _METADATA: _WITHOUT_IDS, **dict.fromkeys(_ONLY_IDS, -1)}
+    {
+        **CAPS,
+        _PRODUCE: _WITHOUT_LEADERS,
+        _METADATA: _WITHOUT_IDS,
+        **dict.fromkeys((_OFFSET_FOR_LEADER_EPOCH, *_ONLY_IDS), -1),
+    }
 )
 """API key → the newest version that franz-go is told of, -1 for none."""
 

@@ -17,7 +17,8 @@ from kproxy.wire.primitives import INT16, INT32, Buffer, string, uvarint
 from kproxy.wire.reader import Reader
 
 OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH = 8, 23
-OFFSET_OUT_OF_RANGE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_MEMBER_ID, FETCH_SESSION_ID_NOT_FOUND = 1, 6, 25, 70
+OFFSET_OUT_OF_RANGE, NOT_LEADER_OR_FOLLOWER, FETCH_SESSION_ID_NOT_FOUND = 1, 6, 70
+UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS = 25, 27
 
 _head = Struct(">ihhi").unpack_from  # size, API key, version, correlation id
 _NO_RECORDS = Struct(">hq")  # an error or none, an unknown high watermark
@@ -260,12 +261,15 @@ def read_commit(request: Buffer) -> Asked:
     return Asked(version, correlation_id, flexible, tuple(positions))
 
 
-def refused_commit(commit: Asked) -> bytes:
-    """The answer that the client is no member of the group."""
+def refused_commit(commit: Asked, *, keeps_positions: bool = False) -> bytes:
+    """The answer that the client is no member of the group. `keeps_positions`: at that answer the client would join
+    again with the partitions and positions that it has, as franz-go does in a cooperative group; so it is told that the
+    group is being balanced, and hears from its next heartbeat that it is no member."""
+    error = INT16.pack(REBALANCE_IN_PROGRESS if keeps_positions else UNKNOWN_MEMBER_ID)
     out = _Writer(commit.correlation_id, commit.flexible)
     if commit.version >= 3:
         out.put(INT32.pack(0))
-    _put_errors(out, commit.positions, lambda number: INT32.pack(number) + INT16.pack(UNKNOWN_MEMBER_ID))
+    _put_errors(out, commit.positions, lambda number: INT32.pack(number) + error)
     return out.frame()
 
 

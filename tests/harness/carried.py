@@ -37,7 +37,8 @@ class Numbers(Log):
 
 def apart(sides: TwoSides) -> None:
     """Make the target hand out other producer ids than the source: `kproxy migrate` does it long before a switch."""
-    producerids.raise_to({1: sides.target}, _FLOOR, producerids.now({1: sides.target}))
+    brokers = dict(enumerate(sides.target.split(","), 1))
+    producerids.raise_to(brokers, _FLOOR, producerids.now(brokers))
 
 
 def positions(bootstrap: str, group: str) -> list[TopicPartition]:

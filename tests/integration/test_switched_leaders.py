@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kproxy.devcluster import DevCluster
+from tests.harness.carried import apart
 from tests.harness.clients import unique
 from tests.harness.going import Going, java, python
 from tests.harness.kafka_python import KafkaAdminClient, TopicPartition
@@ -27,7 +28,9 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(scope="module")
 def sides() -> Iterator[TwoSides]:
     with DevCluster(brokers=2, properties=QUICK) as blue, DevCluster(brokers=2, properties=QUICK) as green:
-        yield TwoSides(blue.direct_bootstrap, green.direct_bootstrap, (blue, green))
+        made = TwoSides(blue.direct_bootstrap, green.direct_bootstrap, (blue, green))
+        apart(made)
+        yield made
 
 
 @pytest.fixture
@@ -141,8 +144,11 @@ def test_franz_go_finds_the_other_leaders(led: Led) -> None:
         assert len([step for step in steps if step < 1]) <= 1, "once it goes back to where it has committed"
 
 
-@pytest.mark.parametrize("moves", [0, 1])
-def test_librdkafka_finds_a_leader_whose_epoch_is_lower(led: Led, moves: int) -> None:
+@pytest.mark.parametrize(
+    ("library", "moves"),
+    [("confluent", 0), ("confluent", 1), pytest.param("franz-go", 1, marks=pytest.mark.matrix)],
+)
+def test_clients_find_a_leader_whose_epoch_is_lower(led: Led, library: str, moves: int) -> None:
     """On blue the partition has changed its leader more often, and the last one is not the one on green."""
     topic, (blue, green) = unique("epochs"), led.sides.clusters
     topics(led.sides.source, {topic: 1}, 2)
@@ -153,9 +159,9 @@ def test_librdkafka_finds_a_leader_whose_epoch_is_lower(led: Led, moves: int) ->
         move_leader(green, topic)
     if leader(led.sides.source, topic) == leader(led.sides.target, topic):
         move_leader(blue, topic)
-    writer = start(led, "confluent", ["produce", topic, "1", "10"])
+    writer = start(led, library, ["produce", topic, "1", "10"])
     named = {"group_id": f"{topic}-readers", "auto_offset_reset": "earliest", "auto_commit_interval_ms": "100"}
-    reader = start(led, "confluent", ["consume", topic], **named)
+    reader = start(led, library, ["consume", topic], **named)
     reader.wait(lambda: len(got(reader)) > 50, "it reads")
     led.switch(topic)
     writer.wait_more("acked", 200)

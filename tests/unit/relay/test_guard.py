@@ -325,6 +325,14 @@ def test_a_stale_position_is_not_committed(generation: int, member: str) -> None
     assert talk.client(stale) == stale, "from there on it counts itself"
 
 
+def test_franz_go_hears_of_its_group_by_its_heartbeat() -> None:
+    """From a commit it would join again with the position that it has."""
+    talk = Guarded(ME, software="kgo v1.22.2")
+    stale = commit(2, 4, "m")
+    assert talk.client(stale) == b""
+    assert talk.kproxy() == requests.refused_commit(requests.read_commit(stale), keeps_positions=True)
+
+
 def test_a_commit_of_what_it_was_told_passes_and_its_group_may_be_unknown() -> None:
     talk = Guarded(ME)
     talk.client(OFFSETS)

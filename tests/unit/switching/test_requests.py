@@ -140,8 +140,10 @@ def test_a_commit_and_its_refusal(version: int, generation: int, member: str) ->
         fields["GroupInstanceId"] = None
     commit = requests.read_commit(ask(COMMIT, version, fields))
     assert commit.positions == RAW
-    refused = topics(lambda number, offset: {"PartitionIndex": number, "ErrorCode": 25}, "Name")
-    assert requests.refused_commit(commit) == answer(COMMIT, version, {"Topics": refused})
+    for keeps, error in ((False, 25), (True, 27)):
+        refused = topics(lambda number, offset: {"PartitionIndex": number, "ErrorCode": error}, "Name")  # noqa: B023
+        told = requests.refused_commit(commit, keeps_positions=keeps)
+        assert told == answer(COMMIT, version, {"Topics": refused})
 
 
 @pytest.mark.parametrize("version", versions(EPOCHS, 2))

@@ -56,6 +56,7 @@ class Clusters:
         self.gateways: list[Gateway] = []
         self._exploring: dict[tuple[str, str], asyncio.Task[None]] = {}  # by the names of cluster and upstream
         self._around: dict[str, list[asyncio.Task[None]]] = {}  # what else is done for it
+        metrics.forwards = self._forwards
         self._ending: dict[str, float] = {}  # clusters that were removed, and until when their sessions may last
 
     async def open_all(self) -> None:
@@ -76,6 +77,8 @@ class Clusters:
         name, tasks = gateway.config.name, gateway.tasks
         for upstream in gateway.upstreams.values():
             self._begin_upstream(gateway, upstream)
+        for forward in gateway.forwards.leading:
+            log.info("cluster %s: %s leads to %s", name, forward.listen, forward.to)
         around = (self._help_with_bootstrap(gateway), _look_after_ports(gateway))
         self._around[name] = [tasks.create_task(one) for one in around]
 
@@ -100,6 +103,14 @@ class Clusters:
     def gateway(self, name: str) -> Gateway | None:
         """Of the cluster with this name, if it is served."""
         return next((gateway for gateway in self.gateways if gateway.config.name == name), None)
+
+    def _forwards(self) -> list[tuple[str, str, int, int]]:
+        """For `Metrics.forwards`."""
+        return [
+            (gateway.config.name, str(one.listen), len(one.open), one.accepted)
+            for gateway in self.gateways
+            for one in gateway.forwards.leading
+        ]
 
     def stop(self) -> None:
         """Look after none of them any more. What they have is left to be drained."""

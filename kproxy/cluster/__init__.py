@@ -13,6 +13,7 @@ report      the state of the cluster at one moment, for `kproxy.status`
 encryption  TLS to the cluster's brokers and from its clients, as configured
 upstream    one Kafka cluster that the cluster can lead to: its nodes, the ways to them, who explores it
 nodeports   the listeners of the nodes
+forwards    local ports that lead to something else than a broker
 gateway     the nodes and their ports; the local addresses for endpoints; which upstream is active
 door        accepts clients, reads their first bytes, refuses what is not Kafka
 led         whose client a connection is, where a cluster has parts

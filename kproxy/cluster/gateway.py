@@ -14,6 +14,7 @@ from kproxy.address import Address
 from kproxy.cluster.door import Carry, Door
 from kproxy.cluster.encryption import Ends, client_tls
 from kproxy.cluster.explore import Explorer
+from kproxy.cluster.forwards import Forwards
 from kproxy.cluster.listeners import Listeners
 from kproxy.cluster.localports import LocalPorts
 from kproxy.cluster.meeting import Met
@@ -69,10 +70,15 @@ class Gateway:
         except OSError as error:
             raise ConfigError(_bind_problem(config.listen, error)) from None
         self.listen = Address(config.listen.host, bootstrap.port)
+        try:
+            self.forwards = Forwards(config.name, config.forward, config.listen, tasks, places, self._connect)
+        except ConfigError:
+            self._listeners.close_all()
+            raise
         window = config.effective_node_ports(self.listen.port)
         ports = LocalPorts(window.first, window.last)
         self._upstream = partial(
-            Upstream, ports=ports, metrics=metrics, tasks=tasks, is_own=self._listeners.is_own, learn=self._learn,
+            Upstream, ports=ports, metrics=metrics, tasks=tasks, is_own=self._is_own, learn=self._learn,
             on_news=on_change,
         )  # fmt: skip
         for one in (config, *others):
@@ -116,6 +122,10 @@ class Gateway:
         if key is not None and not active.has(key) and (len(self.upstreams) > 1 or not active.knows(key)):
             key = None
         return await active.reach.dial(key)
+
+    async def _connect(self, address: Address) -> socket.socket:
+        """To something that is no broker, along the hops to the active upstream. Raises UpstreamError."""
+        return await self.reach.connect(address)
 
     def why_not(self, to: str, part: str = "") -> str | None:
         """Why this upstream cannot become the active one now, of a part, or of all others; None if it can: it has been
@@ -268,6 +278,7 @@ class Gateway:
         """The cluster is served no more; its sessions have so many seconds to end."""
         self._ended = True
         self.stop_accepting()
+        asyncio.get_running_loop().call_later(seconds, self.forwards.end)
         for upstream in self.upstreams.values():
             upstream.reach.end(seconds)
 
@@ -279,6 +290,7 @@ class Gateway:
     def stop_accepting(self) -> None:
         """Close the listeners and the connections that have said nothing yet."""
         self._nodes.close_all()
+        self.forwards.stop_accepting()
         self.door.close()
 
     @property
@@ -293,7 +305,10 @@ class Gateway:
 
     def bound_addresses(self) -> frozenset[Address]:
         """The IP addresses and ports of its listeners."""
-        return self._listeners.addresses()
+        return self._listeners.addresses() | self.forwards.addresses()
+
+    def _is_own(self, address: Address) -> bool:
+        return self._listeners.is_own(address) or self.forwards.is_own(address)
 
     def is_bound(self, node: Node) -> bool:
         return node.key in self._listeners.bound

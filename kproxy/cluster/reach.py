@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Sequence
 
 from kproxy.address import Address
@@ -125,6 +126,10 @@ class Reach:
             self.settled.set()
         if self.known.explored.searched:
             self.searched.set()
+
+    async def connect(self, address: Address) -> socket.socket:
+        """A connection to something that is no broker, along the same hops. Raises UpstreamError."""
+        return await self._opener.connect(address)
 
     async def dial(self, key: NodeKey | None) -> Met:
         """Connect to a node, or, for None, to a bootstrap server. Raises UpstreamError."""

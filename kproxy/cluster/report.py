@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from kproxy.cluster.forwards import Leading
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.topology import Node
 from kproxy.cluster.upstream import Upstream
-from kproxy.status.shown import ClusterStatus, NodeStatus, UpstreamStatus
+from kproxy.status.shown import ClusterStatus, ForwardStatus, NodeStatus, UpstreamStatus
 
 
 def report(gateway: Gateway) -> ClusterStatus:
@@ -27,7 +28,18 @@ def report(gateway: Gateway) -> ClusterStatus:
         full=gateway.door.no_place() or None,
         sessions=gateway.sessions,
         nodes=_nodes(gateway, gateway.upstreams[gateway.active]),
+        forwards=tuple(_forward(one) for one in gateway.forwards.leading),
         upstreams=tuple(_upstream(gateway, one) for name, one in gateway.upstreams.items() if name),
+    )
+
+
+def _forward(leading: Leading) -> ForwardStatus:
+    return ForwardStatus(
+        listen=str(leading.listen),
+        to=str(leading.to),
+        problem=leading.problem or None,
+        connections=len(leading.open),
+        accepted=leading.accepted,
     )
 
 

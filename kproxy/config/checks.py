@@ -68,17 +68,27 @@ def in_cluster(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
             yield Finding((advertise, node_ports), f"{text}; allowed: a lower FIRST_PORT")
     if not cluster.bootstrap_servers:
         yield Finding(((*at, "bootstrap-servers"),), "is empty; allowed: HOST:PORT, or several")
-    own_port = 0 if cluster.via else port  # behind a hop, the same address is another machine's
+    if not cluster.via:  # behind a hop, the same address is another machine's
+        yield from _loops(cluster, at)
+    for key, text in (*cluster.tls_problems(), *cluster.login_problems()):
+        yield Finding(((*at, key),), text)
+
+
+def _loops(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
+    """What leads to an address of kproxy's own."""
+    own, listen = cluster.listen, (*at, "listen")
     for index, server in enumerate(cluster.bootstrap_servers):
-        if own_port and server.port == own_port and _same_host(server.host, cluster.listen.host):
+        if own.port and _same(server, own):
             text = f"{server} is kproxy's own listen address, a loop; allowed: the address of a broker"
             yield Finding(((*at, "bootstrap-servers", index), listen), text)
     for index, one in enumerate(cluster.map):
-        if own_port and one.dial_port == own_port and _same_host(one.dial_host, cluster.listen.host):
+        if own.port and one.dial_port == own.port and _same_host(one.dial_host, own.host):
             text = f"{one} leads to kproxy's own listen address, a loop; allowed: the address of a broker"
             yield Finding(((*at, "map", index), listen), text)
-    for key, text in (*cluster.tls_problems(), *cluster.login_problems()):
-        yield Finding(((*at, key),), text)
+    for index, forward in enumerate(cluster.forward):
+        if _same(forward.to, own) or _same(forward.to, forward.listen(own)):
+            text = f"{forward} leads to kproxy itself, a loop; allowed: an address that something else listens on"
+            yield Finding(((*at, "forward", index),), text)
 
 
 def between_clusters(config: Config) -> Iterator[Finding]:
@@ -100,12 +110,17 @@ def between_clusters(config: Config) -> Iterator[Finding]:
         owners = taken.locs[0][:2], claim.locs[0][:2]
         # `in_cluster` looks within a cluster. Default node ports follow listen: one word for both will do.
         follows = owners in reported and len(claim.locs) > 1
-        if owners[0] != owners[1] and not follows and _clash(taken, claim):
+        within = owners[0] == owners[1] and not (_is_forward(taken) or _is_forward(claim))
+        if not within and not follows and _clash(taken, claim):
             reported.add(owners)
             yield Finding((*claim.locs, *taken.locs), _clash_text(claim, taken))
     for taken, claim in combinations(_advertised(config), 2):
         if _clash(taken, claim):
             yield Finding((*claim.locs, *taken.locs), _clash_text(claim, taken))
+
+
+def _is_forward(claim: _Claim) -> bool:
+    return "forward" in claim.locs[0]
 
 
 def _served(config: Config) -> Iterator[tuple[int, ClusterConfig]]:
@@ -145,6 +160,10 @@ def _bound(config: Config) -> Iterator[_Claim]:
         of_cluster = f" of cluster '{cluster.name}'" if len(config.clusters) > 1 else ""
         if cluster.listen.port:
             yield _claim((listen,), "listen", of_cluster, cluster.listen)
+        for at, forward in enumerate(cluster.forward):
+            if forward.port:
+                loc = ("clusters", index, "forward", at)
+                yield _claim((loc,), "forward", of_cluster, forward.listen(cluster.listen))
         if window := _window(cluster):
             implied = "" if cluster.node_ports else " (the ports after listen)"
             locs = (node_ports,) if cluster.node_ports else (node_ports, listen)
@@ -192,11 +211,18 @@ def _ports(cluster: ClusterConfig) -> Iterator[PortRange]:
         yield PortRange(cluster.listen.port, cluster.listen.port)
     if window := _window(cluster):
         yield window
+    for forward in cluster.forward:
+        if forward.port:
+            yield PortRange(forward.port, forward.port)
 
 
 def share_host(one: str, other: str) -> bool:
     """Whether something that listens on one host is in the way of what listens on the other."""
     return any(Address(host, 0).is_wildcard for host in (one, other)) or _same_host(one, other)
+
+
+def _same(one: Address, other: Address) -> bool:
+    return one.port == other.port and _same_host(one.host, other.host)
 
 
 def _same_host(one: str, other: str) -> bool:

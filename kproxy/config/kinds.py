@@ -23,6 +23,7 @@ from kproxy.config.values import (
     MAX_PORT,
     Advertise,
     ExitWith,
+    Forward,
     Map,
     PortRange,
     admin_token,
@@ -133,6 +134,12 @@ def route_map() -> Kind[Map]:
     """One `ADVERTISED=DIAL`."""
     allowed = "HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"
     return Kind("ADVERTISED=DIAL", allowed, (Map,), Map.parse, str, string(r"^[^=\s]+\s*=\s*[^=\s]+$"))
+
+
+def forward() -> Kind[Forward]:
+    """One `[HOST:]PORT=HOST:PORT`."""
+    allowed = "[HOST:]PORT=HOST:PORT"
+    return Kind(allowed, allowed, (Forward,), Forward.parse, str, string(r"^[^=\s]+\s*=\s*[^=\s]+:\d+$"))
 
 
 def via() -> Kind[Hop]:

@@ -37,7 +37,7 @@ from kproxy.config.hop import Hop
 from kproxy.config.kinds import Kind
 from kproxy.config.sasl import SaslOptions
 from kproxy.config.tls import TlsOptions
-from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, Advertise, ExitWith, Map, PortRange
+from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, Advertise, ExitWith, Forward, Map, PortRange
 
 ENV_PREFIX = "KPROXY_"
 # The groups of options that an upstream has for itself.
@@ -103,6 +103,15 @@ class ClusterConfig(TlsOptions, SaslOptions):
             unset=f"the {NODE_PORT_COUNT} ports after listen",
         ),
     ] = None
+    forward: Annotated[
+        tuple[Annotated[Forward, kinds.forward()], ...],
+        Option(
+            LOCAL,
+            "Local port that leads to something else than a broker, through the same --via: 8081=schema-registry:8081. "
+            "kproxy passes its bytes on unread.",
+            unset="none",
+        ),
+    ] = ()
     map: Annotated[
         tuple[Annotated[Map, kinds.route_map()], ...],
         Option(

@@ -141,6 +141,41 @@ class Map:
         return f"{left}={_host_port(self.dial_host, self.dial_port)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """One local port `[HOST:]PORT=TO` whose connections lead to another address as they are. `host` None is the host of
+    the cluster's listen address; port 0 is any free one."""
+
+    host: str | None
+    port: int
+    to: Address
+
+    @classmethod
+    def parse(cls, text: str) -> Forward:
+        """Read `PORT=HOST:PORT` or `HOST:PORT=HOST:PORT`."""
+        left, equals, right = (part.strip() for part in text.partition("="))
+        if not equals or not left or not right:
+            raise ValueError(f"{quote(text)} is not a forward; allowed: [HOST:]PORT=HOST:PORT")
+        host, port = None, left
+        if not re.fullmatch(r"\d{1,5}", left, re.ASCII):
+            listen = Address.parse(left)
+            host, port = listen.host, str(listen.port)
+        if int(port) > MAX_PORT:
+            raise ValueError(f"{quote(left)} has no such port; allowed: 0 to {MAX_PORT}")
+        to = Address.parse(right)
+        if to.port == 0 or re.search(r"[*?{}\[\]/]", to.host):
+            raise ValueError(f"{quote(right)} cannot be connected to; allowed: HOST:PORT")
+        return cls(host, int(port), to)
+
+    def listen(self, beside: Address) -> Address:
+        """The local address, for a cluster that listens there."""
+        return Address(beside.host if self.host is None else self.host, self.port)
+
+    def __str__(self) -> str:
+        left = str(self.port) if self.host is None else str(Address(self.host, self.port))
+        return f"{left}={self.to}"
+
+
 def admin_token(text: str) -> str:
     """What clients of the admin endpoint must show; ValueError does not repeat it. It stands in a header (RFC 6750)."""
     if not re.fullmatch(r"[!-~]{16,4096}", text):

@@ -197,7 +197,7 @@ def _before(listen: str) -> Address:
 
 
 async def _run(line: Line, config: ClusterConfig, selector: RelaySelector) -> Tried:
-    metrics = Metrics()
+    metrics, config = Metrics(), config.model_copy(update={"forward": ()})  # whose ports the running kproxy may have
     async with Supervised("a trial") as tasks:
         here = Here(selector, metrics, tasks)
         gateway = Gateway(

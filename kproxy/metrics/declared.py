@@ -213,6 +213,20 @@ FAMILIES: tuple[Family, ...] = (
         unit="seconds",
     ),
     Family(
+        "kproxy_forward_connections",
+        "gauge",
+        ("cluster", "listen"),
+        "Open connections to a port of --forward.",
+        lambda metrics: [((cluster, listen), now) for cluster, listen, now, _ in metrics.forwards()],
+    ),
+    Family(
+        "kproxy_forward_accepted_total",
+        "counter",
+        ("cluster", "listen"),
+        "Connections that clients have opened to a port of --forward.",
+        lambda metrics: [((cluster, listen), count) for cluster, listen, _, count in metrics.forwards()],
+    ),
+    Family(
         "kproxy_switch_active",
         "gauge",
         ("cluster", "upstream"),

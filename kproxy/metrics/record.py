@@ -73,6 +73,9 @@ class Metrics:
         A node may come several times, once per session say: the numbers are added."""
         self.switches: Callable[[], Iterable[SwitchNumbers]] = tuple
         """Of clusters that can be switched; set by the app, asked at a scrape."""
+        self.forwards: Callable[[], Iterable[tuple[str, str, int, int]]] = tuple
+        """Of each port of --forward: cluster, local address, connections that are open, and how many there have been;
+        set by the app, asked at a scrape."""
         self._reasons: set[str] = set()
 
         self.runtime = CollectorRegistry()
@@ -140,7 +143,7 @@ class Metrics:
         """What the main process alone knows."""
         self.listeners_bound = other.listeners_bound
         self.reloads, self.reload_succeeded_at = other.reloads, other.reload_succeeded_at
-        self.switches = other.switches
+        self.switches, self.forwards = other.switches, other.forwards
 
     def _known(self, reason: str) -> str:
         if reason in self._reasons:

@@ -89,6 +89,18 @@ class UpstreamStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardStatus:
+    """A local port that leads to something else than a broker. `problem`: why the last connection to there failed, None
+    if it did not. `connections`: those that are open. `accepted`: how many there have been."""
+
+    listen: str
+    to: str
+    problem: str | None
+    connections: int
+    accepted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
     """One cluster, its nodes in order: brokers, then controllers.
 
@@ -113,6 +125,7 @@ class ClusterStatus:
     full: str | None
     sessions: int
     nodes: tuple[NodeStatus, ...]
+    forwards: tuple[ForwardStatus, ...] = ()
     upstreams: tuple[UpstreamStatus, ...] = ()
     switch: SwitchStatus | None = None
 

@@ -234,6 +234,32 @@ def test_variables_that_are_no_options() -> None:
             ],
         ),
         (
+            {"bootstrap_servers": "a", "forward": "8081=localhost:19092"},
+            {},
+            [
+                "--forward: 8081=localhost:19092 leads to kproxy itself, a loop; "
+                "allowed: an address that something else listens on"
+            ],
+        ),
+        (
+            {"bootstrap_servers": "a", "forward": "8081=LOCALHOST:8081,19100=a:1,10.0.0.1:19101=a:1"},
+            {},
+            [
+                "--forward: 8081=LOCALHOST:8081 leads to kproxy itself, a loop; "
+                "allowed: an address that something else listens on",
+                "--forward: node-ports 19093-19292 (the ports after listen) and forward 127.0.0.1:19100 overlap; "
+                "allowed: ports that nothing else uses",
+            ],
+        ),
+        (
+            {"bootstrap_servers": "a", "forward": "8081=a:1,8081=b:1"},
+            {},
+            [
+                "--forward: forward 127.0.0.1:8081 and forward 127.0.0.1:8081 overlap; "
+                "allowed: ports that nothing else uses"
+            ],
+        ),
+        (
             {"bootstrap_servers": "a", "listen": "http://user:se@cret@host:1"},
             {},
             ["--listen: 'http://user:***@host:1' is ambiguous: write an IPv6 address as [IPV6]:PORT"],

@@ -78,6 +78,7 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         '    listen: "[::1]:1"  # --listen\n'
         "    # advertise: the host of listen\n"
         "    # node-ports: the 200 ports after listen\n"
+        "    # forward: none\n"
         "    map:  # k.yaml:4\n"
         '      - "*.x=y"\n'
         "    # via: none\n"

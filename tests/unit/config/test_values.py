@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from kproxy.address import Address
 from kproxy.config import Advertise, Map, PortRange, kinds, quantities
 from kproxy.config.kinds import Kind
-from kproxy.config.values import ExitWith
+from kproxy.config.values import ExitWith, Forward
 
 ports = st.integers(1, 65535)
 hosts = st.from_regex(r"[a-z][a-z0-9.-]{0,20}", fullmatch=True) | st.ip_addresses().map(str)
@@ -52,6 +54,39 @@ def test_an_advertised_host_reads_its_own_print(host: str, port: int | None) -> 
 )
 def test_a_map_reads_its_own_print(route: Map) -> None:
     assert Map.parse(str(route)) == route
+
+
+@given(st.builds(Forward, st.none() | hosts, st.integers(0, 65535), st.builds(Address, hosts, ports)))
+def test_a_forward_reads_its_own_print(forward: Forward) -> None:
+    assert Forward.parse(str(forward)) == forward
+    assert kinds.forward().read(forward) == forward
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("8081", "'8081' is not a forward; allowed: [HOST:]PORT=HOST:PORT"),
+        ("8081=", "'8081=' is not a forward"),
+        ("=a:1", "'=a:1' is not a forward"),
+        ("8081=registry", "'registry'"),
+        ("8081=registry:0", "'registry:0' cannot be connected to; allowed: HOST:PORT"),
+        ("8081=*:1", "'*:1' cannot be connected to"),
+        ("8081=http://registry:8081", "is ambiguous"),
+        ("70000=a:1", "'70000' has no such port; allowed: 0 to 65535"),
+        ("a=b:1", "'a'"),
+        ("8081=a:1=b:2", "a:1=b"),
+    ],
+)
+def test_no_forward(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(why)):
+        Forward.parse(text)
+
+
+def test_where_a_forward_listens() -> None:
+    beside = Address("127.0.0.1", 19092)
+    assert Forward.parse("8081=a:1").listen(beside) == Address("127.0.0.1", 8081)
+    assert Forward.parse("0.0.0.0:8081=a:1").listen(beside) == Address("0.0.0.0", 8081)
+    assert Forward.parse("[::1]:8081 = [::2]:1").to == Address("::2", 1)
 
 
 @given(st.floats(0, 30 * 86400, allow_nan=False).filter(lambda seconds: seconds == 0 or seconds > 1e-9))

@@ -58,4 +58,5 @@ def busy(cluster: str = "default") -> Metrics:
     metrics.switches = lambda: [
         SwitchNumbers(cluster, ("blue", "green"), ("green",), "green", "held", 1, 2, 3, 4, 4.5, 0.5)
     ]
+    metrics.forwards = lambda: [(cluster, "127.0.0.1:8081", 2, 3)]
     return metrics

@@ -16,6 +16,7 @@ from tests.unit.metrics.scraped import Samples, busy, samples, scrape
 OWN = (
     "kproxy_build_info", "kproxy_listeners", "kproxy_config_reloads_total",
     "kproxy_config_last_reload_success_timestamp_seconds",
+    "kproxy_forward_connections", "kproxy_forward_accepted_total",
     *(family.name for family in FAMILIES if family.name.startswith("kproxy_switch_")),  # who can switch has no workers
 )  # fmt: skip
 

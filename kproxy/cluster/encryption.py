@@ -46,7 +46,8 @@ class Ends:
 
 
 def warn_of_tls(config: ClusterConfig) -> None:
-    """Say at start what is not checked."""
+    """Say at start what is not checked, and what clients will refuse."""
+    _warn_of_sni(config)
     if config.tls_insecure:
         log.warning(
             "cluster %s: --tls-insecure: kproxy checks NO certificate."
@@ -58,3 +59,21 @@ def warn_of_tls(config: ClusterConfig) -> None:
             "cluster %s: --tls-server-name *: kproxy accepts any certificate of a trusted CA from any broker",
             config.name,
         )
+
+
+def _warn_of_sni(config: ClusterConfig) -> None:
+    clients = client_tls(config) if config.sni is not None else None
+    if clients is None or config.sni is None:
+        return
+    names, one = clients.names(), config.sni.name("1")
+    if names and not any(_covers(name.lower(), one) for name in names):
+        log.warning(
+            "cluster %s: the certificate of --client-tls-cert is for %s, and not for %s: clients that check it cannot"
+            " connect to nodes (--sni %s)",
+            config.name, ", ".join(names[:5]), one, config.sni,
+        )  # fmt: skip
+
+
+def _covers(name: str, host: str) -> bool:
+    """Whether a name in a certificate is that of a host (RFC 9525 §6.3)."""
+    return name == host or (name.startswith("*.") and name[1:] == host[host.index(".") :])

@@ -123,6 +123,10 @@ class Gateway:
             key = None
         return await active.reach.dial(key)
 
+    def knows(self, key: NodeKey) -> bool:
+        """Whether any metadata named the node."""
+        return any(one.knows(key) for one in self.upstreams.values())
+
     async def _connect(self, address: Address) -> socket.socket:
         """To something that is no broker, along the hops to the active upstream. Raises UpstreamError."""
         return await self.reach.connect(address)
@@ -225,6 +229,9 @@ class Gateway:
 
     def local_address(self, node: Node, host: str) -> Address:
         """Where clients find the node."""
+        if self.config.sni is not None:
+            port = self.config.advertised_port(self.listen.port)
+            return Address(self.config.sni.name(node.key.label), port)
         return Address(host, self.config.advertised_port(node.port, self.listen.port) if node.port else 0)
 
     def learn(self, endpoints: Endpoints, part: str = "") -> None:
@@ -241,7 +248,8 @@ class Gateway:
         # At start they are all new, and shown together.
         level = logging.INFO if upstream.reach.known.explored.searched else logging.DEBUG
         for node in learned.new:
-            log.log(level, "%s%s: %s is at local port %d", whose, node.key, node.advertised, node.port)
+            local = self.local_address(node, self.local_host())
+            log.log(level, "%s%s: %s is at local port %d", whose, node.key, node.advertised, local.port)
         for node, before in learned.moved:
             text = "%s%s moved from %s to %s; its local port stays %d"
             log.info(text, whose, node.key, before, node.advertised, node.port)
@@ -311,7 +319,7 @@ class Gateway:
         return self._listeners.is_own(address) or self.forwards.is_own(address)
 
     def is_bound(self, node: Node) -> bool:
-        return node.key in self._listeners.bound
+        return (None if self.config.sni is not None else node.key) in self._listeners.bound
 
 
 def _bind_problem(listen: Address, error: OSError) -> str:

@@ -37,6 +37,12 @@ class NodeKey:
         """The node in logs and metrics: `3`, `controller-3000`."""
         return str(self.node_id) if self.kind is Kind.BROKER else f"{self.kind.value}-{self.node_id}"
 
+    @classmethod
+    def of(cls, label: str) -> NodeKey:
+        """The node with this label."""
+        kind, _, number = label.rpartition("-")
+        return cls(Kind(kind) if kind else Kind.BROKER, int(number))
+
     def __str__(self) -> str:
         return f"{self.kind.value} {self.node_id}"
 

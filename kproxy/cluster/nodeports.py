@@ -56,7 +56,9 @@ class NodePorts:
 
     def bind(self, node: Node) -> None:
         """Give the node a listener: on the port it has, or the first of its ports that can be had. Another upstream's
-        node of this kind and id shares it."""
+        node of this kind and id shares it. With --sni, all nodes share the bootstrap listener."""
+        if self._config.sni is not None:
+            return
         listening = self._listeners.bound.get(node.key)
         if listening is not None:
             if self._orphans.pop(node.key, None) is not None:

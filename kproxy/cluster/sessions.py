@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Knows = Callable[[NodeKey], bool]
+"""Whether there is such a node, as far as is known."""
 NO_PARTS: Mapping[str, tuple[ClusterConfig, Concerns]] = {}
 
 
@@ -69,6 +71,7 @@ class Sessions:
         config: ClusterConfig,
         dial: Dial,
         localise: Localise,
+        knows: Knows,
         pump: Pump,
         metrics: Metrics,
         tasks: asyncio.TaskGroup,
@@ -80,6 +83,7 @@ class Sessions:
         self._metrics = metrics
         self._tasks = tasks
         self._tls = client_tls(config)
+        self._knows = knows
         self._led = Led(config, dial, localise, _switchable(config, pump) if switches else None)
         self._parts: dict[str, Led] = {}
         self._calls: dict[str, Calls] = {}
@@ -104,7 +108,7 @@ class Sessions:
             secured = await self._secure(client, self._tls)
             if secured is None:
                 return
-            client = secured
+            client, key = secured, self._asked_for(secured, key)
         first = await self._hear(client) if self._parts else b""
         if first is None:
             return
@@ -366,6 +370,15 @@ class Sessions:
             raise
         self._opening[secured] = self._opening.pop(client)
         return secured
+
+    def _asked_for(self, client: TlsSocket, key: NodeKey | None) -> NodeKey | None:
+        """The node that the client wants: that of its port, or, with --sni, of the name that it asked for. If there is
+        no such node, a bootstrap server tells the client which there are."""
+        sni = self._led.config.sni
+        label = sni.label(client.asked_for) if sni is not None else None
+        if label is not None and self._knows(asked := NodeKey.of(label)):
+            key = self._opening[client].key = asked
+        return key
 
     def _drop(self, client: socket.socket) -> None:
         carried = self._opening.pop(client, None)

@@ -56,7 +56,9 @@ def in_cluster(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
             (node_ports, listen),
             f"{cluster.node_ports} contains {port}, the port of listen; allowed: a range without it",
         )
-    if cluster.node_ports is None and port == MAX_PORT:
+    if cluster.sni is not None:
+        yield from _of_sni(cluster, at)
+    elif cluster.node_ports is None and port == MAX_PORT:
         yield Finding(
             (listen, node_ports),
             f"no port is left for nodes after {port}; allowed: a lower port, or node-ports",
@@ -72,6 +74,15 @@ def in_cluster(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
         yield from _loops(cluster, at)
     for key, text in (*cluster.tls_problems(), *cluster.login_problems()):
         yield Finding(((*at, key),), text)
+
+
+def _of_sni(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
+    if cluster.client_tls_cert is None:
+        text = "needs TLS with clients, in whose handshake they say whom they want; allowed: with client-tls-cert"
+        yield Finding(((*at, "sni"), (*at, "client-tls-cert")), text)
+    if cluster.node_ports is not None:
+        text = "cannot be combined with sni, with which no node has a port; allowed: one of them"
+        yield Finding(((*at, "node-ports"), (*at, "sni")), text)
 
 
 def _loops(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
@@ -182,7 +193,7 @@ def _advertised(config: Config) -> Iterator[_Claim]:
 
 def _window(cluster: ClusterConfig) -> PortRange | None:
     """The node ports as far as they are known before binding."""
-    if cluster.node_ports is None and cluster.listen.port in (0, MAX_PORT):
+    if cluster.sni is not None or (cluster.node_ports is None and cluster.listen.port in (0, MAX_PORT)):
         return None
     return cluster.effective_node_ports()
 

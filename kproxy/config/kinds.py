@@ -26,6 +26,7 @@ from kproxy.config.values import (
     Forward,
     Map,
     PortRange,
+    Sni,
     admin_token,
     quote,
 )
@@ -134,6 +135,14 @@ def route_map() -> Kind[Map]:
     """One `ADVERTISED=DIAL`."""
     allowed = "HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"
     return Kind("ADVERTISED=DIAL", allowed, (Map,), Map.parse, str, string(r"^[^=\s]+\s*=\s*[^=\s]+$"))
+
+
+def sni() -> Kind[Sni]:
+    """A host name with `{node}`."""
+    allowed = "a host name with {node} before its first dot"
+    return Kind(
+        "NAME", allowed, (Sni,), Sni.parse, str, string(r"^[A-Za-z0-9-]*\{node\}[A-Za-z0-9._-]+$"), optional=True
+    )
 
 
 def forward() -> Kind[Forward]:

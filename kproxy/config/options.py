@@ -37,7 +37,7 @@ from kproxy.config.hop import Hop
 from kproxy.config.kinds import Kind
 from kproxy.config.sasl import SaslOptions
 from kproxy.config.tls import TlsOptions
-from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, Advertise, ExitWith, Forward, Map, PortRange
+from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, Advertise, ExitWith, Forward, Map, PortRange, Sni
 
 ENV_PREFIX = "KPROXY_"
 # The groups of options that an upstream has for itself.
@@ -101,6 +101,16 @@ class ClusterConfig(TlsOptions, SaslOptions):
             "Local ports for the nodes of the cluster, one port for each node. FIRST alone means the 200 ports that "
             "start there.",
             unset=f"the {NODE_PORT_COUNT} ports after listen",
+        ),
+    ] = None
+    sni: Annotated[
+        Sni | None,
+        kinds.sni(),
+        Option(
+            LOCAL,
+            "Tell clients a host name for each node, such as b{node}.kafka.example, all at the one port of --listen. "
+            "kproxy knows from the name in the client's TLS handshake which node it wants. With --client-tls-cert.",
+            unset="each node has a port",
         ),
     ] = None
     forward: Annotated[
@@ -171,6 +181,8 @@ class ClusterConfig(TlsOptions, SaslOptions):
         """The window of node ports. With `listen` on port 0, pass the port that was really bound."""
         if self.node_ports is not None:
             return self.node_ports
+        if self.sni is not None:  # then no node has a port of its own
+            return PortRange(listen_port or self.listen.port or 1, listen_port or self.listen.port or 1)
         port, admin = self.listen.port if listen_port is None else listen_port, self._admin_port
         if self.listen.port == 0 and port + NODE_PORT_COUNT > MAX_PORT:
             # The system chose the port, so nobody minds that the window lies before it.
@@ -181,9 +193,12 @@ class ClusterConfig(TlsOptions, SaslOptions):
         return PortRange(port + 1, min(port + NODE_PORT_COUNT, MAX_PORT))
 
     def advertised_port(self, node_port: int, listen_port: int | None = None) -> int:
-        """What clients are told for a local node port: itself, unless --advertise has a FIRST_PORT."""
+        """What clients are told for a local node port: itself, unless --advertise has a FIRST_PORT. With --sni all
+        nodes are at the port of the bootstrap listener."""
         if self.advertise is None or self.advertise.first_port is None:
             return node_port
+        if self.sni is not None:
+            return self.advertise.first_port
         return self.advertise.first_port + node_port - self.effective_node_ports(listen_port).first
 
     @model_validator(mode="after")

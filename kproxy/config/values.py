@@ -142,6 +142,41 @@ class Map:
 
 
 @dataclass(frozen=True, slots=True)
+class Sni:
+    """A host name for each node, such as `b{node}.kafka.example`: the node's label stands in the place of `{node}`."""
+
+    before: str
+    after: str
+
+    @classmethod
+    def parse(cls, text: str) -> Sni:
+        """Read a host name that has `{node}` once, in its first part."""
+        allowed = "allowed: a host name with {node} once, before the first dot, such as b{node}.kafka.example"
+        match = re.fullmatch(
+            r"([a-z0-9-]*)\{node\}((?:-?[a-z0-9]+)*(?:\.[a-z0-9_-]+)+)", text.strip().lower(), re.ASCII
+        )
+        if match is None or len(text) > 200 or match[1].startswith("-"):
+            raise ValueError(f"{quote(text)} is no name for nodes; {allowed}")
+        return cls(match[1], match[2])
+
+    def name(self, label: str) -> str:
+        """The host name of the node with this label."""
+        return f"{self.before}{label}{self.after}"
+
+    def label(self, name: str) -> str | None:
+        """The label of the node that a client asks for by this name; None if the name is not one of a node."""
+        name = name.lower()
+        if not name.startswith(self.before) or not name.endswith(self.after):
+            return None
+        label = name[len(self.before) : len(name) - len(self.after)]
+        match = re.fullmatch(r"(?:controller-)?(\d{1,10})", label, re.ASCII)
+        return None if match is None or int(match[1]) > 2**31 - 1 else label
+
+    def __str__(self) -> str:
+        return self.name("{node}")
+
+
+@dataclass(frozen=True, slots=True)
 class Forward:
     """One local port `[HOST:]PORT=TO` whose connections lead to another address as they are. `host` None is the host of
     the cluster's listen address; port 0 is any free one."""

@@ -19,6 +19,7 @@ from kproxy.ask.asking import Over
 from kproxy.dial.stream import Stream, retried
 from kproxy.doctor.found import Certificate, Spoken
 from kproxy.errors import KproxyError, UpstreamError
+from kproxy.tls.handshakes import names_of
 from kproxy.tls.tlssocket import TlsSocket
 from kproxy.wire import api
 from kproxy.wire.greeting import ENOUGH, Greeting, recognise
@@ -126,17 +127,8 @@ def _read(der: bytes | None) -> Certificate | None:
 
     try:
         found = x509.load_der_x509_certificate(der)
-        names: list[str] = []
-        try:
-            alternative = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-            names += alternative.get_values_for_type(x509.DNSName)
-            names += [str(address) for address in alternative.get_values_for_type(x509.IPAddress)]
-        except x509.ExtensionNotFound:
-            pass
-        if not names:
-            names = [str(one.value) for one in found.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)]
         return Certificate(
-            names=tuple(names),
+            names=tuple(names_of(der)),
             subject=found.subject.rfc4514_string(),
             issuer=found.issuer.rfc4514_string(),
             not_before=found.not_valid_before_utc.astimezone(UTC),

@@ -7,6 +7,7 @@ has changed; connections that are open stay as they are.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
@@ -24,7 +25,7 @@ from kproxy.errors import ConfigError, UpstreamError, WireError
 from kproxy.tls import faults
 from kproxy.tls.jks import Locked
 from kproxy.tls.stores import load_identity, load_trust
-from kproxy.tls.tlssocket import TlsSocket
+from kproxy.tls.tlssocket import TlsSocket, note_name
 
 log = logging.getLogger(__name__)
 
@@ -214,7 +215,12 @@ class ClientTls(_Tls):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         if self._files.ca is not None:
             context.verify_mode = ssl.CERT_REQUIRED
+        context.sni_callback = note_name
         return context
+
+    def names(self) -> list[str]:
+        """The names of hosts in the certificate that clients are shown; none if it cannot be read."""
+        return _shown(self.current())
 
     async def accept(self, sock: socket.socket) -> TlsSocket:
         """Make TLS of a client's connection. Raises WireError if the client is at fault."""
@@ -241,3 +247,34 @@ async def _handshake(sock: socket.socket, context: ssl.SSLContext, host: str | N
         tls.close()
         raise
     return tls
+
+
+def _shown(context: ssl.SSLContext) -> list[str]:
+    """The names in the certificate of a server's context, which only a client is told: one in memory."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    client = trusting.wrap_bio(to_client, to_server)
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    for side in (client, server, client):
+        with contextlib.suppress(ssl.SSLError):
+            side.do_handshake()
+    der = client.getpeercert(binary_form=True)
+    return [] if der is None else names_of(der)
+
+
+def names_of(der: bytes) -> list[str]:
+    """The names of hosts and the addresses in a certificate: its subject's, if it has no others. None of one that
+    cannot be read."""
+    from cryptography import x509  # few need it
+
+    try:
+        certificate = x509.load_der_x509_certificate(der)
+        try:
+            alternative = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except x509.ExtensionNotFound:
+            return [str(one.value) for one in certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)]
+        names = alternative.get_values_for_type(x509.DNSName)
+        return [*names, *(str(address) for address in alternative.get_values_for_type(x509.IPAddress))]
+    except ValueError:  # a certificate that OpenSSL takes and cryptography does not
+        return []

@@ -28,6 +28,11 @@ SMALLEST_BUFFER = 2 * _RECORD
 _scratch = memoryview(bytearray(_PIECE))  # what one read has taken, before it is decrypted; all sockets share it
 
 
+def note_name(tls: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+    """As the `sni_callback` of a context."""
+    tls.asked_for = name  # type: ignore[attr-defined]
+
+
 class TlsSocket(socket.socket):
     """Takes over a connected socket, and does not block.
 
@@ -67,6 +72,11 @@ class TlsSocket(socket.socket):
             else:
                 self._push()
                 return
+
+    @property
+    def asked_for(self) -> str:
+        """The name that the client asked for (RFC 6066 §3), if the context has `note_name`; "" if none."""
+        return getattr(self._tls, "asked_for", None) or ""
 
     def peer_names(self) -> list[str]:
         """The names of hosts and addresses in the other side's certificate; none if it was not verified."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.led import Dial, Localise
 from kproxy.cluster.reach import Concerns
-from kproxy.cluster.sessions import Sessions
+from kproxy.cluster.sessions import Knows, Sessions
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig, Config
 from kproxy.metrics import Metrics
@@ -68,11 +68,19 @@ class Here:
         """Carry the sessions of these clusters from now on."""
         for gateway in gateways:
             switches = len(gateway.upstreams) > 1
-            self.make_room(gateway.config, gateway.dial, gateway.localise, switches=switches)
+            self.make_room(gateway.config, gateway.dial, gateway.localise, gateway.knows, switches=switches)
 
-    def make_room(self, config: ClusterConfig, dial: Dial, localise: Localise, *, switches: bool = False) -> Sessions:
+    def make_room(
+        self,
+        config: ClusterConfig,
+        dial: Dial,
+        localise: Localise,
+        knows: Knows = lambda key: False,
+        *,
+        switches: bool = False,
+    ) -> Sessions:
         """Make room for the sessions of one more cluster. `switches`: it may be switched to another upstream."""
-        sessions = Sessions(config, dial, localise, self._pump, self._metrics, self._tasks, switches=switches)
+        sessions = Sessions(config, dial, localise, knows, self._pump, self._metrics, self._tasks, switches=switches)
         self._sessions[config.name] = sessions
         for _ in range(self._holds[None]):
             sessions.begin_hold()

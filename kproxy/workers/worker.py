@@ -109,6 +109,7 @@ class Cluster:
 
     def __init__(self, config: ClusterConfig, main: MainProcess, metrics: Metrics, tasks: asyncio.TaskGroup) -> None:
         self._name = config.name
+        self._sni = config.sni
         self._main = main
         self._topology = Topology(0, 0)  # the main process gives out the ports
         self._bound: frozenset[Address] = frozenset()
@@ -135,9 +136,11 @@ class Cluster:
 
     def localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
         """The local addresses of endpoints. Raises WireError."""
+        sni = self._sni
         if self._topology.knows(endpoints):
             nodes = self._topology.nodes
-            return [Address(host, nodes[NodeKey(e.kind, e.node_id)].port) for e in endpoints.nodes]
+            found = [nodes[NodeKey(e.kind, e.node_id)] for e in endpoints.nodes]
+            return [Address(host if sni is None else sni.name(one.key.label), one.port) for one in found]
         try:
             answer = self._main.ask(messages.Localise(self._name, host, endpoints))
         except TimeoutError:
@@ -146,6 +149,12 @@ class Cluster:
             raise WireError(answer.reason, answer.text)
         self._adopt(answer.view)
         return tuple(answer.addresses)
+
+    def knows(self, key: NodeKey) -> bool:
+        """Whether any metadata named the node."""
+        if key not in self._topology.nodes:
+            self.look()  # another process may have learned of it
+        return key in self._topology.nodes
 
     def _claim(self, cluster_id: str, said_by: Address) -> str:
         try:
@@ -187,7 +196,7 @@ class Worker:
 
     def _add(self, config: ClusterConfig) -> None:
         cluster = self._clusters[config.name] = Cluster(config, self._main, self._metrics, self._tasks)
-        self._here.make_room(config, cluster.dial, cluster.localise)
+        self._here.make_room(config, cluster.dial, cluster.localise, cluster.knows)
 
     def _receive(self) -> None:  # noqa: C901  # one branch for each message
         for _ in range(_AT_ONCE):

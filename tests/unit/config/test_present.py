@@ -78,6 +78,7 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         '    listen: "[::1]:1"  # --listen\n'
         "    # advertise: the host of listen\n"
         "    # node-ports: the 200 ports after listen\n"
+        "    # sni: each node has a port\n"
         "    # forward: none\n"
         "    map:  # k.yaml:4\n"
         '      - "*.x=y"\n'
@@ -252,7 +253,7 @@ def test_the_commented_parts_of_the_example_are_valid(tmp_path: Path) -> None:
     file = tmp_path / "k.yaml"
     text = text.replace("#tls: false", "#tls: true")
     other_ways = (
-        r"^#(client-config|admin-token|sasl-password|oauth|kerberos|aws)[a-z-]*: .*"  # each of them excludes others
+        r"^#(client-config|sni|admin-token|sasl-password|oauth|kerberos|aws)[a-z-]*: .*"  # each of them excludes others
     )
     text = re.sub(other_ways, "", text.replace("#sasl-password-file", "sasl-password-file"), flags=re.MULTILINE)
     file.write_text(re.sub(r"^#(?=[a-z-]+:|  - )", "", text, flags=re.MULTILINE))

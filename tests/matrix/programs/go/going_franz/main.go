@@ -7,13 +7,15 @@
 //	share TOPIC [...]
 //	transform FROM TO [...]              copies, with the group's positions: committed N | aborted N | failed N ERROR
 //
-// Of the properties it knows bootstrap.servers, group.id, transactional.id and group.protocol=consumer. It reads metadata
-// each second, and says so.
+// Of the properties it knows bootstrap.servers, group.id, transactional.id, group.protocol=consumer, and ssl.ca.location,
+// with which it uses TLS. It reads metadata each second, and says so.
 package main
 
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -59,9 +61,17 @@ func main() {
 		name, value, _ := strings.Cut(pair, "=")
 		properties[name] = value
 	}
+	var err error
 	options := []kgo.Opt{kgo.SeedBrokers(strings.Split(properties["bootstrap.servers"], ",")...),
 		kgo.MetadataMinAge(time.Second), kgo.MetadataMaxAge(time.Second), kgo.WithHooks(asked{})}
-	var err error
+	if file := properties["ssl.ca.location"]; file != "" {
+		trusted := x509.NewCertPool()
+		pem, err := os.ReadFile(file)
+		if err != nil || !trusted.AppendCertsFromPEM(pem) {
+			panic(file)
+		}
+		options = append(options, kgo.DialTLSConfig(&tls.Config{RootCAs: trusted}))
+	}
 	switch words[0] {
 	case "produce":
 		err = produce(ends, words, 0, append(options, kgo.RecordPartitioner(kgo.ManualPartitioner())))

@@ -12,6 +12,7 @@
     lint      lint
     explain   explain
     trial     demo, devcluster
+    profiles  up, down, list
     migrate   migrate, of the room migrate
     asking    the options of commands that ask a running kproxy
     flags     makes flags from the declaration in `kproxy.config`, and their grouped help
@@ -29,12 +30,13 @@ from typing import NoReturn
 
 import click
 
-from kproxy.cli import config, doctor, explain, lint, look, ls, migrate, run, tap, trial
+from kproxy.cli import config, doctor, explain, lint, look, ls, migrate, profiles, run, tap, trial
 from kproxy.cli.group import Session, kproxy
 from kproxy.errors import ConfigError, KproxyError
 
 _FAMILIES = (
     run,
+    profiles,
     doctor,
     look,
     ls,

@@ -39,7 +39,7 @@ class ConfiguredCommand(click.Command):
     """A command with `-c FILE` and every option of the declaration that it `offers`; its callback gets them for
     `given`.
 
-    `defaults` has, by key, those that are other ones for this command.
+    `defaults` has, by key, those that are other ones for this command. `takes_profile`: see `parse_args`.
     """
 
     _declared: list[click.Parameter] | None = None
@@ -49,10 +49,12 @@ class ConfiguredCommand(click.Command):
         *args: Any,
         defaults: Mapping[str, str] = MappingProxyType({}),
         offers: Callable[[Setting], bool] = lambda _: True,
+        takes_profile: bool = True,
         **attributes: Any,
     ) -> None:
         super().__init__(*args, **attributes)
         self.defaults = defaults
+        self._takes_profile = takes_profile
         self._offers = offers
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -72,7 +74,12 @@ class ConfiguredCommand(click.Command):
         return [*self._declared, *super().get_params(ctx)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does, but every usage error knows its command: the parser's own ones do not."""
+        """As click does, but every usage error knows its command: the parser's own ones do not. `@NAME` as the first
+        word is `-c` with the file of that profile."""
+        if self._takes_profile and args and args[0].startswith("@"):
+            from kproxy.profiles import places  # few need it
+
+            args = ["-c", str(places.profile(args[0])), *args[1:]]
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
@@ -141,7 +148,12 @@ def given(values: Mapping[str, object]) -> tuple[Path | None, dict[str, object]]
 
 
 def words(
-    file: Path | None, flags: Mapping[str, object], wanted: Callable[[Setting], bool], *, names_users: bool = True
+    file: Path | None,
+    flags: Mapping[str, object],
+    wanted: Callable[[Setting], bool],
+    *,
+    names_users: bool = True,
+    mask_passwords: bool = True,
 ) -> Iterator[str]:
     """What `given` has found, as the words of a command line again, without the passwords of URLs. What goes into a log
     names no user."""
@@ -160,7 +172,7 @@ def words(
         if setting.name == "sasl_username" and not names_users:
             value = "USER"
         for one in value if isinstance(value, tuple) else (value,):
-            yield from (setting.option.short or setting.flag, mask(str(one)))
+            yield from (setting.option.short or setting.flag, mask(str(one)) if mask_passwords else str(one))
 
 
 def reaching(setting: Setting) -> bool:

@@ -18,6 +18,7 @@ def run(ctx: click.Context, /, **values: object) -> int:
     \b
       kproxy run -b kafka.example:9092
       kproxy run -c kproxy.yaml
+      kproxy run @staging      # -c ~/.config/kproxy/staging.yaml
 
     Clients then use 127.0.0.1:19092 (--listen) as their bootstrap server. Ctrl-C stops kproxy after it has finished
     the requests in flight.

@@ -98,6 +98,7 @@ def test_every_option_is_a_flag(app: App) -> None:
         "admin-token-reads": None, "admin-reload": None, "watch-config": None, "state-dir": "states",
         "exit-with": "ended",
         "log-format": "json", "log-level": "warning", "ready-requires": "none",
+        "forward": "8081=registry:8081",
         "tls": None, "tls-ca": "ca.pem", "tls-cert": "me.pem", "tls-key": "me.key", "tls-server-name": "kafka",
         "client-tls-cert": "kproxy.pem", "client-tls-key": "kproxy.key", "client-tls-ca": "clients.pem",
         "sasl": "OAUTHBEARER", "sasl-username": "u", "oauth-scope": "s", "oauth-ca": "c", "oauth-extensions": "a=b",
@@ -105,7 +106,7 @@ def test_every_option_is_a_flag(app: App) -> None:
         "admin-tls-cert": "admin.pem", "admin-tls-key": "admin.key",
     }  # fmt: skip
     # These exclude others.
-    several = {"tls-insecure", "client-config", "sasl-password-file", "sasl-password-command", "oauth-token-url",
+    several = {"sni", "tls-insecure", "client-config", "sasl-password-file", "sasl-password-command", "oauth-token-url",
                "oauth-token-command",
                "kerberos-keytab", "aws-profile"}  # fmt: skip
     declared = [setting for setting in all_settings() if setting.flag and setting.key not in several]

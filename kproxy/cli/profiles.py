@@ -1,0 +1,210 @@
+"""`kproxy up`, `kproxy down` and `kproxy list`: profiles in the background."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kproxy.cli.flags import ConfiguredCommand, given, words
+from kproxy.cli.group import kproxy, timeout_option
+
+if TYPE_CHECKING:
+    from kproxy.config import Config
+    from kproxy.profiles.background import Running
+    from kproxy.profiles.ports import Window
+
+_KINDS = ("systemd", "launchd")
+
+
+@kproxy.command(
+    cls=ConfiguredCommand,
+    defaults={"listen": "a port of the profile's own", "admin": "a port of the profile's own"},
+    takes_profile=False,
+)
+@click.argument("profile", metavar="@NAME")
+@timeout_option("30s", "How long to wait until it is ready.")
+@click.option(
+    "--write-unit", type=click.Choice(_KINDS), help="Start nothing. Write a file with which it is begun at your login.",
+)  # fmt: skip
+def up(profile: str, timeout: float, write_unit: str | None, **values: object) -> int:
+    """Run a profile in the background.
+
+    \b
+      mkdir -p ~/.config/kproxy
+      echo 'bootstrap-servers: kafka.example:9092' > ~/.config/kproxy/staging.yaml
+      kproxy up @staging
+      kproxy down @staging
+
+    A profile is a configuration file in ~/.config/kproxy. 'kproxy run @staging' runs it in this terminal; kproxy up
+    goes on when the terminal is closed. If the profile has no listen and no admin, it gets ports of its own, the same
+    ones each time, so that several can run at once. The options are those of 'kproxy run'.
+
+    The exit code is 0 if kproxy is ready, 1 if it has ended or is not ready in time.
+    """
+    _needs_unix()
+    from kproxy.config import read
+    from kproxy.profiles import background, places, units
+
+    if values.get("config_file") is not None:
+        raise click.UsageError("-c cannot be combined with a profile, which is the file")
+    file, name = places.profile(profile), places.name_of(profile)
+    _, flags = given(values)
+    with background.alone():
+        one = background.running(name)
+        if one is None:
+            loaded = read(flags, os.environ, file)
+            window = _window(name, loaded.config, loaded.origins)
+            command = _command(file, flags, window, loaded.origins)
+            admin = str(loaded.config.admin) if window is None or ("admin",) in loaded.origins else window.admin
+            if write_unit is not None:
+                return _write(*(units.systemd if write_unit == "systemd" else units.launchd)(name, command))
+            log = background.log_of(name)
+            before = log.stat().st_size if log.exists() else 0
+            begun = background.begin(name, command, admin)
+    if one is not None:
+        click.echo(f"@{name} runs already, with process id {one.pid}")
+        _tell(name, one, _token(read(flags, os.environ, file).config))
+        return 0
+    outcome = background.wait_ready(begun, log, before, timeout)
+    if isinstance(outcome, background.Ended):
+        background.forget(name)
+        for line in outcome.lines:
+            click.echo(line, err=True)
+        click.echo(f"kproxy: @{name} has ended with exit code {outcome.code} (log: {log})", err=True)
+        return 1
+    for reason in outcome:
+        click.echo(f"kproxy: @{name} runs, but is not ready after {timeout:g} s: {reason}", err=True)
+    _tell(name, begun, _token(loaded.config))
+    return 1 if outcome else 0
+
+
+@kproxy.command()
+@click.argument("profile", metavar="@NAME")
+@timeout_option("60s", "How long to wait until it has ended.")
+def down(profile: str, timeout: float) -> int:
+    """End a profile in the background.
+
+    It finishes the requests in flight, as after Ctrl-C. The exit code is 0 if it has ended, or did not run.
+    """
+    _needs_unix()
+    from kproxy.profiles import background, places
+
+    name = places.name_of(profile)
+    one = background.running(name)
+    if one is None:
+        click.echo(f"@{name} does not run in the background")
+        return 0
+    if background.end(one, timeout, lambda: background.forget(name)):
+        click.echo(f"@{name} has ended")
+        return 0
+    click.echo(f"kproxy: @{name} (process id {one.pid}) has not ended within {timeout:g} s", err=True)
+    return 1
+
+
+@kproxy.command("list")
+def list_() -> int:
+    """Show the profiles, and which of them run in the background."""
+    _needs_unix()
+    from kproxy.profiles import background, places
+
+    names = places.names()
+    if not names:
+        click.echo(f"no profile in {places.folder()}: write NAME.yaml there, a file as for -c, and 'kproxy up @NAME'")
+    for name in names:
+        one = background.running(name)
+        if one is None:
+            click.echo(f"@{name}  does not run")
+            continue
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.since))
+        reasons = one.client(None, 1.0).wait_ready(0, "one")
+        click.echo(f"@{name}  {'not ready' if reasons else 'ready'}, process id {one.pid}, since {since}")
+        for line in _where(name, one, _token_of(name)):
+            click.echo(f"  {line}")
+        for reason in reasons:
+            click.echo(f"  not ready: {reason}")
+    return 0
+
+
+def _needs_unix() -> None:
+    if sys.platform == "win32":
+        raise click.UsageError("kproxy up, down and list need a Unix system; use 'kproxy run @NAME'")
+
+
+def _window(name: str, config: Config, origins: Mapping[tuple[str | int, ...], str]) -> Window | None:
+    """The profile's own ports, if it names none itself."""
+    from kproxy.errors import ConfigError
+    from kproxy.profiles import ports
+
+    if config.admin is None:
+        raise ConfigError(
+            f"{origins.get(('admin',), 'admin')}: is off, and kproxy up asks it whether kproxy is ready; leave it out"
+        )
+    lacks_listen = len(config.clusters) == 1 and ("clusters", 0, "listen") not in origins
+    if lacks_listen or ("admin",) not in origins:
+        return ports.window(name, running=False)
+    return None
+
+
+def _command(
+    file: Path, flags: Mapping[str, object], window: Window | None, origins: Mapping[tuple[str | int, ...], str]
+) -> list[str]:
+    """The words behind `kproxy run`. What flags say of secrets nobody can see: there are no such flags."""
+    found = list(words(file.absolute(), flags, lambda _: True, mask_passwords=False))
+    if window is not None:
+        if ("clusters", 1) not in origins and ("clusters", 0, "listen") not in origins:
+            found += ["--listen", window.listen]
+        if ("admin",) not in origins:
+            found += ["--admin", window.admin]
+    return found
+
+
+def _write(file: Path, content: bytes, use: str) -> int:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    click.echo(f"wrote {file}; to use it: {use}")
+    return 0
+
+
+def _tell(name: str, one: Running, token: str | None) -> None:
+    for line in _where(name, one, token):
+        click.echo(line)
+    click.echo(f"kproxy down @{name} ends it")
+
+
+def _where(name: str, one: Running, token: str | None) -> Iterator[str]:
+    from kproxy.errors import AdminError
+    from kproxy.profiles import background
+
+    try:
+        for cluster, bootstrap in background.bootstraps(one, token):
+            yield f"cluster {cluster}: bootstrap.servers={bootstrap}"
+    except AdminError as error:
+        yield str(error)
+    yield f"status page: http://{one.admin}/"
+    yield f"log: {background.log_of(name)}"
+
+
+def _token(config: Config) -> str | None:
+    """What the admin endpoint asks for, if the profile says it."""
+    from kproxy.admin import bearer
+
+    if config.admin_token_file is not None:
+        return bearer.read_file(config.admin_token_file)
+    return config.admin_token
+
+
+def _token_of(name: str) -> str | None:
+    from kproxy.config import load
+    from kproxy.errors import ConfigError
+    from kproxy.profiles import places
+
+    try:
+        return _token(load({}, os.environ, places.profile(f"@{name}")))
+    except ConfigError:  # it has become wrong since: what can be told without it is told
+        return None

@@ -1,0 +1,73 @@
+"""Where profiles and what belongs to them are on this machine.
+
+A profile is a configuration file, `$XDG_CONFIG_HOME/kproxy/NAME.yaml`, else `~/.config/kproxy/NAME.yaml`. What kproxy
+keeps for it is in `$XDG_STATE_HOME/kproxy/NAME/`, else in `~/.local/state/kproxy/NAME/`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from kproxy.errors import ConfigError
+from kproxy.printable import one_line
+
+SUFFIX = ".yaml"
+ALLOWED = "@ and 1 to 63 of a-z, 0-9, - and _"
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+
+
+def name_of(word: str) -> str:
+    """The name of a profile from `@NAME`. Raises ConfigError."""
+    if not word.startswith("@") or not _NAME.fullmatch(word[1:]):
+        raise ConfigError(f"'{one_line(word, 70)}' names no profile; allowed: {ALLOWED}")
+    return word[1:]
+
+
+def profile(word: str) -> Path:
+    """The file of the profile `@NAME`. Raises ConfigError if there is none."""
+    file = folder() / f"{name_of(word)}{SUFFIX}"
+    if not file.is_file():
+        others = ", ".join(f"@{name}" for name in names())
+        there = f"there are: {others}" if others else "there is none so far"
+        raise ConfigError(f"there is no profile {word}; write {file}, a file as for -c ({there})")
+    return file
+
+
+def names() -> Sequence[str]:
+    """The profiles that there are."""
+    found = (file.stem for file in folder().glob(f"*{SUFFIX}") if file.is_file())
+    return sorted(name for name in found if _NAME.fullmatch(name))
+
+
+def folder() -> Path:
+    """Of the profiles."""
+    return _base("XDG_CONFIG_HOME", "~/.config") / "kproxy"
+
+
+def state() -> Path:
+    """What kproxy keeps of all profiles."""
+    return _base("XDG_STATE_HOME", "~/.local/state") / "kproxy"
+
+
+def kept(name: str) -> Path:
+    """What kproxy keeps of one profile; made if it is missing, for this user only. Raises ConfigError."""
+    path = state() / name
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be made: {error.strerror}") from None
+    return path
+
+
+def units() -> Path:
+    """Where systemd looks for the units of this user."""
+    return _base("XDG_CONFIG_HOME", "~/.config") / "systemd" / "user"
+
+
+def _base(variable: str, default: str) -> Path:
+    given = os.environ.get(variable, "")
+    # The specification: a path that is not absolute counts as not given.
+    return Path(given) if given.startswith("/") else Path(default).expanduser()

@@ -1,0 +1,85 @@
+"""Which local ports a profile has that names none itself: a window of its own, the same at each start.
+
+Window 1 begins at 19391: the admin endpoint, the listener behind it, the nodes' ports behind that. `kproxy run` has the
+window before it, from 19091 on.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from kproxy.errors import ConfigError
+from kproxy.profiles import places
+
+_FIRST, _SIZE, _WINDOWS = 19391, 300, 40
+_HOST = "127.0.0.1"
+_FILE = "ports.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The ports from `first` on."""
+
+    first: int
+
+    @property
+    def admin(self) -> str:
+        """The address of the admin endpoint."""
+        return f"{_HOST}:{self.first}"
+
+    @property
+    def listen(self) -> str:
+        """The address of the listener."""
+        return f"{_HOST}:{self.first + 1}"
+
+    @property
+    def free(self) -> bool:
+        """Whether nobody has these two."""
+        return all(_is_free(port) for port in (self.first, self.first + 1))
+
+
+def window(name: str, *, running: bool) -> Window:
+    """That of a profile: the one that it has had, or the first that no other profile has and nobody listens in. Of one
+    that is `running`, its ports are in use. Raises ConfigError if there is none."""
+    had = _had(name)
+    if had is not None and (running or had.free):
+        return had
+    taken = {one.first for other in _kept() if other != name and (one := _had(other)) is not None}
+    found = _first_free(taken)
+    if found is None:
+        raise ConfigError(f"no window of ports is free from {_FIRST} on; give the profile 'listen' and 'admin'")
+    (places.kept(name) / _FILE).write_text(json.dumps({"first": found.first}))
+    return found
+
+
+def _first_free(taken: Collection[int]) -> Window | None:
+    windows = (Window(_FIRST + _SIZE * number) for number in range(_WINDOWS))
+    return next((one for one in windows if one.first not in taken and one.free), None)
+
+
+def _kept() -> list[str]:
+    return [path.parent.name for path in places.state().glob(f"*/{_FILE}")]
+
+
+def _had(name: str) -> Window | None:
+    file: Path = places.state() / name / _FILE
+    try:
+        first = json.loads(file.read_text())["first"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    valid = isinstance(first, int) and (first - _FIRST) % _SIZE == 0 and 0 <= (first - _FIRST) // _SIZE < _WINDOWS
+    return Window(first) if valid else None
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((_HOST, port))
+        except OSError:
+            return False
+    return True

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from kproxy.cli.flags import ConfiguredCommand, given
-from kproxy.cli.group import kproxy
+from kproxy.cli.group import kproxy, needs_unix
 
 # A client's own limits are longer; here, a cluster that drops packets is to be known for one within seconds.
 _DEFAULTS = {"connect-timeout": "3s"}
@@ -47,6 +47,7 @@ def doctor(
     The options are those of 'kproxy run'. The exit code is 0 if nothing is wrong, 1 if there are problems, 2 if nothing
     could be checked.
     """
+    needs_unix(click.get_current_context())
     file, flags = given(values)
     if servers:
         if "bootstrap_servers" in flags:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -58,6 +59,13 @@ def kproxy(ctx: click.Context) -> int:
     if ctx.invoked_subcommand is None:
         first.show()
     return 0
+
+
+def needs_unix(ctx: click.Context) -> None:
+    """Raises UsageError where kproxy has never been tried, and lacks what it uses of the system: signals, and files
+    that are locked."""
+    if sys.platform == "win32":
+        raise click.UsageError(f"{ctx.info_name} needs Linux or macOS; on Windows, use kproxy in WSL", ctx)
 
 
 def timeout_option(default: str, text: str) -> Callable[[Command], Command]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.flags import ConfiguredCommand, given, words
-from kproxy.cli.group import kproxy, timeout_option
+from kproxy.cli.group import kproxy, needs_unix, timeout_option
 
 if TYPE_CHECKING:
     from kproxy.config import Config
@@ -47,7 +46,7 @@ def up(profile: str, timeout: float, write_unit: str | None, **values: object) -
 
     The exit code is 0 if kproxy is ready, 1 if it has ended or is not ready in time.
     """
-    _needs_unix()
+    needs_unix(click.get_current_context())
     from kproxy.config import read
     from kproxy.profiles import background, places, units
 
@@ -92,7 +91,7 @@ def down(profile: str, timeout: float) -> int:
 
     It finishes the requests in flight, as after Ctrl-C. The exit code is 0 if it has ended, or did not run.
     """
-    _needs_unix()
+    needs_unix(click.get_current_context())
     from kproxy.profiles import background, places
 
     name = places.name_of(profile)
@@ -110,7 +109,7 @@ def down(profile: str, timeout: float) -> int:
 @kproxy.command("list")
 def list_() -> int:
     """Show the profiles, and which of them run in the background."""
-    _needs_unix()
+    needs_unix(click.get_current_context())
     from kproxy.profiles import background, places
 
     names = places.names()
@@ -129,11 +128,6 @@ def list_() -> int:
         for reason in reasons:
             click.echo(f"  not ready: {reason}")
     return 0
-
-
-def _needs_unix() -> None:
-    if sys.platform == "win32":
-        raise click.UsageError("kproxy up, down and list need a Unix system; use 'kproxy run @NAME'")
 
 
 def _window(name: str, config: Config, origins: Mapping[tuple[str | int, ...], str]) -> Window | None:

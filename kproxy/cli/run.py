@@ -7,7 +7,7 @@ import os
 import click
 
 from kproxy.cli.flags import ConfiguredCommand, given, reaching, words
-from kproxy.cli.group import kproxy, show_tracebacks, timeout_option
+from kproxy.cli.group import kproxy, needs_unix, show_tracebacks, timeout_option
 
 
 @kproxy.command(cls=ConfiguredCommand)
@@ -26,6 +26,7 @@ def run(ctx: click.Context, /, **values: object) -> int:
     Every option is also an environment variable (--node-ports is KPROXY_NODE_PORTS) and a key of the YAML file
     (node-ports). Flags override variables, and variables override the file. To serve several clusters, use a file.
     """
+    needs_unix(ctx)
     from kproxy.config import load
 
     file, flags = given(values)
@@ -67,6 +68,7 @@ def exec_(ctx: click.Context, /, command: tuple[str, ...], timeout: float, **val
     Additional exit codes: 125 the cluster was not ready in time, 126 the command cannot be executed, 127 the command
     was not found, 128+N signal N ended the command.
     """
+    needs_unix(ctx)
     from kproxy.config import load
 
     file, flags = given(values)

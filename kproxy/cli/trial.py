@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kproxy.cli.group import kproxy
+from kproxy.cli.group import kproxy, needs_unix
 
 
 @kproxy.command()
@@ -18,6 +18,7 @@ def demo(once: bool) -> int:
     The advertised names of the cluster cannot be resolved. A client fails; then the same client works through kproxy.
     This needs Java and Maven.
     """
+    needs_unix(click.get_current_context())
     from kproxy.demo.story import run_demo
 
     return run_demo(once=once)
@@ -45,6 +46,7 @@ def devcluster(brokers: int, advertise: str, localhost: bool) -> int:
     each kind of listener, the command prints the line that starts kproxy. Ctrl-C stops the cluster and removes its
     data. This needs Java and Maven.
     """
+    needs_unix(click.get_current_context())
     from rich.console import Console
 
     from kproxy.devcluster.screen import Screen

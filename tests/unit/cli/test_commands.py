@@ -89,6 +89,53 @@ def test_the_app_is_told_the_command_line_without_secrets(app: App, monkeypatch:
     assert sorted(app.invocations[0].reach) == sorted([*said, "--map", "a=b"])
 
 
+# What Python lacks on Windows, of all that kproxy imports.
+_WINDOWS = """
+import importlib.abc, os, signal, sys
+for name in "SIGHUP SIGQUIT SIGUSR1 SIGUSR2 SIGTSTP SIGCONT SIGTTOU SIGTTIN SIGCHLD SIGKILL".split():
+    if hasattr(signal, name):
+        delattr(signal, name)
+for name in ("fcntl", "resource", "termios", "pwd", "grp", "pty", "tty"):
+    sys.modules[name] = None
+import click, asyncio, subprocess, http.client, sysconfig  # that know where they are
+sysconfig.get_config_vars()
+sys.platform = "win32"
+from kproxy.cli import invoke
+sys.exit(invoke(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["run", "-b", "a"], ["exec", "-b", "a", "--", "x"], ["up", "@a"], ["down", "@a"], ["list"], ["doctor", "a"],
+     ["demo"], ["devcluster"]],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_what_does_not_run_on_windows_says_so(arguments: list[str]) -> None:
+    done = subprocess.run([sys.executable, "-c", _WINDOWS, *arguments], capture_output=True, text=True, check=False)
+    name = arguments[0]
+    expected = f"kproxy: {name} needs Linux or macOS; on Windows, use kproxy in WSL (see 'kproxy {name} --help')"
+    assert (done.returncode, done.stderr.strip()) == (2, expected)
+
+
+def test_what_runs_on_windows(tmp_path: Path) -> None:
+    """As far as it can be seen on another system."""
+    file, said = tmp_path / "k.yaml", tmp_path / "said"
+    file.write_text("bootstrap-servers: a\n")
+    said.write_text("Connection to node -1 (kafka:9092) could not be established. Broker may not be available.\n")
+    for words in (
+        ["--version"],
+        ["run", "--help"],
+        ["config", "check", str(file)],
+        ["explain", str(said)],
+        ["lint", "--as", "client", str(file)],
+    ):
+        done = subprocess.run([sys.executable, "-c", _WINDOWS, *words], capture_output=True, text=True, check=False)
+        assert done.returncode in (0, 1), done.stderr
+        assert "Traceback" not in done.stderr
+        assert "defect" not in done.stderr
+
+
 def test_every_option_is_a_flag(app: App) -> None:
     values = {
         "name": "x", "bootstrap-servers": "a:1", "cluster-id": "c", "listen": "127.0.0.1:1000", "advertise": "p:2000",

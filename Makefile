@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test tools check test-matrix test-soak format bench bench-quick spark-package troubleshooting clean
+.PHONY: help demo test tools check test-matrix test-soak format bench bench-quick dist pyz spark-package troubleshooting clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -57,6 +57,28 @@ bench: $(STAMP) ## kproxy beside HAProxy and no relay at all, about 25 minutes; 
 
 bench-quick: $(STAMP) ## the same with a few loads, under a minute; one JSON object last
 	$(BIN)/python -m bench --quick $(ARGS)
+
+# The tools of a release have an environment of their own: nothing of kproxy needs them.
+RELEASE := build/release/bin
+$(RELEASE)/pex:
+	$(PYTHON) -m venv build/release
+	$(RELEASE)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(RELEASE)/python -m pip install --quiet build twine pex cyclonedx-bom
+
+DIST := dist
+dist: $(RELEASE)/pex ## a wheel and a source archive in dist/, checked, and a list of what they need (SBOM)
+	$(RELEASE)/python -m build --outdir $(DIST) .
+	$(RELEASE)/twine check --strict $(DIST)/*.whl $(DIST)/*.tar.gz
+	rm -rf build/installed && $(PYTHON) -m venv build/installed && build/installed/bin/python -m pip install --quiet $(DIST)/*.whl
+	$(RELEASE)/cyclonedx-py environment --output-reproducible --output-file $(DIST)/kproxy.cdx.json build/installed
+
+# For this kind of machine, and each of these Pythons: one file has what all of them need.
+PYTHONS = $(foreach version,3.11 3.12 3.13 3.14,$(shell command -v python$(version)))
+pyz: $(RELEASE)/pex ## dist/kproxy.pyz, one file that runs with each Python from 3.11 on that is on this machine
+	@mkdir -p $(DIST)
+	$(RELEASE)/pex . --console-script kproxy --venv prepend --output-file $(DIST)/kproxy.pyz \
+	  --python-shebang "/usr/bin/env python3" $(foreach python,$(PYTHONS),--python $(python))
+	@echo "$(DIST)/kproxy.pyz runs with: $(PYTHONS)"
 
 spark-package: $(STAMP) ## what Spark is given, in dist/: the plugin's jar, a wheel, an archive with a Python of its own
 	@$(BIN)/python -c "import pyspark" 2>/dev/null || $(BIN)/python -m pip install --quiet --group spark

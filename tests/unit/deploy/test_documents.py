@@ -68,7 +68,12 @@ def test_the_commands_are_found() -> None:
 
 
 @pytest.mark.parametrize("words", USES)
-def test_kproxy_understands_the_command(words: list[str]) -> None:
+def test_kproxy_understands_the_command(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the profile that the documents have."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    profile = tmp_path / "kproxy" / "staging.yaml"
+    profile.parent.mkdir()
+    profile.write_text("bootstrap-servers: kafka.example:9092\n")
     try_command(words, FILES)
 
 

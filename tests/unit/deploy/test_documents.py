@@ -17,7 +17,7 @@ from kproxy.relay.wrongpeer import wrong_client, wrong_upstream
 from kproxy.wire.greeting import Greeting
 from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, kproxy_commands, shell_lines, try_command
 
-DOCUMENTS = sorted(path for pattern in ("*.md", "deploy/**/*.md", "docs/*.md") for path in ROOT.glob(pattern))
+DOCUMENTS = sorted(path for pattern in ("*.md", "deploy/**/*.md", "docs/**/*.md") for path in ROOT.glob(pattern))
 FILES = {name: ROOT / "config" / "kproxy.yaml" for name in ("kproxy.yaml", CONTAINER_FILE)} | {
     f"config/{path.name}": path for path in (ROOT / "config").iterdir()
 }

@@ -203,10 +203,12 @@ def test_no_profile(command: str, word: str, capsys: pytest.CaptureFixture[str])
     assert "names no profile; allowed: @ and 1 to 63" in line or "there is no profile @nobody; write " in line
 
 
-def test_a_profile_in_this_terminal_and_for_other_commands(broker: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_profile_in_this_terminal_and_for_other_commands(broker: str) -> None:
     write("staging", f"bootstrap-servers: {broker}\n")
-    assert invoke(["exec", "@staging", "--", "sh", "-c", 'test -n "$KPROXY_BOOTSTRAP"']) == 0
-    assert invoke(["exec", "@staging", "--log-level", "error", "--", "false"]) == 1
+    for words, code in ((["--", "sh", "-c", 'test -n "$KPROXY_BOOTSTRAP"'], 0), (["--timeout", "20s", "false"], 1)):
+        command = [sys.executable, "-m", "kproxy", "exec", "@staging", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
 
 
 def test_what_is_kept_is_nonsense(broker: str) -> None:

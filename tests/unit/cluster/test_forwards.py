@@ -55,7 +55,8 @@ class Forwarded:
 async def forwarded(selector: RelaySelector, serve: Serve | None, **options: Any) -> AsyncIterator[Forwarded]:
     server = None if serve is None else await asyncio.start_server(serve, "127.0.0.1", 0)
     port = 1 if server is None else server.sockets[0].getsockname()[1]
-    doorway = Doorway(selector, NOBODY, forward=(Forward(None, 0, Address("127.0.0.1", port)),), **options)
+    to = Forward(None, 0, Address("127.0.0.1", port))
+    doorway = Doorway(selector, NOBODY, forward=(to,), **{"connect_timeout": 60.0, **options})
     try:
         yield Forwarded(doorway, server)
     finally:

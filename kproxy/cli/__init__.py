@@ -6,6 +6,7 @@
     run       run, exec
     look      wait, reload
     doctor    doctor
+    discover  discover
     ls        ls
     tap       tap
     config    config check, show, schema
@@ -30,13 +31,14 @@ from typing import NoReturn
 
 import click
 
-from kproxy.cli import config, doctor, explain, lint, look, ls, migrate, profiles, run, tap, trial
+from kproxy.cli import config, discover, doctor, explain, lint, look, ls, migrate, profiles, run, tap, trial
 from kproxy.cli.group import Session, kproxy
 from kproxy.errors import ConfigError, KproxyError
 
 _FAMILIES = (
     run,
     profiles,
+    discover,
     doctor,
     look,
     ls,

@@ -1,0 +1,25 @@
+"""What was found in one place, and what could not be looked at. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One cluster, as far as can be told without asking it. `words` are those behind `kproxy` that lead to it; none if
+    clients on this machine need no kproxy. `notes` say what else is needed, or assumed."""
+
+    what: str
+    words: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place where kproxy has looked. `problem`: why it could not, "" if it could."""
+
+    name: str
+    found: Sequence[Found] = ()
+    problem: str = ""

@@ -21,7 +21,8 @@ from kproxy.packages import DISTRIBUTION, install
 from kproxy.printable import one_line
 
 _SECONDS = 10.0
-_STRIMZI = "/apis/kafka.strimzi.io/v1beta2"
+# The newer version first: which of them there is depends on the operator's.
+_STRIMZI = ("/apis/kafka.strimzi.io/v1", "/apis/kafka.strimzi.io/v1beta2")
 _CFK = "/apis/platform.confluent.io/v1beta1"
 _NAME = "Kubernetes"
 _MOST = 500
@@ -44,7 +45,10 @@ async def look(context: str | None, namespace: str | None) -> Place:
         looking = _Looking(context, namespace)
         try:
             limit = Limit.of(_SECONDS)
-            kafkas = {one: await looking.listed(api, one, "kafkas", limit) for one in (_STRIMZI, _CFK)}
+            strimzi: list[Mapping[str, Any]] = []
+            for version in _STRIMZI:
+                strimzi = strimzi or await looking.listed(api, version, "kafkas", limit)
+            cfk = await looking.listed(api, _CFK, "kafkas", limit)
             services = await looking.listed(api, "/api/v1", "services", limit)
         except UpstreamError as error:
             return Place(_NAME, problem=one_line(str(error).removeprefix(f"{_NAME}: "), 300))
@@ -53,7 +57,7 @@ async def look(context: str | None, namespace: str | None) -> Place:
             return Place(_NAME, problem=f"{one_line(str(error), 300)}: {why}")
         finally:
             await api.close()
-    found = [*looking.strimzi(kafkas[_STRIMZI]), *looking.cfk(kafkas[_CFK])]
+    found = [*looking.strimzi(strimzi), *looking.cfk(cfk)]
     return Place(_NAME, [*found, *looking.services(services)][:_MOST])
 
 
@@ -131,7 +135,7 @@ class _Looking:
             port = ports[0].get("port")
             if not isinstance(port, int):
                 continue
-            application = str(labels.get("app.kubernetes.io/instance") or labels.get("app") or name)
+            application = made_by or str(labels.get("app.kubernetes.io/instance") or labels.get("app") or name)
             headless = _within(item, "spec", "clusterIP") == "None"
             rank = ("bootstrap" not in name, headless, len(name))
             key = (namespace, application)

@@ -5,6 +5,10 @@ kwok plays the kubelet, and forwards the ports of pods to real brokers on this m
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,7 +52,8 @@ def cluster(brokers: DevCluster, tmp_path_factory: pytest.TempPathFactory) -> It
         ):
             ports = [{"name": "tcp-clients", "port": 9092, "targetPort": "clients"}]
             body = {"selector": LABELS, "ports": ports, **spec}
-            made.api.create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": body}, "kafka")
+            metadata = {"name": name, "labels": LABELS}
+            made.api.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": body}, "kafka")
         container = {"name": "kafka", "image": "none", "ports": [{"name": "clients", "containerPort": 19092}]}
         made.api.create(
             {
@@ -151,3 +156,40 @@ async def test_what_the_server_refuses(cluster: Cluster, tmp_path: Path, monkeyp
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     error = await failure(f"{BOOTSTRAP}:9092", "k8s://kafka")
     assert (error.reason, type(error)) == ("kubernetes-auth", ViaError)
+
+
+def discovered(cluster: Cluster, *words: str) -> list[tuple[str, list[str]]]:
+    """What `kproxy discover` finds, and the command for it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kproxy", "discover", "--in", "kubernetes", "--json", *words],
+        env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    (place,) = json.loads(done.stdout)
+    assert place["problem"] is None
+    return [(one["what"], one["command"]) for one in place["found"]]
+
+
+def test_discover(cluster: Cluster) -> None:
+    """By its Service where Strimzi's resources are not known, and by its resource where they are."""
+    command = ["kproxy", "run", "--via", "k8s://kafka", "-b", f"{BOOTSTRAP}:9092"]
+    assert discovered(cluster) == [(f"Service {BOOTSTRAP} in namespace kafka, by its port", command)]
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1beta2", "served": True, "storage": True, "schema": schema}
+    names = {"plural": "kafkas", "singular": "kafka", "kind": "Kafka"}
+    spec = {"group": "kafka.strimzi.io", "scope": "Namespaced", "names": names, "versions": [version]}
+    metadata = {"name": "kafkas.kafka.strimzi.io"}
+    definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata}
+    cluster.api.create({**definition, "spec": spec})
+
+    def is_known() -> bool:
+        try:
+            return bool(cluster.api.ask("/apis/kafka.strimzi.io/v1beta2")["resources"])
+        except Refused:
+            return False
+
+    wait_until(is_known, "the server knows the resource", 60)
+    listeners = [{"name": "plain", "port": 9092, "type": "internal", "tls": False}]
+    kafka = {"apiVersion": "kafka.strimzi.io/v1beta2", "kind": "Kafka", "metadata": {"name": "my-cluster"}}
+    cluster.api.create({**kafka, "spec": {"kafka": {"listeners": listeners}}}, "kafka")
+    assert discovered(cluster) == [("Strimzi cluster my-cluster in namespace kafka", command)]
+    assert discovered(cluster, "--namespace", "default") == []

@@ -267,7 +267,7 @@ def named(name: str, namespace: str, labels: dict[str, str] | None = None, **spe
 
 
 STRIMZI, CFK, SERVICES = (
-    "/apis/kafka.strimzi.io/v1beta2/kafkas", "/apis/platform.confluent.io/v1beta1/kafkas", "/api/v1/services",
+    "/apis/kafka.strimzi.io/{version}/kafkas", "/apis/platform.confluent.io/v1beta1/kafkas", "/api/v1/services",
 )  # fmt: skip
 
 
@@ -280,13 +280,14 @@ async def asked(
         return await kubernetes.look(None, namespace)
 
 
-async def test_a_cluster_of_strimzi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("version", ["v1", "v1beta2"])
+async def test_a_cluster_of_strimzi(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster()
     plain = {"name": "plain", "port": 9092, "type": "internal", "tls": False}
     tls = {"name": "tls", "port": 9093, "type": "internal", "tls": True, "authentication": {"type": "scram-sha-512"}}
     outside = {"name": "external", "port": 9094, "type": "loadbalancer", "tls": False}
     cluster.add(
-        STRIMZI,
+        STRIMZI.format(version=version),
         named("shop", "kafka", kafka={"listeners": [outside, tls, plain]}),
         named("safe", "kafka", kafka={"listeners": [tls]}),
         named("BAD NAME", "kafka", kafka={"listeners": [plain]}),

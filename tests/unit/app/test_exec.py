@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -319,10 +320,13 @@ def test_keys_of_a_terminal_reach_the_command_once(key: str, name: str) -> None:
 def test_ctrl_z_and_fg() -> None:
     """A shell with job control stops both and brings both back."""
     with on_a_terminal(["bash", "--norc", "--noprofile", "--noediting", "-i"]) as (_, terminal):
-        terminal.type(shlex.join(command("sh", "-c", "echo started; read line; echo read $line")) + "\n")
-        terminal.read_to("started\r\n")
+        terminal.type(shlex.join(command("sh", "-c", "echo started $$; read line; echo read $line")) + "\n")
+        terminal.read_to("started ")
+        pid = int(terminal.read_to("\r\n"))
         terminal.type("\x1a")
-        terminal.read_to("Stopped")
+        terminal.read_to("Stopped")  # says the shell of kproxy; its child may still take a line that is typed
+        while Path(f"/proc/{pid}/stat").exists() and " T " not in Path(f"/proc/{pid}/stat").read_text():
+            time.sleep(0.01)
         terminal.read_to("bash-")  # its prompt: until about then it throws away what is typed, so empty lines go first
         terminal.type("\n\nfg\n")
         terminal.read_to("kproxy exec")  # the shell says what it brings back

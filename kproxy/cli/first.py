@@ -30,6 +30,7 @@ def show(words: Sequence[str] = ()) -> None:
     for purpose, command in _COMMANDS:
         click.echo(f"{purpose}\n  {command} {target}\n")
     if not words:
+        click.echo("'kproxy discover' looks for clusters in Kubernetes, Docker and on this machine.")
         click.echo("'kproxy demo' shows how kproxy works, with a real cluster on this machine.")
     click.echo("'kproxy --help' lists all commands.")
 

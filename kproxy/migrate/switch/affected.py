@@ -108,10 +108,10 @@ def producer_ids(there: Mapping[tuple[str, int], Collection[int]], floor: int) -
     )  # fmt: skip
 
 
-def clients(connected: Iterable[Client]) -> Iterator[Finding]:
-    """By what clients call themselves."""
+def clients(connected: Iterable[Client], *, again: bool = False) -> Iterator[Finding]:
+    """By what clients call themselves. `again`: they have been where they are led now."""
     by_software: dict[str, set[tuple[str, str]]] = {}
-    spark, franz, librdkafka = set[str](), set[str](), set[str]()
+    spark, franz, librdkafka, writing = set[str](), set[str](), set[str](), set[str]()
     for one in connected:
         by_software.setdefault(one.software or "unknown software", set()).add((one.name, one.address))
         if _SPARK in one.name:
@@ -120,6 +120,8 @@ def clients(connected: Iterable[Client]) -> Iterator[Finding]:
             franz.add(one.name)
         if is_librdkafka(one.software) and not _TAKES_NO_EPOCH.search(one.software):
             librdkafka.add(one.name)
+        if again and is_librdkafka(one.software) and one.writes:
+            writing.add(one.name)
     if by_software:
         said = ", ".join(f"{len(found)} {name}" for name, found in sorted(by_software.items()))
         yield Finding(NOTE, "clients", f"connected now: {said}")
@@ -140,6 +142,12 @@ def clients(connected: Iterable[Client]) -> Iterator[Finding]:
             " lower than one it knows. Where a partition has changed its leader more often on the side that"
             " clients leave, and another broker leads it where they go, they may never find that leader: start them"
             " again if they do not go on",
+        )  # fmt: skip
+    if writing:
+        yield Finding(
+            WARNING, "librdkafka", f"{_some(sorted(writing))}: an idempotent producer of librdkafka that has written to"
+            " both sides ends with a fatal error where it is led back, since it meets its own former sequence numbers:"
+            " start it again then. No record that it was told is written is lost",
         )  # fmt: skip
 
 

@@ -136,7 +136,8 @@ class Running(Leading):
                 return
             part = None if self._chosen is None else self._chosen.part
             clients = [client for one in self.units() for client in one.clients]
-            self.found(preflight.of_clients([one for one in clients if part is None or part.has(one.name)]))
+            theirs = [one for one in clients if part is None or part.has(one.name)]
+            self.found(preflight.of_clients(theirs, again=again(last)))
             first = not again(last) and not self._tail.others_write
             self.found(preflight.of_clusters(sides, first=first))
             if last is not None and not self.preflight.stopped:

@@ -61,9 +61,9 @@ def of_kproxies(fleet: Fleet, switch: Switch, direction: Direction) -> tuple[lis
     return judged(heard, wanted), answers
 
 
-def of_clients(connected: Sequence[Client]) -> Iterator[Finding]:
-    """What clients will see, as far as their kproxies know them."""
-    yield from affected.clients(connected)
+def of_clients(connected: Sequence[Client], *, again: bool = False) -> Iterator[Finding]:
+    """What clients will see, as far as their kproxies know them. `again`: they have been where they are led now."""
+    yield from affected.clients(connected, again=again)
     told: dict[str, list[str]] = {}
     for client in connected:
         for text in client.sees:

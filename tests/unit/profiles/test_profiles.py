@@ -248,17 +248,12 @@ def test_a_long_log_begins_anew(broker: str) -> None:
 def test_the_terminal_is_closed(broker: str, home: Path) -> None:
     """Whoever began it in a terminal is gone, and so is the terminal."""
     write("a", f"bootstrap-servers: {broker}\nadmin: 127.0.0.1:{ports._FIRST}\nlisten: 127.0.0.1:{ports._FIRST + 1}\n")
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execv(sys.executable, [sys.executable, "-m", "kproxy", "up", "@a"])
-    said = b""
-    try:
-        while more := os.read(terminal, 4096):
-            said += more
-    except OSError:  # it has ended
-        pass
+    terminal, other_side = pty.openpty()
+    command = ["setsid", "--ctty", "--wait", sys.executable, "-m", "kproxy", "up", "@a"]
+    done = subprocess.run(command, stdin=other_side, stdout=other_side, stderr=other_side, timeout=60, check=False)
+    os.close(other_side)
     os.close(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, said
+    assert done.returncode == 0
     one = background.running("a")
     assert one is not None
     time.sleep(0.3)  # a SIGHUP would have ended it by now

@@ -75,7 +75,8 @@ def up(profile: str, timeout: float, write_unit: str | None, **values: object) -
         background.forget(name)
         for line in outcome.lines:
             click.echo(line, err=True)
-        click.echo(f"kproxy: @{name} has ended with exit code {outcome.code} (log: {log})", err=True)
+        code = "" if outcome.code is None else f" with exit code {outcome.code}"
+        click.echo(f"kproxy: @{name} has ended{code} (log: {log})", err=True)
         return 1
     for reason in outcome:
         click.echo(f"kproxy: @{name} runs, but is not ready after {timeout:g} s: {reason}", err=True)
@@ -141,7 +142,7 @@ def _window(name: str, config: Config, origins: Mapping[tuple[str | int, ...], s
         )
     lacks_listen = len(config.clusters) == 1 and ("clusters", 0, "listen") not in origins
     if lacks_listen or ("admin",) not in origins:
-        return ports.window(name, running=False)
+        return ports.window(name)
     return None
 
 

@@ -55,9 +55,10 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """It ended before it was ready: its exit code, and the last lines that it logged."""
+    """It ended before it was ready: its exit code, None if the system has not kept it, and the last lines that it
+    logged."""
 
-    code: int
+    code: int | None
     lines: Sequence[str]
 
 
@@ -128,7 +129,10 @@ def wait_ready(one: Running, log: Path, since: int, seconds: float) -> Ended | S
     until = time.monotonic() + seconds
     client = one.client(None, 1.0)
     while True:
-        pid, status = os.waitpid(one.pid, os.WNOHANG)
+        try:
+            pid, status = os.waitpid(one.pid, os.WNOHANG)
+        except ChildProcessError:  # it has ended where SIGCHLD is ignored
+            return Ended(None, _last_lines(log, since))
         if pid:
             return Ended(os.waitstatus_to_exitcode(status), _last_lines(log, since))
         reasons = client.wait_ready(0, "one")

@@ -42,11 +42,11 @@ class Window:
         return all(_is_free(port) for port in (self.first, self.first + 1))
 
 
-def window(name: str, *, running: bool) -> Window:
-    """That of a profile: the one that it has had, or the first that no other profile has and nobody listens in. Of one
-    that is `running`, its ports are in use. Raises ConfigError if there is none."""
+def window(name: str) -> Window:
+    """That of a profile that does not run: the one that it has had, or, if somebody listens there, the first that no
+    other profile has and nobody listens in. Raises ConfigError if there is none."""
     had = _had(name)
-    if had is not None and (running or had.free):
+    if had is not None and had.free:
         return had
     taken = {one.first for other in _kept() if other != name and (one := _had(other)) is not None}
     found = _first_free(taken)

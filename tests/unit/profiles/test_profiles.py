@@ -178,7 +178,23 @@ def test_it_ends_at_once(capsys: pytest.CaptureFixture[str], broker: str) -> Non
         assert invoke(["up", "@a"]) == 1
     err = capsys.readouterr().err
     assert f"--listen {listen}: the port is taken" in err
-    assert "@a has ended with exit code 2" in err
+    assert "@a has ended with exit code 2 (log: " in err
+    assert background.running("a") is None
+
+
+def test_it_ends_at_once_where_nobody_is_told_of_children(broker: str) -> None:
+    """A script may ignore SIGCHLD, and its children do then: the system keeps no exit code."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        write("a", f"bootstrap-servers: {broker}\nlisten: 127.0.0.1:{taken.getsockname()[1]}\n")
+        code = (
+            "import signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+            f"from kproxy.profiles import ports; ports._FIRST = {ports._FIRST}\n"
+            "from kproxy.cli import invoke; sys.exit(invoke(['up', '@a']))"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "the port is taken" in done.stderr
+    assert "@a has ended (log: " in done.stderr
     assert background.running("a") is None
 
 
@@ -224,7 +240,7 @@ def test_what_is_kept_is_nonsense(broker: str) -> None:
         assert invoke(["down", "@a"]) == 0, "and nobody is killed"
     for first in ("x", -300, 1, ports._FIRST + 7, ports._FIRST + 300_000, None, True):
         (folder / "ports.json").write_text(json.dumps({"first": first}))
-        assert ports.window("a", running=False).first == ports._FIRST
+        assert ports.window("a").first == ports._FIRST
     assert invoke(["up", "@a"]) == 0
 
 

@@ -6,6 +6,8 @@ one of them, and then this API costs what it costs in other sessions. Frames are
  * **The first Produce requests** pass one at a time. The cluster does not know the producer yet, so it takes any batch
    of it for the first: if it refused one, and accepted the one behind, the refused one could never follow. So what
    stands behind a batch waits for its answer; after a refusal the session ends, and the client repeats all in order.
+ * **DeleteRecords** is refused at first: it may have been held, and have an offset of the former cluster. Here that
+   would delete records that nobody has read. Kafka Streams asks again, every 30 s, with the offset that it has by then.
  * **A consumer's position** must be one that the new cluster has told it: see `switching.positions`. A Fetch from
    another waits, and is answered that there is nothing new; Kafka Streams is told that it is out of range, and makes
    its store anew. A position from the former cluster is neither examined (OffsetForLeaderEpoch) nor committed: no
@@ -38,13 +40,13 @@ from kproxy.switching.transactions import TRANSACTIONAL, needs_another, read_com
 from kproxy.wire.api import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE
 from kproxy.wire.primitives import Buffer, Underflow, malformed
 
-OFFSET_COMMIT, OFFSET_FETCH, OFFSET_FOR_LEADER_EPOCH = 8, 9, 23
+OFFSET_COMMIT, OFFSET_FETCH, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH = 8, 9, 21, 23
 HEARTBEAT = 12
 CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT = 68, 76, 88
 _HEARTBEATS = frozenset({CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
 _TELLING = frozenset({OFFSET_FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH})
 _OF_POSITIONS = frozenset({FETCH, HEARTBEAT, *_TELLING})
-GUARDED = frozenset({PRODUCE, METADATA, OFFSET_COMMIT, *_OF_POSITIONS, *_HEARTBEATS, *TRANSACTIONAL})
+GUARDED = frozenset({PRODUCE, METADATA, OFFSET_COMMIT, DELETE_RECORDS, *_OF_POSITIONS, *_HEARTBEATS, *TRANSACTIONAL})
 
 LONGEST_METADATA = 1024 * 1024
 """Bytes of the longest Metadata response in which epochs are looked for: about 25,000 partitions, or 0.1 s."""
@@ -54,7 +56,7 @@ _SHORTEST_WAIT, _LONGEST_WAIT = 0.1, 1.0
 
 class Rules:
     """What the guards of one cluster have in common. `first_writes_until`: until when first writes pass one at a time,
-    in seconds of the clock that requests come with; infinite while all writes are held."""
+    and records are not deleted, in seconds of the clock that requests come with; infinite while all writes are held."""
 
     def __init__(self, positions: Positions) -> None:
         self.positions = positions
@@ -103,9 +105,12 @@ class Guard:
             return self._judge_produce(now)
         if call.key == METADATA and not is_librdkafka(self._software()):
             self.keys -= {METADATA}
-        if call.key not in (FETCH, OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH, END_TXN):
+        if call.key == DELETE_RECORDS and now >= self._rules.first_writes_until:
+            self.keys -= {DELETE_RECORDS}
             return Verdict.PASS
-        if call.key != END_TXN and self._client() is None:
+        if call.key not in (FETCH, OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH, END_TXN, DELETE_RECORDS):
+            return Verdict.PASS
+        if call.key not in (END_TXN, DELETE_RECORDS) and self._client() is None:
             return Verdict.PASS
         if len(request) < 4 + size:
             if size > LONGEST_REQUEST:
@@ -115,6 +120,8 @@ class Guard:
             if call.key == END_TXN:
                 self._commits.append(read_commits(request))
                 return Verdict.PASS
+            if call.key == DELETE_RECORDS:
+                return requests.refused_deletion(request)
             return self._judge_position(call.key, request, now)
         except Underflow:
             raise malformed(f"a {call.api} request ends before its last field") from None
@@ -224,7 +231,7 @@ class Guard:
 
     def looks_at(self, key: int) -> bool:
         """Whether it looks at responses of this API."""
-        return key != FETCH
+        return key not in (FETCH, DELETE_RECORDS)
 
     def looks_at_this(self, key: int, size: int) -> bool:
         """Whether it looks at a response of this API, of so many bytes."""

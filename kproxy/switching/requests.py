@@ -273,6 +273,26 @@ def refused_commit(commit: Asked, *, keeps_positions: bool = False) -> bytes:
     return out.frame()
 
 
+# DeleteRecords
+
+
+def refused_deletion(request: Buffer) -> bytes:
+    """The answer to a DeleteRecords request of any version that its offsets are not there."""
+    reader, _, correlation_id, flexible = _body(request)
+    positions: list[Position] = []
+
+    def partition(topic: bytes) -> None:
+        positions.append((topic, reader.int32(), reader.int64()))
+        reader.tags()
+
+    _each_topic(reader, partition)
+    out = _Writer(correlation_id, flexible)
+    out.put(INT32.pack(0))
+    tail = _INT64.pack(-1) + INT16.pack(OFFSET_OUT_OF_RANGE)
+    _put_errors(out, tuple(positions), lambda number: INT32.pack(number) + tail)
+    return out.frame()
+
+
 # OffsetForLeaderEpoch
 
 

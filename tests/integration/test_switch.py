@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.harness.carried import Numbers, apart, carry, in_log, positions
 from tests.harness.clients import unique
@@ -261,6 +261,36 @@ def test_writes_are_held_from_the_first_byte_after_a_restart(sides: TwoSides, st
     assert producer.flush(60) == 0
     assert failed == [None]
     assert sum(map(len, in_log(sides.target, topic, PARTITIONS))) == 1
+
+
+def test_records_are_not_deleted_at_an_offset_of_the_former_cluster(
+    sides: TwoSides, start: Start, topic: str, tmp_path: Path
+) -> None:
+    """A real Java client asks for it in the hold, and repeats it after the flip."""
+    producer = Producer({"bootstrap.servers": sides.source})
+    for number in range(100):
+        producer.produce(topic, str(number).encode(), partition=0)
+    assert producer.flush(60) == 0
+    kproxy = start()
+    kproxy.hold()
+    carry(sides.migration(), topic)
+    wanted = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "offset": 60}]}
+    (tmp_path / "wanted.json").write_text(json.dumps(wanted))
+    words = ["--bootstrap-server", kproxy.bootstrap, "--offset-json-file", str(tmp_path / "wanted.json")]
+    command = sides.clusters[0].programs.command("kafka-delete-records", *words)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as tool:
+        try:
+            wait_until(lambda: kproxy.seen()["held"] == 1, "the request waits")
+            for step in ("flip", "commit", "release"):
+                kproxy.must(step)
+            said, _ = tool.communicate(timeout=60)
+        finally:
+            tool.kill()
+    assert "OffsetOutOfRangeException" in said
+    for bootstrap in (sides.source, sides.target):
+        reader = Consumer({"bootstrap.servers": bootstrap, "group.id": unique("begin")})
+        assert reader.get_watermark_offsets(TopicPartition(topic, 0), 30)[0] == 0
+        reader.close()
 
 
 def test_what_a_killed_kproxy_left_is_waited_for(start: Start) -> None:

@@ -304,6 +304,31 @@ def test_a_stale_position_is_not_examined_by_the_broker() -> None:
     assert talk.client(examined) == examined
 
 
+def delete(correlation_id: int) -> bytes:
+    topics = [{"Name": "a", "Partitions": [{"PartitionIndex": 0, "Offset": 500}]}]
+    return ask(21, 2, {"Topics": topics, "TimeoutMs": 1000}, correlation_id)
+
+
+@given(sizes=CHUNKINGS)
+def test_records_are_not_deleted_by_a_request_that_may_have_been_held(sizes: list[int]) -> None:
+    """Of whatever client: its offset may be one of the former cluster."""
+    talk = Guarded(sure_from=30.0)
+    assert talk.client(*chunks(delete(1), sizes), now=29.0) == b""
+    assert talk.kproxy() == requests.refused_deletion(delete(1))
+    assert talk.client(*chunks(delete(2), sizes), now=30.0) == delete(2)
+    told = answer(21, 2, {"Topics": [{"Name": "a", "Partitions": [{"LowWatermark": 500}]}]}, 2)
+    assert talk.broker(*chunks(told, sizes)) == told
+    assert talk.client(delete(3), now=31.0) == delete(3)
+
+
+def test_a_deletion_under_way_is_answered_as_it_was_asked() -> None:
+    talk = Guarded(sure_from=30.0)
+    assert talk.client(fetch(1) + delete(2), now=29.0) == fetch(1)
+    assert talk.broker(answer(FETCH, 12, {}, 1)) + talk.kproxy() == answer(
+        FETCH, 12, {}, 1
+    ) + requests.refused_deletion(delete(2))
+
+
 def commit(correlation_id: int, generation: int, member: str) -> bytes:
     topics = [{"Name": "a", "Partitions": [{"PartitionIndex": 0, "CommittedOffset": 5}]}]
     fields: dict[str, Any] = {"GenerationIdOrMemberEpoch": generation, "MemberId": member, "Topics": topics}

@@ -17,7 +17,7 @@ from kproxy.wire.api import APIS, END_TXN, FETCH
 from kproxy.wire.primitives import Underflow
 from tests.unit.switching.frames import answer, ask
 
-COMMIT, EPOCHS = 8, 23
+COMMIT, DELETION, EPOCHS = 8, 21, 23
 POSITIONS = (("a", 0, 5), ("a", 3, 1 << 40), ("b\N{SNOWMAN}", 1, 0))
 
 
@@ -146,6 +146,14 @@ def test_a_commit_and_its_refusal(version: int, generation: int, member: str) ->
         assert told == answer(COMMIT, version, {"Topics": refused})
 
 
+@pytest.mark.parametrize("version", versions(DELETION, 0))
+def test_a_deletion_is_refused(version: int) -> None:
+    asked = topics(lambda number, offset: {"PartitionIndex": number, "Offset": offset}, "Name")
+    refused = topics(lambda number, offset: {"PartitionIndex": number, "LowWatermark": -1, "ErrorCode": 1}, "Name")
+    told = requests.refused_deletion(ask(DELETION, version, {"Topics": asked, "TimeoutMs": 9}))
+    assert told == answer(DELETION, version, {"Topics": refused})
+
+
 @pytest.mark.parametrize("version", versions(EPOCHS, 2))
 def test_a_position_that_is_examined_is_not_known_yet(version: int) -> None:
     asked = topics(lambda number, offset: {"Partition": number, "LeaderEpoch": 4, "CurrentLeaderEpoch": 5})
@@ -168,6 +176,7 @@ READERS = [
     (requests.read_fetch, fetch(4)),
     (requests.read_fetch, fetch(12)),
     (requests.read_commit, ask(COMMIT, 9, {"Topics": [{"Name": "a", "Partitions": [{}, {}]}]})),
+    (requests.refused_deletion, ask(DELETION, 2, {"Topics": [{"Name": "a", "Partitions": [{}, {}]}]})),
     (requests.read_epochs, ask(EPOCHS, 4, {"Topics": [{"Topic": "a", "Partitions": [{}, {}]}]})),
     (read_commits, ask(END_TXN, 4, {"TransactionalId": "id"})),
 ]

@@ -114,7 +114,7 @@ class _Run:
             if step.size >= _TRANSACTION or time.monotonic() - step.began >= _TRANSACTION_SECONDS:
                 step = self._commit(step)
             self._keep_rate()
-        if step.position > self.state.source_next + step.skipped:
+        if step.position > self.state.source_next:
             self._commit(step)
         self._log.drain()
 

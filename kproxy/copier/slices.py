@@ -25,7 +25,7 @@ class Slice:
     """A piece of one partition of the source: from where the copy of it has got to, up to the offset `upto`, or until
     about `size` bytes or `seconds` are over.
 
-    `begin`: where the copy begins if there is no state yet. `skip_to`: the user allows to leave out what is before.
+    `begin`: where the copy begins if there is no state yet. `skip_to`: what is before may be left out.
     `state_from`: the task reads its partition of the state topic from this offset on, as the driver has read it up to
     there and found `state`. `sparse`: offsets may be missing, since the topic is compacted, or the user allows it.
     `origin`, `destination`: which topics these are now (`state.identity`). `largest`: what the target takes as a batch,

@@ -1,6 +1,7 @@
 """`kproxy migrate`: moving topics, with proof, from one cluster to another. All of PySpark that it needs is here.
 
 copy           the copy: rounds of Spark jobs
+repartition    topics of which Kafka Streams deletes what it has read
 rounds         which slices a round has, and in which tasks (pure)
 tasks          what runs in Spark's Python workers
 control        who copies, and the orders of other commands

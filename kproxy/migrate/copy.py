@@ -22,6 +22,7 @@ from kproxy.copier.statetopic import StateTopic, prepared, read_all
 from kproxy.errors import ConfigError, KproxyError
 from kproxy.migrate.control import BEAT, ORDER, Driver, Order
 from kproxy.migrate.progress import Progress
+from kproxy.migrate.repartition import Applications
 from kproxy.migrate.rounds import Ahead, packed, share
 from kproxy.migrate.switch.journal import last_switch
 from kproxy.migrate.tasks import copying
@@ -41,7 +42,8 @@ _PATIENCE = 60.0
 class What:
     """What is copied. `topics`: source topic → target topic. `sparse`: source topics in which offsets may be missing.
     `largest`: what a target topic takes as a batch, in bytes. `skip`: for a partition the offset from which to go on
-    although the source has deleted what is before. `follow`: go on with what comes; without, the copy also ends when
+    although the source has deleted what is before. `repartition`: those source topics of which that may be without
+    being asked, if the application has read it. `follow`: go on with what comes; without, the copy also ends when
     nothing has moved for `patience` seconds. `slice_size` is in bytes.
     """
 
@@ -50,6 +52,7 @@ class What:
     sparse: frozenset[str] = frozenset()
     largest: Mapping[str, int] = field(default_factory=dict)
     skip: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    repartition: frozenset[str] = frozenset()
     max_rate: float = 0.0
     slice_size: int = 256 * 1024 * 1024
     slice_seconds: float = 30.0
@@ -70,6 +73,7 @@ class Copy:
         self._source_address, self._target_address = source, target
         self._source, self._target = Cluster(source), Cluster(target)
         self._what, self._shown = what, shown
+        self._applications = Applications(source)
         self._allowed = allowed or self._not_switched
         self._group = f"kproxy migrate {what.name}"
         self.progress = Progress(what.name)
@@ -185,12 +189,17 @@ class Copy:
                 self.progress.stick(*where, "the source does not say which offsets it has: is its leader there?")
                 continue
             goal = self._goals.setdefault(where, ends[where])
-            ahead = self._ahead(where, state, begins[where], ends[where] if self._what.follow else goal)
+            left_out = self._left_out(where, state, begins[where])
+            begin = max(state.source_next if state is not None else begins[where], left_out)
+            ahead = self._ahead(where, state, begin, ends[where] if self._what.follow else goal)
             self.progress.see(ahead, state, begins[where])
-            if ahead.lag and where not in self._stopped:
+            leaves_out = (
+                state is not None and left_out > state.source_next
+            )  # which the state must have, even at the end
+            if (ahead.lag or leaves_out) and where not in self._stopped:
                 at = partition_of(key("partition", *where), job.state_partitions)
                 slice = replace(
-                    self._slice(ahead, state, known.logs[at].resume),
+                    self._slice(ahead, state, known.logs[at].resume, left_out),
                     origin=_identity(layout, ahead.topic),
                     destination=_identity(there, self._what.topics[ahead.topic]),
                 )
@@ -199,19 +208,30 @@ class Copy:
         self._shown(self.progress)
         return found
 
-    def _ahead(self, where: tuple[str, int], state: State | None, begin: int, stable: int) -> Ahead:
-        position = state.source_next if state is not None else begin
+    def _left_out(self, where: tuple[str, int], state: State | None, begin: int) -> int:
+        """Up to which offset nothing need be copied although the source has deleted it."""
+        allowed = self._what.skip.get(where, 0)
+        if state is None or begin <= max(state.source_next, allowed) or not self._were_read(where, begin):
+            return allowed
+        return begin
+
+    def _were_read(self, where: tuple[str, int], begin: int) -> bool:
+        """Whether the application of a repartition topic has deleted itself what lies before."""
+        return where[0] in self._what.repartition and self._applications.have_read(*where, begin)
+
+    @staticmethod
+    def _ahead(where: tuple[str, int], state: State | None, position: int, stable: int) -> Ahead:
         each = _GUESS
         if state is not None and state.source_next > state.source_begin and state.size:
             each = state.size / (state.source_next - state.source_begin)
-        return Ahead(*where, max(position, self._what.skip.get(where, 0)), stable, each)
+        return Ahead(*where, position, stable, each)
 
-    def _slice(self, ahead: Ahead, state: State | None, resume: int) -> Slice:
+    def _slice(self, ahead: Ahead, state: State | None, resume: int, left_out: int) -> Slice:
         what = self._what
         target = what.topics[ahead.topic]
         return Slice(
             ahead.topic, ahead.partition, target, ahead.position, ahead.stable, what.slice_size, what.slice_seconds,
-            state=state, state_from=resume, skip_to=what.skip.get((ahead.topic, ahead.partition), 0),
+            state=state, state_from=resume, skip_to=left_out,
             sparse=ahead.topic in what.sparse, largest=what.largest.get(target, LARGEST),
         )  # fmt: skip
 
@@ -228,12 +248,24 @@ class Copy:
         )
         self.progress.round = number
         outcomes = self._job_of(tasks, copying(self._source_address, self._target_address, job))
+        begins = {(one.topic, one.partition): max(one.begin, one.skip_to) for _, one in slices}
+        outcomes = [self._excused(one, begins[one.topic, one.partition]) for one in outcomes]
         for outcome in outcomes:
             self.progress.take(outcome)
             if outcome.final:
                 self._stopped[outcome.topic, outcome.partition] = outcome.stuck
         self._shown(self.progress)
         return outcomes
+
+    def _excused(self, outcome: Outcome, begin: int) -> Outcome:
+        """Records of a repartition topic were deleted since the round began: the next one leaves them out. `begin`:
+        where the slice began."""
+        position = begin if outcome.state is None else max(begin, outcome.state.source_next)
+        deleted = outcome.stuck and outcome.log_start > position
+        with suppress(KproxyError):  # then it stays as it is
+            if deleted and self._were_read((outcome.topic, outcome.partition), outcome.log_start):
+                return replace(outcome, stuck="", final=False)
+        return outcome
 
     def _job_of(self, tasks: list[list[Slice]], work: Callable[..., Iterator[Outcome]]) -> list[Outcome]:
         """What the tasks of a Spark job say; nothing if the job failed. What its tasks had committed stays so."""

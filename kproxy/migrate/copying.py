@@ -122,6 +122,7 @@ def what_to_copy(
     from kproxy.errors import ConfigError
     from kproxy.migrate.administration import Admin
     from kproxy.migrate.copy import What
+    from kproxy.migrate.repartition import is_repartition
     from kproxy.migrate.stocktaking import take
 
     with Admin(source) as admin:
@@ -145,8 +146,9 @@ def what_to_copy(
         for topic in topics
         if "compact" in there.topics[topic].effective.get("cleanup.policy", "") or migration.may_have_gaps(topic)
     ]
+    repartition = (topic for topic in topics if is_repartition(topic, there.topics[topic].effective))
     return What(
-        migration.name, topics, sparse=frozenset(compacted),
+        migration.name, topics, sparse=frozenset(compacted), repartition=frozenset(repartition),
         largest={name: size for name in wanted if (size := _largest(here, name))},
         skip=skip, max_rate=(rate or 0.0) * _MB, slice_size=migration.limits.slice_mb * _MB,
         follow=follow, take_over=take_over,

@@ -112,7 +112,10 @@ def lines(standing: Standing) -> Iterator[str]:
         )  # fmt: skip
         skipped = sum(state.skipped for _, state in parts)
         if skipped:
-            yield f"  {skipped:,} offsets were left out, as somebody allowed: the source had deleted them"
+            yield (
+                f"  {skipped:,} offsets were left out, which the source had deleted: somebody allowed it, or a Kafka"
+                " Streams application had read and deleted them"
+            )
     if standing.groups:
         yield f"positions written for groups: {', '.join(standing.groups)}"
 

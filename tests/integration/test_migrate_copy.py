@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from kproxy.copier.cluster import Cluster
@@ -24,7 +24,10 @@ from kproxy.devcluster import DevCluster
 from kproxy.errors import ConfigError, KproxyError
 from kproxy.migrate.control import ORDER, Order, tell
 from kproxy.migrate.copy import Copy, What
+from kproxy.migrate.copying import what_to_copy
 from kproxy.migrate.exposed import exposed
+from kproxy.migrate.migration import Migration, Topics
+from kproxy.migrate.positions import translate
 from kproxy.migrate.progress import Progress
 from kproxy.migrate.status import lines, standing
 from tests.harness.clients import unique
@@ -38,6 +41,8 @@ pytestmark = [
     needs_spark,
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    # kafka-python reads its message definitions in an old way.
+    pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning"),
 ]
 
 # Old records would be deleted by retention, some time during the tests.
@@ -231,6 +236,104 @@ def test_what_the_source_has_deleted_is_not_passed_over(site: Site) -> None:
     assert state.map.to_target(150) == state.map.next_at(120)
     said = "\n".join(lines(standing(site.target, what.name)))
     assert "50 offsets were left out" in said
+
+
+@dataclass
+class Application:
+    """A repartition topic with 200 records, of which the first 100 are copied, and the group of its application."""
+
+    site: Site
+
+    def __post_init__(self) -> None:
+        self.group = unique("app")
+        self.topic = f"{self.group}-by-word-repartition"
+        what = self.site.prepare({self.topic: 1}, **{"retention.ms": "-1"})
+        self.what = replace(what, repartition=frozenset({self.topic}))
+        self.admin = AdminClient({"bootstrap.servers": self.site.source})
+        write(self.site.source, self.topic, 0, mixed(random.Random(6), 100))
+        assert self.site.copy(self.what).done
+        write(self.site.source, self.topic, 0, mixed(random.Random(7), 100))
+
+    def commit(self, offset: int, group: str = "") -> None:
+        there = ConsumerGroupTopicPartitions(group or self.group, [TopicPartition(self.topic, 0, offset)])
+        for done in self.admin.alter_consumer_group_offsets([there]).values():
+            done.result(30)
+
+    def delete(self, offset: int) -> None:
+        for done in self.admin.delete_records([TopicPartition(self.topic, 0, offset)]).values():
+            done.result(30)
+
+    @property
+    def state(self) -> Copied:
+        return self.site.state(self.what)[self.topic, 0]
+
+
+@pytest.mark.parametrize("upto", [150, 200], ids=["some", "all"])
+def test_what_an_application_of_streams_has_deleted_is_left_out(site: Site, upto: int) -> None:
+    """Without being asked: it has read that. Where the copy has got to is known even if nothing is left to copy."""
+    made = Application(site)
+    made.commit(upto)
+    made.delete(upto)
+    progress = site.copy(made.what)
+    assert progress.done, progress.stuck
+    assert (made.state.source_next, made.state.records) == (200, 300 - upto)
+    assert f"{upto - 100} offsets were left out" in "\n".join(lines(standing(site.target, made.what.name)))
+    assert translate(site.state(made.what), made.topic, 0, 200).target == made.state.target_next
+    write(site.source, made.topic, 0, mixed(random.Random(8), 10))
+    assert site.copy(made.what).done
+    assert made.state.records == 310 - upto
+
+
+@pytest.mark.parametrize("commits", ["nobody", "less", "another", "two"])
+def test_what_nobody_is_known_to_have_read_is_not_left_out(site: Site, commits: str) -> None:
+    made = Application(site)
+    if commits in ("less", "two"):
+        made.commit(149)
+    if commits == "two":  # whose name begins the topic's as well
+        made.commit(150, f"{made.group}-by")
+    if commits == "another":
+        made.commit(200, unique("other"))
+    made.delete(150)
+    progress = site.copy(made.what)
+    assert "has deleted offsets 100 to 149" in progress.stuck[made.topic, 0]
+    assert made.state.source_next == 100
+
+
+def test_an_application_of_streams_deletes_while_the_copy_goes_on(site: Site) -> None:
+    """The driver has seen offset 100, and when the task comes, the log begins at 150."""
+    made = Application(site)
+    made.commit(200)
+
+    class Late(Copy):
+        def _round(self, number: int, job: Job, slices: list[tuple[int, Slice]]) -> list[Outcome]:
+            if number == 1:
+                made.delete(150)
+            return super()._round(number, job, slices)
+
+    stuck: list[str] = []
+    progress = Late(
+        site.spark, site.source, site.target, made.what, lambda progress: stuck.extend(progress.stuck.values())
+    ).run()
+    assert progress.done
+    assert not stuck
+    assert made.state.records == 150
+
+
+def test_only_topics_that_nothing_else_deletes_from_are_repartition_topics(site: Site) -> None:
+    """Whoever names a topic so, and gives it a retention, has deleted nothing himself."""
+    name = unique("app")
+    settings: dict[str, dict[str, str]] = {
+        f"{name}-a-repartition": {"retention.ms": "-1"},
+        f"{name}-b-repartition": {},
+        f"{name}-c-repartition": {"retention.ms": "-1", "cleanup.policy": "compact"},
+        f"{name}-d-changelog": {"retention.ms": "-1"},
+    }
+    for topic, config in settings.items():
+        for bootstrap in (site.source, site.target):
+            topics(bootstrap, {topic: 1}, 1, **config)
+    migration = Migration({}, {}, name, Topics((f"{name}*",)))
+    what = what_to_copy(migration, site.source, site.target, False, None, False, {})
+    assert what.repartition == {f"{name}-a-repartition"}
 
 
 def test_what_is_deleted_while_the_copy_begins(site: Site) -> None:

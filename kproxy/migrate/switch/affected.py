@@ -56,8 +56,9 @@ def _of_group(group: Group, there: Collection[str]) -> str | None:
         topic.startswith(f"{group.name}-") and topic.endswith(_CHANGELOG) for topic in there
     ):
         return (
-            "is a Kafka Streams application: its local state has offsets of the old changelogs; stop it before the"
-            " switch, delete its state.dir, and start it after"
+            "is a Kafka Streams application: instances that run take up their tasks again by themselves; of one that"
+            " does not run during the switch, delete the state.dir before it starts: it has offsets of the old"
+            " changelogs"
         )
     if group.protocol == _CONNECT:
         return (

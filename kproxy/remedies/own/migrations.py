@@ -95,8 +95,8 @@ SECTION = Section(
             "The file names other topics or groups. If that is meant, go on.",
         ),
         Row(
-            "`is a share group: only its start offsets are kept`, `is a Kafka Streams application: its local state has "
-            "offsets of the old changelogs`, `are the workers of Kafka Connect: they read their three topics again`, "
+            "`is a share group: only its start offsets are kept`, `is a Kafka Streams application: instances that run take "
+            "up their tasks again by themselves`, `are the workers of Kafka Connect: they read their three topics again`, "
             "`a Spark query keeps positions in its checkpoint, not in a group`",
             "These clients see more than a pause; the line says what to do. [flip.md](flip.md) has a table.",
         ),

@@ -25,10 +25,11 @@ _FINE, _INCOMPLETE = 0, 1
 @click.option("--force", is_flag=True, help="Overwrite positions on the target that kproxy did not write.")
 @click.option("--spark-checkpoint", nargs=2, metavar="OLD NEW", help="Make a checkpoint of Spark for the target.")
 @click.option("--starting-offsets", metavar="OLD", help="Print startingOffsets for a new query, from a checkpoint.")
+@click.option("--back", is_flag=True, help="With a checkpoint: after a rollback, make it for the source again.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def offsets(
     file: Path, dry_run: bool, groups: tuple[str, ...], force: bool, spark_checkpoint: tuple[str, str] | None,
-    starting_offsets: str | None, as_json: bool,
+    starting_offsets: str | None, back: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Translate the positions of consumer groups, exactly, and write them to the target.
 
@@ -36,10 +37,11 @@ def offsets(
       kproxy migrate offsets move.yaml --dry-run
       kproxy migrate offsets move.yaml --group 'billing-*'
       kproxy migrate offsets move.yaml --spark-checkpoint /old/checkpoint /new/checkpoint
+      kproxy migrate offsets move.yaml --back --spark-checkpoint /of/target /of/source
 
     Groups that have members on the target stay as they are, and so do positions there that somebody else has written.
     The command can be given again, as the copy goes on. With --spark-checkpoint or --starting-offsets, groups are left
-    alone.
+    alone. 'kproxy migrate rollback' has translated their positions: --back is for checkpoints only.
 
     The exit code is 0 if every position was translated, 1 if some were not (the last lines say why), 2 if the command
     cannot begin.
@@ -51,11 +53,13 @@ def offsets(
         raise ConfigError("--dry-run, --group and --force are about groups: not with a checkpoint of Spark")
     if spark_checkpoint is not None and starting_offsets is not None:
         raise ConfigError("give --spark-checkpoint or --starting-offsets, not both")
+    if back and spark_checkpoint is None and starting_offsets is None:
+        raise ConfigError("--back is for checkpoints of Spark: kproxy migrate rollback translates groups itself")
     migration = read(file)
     if spark_checkpoint is not None:
-        return _checkpoint(_known(migration, spark_checkpoint[0]), *spark_checkpoint, as_json)
+        return _checkpoint(_known(migration, spark_checkpoint[0], back), *spark_checkpoint, as_json)
     if starting_offsets is not None:
-        return _starting(_known(migration, starting_offsets), starting_offsets, as_json)
+        return _starting(_known(migration, starting_offsets, back), starting_offsets, as_json)
     return _groups(migration, _selected(migration, groups), dry_run, force, as_json)
 
 
@@ -66,7 +70,7 @@ def _selected(migration: Migration, globs: tuple[str, ...]) -> Callable[[str], b
     return wants
 
 
-def _known(migration: Migration, checkpoint: str) -> dict[tuple[str, int], Copied]:
+def _known(migration: Migration, checkpoint: str, back: bool) -> dict[tuple[str, int], Copied]:
     """What was copied, of all partitions; and the partitions of this checkpoint that have nothing to copy. The source
     is only asked if there may be such."""
     from kproxy.copier.statetopic import copied
@@ -75,6 +79,11 @@ def _known(migration: Migration, checkpoint: str) -> dict[tuple[str, int], Copie
     from kproxy.migrate.roads import open_roads, open_target
 
     wanted = places(checkpoint)
+    if back:
+        from kproxy.migrate.switch.ledback import known_back
+
+        with open_roads(migration) as roads:
+            return known_back(migration, roads, wanted)
     with open_target(migration) as target:
         known = copied(read_topic(target, migration).values)
     left = {place for place in wanted - known.keys() if migration.wants(place[0])}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 
 from kproxy.migrate.checkpoint import make, starting_offsets
+from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, SwitchJournal
+from kproxy.switching.plan import Record
 from tests.harness.clients import unique
 from tests.harness.moving import rows, topics
 from tests.harness.spark import connector, needs_spark, session, settings, spark_home
@@ -161,3 +164,46 @@ def test_the_command_translates_a_position_in_a_partition_without_records(
     seen = Counter(one for batch in (before, after) for some in batch.values() for one in some)
     wanted = {(row[2] or b"").decode() for part in (0, 1, 2) for row in rows(sides.target, target, part)}
     assert seen == Counter((value, 1) for value in wanted)
+
+
+def decided(sides: TwoSides, what: str) -> None:
+    """The journal says that all clients were led to the target, or back."""
+    entry = Entry("x1", what, "default", "blue", "green", ("kp",)).decided("000001-a", Record.RELEASED)
+    with SwitchJournal(sides.target, sides.name) as journal:
+        journal.take()
+        journal.write(entry)
+
+
+def test_a_query_goes_back_to_the_source_after_a_rollback(sides: TwoSides, spark: Any, tmp_path: Path) -> None:
+    move, old, new = sides.migration(), tmp_path / "of-target", tmp_path / "of-source"
+    topic, empty = unique("back"), unique("empty")
+    for bootstrap in (sides.source, sides.target):
+        topics(bootstrap, {topic: 2, empty: 1}, 1)
+    transactions(sides.source, topic, 2, 1500, 1)
+    move.copy({topic: topic}, size=8192)
+    file = tmp_path / "move.yaml"
+    servers = {"source": {"bootstrap-servers": sides.source}, "target": {"bootstrap-servers": sides.target}}
+    file.write_text(json.dumps({"name": move.name, **servers, "topics": {"include": [topic, empty]}}))
+
+    def back() -> str:
+        command = [sys.executable, "-m", "kproxy", "migrate", "offsets", str(file), "--back", "--spark-checkpoint"]
+        done = subprocess.run([*command, old, new], capture_output=True, text=True, timeout=240)
+        assert new.exists() is (done.returncode == 0)
+        return done.stdout + done.stderr
+
+    before = query(spark, sides.target, [topic, empty], old)
+    assert "clients were not switched" in back()
+    decided(move, SWITCHING)
+    assert "kproxy migrate rollback leads them back" in back()
+    decided(move, ROLLBACK)
+    transactions(sides.source, topic, 2, 800, 2)
+    move.copy({topic: topic}, size=8192)  # what comes after the rollback
+    assert "goes on after batch" in back()
+    after = query(spark, sides.source, [topic, empty], new)
+    assert min(after) == max(before) + 1
+    seen = Counter(one for batch in (before, after) for some in batch.values() for one in some)
+    assert seen == Counter((value, 1) for value in values(sides, topic))
+
+    shutil.rmtree(new)
+    plain(sides.target, empty, 1, 7, 3)
+    assert f"partition 0 of {empty} on the target has 7 records or more that were not copied back" in back()

@@ -19,6 +19,7 @@ running       what the commands switch and rollback do, and going on with one th
 reverse       the way back: states and offset maps of a copy in the other direction (pure)
 wayback       what keeps the way back open, and what leads clients back on it
 returning     what leads clients back that were switched by themselves, and only read
+ledback       positions of a checkpoint, after a rollback
 finishing     the end of a migration
 report        what came of it (pure)
 commands      the commands switch, rollback, finish

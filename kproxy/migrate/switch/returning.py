@@ -14,8 +14,7 @@ from typing import Any
 
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
-from kproxy.copier.offsetmap import OffsetMap
-from kproxy.copier.statetopic import Copied, copied
+from kproxy.copier.statetopic import copied
 from kproxy.errors import ConfigError, UpstreamError
 from kproxy.migrate.administration import Admin
 from kproxy.migrate.finding import NOTE, STOP, Finding
@@ -31,7 +30,7 @@ from kproxy.migrate.switch.kproxies import Fleet
 from kproxy.migrate.switch.leading import Leading, Show
 from kproxy.migrate.switch.members import Members, read_members
 from kproxy.migrate.switch.only import Only, some
-from kproxy.migrate.switch.reverse import turned
+from kproxy.migrate.switch.reverse import map_back
 from kproxy.migrate.switch.section import Switch
 from kproxy.migrate.switch.tail import Seconds, TailError
 from kproxy.migrate.switch.wayback import the_way_back
@@ -68,26 +67,6 @@ def chosen(there: Sequence[Moved], only: Only | None) -> Moved:
 def _named(one: Moved) -> str:
     groups = [f"group={name}" for name in one.groups]
     return some(groups or [f"client-id={name}" for name in one.clients])
-
-
-def map_back(
-    known: Mapping[Where, Copied], ends: Mapping[Where, int], begins: Mapping[Where, int]
-) -> dict[Where, Copied]:
-    """What is known of positions on the target (pure). `ends`: of its logs, behind which there is no record but those
-    that were copied meanwhile; `begins`: of the source's logs, for partitions of which nothing was copied."""
-    found = {}
-    for (topic, partition), end in ends.items():
-        one = known.get((topic, partition))
-        if one is None:
-            nothing = OffsetMap([])
-            found[topic, partition] = Copied(topic, partition, topic, 0, end, begins[topic, partition], 0, 0, nothing)
-        else:
-            # Behind its last record is the marker of its transaction, and members have a position behind that.
-            found[topic, partition] = replace(
-                one, source_begin=one.target_begin, source_next=max(one.target_next, end), target_next=one.source_next,
-                target_begin=one.source_begin, map=turned(one.map),
-            )  # fmt: skip
-    return found
 
 
 @dataclass

@@ -80,6 +80,27 @@ def composed(back: Mapping[Where, Copied], forth: Mapping[Where, Copied]) -> dic
     return found
 
 
+def map_back(
+    known: Mapping[Where, Copied], ends: Mapping[Where, int], begins: Mapping[Where, int]
+) -> dict[Where, Copied]:
+    """What is known of positions on the target of the first migration (`known`), if all that is there is in its map.
+    `ends`: of the target's logs, behind which there is no record but those that were copied meanwhile; `begins`: of the
+    source's logs, for partitions of which nothing was copied."""
+    found = {}
+    for (topic, partition), end in ends.items():
+        one = known.get((topic, partition))
+        if one is None:
+            nothing = OffsetMap([])
+            found[topic, partition] = Copied(topic, partition, topic, 0, end, begins[topic, partition], 0, 0, nothing)
+        else:
+            # Behind its last record is the marker of its transaction, and members have a position behind that.
+            found[topic, partition] = replace(
+                one, source_begin=one.target_begin, source_next=max(one.target_next, end), target_next=one.source_next,
+                target_begin=one.source_begin, map=turned(one.map),
+            )  # fmt: skip
+    return found
+
+
 # States
 
 

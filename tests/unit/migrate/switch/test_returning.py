@@ -14,7 +14,8 @@ from kproxy.migrate.positions import END, EXACT, NEXT, translate
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, Moved
 from kproxy.migrate.switch.only import Only
-from kproxy.migrate.switch.returning import chosen, looked_at, map_back
+from kproxy.migrate.switch.returning import chosen, looked_at
+from kproxy.migrate.switch.reverse import map_back
 from kproxy.switching.parts import Part
 from kproxy.switching.plan import Record
 

@@ -17,7 +17,7 @@ from kproxy.cluster.windup import close_when_taken
 from kproxy.printable import escaped
 from kproxy.relay.guard import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_FETCH, Guard, Rules
 from kproxy.relay.session import Session
-from kproxy.switching.doubts import Identity
+from kproxy.switching.doubts import GIVEN_UP_LATE, Identity
 from kproxy.switching.positions import MOST_CLIENTS, MOST_KEPT, Position, Positions, Waiting
 from kproxy.wire.api import FETCH, LIST_OFFSETS
 
@@ -39,6 +39,7 @@ class Guards:
         self._wake = wake
         self._fetched: OrderedDict[Identity, float] = OrderedDict()
         self._too_many_until = float("-inf")  # while more have fetched than are remembered
+        self._unknown_until = float("-inf")  # while a client that comes may have fetched before kproxy was started
         self._guards: dict[Session, Guard] = {}
         self._rules: Rules | None = None
         self._written = False  # writes have passed since the cluster was led elsewhere
@@ -48,6 +49,8 @@ class Guards:
         """A session has begun, with a client at this address. Nothing has passed in it yet."""
         if self._rules is None:
             return
+        if self._rules.positions.everyone and perf_counter() >= max(self._unknown_until, self._too_many_until):
+            self._rules.positions.everyone = False
         guard = self._guards[session] = Guard(
             self._rules,
             lambda: Identity(address, session.conversation.introduction.client_id),
@@ -88,6 +91,7 @@ class Guards:
         go on where another one of it was, and what is known of others does no harm."""
         other = Guards(self._name, self._wake)
         other._fetched, other._too_many_until = self._fetched.copy(), self._too_many_until
+        other._unknown_until = self._unknown_until
         other._rules, other._written, other._said = self._rules, self._written, set(self._said)
         other._guards = {session: self._guards.pop(session) for session in sessions if session in self._guards}
         return other
@@ -103,24 +107,32 @@ class Guards:
             if self._fetched.get(identity, float("-inf")) < at:
                 self._note_fetched(identity, at)
         self._too_many_until = max(self._too_many_until, other._too_many_until)
+        self._unknown_until = max(self._unknown_until, other._unknown_until)
         self._guards |= other._guards
         self._said |= other._said
         other._guards = {}
 
     def begin(self, *, everyone: bool = False) -> None:
-        """The cluster is being switched, and all its sessions have ended: guard those that come. `everyone`: nobody
-        knows which clients have fetched, since kproxy was started anew. If no write has passed since the last time, the
-        cluster is led back: the position of a client is right there, unless it has got one meanwhile."""
+        """The cluster is being switched, and all its sessions have ended: guard those that come.
+
+        `everyone`: nobody knows which clients have fetched, since kproxy was started anew. Those that still run come
+        within `GIVEN_UP_LATE` seconds; who comes later is new, such as a query of Spark that was started again. If no
+        write has passed since the last time, the cluster is led back: the position of a client is right there, unless
+        it has got one meanwhile."""
         now = perf_counter()
         for identity in [one for one, at in self._fetched.items() if at < now - _REMEMBERED]:
             del self._fetched[identity]
-        everyone = everyone or self._too_many_until > now
+        if everyone:
+            self._unknown_until = now + GIVEN_UP_LATE
+        everyone = max(self._unknown_until, self._too_many_until) > now
+        full = False
         right: set[Identity] = set()
         if self._rules is not None and not self._written:
             left = self._rules.positions
-            right, everyone = {one for one in self._fetched if not left.has_moved(one)}, everyone or left.everyone
+            right, full = {one for one in self._fetched if not left.has_moved(one)}, left.full
         stale = [one for one in self._fetched if one not in right]
         self._rules, self._written = Rules(Positions(stale, right, everyone=everyone)), False
+        self._rules.positions.full |= full
         self._said.clear()
 
     def writes_pass(self) -> None:

@@ -116,8 +116,9 @@ def series(client_id: str) -> str:
 
 class Positions:
     """The clients of one cluster since it was switched: those in `stale` have fetched in the former cluster, of those
-    in `right` it is known that they have positions of this one. `everyone`: each client is taken for one that has
-    fetched in the former cluster; so it is if kproxy was started anew meanwhile, and cannot know."""
+    in `right` it is known that they have positions of this one. `everyone`: each client that comes is taken for one
+    that has fetched in the former cluster; so it is for a while if kproxy was started anew meanwhile, and cannot know.
+    `full`: so it is for good, since they are too many."""
 
     def __init__(
         self, stale: Iterable[Identity] = (), right: Iterable[Identity] = (), *, everyone: bool = False
@@ -126,7 +127,7 @@ class Positions:
         self._series: set[str] = set()
         self._right = frozenset(right)
         self._waiting: OrderedDict[Identity, Waiting] = OrderedDict()
-        self.everyone = everyone
+        self.everyone, self.full = everyone, False
         for identity in stale:
             self.note_stale(identity)
 
@@ -134,7 +135,7 @@ class Positions:
         """This client has fetched in the former cluster."""
         if identity not in self._clients:
             if len(self._clients) >= MOST_CLIENTS:
-                self.everyone = True
+                self.full = True
                 return
             self._clients[identity] = Client()
             if name := series(identity.client_id):
@@ -150,7 +151,9 @@ class Positions:
         return known
 
     def _may_be_stale(self, identity: Identity) -> bool:
-        return self.everyone or (identity not in self._right and series(identity.client_id) in self._series)
+        return (
+            self.everyone or self.full or (identity not in self._right and series(identity.client_id) in self._series)
+        )
 
     def has_moved(self, identity: Identity) -> bool:
         """Whether this client may have a position of this cluster, and no more that of the former one."""

@@ -155,7 +155,7 @@ def test_a_crowd_takes_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(positions, "MOST_CLIENTS", 10)
     monkeypatch.setattr(positions, "MOST_PARTITIONS", 10)
     known = Positions(Identity("10.0.0.1", str(number)) for number in range(11))
-    assert known.everyone, "who is not remembered one by one is doubted as well"
+    assert known.full, "who is not remembered one by one is doubted as well"
     for number in range(100):
         assert known.client(Identity("10.0.0.2", str(number))) is not None
     assert len(known._clients) == 20

@@ -1,0 +1,76 @@
+"""Who is taken for a client that has fetched in the former cluster, and for how long."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from kproxy.cluster import guards
+from kproxy.cluster.guards import Guards
+from kproxy.switching import positions
+from kproxy.switching.doubts import Identity
+
+
+class Clock:
+    """The guards of a cluster, at a time that the test sets."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        patch.setattr(guards, "perf_counter", lambda: self.now)
+        self.guards = Guards("default", lambda: None)
+
+    def comes(self, client_id: str, made: Guards | None = None) -> bool:
+        """Whether this client, which begins a session now, is taken for one that has fetched before."""
+        seen: list[Any] = []
+        session: Any = Mock()
+        session.conversation.introduction = SimpleNamespace(client_id=client_id, software="")
+        session.conversation.guard = seen.append
+        (made or self.guards).opened(session, "10.1.2.3")
+        return seen[0]._client() is not None
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_who_comes_long_after_a_restart_is_new(clock: Clock) -> None:
+    """A query of Spark that is started again would else get no record before the next restart."""
+    clock.guards.begin(everyone=True)
+    clock.guards.writes_pass()
+    assert clock.comes("running")
+    clock.now += 309
+    assert clock.comes("slow")
+    clock.now += 1
+    assert not clock.comes("new")
+    assert clock.comes("running")
+    assert clock.comes("slow")
+
+
+def test_a_switch_soon_after_a_restart_doubts_no_longer(clock: Clock) -> None:
+    clock.guards.begin(everyone=True)
+    clock.now += 100
+    clock.guards.begin()
+    assert clock.comes("running")
+    part = clock.guards.split([])
+    clock.now += 210
+    assert not clock.comes("new", part)
+    assert not clock.comes("new")
+    assert clock.comes("running")
+    assert clock.comes("running", part)
+
+
+def test_a_crowd_that_is_not_remembered_is_doubted_for_longer(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guards, "MOST_CLIENTS", 10)
+    clock.guards.know(Identity("10.1.2.3", str(number)) for number in range(11))
+    clock.guards.begin(everyone=True)
+    clock.now += 1_000
+    assert clock.comes("may be one of them")
+    monkeypatch.setattr(positions, "MOST_CLIENTS", 5)
+    clock.guards.writes_pass()
+    clock.guards.begin()
+    clock.now += 48 * 3600
+    assert clock.comes("may be one of the others"), "of these nobody knows when they came last"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -44,6 +44,11 @@ _FILES = 4096
 _MORE = 1.0
 # After so many seconds no further line is tried.
 _LONGEST = 5.0
+# The running kproxy may have the ports of forwards. The client of a trial speaks plaintext, whatever others must speak.
+_FOR_A_TRIAL: Mapping[str, object] = {
+    "forward": (), "sni": None,
+    **dict.fromkeys(("client_tls_cert", "client_tls_key", "client_tls_key_password", "client_tls_ca")),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +202,7 @@ def _before(listen: str) -> Address:
 
 
 async def _run(line: Line, config: ClusterConfig, selector: RelaySelector) -> Tried:
-    metrics, config = Metrics(), config.model_copy(update={"forward": ()})  # whose ports the running kproxy may have
+    metrics, config = Metrics(), config.model_copy(update=_FOR_A_TRIAL)
     async with Supervised("a trial") as tasks:
         here = Here(selector, metrics, tasks)
         gateway = Gateway(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from kproxy.devcluster import DevCluster, ListenerSpec
 from kproxy.remedies.faults import Fault
 from tests.harness.clients import unique
 from tests.harness.network import KPROXY, PYTHON, Host, Network
+from tests.harness.tls import Authority
 from tests.scenarios.sites import Site, fails, works
 
 pytestmark = pytest.mark.integration
@@ -126,6 +128,19 @@ def test_what_a_listener_advertises(case: Case, farm: Site, laptop: Host) -> Non
     assert (line["reached"], line["nodes"]) == (2, 2)
     assert line["command"][:2] == ["kproxy", "run"]
     works(laptop, "librdkafka", farm, through=" ".join(line["command"][2:]))
+
+
+def test_a_file_by_which_clients_must_speak_tls(farm: Site, laptop: Host, tmp_path: Path) -> None:
+    """The trial has no certificate, and needs none: it is about the way to the brokers."""
+    cert, key = Authority(tmp_path).files("*.kafka.example")
+    file = tmp_path / "kproxy.yaml"
+    file.write_text(
+        "bootstrap-servers: [10.9.0.11:9100, 10.9.0.12:9100]\nlisten: 127.0.0.1:0\nsni: b{node}.kafka.example\n"
+        f"client-tls-cert: {cert}\nclient-tls-key: {key}\n"
+    )
+    _, report = doctor(laptop, "--config", str(file))
+    assert report["works_now"]["works"]
+    assert report["works_now"]["reached"] == 2
 
 
 def test_brokers_that_advertise_one_address(farm: Site, laptop: Host) -> None:

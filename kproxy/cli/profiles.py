@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kproxy.cli.asking import trusting
 from kproxy.cli.flags import ConfiguredCommand, given, words
 from kproxy.cli.group import kproxy, needs_unix, timeout_option
 
 if TYPE_CHECKING:
     from kproxy.config import Config
-    from kproxy.profiles.background import Running
+    from kproxy.profiles.background import Asking, Running
     from kproxy.profiles.ports import Window
 
 _KINDS = ("systemd", "launchd")
@@ -63,14 +64,16 @@ def up(profile: str, timeout: float, write_unit: str | None, **values: object) -
             admin = str(loaded.config.admin) if window is None or ("admin",) in loaded.origins else window.admin
             if write_unit is not None:
                 return _write(*(units.systemd if write_unit == "systemd" else units.launchd)(name, command))
+            asking = _asking(loaded.config)
             log = background.log_of(name)
             before = log.stat().st_size if log.exists() else 0
-            begun = background.begin(name, command, admin)
+            cert = loaded.config.admin_tls_cert
+            begun = background.begin(name, command, admin, "" if cert is None else str(cert.absolute()))
     if one is not None:
         click.echo(f"@{name} runs already, with process id {one.pid}")
-        _tell(name, one, _token(read(flags, os.environ, file).config))
+        _tell(name, one, _asking(read(flags, os.environ, file).config))
         return 0
-    outcome = background.wait_ready(begun, log, before, timeout)
+    outcome = background.wait_ready(begun, asking, log, before, timeout)
     if isinstance(outcome, background.Ended):
         background.forget(name)
         for line in outcome.lines:
@@ -80,7 +83,7 @@ def up(profile: str, timeout: float, write_unit: str | None, **values: object) -
         return 1
     for reason in outcome:
         click.echo(f"kproxy: @{name} runs, but is not ready after {timeout:g} s: {reason}", err=True)
-    _tell(name, begun, _token(loaded.config))
+    _tell(name, begun, asking)
     return 1 if outcome else 0
 
 
@@ -122,9 +125,10 @@ def list_() -> int:
             click.echo(f"@{name}  does not run")
             continue
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.since))
-        reasons = one.client(None, 1.0).wait_ready(0, "one")
+        asking = _asking_of(name, one)
+        reasons = asking.client(one, 1.0).wait_ready(0, "one")
         click.echo(f"@{name}  {'not ready' if reasons else 'ready'}, process id {one.pid}, since {since}")
-        for line in _where(name, one, _token_of(name)):
+        for line in _where(name, one, asking):
             click.echo(f"  {line}")
         for reason in reasons:
             click.echo(f"  not ready: {reason}")
@@ -166,40 +170,45 @@ def _write(file: Path, content: bytes, use: str) -> int:
     return 0
 
 
-def _tell(name: str, one: Running, token: str | None) -> None:
-    for line in _where(name, one, token):
+def _tell(name: str, one: Running, asking: Asking) -> None:
+    for line in _where(name, one, asking):
         click.echo(line)
     click.echo(f"kproxy down @{name} ends it")
 
 
-def _where(name: str, one: Running, token: str | None) -> Iterator[str]:
+def _where(name: str, one: Running, asking: Asking) -> Iterator[str]:
     from kproxy.errors import AdminError
     from kproxy.profiles import background
 
     try:
-        for cluster, bootstrap in background.bootstraps(one, token):
+        for cluster, bootstrap in background.bootstraps(one, asking):
             yield f"cluster {cluster}: bootstrap.servers={bootstrap}"
     except AdminError as error:
         yield str(error)
-    yield f"status page: http://{one.admin}/"
+    yield f"status page: {asking.page(one)}"
     yield f"log: {background.log_of(name)}"
 
 
-def _token(config: Config) -> str | None:
-    """What the admin endpoint asks for, if the profile says it."""
+def _asking(config: Config) -> Asking:
+    """How the profile's kproxy is asked. Raises ConfigError and UsageError."""
     from kproxy.admin import bearer
+    from kproxy.profiles.background import Asking
 
-    if config.admin_token_file is not None:
-        return bearer.read_file(config.admin_token_file)
-    return config.admin_token
+    token = config.admin_token if config.admin_token_file is None else bearer.read_file(config.admin_token_file)
+    if config.admin_tls_cert is None or config.admin is None:
+        return Asking(token)
+    cert, password = config.admin_tls_cert, config.admin_tls_key_password
+    return Asking(token, trusting(cert, config.admin, password, "admin-tls-cert"))
 
 
-def _token_of(name: str) -> str | None:
+def _asking_of(name: str, one: Running) -> Asking:
     from kproxy.config import load
     from kproxy.errors import ConfigError
     from kproxy.profiles import places
+    from kproxy.profiles.background import Asking
 
     try:
-        return _token(load({}, os.environ, places.profile(f"@{name}")))
-    except ConfigError:  # it has become wrong since: what can be told without it is told
-        return None
+        flags = {"admin": one.admin, **({"admin_tls_cert": one.cert} if one.cert else {})}
+        return _asking(load(flags, os.environ, places.profile(f"@{name}")))
+    except (ConfigError, click.UsageError):  # it has become wrong since: what can be told without it is told
+        return Asking()

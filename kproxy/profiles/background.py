@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import signal
+import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -36,21 +37,34 @@ _LONGEST_LINE = 500
 @dataclass(frozen=True, slots=True)
 class Running:
     """A kproxy in the background. `born`: what tells its process from others with the same id, see `process.birth`.
-    `since` is a Unix time."""
+    `since` is a Unix time. `cert`: the file of the certificate with which it is asked by HTTPS; "" for HTTP."""
 
     pid: int
     born: str
     admin: str
     since: float
+    cert: str = ""
 
     @property
     def lives(self) -> bool:
         """Whether the process is still there."""
         return birth(self.pid) == self.born
 
-    def client(self, token: str | None, seconds: float) -> AdminClient:
-        """For asking it."""
-        return AdminClient(Address.parse(self.admin), token, seconds)
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How the admin endpoint of a profile is asked: with this token, and with HTTPS if there is `tls`."""
+
+    token: str | None = None
+    tls: ssl.SSLContext | None = None
+
+    def client(self, one: Running, seconds: float) -> AdminClient:
+        """For asking this one. Raises ValueError if the token cannot be one."""
+        return AdminClient(Address.parse(one.admin), self.token, seconds, self.tls)
+
+    def page(self, one: Running) -> str:
+        """Its address for a browser."""
+        return f"{'http' if self.tls is None else 'https'}://{one.admin}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +80,9 @@ def running(name: str) -> Running | None:
     """That of a profile, if it lives."""
     try:
         said = json.loads((places.state() / name / _FILE).read_text())
-        found = Running(int(said["pid"]), str(said["born"]), str(said["admin"]), float(said["since"]))
+        found = Running(
+            int(said["pid"]), str(said["born"]), str(said["admin"]), float(said["since"]), str(said.get("cert", ""))
+        )
         Address.parse(found.admin)
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
@@ -94,7 +110,7 @@ def alone() -> Iterator[None]:
         os.close(lock)
 
 
-def begin(name: str, words: Sequence[str], admin: str) -> Running:
+def begin(name: str, words: Sequence[str], admin: str, cert: str = "") -> Running:
     """Begin `kproxy run` with these words. It has no terminal, and outlives whoever began it."""
     folder = places.kept(name)
     log = folder / _LOG
@@ -114,7 +130,7 @@ def begin(name: str, words: Sequence[str], admin: str) -> Running:
         )  # fmt: skip
     finally:
         os.close(out)
-    made = Running(pid, birth(pid) or "", admin, time.time())
+    made = Running(pid, birth(pid) or "", admin, time.time(), cert)
     text = json.dumps(asdict(made))
     temporary = folder / f"{_FILE}.new"
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
@@ -123,11 +139,11 @@ def begin(name: str, words: Sequence[str], admin: str) -> Running:
     return made
 
 
-def wait_ready(one: Running, log: Path, since: int, seconds: float) -> Ended | Sequence[str]:
+def wait_ready(one: Running, asking: Asking, log: Path, since: int, seconds: float) -> Ended | Sequence[str]:
     """Of one that this process has begun, until it is ready: nothing; until so many seconds are over: why it is not, in
     lines; until it has ended. `since` is how long the log was before."""
     until = time.monotonic() + seconds
-    client = one.client(None, 1.0)
+    client = asking.client(one, 1.0)
     while True:
         try:
             pid, status = os.waitpid(one.pid, os.WNOHANG)
@@ -141,9 +157,9 @@ def wait_ready(one: Running, log: Path, since: int, seconds: float) -> Ended | S
         time.sleep(_LOOK_EVERY)
 
 
-def bootstraps(one: Running, token: str | None) -> Sequence[tuple[str, str]]:
+def bootstraps(one: Running, asking: Asking) -> Sequence[tuple[str, str]]:
     """The name of each cluster that it serves, and what clients use as their bootstrap server. Raises AdminError."""
-    status = one.client(token, 2.0).get("/status")
+    status = asking.client(one, 2.0).get("/status")
     try:
         clusters: Any = status["clusters"]  # type: ignore[index]
         return [

@@ -25,6 +25,7 @@ from kproxy.profiles import background, places, ports, units
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Peer
 from tests.harness.process import free_window, wait_until
+from tests.harness.tls import Authority
 
 NOBODY = "127.0.0.1:1"
 
@@ -143,6 +144,28 @@ def test_ports_that_the_profile_has_are_its_own(broker: str, capsys: pytest.Capt
     assert invoke(["up", "@own"]) == 0
     assert f"bootstrap.servers=127.0.0.1:{first + 1}" in capsys.readouterr().out
     assert not list(places.state().rglob("ports.json"))
+
+
+@pytest.mark.parametrize("where", ["profile", "flags"])
+def test_an_admin_endpoint_with_tls_and_a_token(
+    broker: str, home: Path, capsys: pytest.CaptureFixture[str], where: str
+) -> None:
+    cert, key = Authority(home).files("kproxy.example")
+    (home / "token").write_text("a-token-that-nobody-guesses")
+    (home / "token").chmod(0o600)
+    own = {"admin-token-file": home / "token", "admin-tls-cert": cert, "admin-tls-key": key}
+    flags = [word for name, value in own.items() for word in (f"--{name}", str(value))] if where == "flags" else []
+    written = "".join(f"{name}: {value}\n" for name, value in own.items()) if where == "profile" else ""
+    write("safe", f"bootstrap-servers: {broker}\n{written}")
+    assert invoke(["up", "@safe", *flags]) == 0
+    first = ports._FIRST
+    wanted = f"cluster default: bootstrap.servers=127.0.0.1:{first + 1}"
+    if where == "profile":
+        assert wanted in capsys.readouterr().out.splitlines()
+    assert invoke(["list"]) == 0
+    out = capsys.readouterr().out
+    assert "@safe  ready" in out
+    assert f"status page: https://127.0.0.1:{first}/" in out
 
 
 def test_flags_beside_the_profile(broker: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -274,7 +297,7 @@ def test_the_terminal_is_closed(broker: str, home: Path) -> None:
     assert one is not None
     time.sleep(0.3)  # a SIGHUP would have ended it by now
     assert one.lives
-    assert not one.client(None, 5.0).wait_ready(5, "one")
+    assert not background.Asking().client(one, 5.0).wait_ready(5, "one")
     assert invoke(["down", "@a"]) == 0
     assert not one.lives
 

@@ -20,10 +20,11 @@ _BEGIN, _END = "<!-- python -m tests.harness.flipseen: begin -->\n", "<!-- end -
 _HEAD = "| client | in | what it said, and how often |\n|---|---|---|\n"
 _NOTHING = "nothing"
 # What tells nothing about a switch.
-_USUAL = frozenset({"acked", "got", "sent", "ended", "committed"})
+_USUAL = frozenset({"acked", "got", "sent", "ended", "committed", "metadata"})
 _LIBRARIES = {"java": "java", "confluent": "librdkafka", "kafka_python": "kafka-python"}
+_WHOLE = frozenset({"begun again", "task failed", "checkpoint translated", "planned batch moved away"})
 # Where in a line of `Going` the error is.
-_ERRORS = {"failed": 2, "aborted": 3, "died": 1, "fatal": 1, "error": 1}
+_ERRORS = {"failed": 2, "aborted": 3, "died": 1, "fatal": 1, "error": 1, "state": 1}
 
 
 def named(library: str, does: str, properties: Mapping[str, str]) -> str:
@@ -52,7 +53,7 @@ def _without_numbers(line: str) -> str:
     at = _ERRORS.get(words[0])
     if words[0] in _USUAL:
         return ""
-    if line == "begun again":
+    if line in _WHOLE:
         return line
     return words[0] if at is None else f"{words[0]} ({words[at].rpartition('.')[2].rstrip(':')})"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from zlib import crc32
 
@@ -18,13 +18,13 @@ HERE = Path(__file__).parent
 
 
 class Going:
-    """A client; `lines` is what it has said."""
+    """A client; `lines` is what it has said. `environment`: as this process has it, if None."""
 
-    def __init__(self, command: Sequence[str], log: Path) -> None:
+    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
         self.log = log
         self._errors = log.open("wb")
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment
         )
         self.lines: list[str] = []
         self._thread = threading.Thread(target=self._read, daemon=True)

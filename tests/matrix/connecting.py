@@ -33,35 +33,51 @@ def ask(url: str, settings: Mapping[str, str] | None = None) -> Any:
 @contextmanager
 def connect(directory: Path, bootstrap: str, name: str) -> Iterator[str]:
     """A distributed worker that has nothing but its topics; gives the URL of its REST server."""
-    text, started = "org.apache.kafka.connect.storage.StringConverter", "REST server listening at http://"
-    settings = {
+    with Worker(directory, bootstrap, name) as one:
+        yield one.url()
+        one.process.terminate()
+        one.process.wait(60)
+
+
+class Worker:
+    """One, with so many `replicas` of its topics."""
+
+    def __init__(self, directory: Path, bootstrap: str, name: str, replicas: int = 1) -> None:
+        self._log = directory / "worker.log"
+        file = directory / "worker.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in _settings(bootstrap, name, replicas).items()))
+        with self._log.open("w") as log:
+            self.process = subprocess.Popen([*worker(DEFAULT_VERSION), str(file)], stdout=log, stderr=log)
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def url(self) -> str:
+        """Of its REST server, once it has begun."""
+        until(self._url, "the worker does not say where it listens")
+        return self._url()
+
+    def _url(self) -> str:
+        text = self._log.read_text()
+        assert self.process.poll() is None, text[-4000:]
+        _, said, rest = text.rpartition("REST server listening at http://")
+        return f"http://{rest.split('/')[0]}" if said and "/" in rest else ""
+
+
+def _settings(bootstrap: str, name: str, replicas: int) -> dict[str, str]:
+    text, count = "org.apache.kafka.connect.storage.StringConverter", str(replicas)
+    return {
         "bootstrap.servers": bootstrap, "group.id": f"{name}-workers", "config.storage.topic": f"{name}-configs",
         "offset.storage.topic": f"{name}-offsets", "status.storage.topic": f"{name}-status",
-        "offset.storage.partitions": "3", "config.storage.replication.factor": "1",
-        "offset.storage.replication.factor": "1", "status.storage.replication.factor": "1", "key.converter": text,
+        "offset.storage.partitions": "3", "config.storage.replication.factor": count,
+        "offset.storage.replication.factor": count, "status.storage.replication.factor": count, "key.converter": text,
         "value.converter": text, "listeners": "http://127.0.0.1:0", "plugin.discovery": "service_load",
         "offset.flush.interval.ms": "1000",
     }  # fmt: skip
-    (directory / "worker.properties").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-    log = directory / "worker.log"
-    with log.open("w") as file:
-        process = subprocess.Popen(
-            [*worker(DEFAULT_VERSION), str(directory / "worker.properties")], stdout=file, stderr=file
-        )
-    try:
-
-        def url() -> str:
-            assert process.poll() is None, log.read_text()[-4000:]
-            _, said, rest = log.read_text().rpartition(started)
-            return f"http://{rest.split('/')[0]}" if said and "/" in rest else ""
-
-        until(url, "the worker does not say where it listens")
-        yield url()
-        process.terminate()
-        process.wait(60)
-    finally:
-        process.kill()
-        process.wait()
 
 
 def file_connectors(name: str, from_: Path, to: Path) -> dict[str, dict[str, str]]:

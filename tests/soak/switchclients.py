@@ -17,6 +17,7 @@ from kproxy.devcluster.tools import Programs
 from tests.harness.flipseen import seen
 from tests.harness.going import Going, java, python
 from tests.harness.process import wait_until
+from tests.matrix.languages import Go
 
 PARTITIONS = int(os.environ.get("SWITCHES_PARTITIONS", "2"))
 PAUSE_MS = 100
@@ -42,6 +43,11 @@ class Kind:
         return "plain" not in self.name
 
     @property
+    def shares(self) -> bool:
+        """Whether it is in a share group, in which a record may come again, and in any order."""
+        return self.does == "share"
+
+    @property
     def topic(self) -> str:
         return "soak-" + _plain(self.reads or self.name)
 
@@ -60,6 +66,8 @@ _CLASSIC = {**_GROUP, "session.timeout.ms": "6000"}
 _848 = {**_GROUP, "group.protocol": "consumer"}
 _COMMITTED = {"isolation.level": "read_committed"}
 _STICKY = {"partition.assignment.strategy": "cooperative-sticky"}
+# As docs/flip.md advises: else it fails records when a broker is away.
+_FRANZ = {"always.retry.eof": "true"}
 _JAVA_STICKY = {"partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"}
 
 ALL = (
@@ -79,9 +87,17 @@ ALL = (
         "librdkafka producer, transactional",
     ),
     Kind("librdkafka consumer, KIP-848", 2, "confluent", "consume", _848, "librdkafka producer, idempotent"),
+    Kind("franz-go producer, idempotent", 0, "franz", "produce", _FRANZ),
+    Kind("franz-go producer, transactional", 1, "franz", "transact", {**_FRANZ, "transactional.id": "soak-franz"}),
+    Kind("franz-go consumer, cooperative", 2, "franz", "consume", _FRANZ, "franz-go producer, idempotent"),
+    Kind(
+        "franz-go consumer of transactions", 0, "franz", "consume", _FRANZ | _COMMITTED,
+        "franz-go producer, transactional",
+    ),
+    Kind("java share consumer", 1, "java", "share", {}, "java producer, idempotent"),
     Kind("kafka-python consumer, classic", 2, "kafka_python", "consume", _CLASSIC, "java producer, idempotent"),
 )  # fmt: skip
-_WANTED = os.environ.get("SWITCHES_LIBRARIES", "java,confluent,kafka_python").split(",")
+_WANTED = os.environ.get("SWITCHES_LIBRARIES", "java,confluent,kafka_python,franz").split(",")
 KINDS = tuple(
     kind
     for kind in ALL
@@ -113,6 +129,9 @@ class Client:
         log = self._directory / f"{kind.id}-{self.begun}.log"
         if kind.program == "java":
             return java(self._programs, arguments, properties, log)
+        if kind.program == "franz":
+            pairs = (f"{name}={value}" for name, value in properties.items())
+            return Going([*Go("franz-go", "", program="going_franz").command(), *arguments, *pairs], log)
         return python(kind.program, arguments, properties, log)
 
     def look(self) -> None:

@@ -37,6 +37,7 @@ class Harm:
         kproxy, wait = site.chance.choice(site.kproxies), site.chance.choice((0.0, 0.0, 3.0, 8.0))
         phase = Phase(kproxy.seen()["phase"])
         kproxy.kill()
+        site.killed.add(kproxy)
         site.note(f"kproxy killed while {phase}")
         time.sleep(wait)
         kproxy.start()

@@ -100,6 +100,36 @@ def read(lines: Sequence[str], logs: Logs, active: str, epochs: Sequence[Epoch])
             yield from _went_on(epoch, at, offset, [one for one in part if one[0] == at], logs, offsets)
 
 
+def shared(lines: Sequence[str], log: Sequence[Log]) -> Iterator[str]:
+    """What is wrong with what a member of a share group got: it may get a record again, and leaves none out."""
+    got = {int(words[3]) for words in _words(lines, "got")}
+    there = {number for one in log for _, number in one}
+    yield from _some("never came", there - got)
+    yield from _some("came, and are nowhere", got - there)
+
+
+def counted(output: Sequence[Log], records: int) -> Iterator[str]:
+    """What is wrong with the counts of an application that counts each record exactly once, in one partition."""
+    counts = [number for log in output for _, number in log]
+    if counts != list(range(1, records + 1)):
+        place = next((at for at, one in enumerate(counts) if one != at + 1), len(counts))
+        yield f"{len(counts)} counts of {records} records; from the one at {place} on: {counts[place:][:_MOST]}"
+
+
+def batched(batches: Mapping[int, Sequence[tuple[int, int]]], logs: Sequence[Log]) -> Iterator[str]:
+    """What is wrong with the batches of a query: (partition, number) of each record. Together they have each record
+    once. A batch that was run again has replaced itself."""
+    found: list[list[int]] = [[] for _ in logs]
+    for _, batch in sorted(batches.items()):
+        for partition, number in batch:
+            found[partition].append(number)
+    for at, log in enumerate(logs):
+        wanted = [number for _, number in log]
+        if sorted(found[at]) != sorted(wanted):
+            lost, doubled = Counter(wanted) - Counter(found[at]), Counter(found[at]) - Counter(wanted)
+            yield f"partition {at}: left out {sorted(lost)[:_MOST]}, too much {sorted(doubled)[:_MOST]}"
+
+
 def _went_on(
     epoch: Epoch, at: int, offset: int, got: Sequence[tuple[int, int, int]], logs: Logs,
     offsets: Mapping[str, set[tuple[int, int, int]]],

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -22,9 +23,10 @@ from tests.harness.moving import topics
 from tests.harness.process import wait_until
 from tests.harness.spark import connector, settings, spark_home
 from tests.harness.switched import BLUE, GREEN, Switched
+from tests.soak.switchapps import WANTED, App, Place
 from tests.soak.switchclients import CONSUMERS, KINDS, PARTITIONS, PRODUCERS, TOPICS, Clients, Kind
 from tests.soak.switchdriver import DONE, INCOMPLETE, STOPPED, UNDONE, Driver
-from tests.soak.switchjudged import Epoch, Log, doubled, read, the_same, written
+from tests.soak.switchjudged import Epoch, Log, doubled, read, shared, the_same, written
 
 _PROPERTIES = STEADY | {
     "group.initial.rebalance.delay.ms": "0",
@@ -56,7 +58,9 @@ class Site:
             held.enter_context(Switched(directory / f"k{number}", self.direct[BLUE], self.direct[GREEN]))
             for number in range(3)
         ]
-        self._file, self._home = self._migration(), spark_home(
+        for name in (BLUE, GREEN):
+            self._share_from_the_beginning(name)
+        self.file, self.home = self._migration(), spark_home(
             directory, defaults=settings(spark_jars=connector(), spark_driver_memory="800m", spark_master="local[2,2]")
             | {"spark.ui.showConsoleProgress": "false"},
         )  # fmt: skip
@@ -67,8 +71,15 @@ class Site:
         self.clients = Clients(programs, [one.bootstrap for one in self.kproxies], directory)
         held.callback(self.clients.close)
         self.active = BLUE
-        self.epochs: dict[Kind, list[Epoch]] = {kind: [] for kind in CONSUMERS}
+        self.apps: list[App] = []
+        place = Place(self, directory, programs)
+        for number, (name, make) in enumerate(WANTED.items()):
+            app = make(place, name, self.kproxies[number % 3].bootstrap)
+            self.apps.append(app)
+            held.callback(app.close)
+        self.epochs: dict[Kind, list[Epoch]] = {kind: [] for kind in CONSUMERS if not kind.shares}
         self.counts: Counter[str] = Counter()
+        self.killed: set[Switched] = set()
         self.seconds: list[float] = []
 
     def _migration(self) -> Path:
@@ -87,6 +98,18 @@ class Site:
         file.write_text(yaml.safe_dump(value))
         return file
 
+    def _share_from_the_beginning(self, name: str) -> None:
+        """Share groups, whose configuration is not copied."""
+        cluster = self.sides[name]
+        for kind in CONSUMERS:
+            if not kind.shares:
+                continue
+            done = cluster.tool(
+                "kafka-configs", "--bootstrap-server", self.direct[name], "--alter", "--entity-type", "groups",
+                "--entity-name", kind.id, "--add-config", "share.auto.offset.reset=earliest",
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+
     def say(self, text: str) -> None:
         self._log.write(f"{time.strftime('%H:%M:%S', time.gmtime())} {text}\n")
 
@@ -98,7 +121,7 @@ class Site:
     # Commands
 
     def _driver(self, *words: str, at: Callable[[str], None] = lambda _: None) -> Driver:
-        driver = Driver(words, self._file, self._home, lambda line: self.say(f"| {line}"), at)
+        driver = Driver(words, self.file, self.home, lambda line: self.say(f"| {line}"), at)
         self._drivers.append(driver)
         return driver
 
@@ -123,6 +146,8 @@ class Site:
         words = ["switch", "--reversible"] if former == BLUE else ["rollback"]
         if former == BLUE:
             self.command("prepare")
+        for app in self.apps:
+            app.before()
         marks = self.clients.marks()
 
         def at(stage: str) -> None:
@@ -141,6 +166,8 @@ class Site:
         if driver.held() is not None:
             self.seconds.append(driver.held() or 0.0)
         self._agree()
+        for app in self.apps:
+            app.after()
         if self.active == former:
             return "stopped" if code == STOPPED else "undone"
         self._note(former, marks)
@@ -169,49 +196,64 @@ class Site:
 
     def _note(self, former: str, marks: dict[Kind, int]) -> None:
         """Where groups were when they left."""
-        for kind in CONSUMERS:
+        for kind in self.epochs:
             began = {one.partition: one.offset for one in positions(self.direct[former], kind.id) if one.offset >= 0}
             self.epochs[kind].append(Epoch(former, self.active, began, marks[kind]))
 
     def absolve(self) -> None:
         """A kproxy that was killed does not know which clients may repeat writes, and would refuse to hold for five
-        minutes. The test knows better: afterwards it waits until each producer has had the answer to all that it had
-        sent. So the state file may say what it would say after an end in good order. The same is done if a doubt stays
-        for longer than the clients need, which is counted."""
-        self.clients.wait_flowing()
+        minutes, nor which have fetched, and would for as long give no records to those that bring their positions
+        along. The test knows better: it waits until each producer has had the answer to all that it had sent, and each
+        consumer has got a record. So the state file may say what it would say after an end in good order, long after
+        the last switch. The same is done if a doubt stays for longer than the clients need, which is counted."""
+        self.wait_flowing(brings_positions=False)
         until = time.monotonic() + _SETTLES
         for kproxy in self.kproxies:
             while (doubts := kproxy.seen()["doubts"]) and time.monotonic() < until and all(map(_named, doubts)):
                 time.sleep(0.5)
-            if not doubts:
+            if not doubts and kproxy not in self.killed:
                 continue
             for one in filter(_named, doubts):
                 self.note(f"doubt that stays, of {one['client']}")
             kproxy.kill()
-            kept = asjson.read(kproxy.state_file.read_bytes(), "default")
-            kproxy.state_file.write_bytes(asjson.written("default", kept.state, ended=True))
+            state = asjson.read(kproxy.state_file.read_bytes(), "default").state
+            last = None if state.last is None else replace(state.last, at=0.0)
+            kproxy.state_file.write_bytes(asjson.written("default", replace(state, last=last), ended=True))
             kproxy.start()
             self.counts["kproxies absolved"] += 1
+        self.killed.clear()
+        self.wait_flowing()
+
+    def wait_flowing(self, *, brings_positions: bool = True) -> None:
+        """All clients have done something that they were asked for just now, and all applications, or those that ask
+        brokers for their positions."""
         self.clients.wait_flowing()
+        for app in self.apps:
+            if brings_positions or not app.brings_positions:
+                app.wait_flowing()
 
     # The end
 
     def judge(self) -> list[str]:
         """What is wrong, when producers have ended."""
         self.clients.end_producers()
-        logs = {kind: {name: self._logs(name, kind) for name in self.sides} for kind in PRODUCERS}
+        logs = {kind: {name: self.logs(name, kind.topic) for name in self.sides} for kind in PRODUCERS}
         problems, self.doubled = [], {kind.name: doubled(logs[kind][self.active]) for kind in PRODUCERS}
         self.records = sum(len(log) for kind in PRODUCERS for log in logs[kind][self.active])
         for kind in CONSUMERS:
             self._wait_consumed(kind, logs[self._writer(kind)][self.active])
         for kind in KINDS:
             lines = self.clients.all[kind].lines
-            if kind.reads:
+            if kind.shares:
+                found = [*shared(lines, logs[self._writer(kind)][self.active])]
+            elif kind.reads:
                 found = [*read(lines, logs[self._writer(kind)], self.active, self.epochs[kind])]
             else:
                 found = [*the_same(logs[kind], self.active)]
                 found += written(lines, logs[kind][self.active], exact=kind.exact)
             problems += [f"{kind.name}: {one}" for one in found[:10]]
+        for app in self.apps:
+            problems += [f"{app.name}: {one}" for one in [*app.judge()][:10]]
         self.say(f"problems: {problems}")
         return problems
 
@@ -220,9 +262,10 @@ class Site:
         (found,) = (one for one in PRODUCERS if one.name == kind.reads)
         return found
 
-    def _logs(self, cluster: str, kind: Kind) -> list[Log]:
+    def logs(self, cluster: str, topic: str) -> list[Log]:
+        """Offset and number of each record, by partition."""
         found: list[list[tuple[int, int]]] = [[] for _ in range(PARTITIONS)]
-        for message in read_topic(self.direct[cluster], kind.topic, PARTITIONS, isolation_level="read_committed"):
+        for message in read_topic(self.direct[cluster], topic, PARTITIONS, isolation_level="read_committed"):
             partition, value, offset = message.partition(), message.value(), message.offset()
             assert partition is not None
             assert value is not None

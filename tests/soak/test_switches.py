@@ -5,8 +5,8 @@
     SWITCHES_SEED=N          repeats what chance decides
     SWITCHES_HARMS=A,B       what is done, of `_HARMS`, such as "nothing,driver flip"
     SWITCHES_PARTITIONS=1    of each topic, and
-    SWITCHES_LIBRARIES=A,B   of java, confluent, kafka_python: less of both is for a machine so busy that the work does
-                             not fit into a hold (rounds are "stopped")
+    SWITCHES_LIBRARIES=A,B   of java, confluent, kafka_python, franz, streams, connect, spark: less of both is for a
+                             machine so busy that the work does not fit into a hold (rounds are "stopped")
 
 What must hold is read from both clusters and from what the clients were told: `switchjudged` says it.
 """
@@ -49,7 +49,7 @@ def test_nothing_is_lost_by_switches_there_and_back(tmp_path: Path, figures: lis
     figures.append(f"switches: SWITCHES_SEED={seed} SWITCHES_ROUNDS={rounds}")
     with ExitStack() as held:
         site = Site(tmp_path, Random(seed), held)
-        site.clients.wait_flowing()
+        site.wait_flowing()
         soak = Soak(site, harms.split(",") if harms else _HARMS)
         try:
             for number in range(rounds):
@@ -60,6 +60,8 @@ def test_nothing_is_lost_by_switches_there_and_back(tmp_path: Path, figures: lis
             figures += soak.told()
     for kind, one in site.clients.all.items():
         note(kind.name, f"soak, {soak.switched} switches", one.seen())
+    for app in site.apps:
+        note(app.name, f"soak, {soak.switched} switches", app.seen())
     assert problems == [], f"seed {seed}: {problems[:30]}"
 
 
@@ -108,7 +110,8 @@ class Soak:
         if site.seconds:
             held = f"{statistics.median(site.seconds):.1f} s (median), {max(site.seconds):.1f} s at most"
             lines.append(f"switches: writes held {held}")
-        for kind, one in site.clients.all.items():
-            said = ", ".join(f"{what} × {count}" for what, count in sorted(one.seen().items()))
-            lines.append(f"switches: {kind.name}: {said or 'nothing'}")
+        seen = {kind.name: one.seen() for kind, one in site.clients.all.items()}
+        for name, what in {**seen, **{app.name: app.seen() for app in site.apps}}.items():
+            said = ", ".join(f"{one} × {count}" for one, count in sorted(what.items()))
+            lines.append(f"switches: {name}: {said or 'nothing'}")
         return lines

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.soak.switchjudged import Epoch, Log, doubled, read, the_same, written
+from tests.soak.switchjudged import Epoch, Log, batched, counted, doubled, read, shared, the_same, written
 
 COUNT = 20
 BLUE = [(number, number * 2) for number in range(COUNT)], [(number, number * 2 + 1) for number in range(COUNT)]
@@ -94,3 +94,24 @@ def test_a_gap_and_an_end_that_is_missing() -> None:
 def test_a_record_that_is_nowhere() -> None:
     lines = ["got 0 99 4"]
     assert "got 4 of partition 0 at offset 99, which is nowhere" in "; ".join(read(lines, LOGS, "green", []))
+
+
+def test_a_share_group() -> None:
+    log, lines = [[(offset, number) for number, offset in enumerate(range(7, 12))]], ["got 0 8 1", "got 0 7 0"]
+    again = ["got 0 8 1", "got 0 3 4", "got 0 10 3", "got 0 9 2"]
+    assert list(shared(lines + again, log)) == []
+    assert list(shared(lines, log)) == ["3 never came: [2, 3, 4]"]
+    assert list(shared([*lines, *again, "got 0 9 9"], log)) == ["1 came, and are nowhere: [9]"]
+
+
+def test_counts() -> None:
+    assert list(counted([[], [(3, 1), (5, 2), (6, 3)]], 3)) == []
+    assert list(counted([[(3, 1), (5, 2)]], 3)) == ["2 counts of 3 records; from the one at 2 on: []"]
+    assert list(counted([[(3, 1), (5, 1), (6, 2)]], 3)) == ["3 counts of 3 records; from the one at 1 on: [1, 2]"]
+
+
+def test_batches_of_a_query() -> None:
+    assert list(batched({0: [(0, 0), (1, 1)], 1: [(0, 2), (1, 3)]}, [log[:2] for log in BLUE])) == []
+    assert list(batched({0: [(0, 0)], 2: [(0, 4), (0, 4)]}, [BLUE[0][:3]])) == [
+        "partition 0: left out [2], too much [4]"
+    ]

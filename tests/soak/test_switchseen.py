@@ -21,7 +21,8 @@ def test_each_client_that_is_tried_has_a_row() -> None:
 
 
 def test_clients_of_the_soak_have_the_names_of_the_table() -> None:
-    assert [named(kind.program, kind.does, kind.properties) for kind in ALL] == [kind.name for kind in ALL]
+    known = [kind for kind in ALL if kind.program != "franz" and not kind.shares]
+    assert [named(kind.program, kind.does, kind.properties) for kind in known] == [kind.name for kind in known]
 
 
 def test_what_is_said_is_kept_without_numbers_and_replaces_what_was_there(

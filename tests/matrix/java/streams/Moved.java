@@ -20,9 +20,11 @@ import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Produced;
 
 /**
- * A Streams application that counts: Moved BOOTSTRAP APPLICATION FROM TO COUNTS [RESET [GUARANTEE]]. It ends when the
- * topic TO has so many counts, and says them. Nothing is left on its disk: the next one has the counts from the changelog. With 0
- * counts it goes on until its standard input ends, and says its states, and at what a thread of it ends.
+ * A Streams application that counts: Moved BOOTSTRAP APPLICATION FROM TO COUNTS [RESET [GUARANTEE [COMMIT_MS]]].
+ *
+ * It ends when the topic TO has so many counts, and says them. Nothing is left on its disk: the next one has the counts from
+ * the changelog. With 0 counts it goes on until its standard input ends, and says its states, and at what a thread of it
+ * ends.
  */
 public final class Moved {
     public static void main(String[] args) throws Exception {
@@ -44,8 +46,7 @@ public final class Moved {
         settings.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
-        settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
-        settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 100);
+        settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, args.length > 7 ? Integer.parseInt(args[7]) : 100);
         // With no position it would stop, not begin anew.
         settings.put(StreamsConfig.consumerPrefix("auto.offset.reset"), args.length > 5 ? args[5] : "none");
         settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), "10000");

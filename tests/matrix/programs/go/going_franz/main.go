@@ -7,8 +7,9 @@
 //	share TOPIC [...]
 //	transform FROM TO [...]              copies, with the group's positions: committed N | aborted N | failed N ERROR
 //
-// Of the properties it knows bootstrap.servers, group.id, transactional.id, group.protocol=consumer, and ssl.ca.location,
-// with which it uses TLS. It reads metadata each second, and says so.
+// Of the properties it knows bootstrap.servers, client.id, group.id, transactional.id, group.protocol=consumer,
+// isolation.level=read_committed, always.retry.eof=true, first.number, and ssl.ca.location, with which it uses TLS. It reads metadata each second,
+// and says so.
 package main
 
 import (
@@ -23,12 +24,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 var saying sync.Mutex
+var current atomic.Int64 // the number that a producer is at
 
 func say(format string, words ...any) {
 	saying.Lock()
@@ -49,10 +52,11 @@ func main() {
 	ends, end := context.WithCancel(context.Background())
 	go func() {
 		for input := bufio.NewReader(os.Stdin); ; {
-			if _, err := input.ReadByte(); err != nil {
+			if _, err := input.ReadString('\n'); err != nil {
 				end()
 				return
 			}
+			say("sent %d", current.Load())
 		}
 	}()
 	fixed := map[string]int{"produce": 4, "transact": 5, "consume": 2, "share": 2, "seek": 4, "transform": 3}[os.Args[1]]
@@ -64,6 +68,19 @@ func main() {
 	var err error
 	options := []kgo.Opt{kgo.SeedBrokers(strings.Split(properties["bootstrap.servers"], ",")...),
 		kgo.MetadataMinAge(time.Second), kgo.MetadataMaxAge(time.Second), kgo.WithHooks(asked{})}
+	if name := properties["client.id"]; name != "" {
+		options = append(options, kgo.ClientID(name))
+	}
+	if properties["isolation.level"] == "read_committed" {
+		options = append(options, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	}
+	if properties["always.retry.eof"] == "true" {
+		options = append(options, kgo.AlwaysRetryEOF())
+	}
+	begins := 0
+	if first := properties["first.number"]; first != "" {
+		begins = number(first)
+	}
 	if file := properties["ssl.ca.location"]; file != "" {
 		trusted := x509.NewCertPool()
 		pem, err := os.ReadFile(file)
@@ -74,11 +91,11 @@ func main() {
 	}
 	switch words[0] {
 	case "produce":
-		err = produce(ends, words, 0, append(options, kgo.RecordPartitioner(kgo.ManualPartitioner())))
+		err = produce(ends, words, begins, 0, append(options, kgo.RecordPartitioner(kgo.ManualPartitioner())))
 	case "transact":
 		options = append(options, kgo.RecordPartitioner(kgo.ManualPartitioner()),
 			kgo.TransactionalID(properties["transactional.id"]))
-		err = produce(ends, words, number(words[4]), options)
+		err = produce(ends, words, begins, number(words[4]), options)
 	case "share":
 		err = consume(ends, append(options, kgo.ShareGroup(properties["group.id"]), kgo.ConsumeTopics(words[1])))
 	case "transform":
@@ -126,8 +143,8 @@ func told(word string) func(context.Context, *kgo.Client, map[string][]int32) {
 	}
 }
 
-// Records are numbers from 0 on; with a size, so many in each transaction.
-func produce(ends context.Context, words []string, size int, options []kgo.Opt) error {
+// Records are numbers from `begins` on; with a size, so many in each transaction.
+func produce(ends context.Context, words []string, begins, size int, options []kgo.Opt) error {
 	topic, partitions, pause := words[1], number(words[2]), time.Duration(number(words[3]))*time.Millisecond
 	client, err := kgo.NewClient(append(options, kgo.ProducerLinger(0), kgo.RecordDeliveryTimeout(2*time.Minute))...)
 	if err != nil {
@@ -135,7 +152,7 @@ func produce(ends context.Context, words []string, size int, options []kgo.Opt) 
 	}
 	defer client.Close()
 	ctx := context.Background()
-	first, at := 0, 0
+	first, at := begins, begins
 	var failed error // of the transaction that is open
 	var noting sync.Mutex
 	for ; ends.Err() == nil; at++ {
@@ -146,6 +163,7 @@ func produce(ends context.Context, words []string, size int, options []kgo.Opt) 
 			}
 		}
 		sent := at
+		current.Store(int64(at))
 		record := &kgo.Record{Topic: topic, Partition: int32(at % partitions), Value: []byte(strconv.Itoa(at))}
 		client.Produce(ctx, record, func(record *kgo.Record, err error) {
 			if err != nil {

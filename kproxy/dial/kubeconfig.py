@@ -30,7 +30,8 @@ class BadKubeconfig(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """`pems`: text, or the path of a file, by what it is: ca, certificate, key. `plugin`: the program that logs in."""
+    """`pems`: text, or the path of a file, by what it is: ca, certificate, key. `plugin`: the program that logs in.
+    `namespace`: the context's, or the pod's own."""
 
     context: str
     address: Address
@@ -44,10 +45,14 @@ class Server:
     plugin: Mapping[str, Any] | None = field(default=None, repr=False)
     directory: Path = Path()
     cluster: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what a plugin may be told of it
+    namespace: str = "default"
 
 
-def read_server(context: str | None) -> Server:
-    """The server of a context, else of the current one. Raises BadKubeconfig. Reads files."""
+def read_server(context: str | None, file: Path | None = None) -> Server:
+    """The server of a context, else of the current one, in this file, else in those of the user. Raises BadKubeconfig.
+    Reads files."""
+    if file is not None:
+        return _of_context([(file, _mapping(file))], context)
     given = [Path(one) for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]
     files = [file for file in given or [Path("~/.kube/config").expanduser()] if file.exists()]
     if not files and not given and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
@@ -55,10 +60,13 @@ def read_server(context: str | None) -> Server:
     if not files:
         what = f"KUBECONFIG names no file that exists ({os.pathsep.join(map(str, given))})" if given else ""
         raise BadKubeconfig(what or "there is no ~/.kube/config: log in to the cluster, or set KUBECONFIG")
-    read = [(file, _mapping(file)) for file in files]
+    return _of_context([(file, _mapping(file)) for file in files], context)
+
+
+def _of_context(read: list[tuple[Path, dict[str, Any]]], context: str | None) -> Server:
     wanted = context or next((str(said["current-context"]) for _, said in read if said.get("current-context")), None)
     if wanted is None:
-        raise BadKubeconfig("the kubeconfig has no current-context: use k8s://CONTEXT/NAMESPACE")
+        raise BadKubeconfig("the kubeconfig has no current-context: choose one (kubectl config use-context NAME)")
     try:
         return _configured(read, wanted)
     except (KeyError, TypeError, AttributeError, ValueError):
@@ -72,8 +80,9 @@ def _in_cluster() -> Server:
     authorization = f"Bearer {_text(ACCOUNT / 'token')}"
     url = f"https://{address}"
     return Server(
-        "the pod's service account", address, url, pems={"ca": ACCOUNT / "ca.crt"}, authorization=authorization
-    )
+        "the pod's service account", address, url, pems={"ca": ACCOUNT / "ca.crt"}, authorization=authorization,
+        namespace=_text(ACCOUNT / "namespace"),
+    )  # fmt: skip
 
 
 def _configured(read: list[tuple[Path, dict[str, Any]]], wanted: str) -> Server:
@@ -116,6 +125,7 @@ def _configured(read: list[tuple[Path, dict[str, Any]]], wanted: str) -> Server:
         dict(user["exec"]) if user.get("exec") else None,
         user_at,
         {key: value for key, value in cluster.items() if key != "extensions"},
+        str(context.get("namespace") or "default"),
     )
 
 

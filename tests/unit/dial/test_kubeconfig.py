@@ -83,7 +83,9 @@ def test_in_a_pod_its_service_account_asks(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setattr(kubeconfig, "ACCOUNT", tmp_path)
     (tmp_path / "token").write_text(f"{SECRET}\n")
+    (tmp_path / "namespace").write_text("kafka")
     server = read_server(None)
+    assert server.namespace == "kafka"
     assert (server.address, server.authorization) == (Address("fd00::1", 443), f"Bearer {SECRET}")
 
 

@@ -177,11 +177,11 @@ def test_kubernetes_says_something_else(tmp_path: Path, status: int, answer: obj
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "is not a kubeconfig"),
+        ("", "the kubeconfig has no current-context"),
         ("a: [", "is not a kubeconfig"),
-        ("current-context: none\ncontexts: []\n", "is not a kubeconfig"),
-        ("current-context: 5\ncontexts: 7\n", "is not a kubeconfig"),
-        ("current-context: x\ncontexts: [{name: y}]\n", "is not a kubeconfig"),
+        ("current-context: none\ncontexts: []\n", "has no context 'none'"),
+        ("current-context: 5\ncontexts: 7\n", "has a mistake in context '5'"),
+        ("current-context: x\ncontexts: [{name: y}]\n", "has no context 'x'"),
     ],
     ids=["empty", "broken", "no context", "nonsense", "another context"],
 )

@@ -18,8 +18,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place where kproxy has looked. `problem`: why it could not, "" if it could."""
+    """A place where kproxy has looked. `problem`: why it could not, "" if it could. `more`: what it has left out, since
+    there is too much, and how to see that."""
 
     name: str
     found: Sequence[Found] = ()
     problem: str = ""
+    more: str = ""

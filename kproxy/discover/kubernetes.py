@@ -26,6 +26,7 @@ _STRIMZI = ("/apis/kafka.strimzi.io/v1", "/apis/kafka.strimzi.io/v1beta2")
 _CFK = "/apis/platform.confluent.io/v1beta1"
 _NAME = "Kubernetes"
 _MOST = 500
+_PAGE, _PAGES = 500, 10
 # The names that charts and operators give ports for clients, and the ports that are Kafka's.
 _PORT_NAMES = re.compile(r"kafka|tcp-client|^clients?$|plaintext|redpanda", re.IGNORECASE)
 _PORTS = (9092, 9071)
@@ -57,8 +58,11 @@ async def look(context: str | None, namespace: str | None) -> Place:
             return Place(_NAME, problem=f"{one_line(str(error), 300)}: {why}")
         finally:
             await api.close()
-    found = [*looking.strimzi(strimzi), *looking.cfk(cfk)]
-    return Place(_NAME, [*found, *looking.services(services)][:_MOST])
+    found = [*looking.strimzi(strimzi), *looking.cfk(cfk), *looking.services(services)]
+    more = ""
+    if looking.left_out or len(found) > _MOST:
+        more = f"too many {' and '.join(looking.left_out) or 'clusters'}: name one namespace with --namespace"
+    return Place(_NAME, found[:_MOST], more=more)
 
 
 class _Looking:
@@ -67,6 +71,7 @@ class _Looking:
     def __init__(self, context: str | None, namespace: str | None) -> None:
         self._context = "" if context is None else f"{quote(context, safe='')}/"
         self._namespace = namespace
+        self.left_out: list[str] = []  # the resources of which there are too many
         self._known: set[tuple[str, str]] = set()  # namespaces and names of clusters that operators have made
 
     async def listed(self, api: Any, group: str, resource: str, limit: Limit) -> list[Mapping[str, Any]]:
@@ -74,14 +79,24 @@ class _Looking:
         from kproxy.dial.kubeapi import Refusal
 
         where = "" if self._namespace is None else f"/namespaces/{quote(self._namespace, safe='')}"
-        try:
-            said = await api.get(f"{group}{where}/{resource}?limit={_MOST}", limit)
-        except Refusal as error:
-            if error.status == 404 or (error.status == 403 and resource == "kafkas"):
-                return []  # no such operator; or whoever may not see it may see its Services
-            raise
-        items = said.get("items") if isinstance(said, dict) else None
-        return [one for one in items or () if isinstance(one, dict)]
+        found: list[Mapping[str, Any]] = []
+        page = ""
+        for _ in range(_PAGES):
+            try:
+                said = await api.get(f"{group}{where}/{resource}?limit={_PAGE}{page}", limit)
+            except Refusal as error:
+                if error.status == 404 or (error.status == 403 and resource == "kafkas"):
+                    return []  # no such operator; or whoever may not see it may see its Services
+                if error.status == 410 and found:
+                    break  # the server has forgotten the list by now
+                raise
+            found += _dicts(_within(said, "items"))
+            following = _within(said, "metadata", "continue")
+            if not isinstance(following, str) or not following:
+                return found
+            page = f"&continue={quote(following, safe='')}"
+        self.left_out.append(resource)
+        return found
 
     def strimzi(self, items: list[Mapping[str, Any]]) -> Iterator[Found]:
         for item in items:

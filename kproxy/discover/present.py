@@ -19,9 +19,12 @@ def text(places: Sequence[Place]) -> Iterator[str]:
             for note in found.notes:
                 yield f"  # {note}"
     for place in places:
+        if place.more:
+            yield f"there is more: {place.name}: {place.more}"
+    for place in places:
         if place.problem:
             yield f"not looked at: {place.name}: {place.problem}"
-    nothing = [place.name for place in places if not place.found and not place.problem]
+    nothing = [place.name for place in places if not place.found and not place.problem and not place.more]
     if nothing:
         yield f"nothing found: {', '.join(nothing)}"
 
@@ -37,6 +40,7 @@ def as_json(places: Sequence[Place]) -> str:
         {
             "place": place.name,
             "problem": place.problem or None,
+            "more": place.more or None,
             "found": [
                 {"what": one.what, "command": ["kproxy", *one.words] if one.words else None, "notes": list(one.notes)}
                 for one in place.found

@@ -347,6 +347,38 @@ async def test_who_may_see_one_namespace_only(tmp_path: Path, monkeypatch: pytes
     assert [one.words for one in place.found] == [("run", "--via", "k8s://dev", "-b", "kafka:9092")]
 
 
+def services(names: range, following: str = "") -> dict[str, Any]:
+    items = [named(f"kafka-{number}", "dev", ports=[{"port": 9092}]) for number in names]
+    return {"items": items, "metadata": {"continue": following}}
+
+
+async def test_a_list_of_several_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    cluster.documents["/api/v1/services?limit=500"] = services(range(3), "a/b")
+    cluster.documents["/api/v1/services?limit=500&continue=a/b"] = services(range(3, 5))
+    place = await asked(cluster, tmp_path, monkeypatch)
+    assert [one.words[-1] for one in place.found] == [f"kafka-{number}:9092" for number in range(5)]
+    assert (place.problem, place.more) == ("", "")
+
+
+async def test_a_list_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    cluster.documents["/api/v1/services?limit=500"] = services(range(3), "x")
+    cluster.documents["/api/v1/services?limit=500&continue=x"] = services(range(3, 5), "x")
+    place = await asked(cluster, tmp_path, monkeypatch)
+    assert len(place.found) == 5
+    assert place.more == "too many services: name one namespace with --namespace"
+    assert list(present.text([place]))[-1] == f"there is more: Kubernetes: {place.more}"
+
+
+async def test_more_than_anybody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    cluster.documents["/api/v1/services?limit=500"] = services(range(600))
+    place = await asked(cluster, tmp_path, monkeypatch)
+    assert len(place.found) == 500
+    assert place.more == "too many clusters: name one namespace with --namespace"
+
+
 async def test_no_server_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(Forwarding().kubeconfig(tmp_path / "config", port=1)))
     place = await kubernetes.look(None, None)

@@ -11,7 +11,7 @@ from kproxy.address import Address
 from kproxy.dial.direct import Direct
 from kproxy.dial.hops import Hop, Limit, Way
 from kproxy.errors import ConfigError
-from kproxy.packages import DISTRIBUTION, install
+from kproxy.packages import install
 
 
 class Dialer:
@@ -50,8 +50,7 @@ class Dialer:
 def check_library(hop: Hop) -> None:
     """Raises ConfigError if the library of a hop is missing that not everybody has."""
     if hop.scheme == "kubernetes" and importlib.util.find_spec("websockets") is None:
-        package = f"'{DISTRIBUTION}[kubernetes]'"
-        raise ConfigError(f"via: {hop} needs the package websockets: {install(package)}")
+        raise ConfigError(f"via: {hop} needs the package websockets: {install('websockets')}")
 
 
 def _way_along(hop: Hop, before: Way, tasks: asyncio.TaskGroup) -> Way:

@@ -17,7 +17,7 @@ from kproxy.dial.direct import Direct
 from kproxy.dial.hops import Limit
 from kproxy.discover.found import Found, Place
 from kproxy.errors import UpstreamError
-from kproxy.packages import DISTRIBUTION, install
+from kproxy.packages import install
 from kproxy.printable import one_line
 
 _SECONDS = 10.0
@@ -37,8 +37,7 @@ _WORD = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 async def look(context: str | None, namespace: str | None) -> Place:
     """What is there, in one namespace or in all that the user may see."""
     if importlib.util.find_spec("websockets") is None:
-        package = f"'{DISTRIBUTION}[kubernetes]'"
-        return Place(_NAME, problem=f"needs the package websockets: {install(package)}")
+        return Place(_NAME, problem=f"needs the package websockets: {install('websockets')}")
     from kproxy.dial.kubeapi import Api, Refusal  # few have its library
 
     async with Supervised("the search in Kubernetes") as tasks:

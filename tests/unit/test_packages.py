@@ -17,9 +17,10 @@ from kproxy.packages import DISTRIBUTION, install
 
 ROOT = Path(__file__).parents[2]
 
-# What would fetch a stranger's package: `kproxy` on PyPI is somebody else's.
+# What would fetch a stranger's package: `kproxy` on PyPI is somebody else's, and `kafka-kproxy` is nobody's so far.
 STRANGER = re.compile(
-    r"""(?:pipx?|uv(?:\ tool|\ pip)?)\s+(?:install|inject|run|download)\s+(?:-\S+\s+)*["'`]*kproxy\b(?!-)
+    r"""(?:pipx?|uv(?:\ tool|\ pip)?)\s+(?:install|run|download)\s+(?:-\S+\s+)*["'`]*(?:kafka-)?kproxy\b(?!-)
+    | pipx\s+inject\s+kproxy\b(?!-)
     | (?<![\w-])kproxy\[(?:gssapi|msk|demo)""",
     re.VERBOSE,
 )
@@ -50,8 +51,11 @@ def test_nobody_is_told_to_install_a_stranger_s_package() -> None:
         ("`pipx install kproxy`", True),
         ("pipx inject kproxy gssapi", True),
         ("(`kproxy[msk]`)", True),
-        ("pip install kafka-kproxy", False),
-        ("pip install 'kafka-kproxy[msk]'", False),
+        ("pip install kafka-kproxy", True),
+        ("pip install 'kafka-kproxy[msk]'", True),
+        ("pip install '.[msk]'", False),
+        ("pipx inject kafka-kproxy gssapi", False),
+        ("pip install kafka_kproxy-0.1.0-py3-none-any.whl", False),
         ("pip install .  # kproxy", False),
         ("/opt/kproxy/bin/pip install .", False),
     ],

@@ -15,7 +15,7 @@ def test_a_library_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     check_library(hop)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(
-        ConfigError, match=r"^via: kubernetes://kafka needs the package websockets: .*kafka-kproxy\[kub"
+        ConfigError, match=r"^via: kubernetes://kafka needs the package websockets: .* -m pip install websockets$"
     ):
         check_library(hop)
     check_library(Hop.parse("ssh://bastion"))

@@ -141,6 +141,7 @@ class Live:
             asdict(node) | {"traffic": self._shown(tally.nodes.get((cluster.name, node.node), _NOTHING))}
             for node in cluster.nodes
         ]
+        value["forwards"] = [asdict(one) for one in cluster.forwards]
         value["upstreams"] = [_upstream(one) for one in cluster.upstreams]
         value["switch"] = None if cluster.switch is None else asdict(cluster.switch)
         value["bootstrap_traffic"] = self._shown(tally.nodes.get((cluster.name, "bootstrap"), _NOTHING))

@@ -226,6 +226,7 @@ def cluster(**more: Any) -> Snapshot:
         "answered": True,
         "searched": True,
         "full": None,
+        "forwards": [],
         "upstreams": [],
         "switch": None,
         "sessions": 4,

@@ -160,6 +160,23 @@ def test_a_kproxy_that_knows_nothing_yet(browser: Browser) -> None:
         assert "kproxy has told of nothing yet." in browser.text("#events-card")
 
 
+def test_forwards_are_shown_where_there_are_some(browser: Browser) -> None:
+    with shown(browser, snapshot()):
+        assert not browser.js("document.querySelector('#forwards-card').checkVisibility()")
+    well = {"listen": "127.0.0.1:8081", "to": "schema-registry:8081", "connections": 2, "accepted": 17}
+    problem = "connect:8083: the name 'connect' cannot be resolved here"
+    ill = {"listen": "127.0.0.1:8083", "to": "connect:8083", "connections": 0, "accepted": 3, "problem": problem}
+    made = snapshot(clusters=[cluster(forwards=[well | {"problem": None}, ill])])
+    with shown(browser, made):
+        said = browser.js("[...document.querySelectorAll('#forwards tbody tr')].map(r => r.innerText)")
+        assert sorted(line.split("\t") for line in said) == [
+            ["127.0.0.1:8081", "schema-registry:8081", "2", "17", "–"],
+            ["127.0.0.1:8083", "connect:8083", "0", "3", problem],
+        ]
+        browser.js("document.querySelector('#only').click()")
+        assert browser.text("#forwards tbody").split("\t")[0] == "127.0.0.1:8083"
+
+
 def test_what_was_left_out_is_told(browser: Browser) -> None:
     made = snapshot(lost=120, clusters=[cluster(clients_left_out=55, groups_left_out=1)], draining=True, reloads=2)
     with shown(browser, made):

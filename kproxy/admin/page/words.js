@@ -117,11 +117,20 @@ const groupTable = table($("groups"), "Consumer groups", [
   { label: "Clients", value: (x) => x.clients[0] ?? "", text: (x) => x.clients.slice(0, 5).map((one) => shown(one, 60)).join(", ") + (x.clients.length > 5 ? ` and ${x.clients.length - 5} more` : "") },
 ], 1);
 
+const forwardTable = table($("forwards"), "Forwards", [
+  { label: "Local port", value: (x) => x.listen, text: (x) => shown(x.listen) },
+  { label: "Leads to", value: (x) => x.to, text: (x) => shown(x.to) },
+  { label: "Open", number: true, value: (x) => x.connections, text: (x) => digits(x.connections) },
+  { label: "Accepted", number: true, value: (x) => x.accepted, text: (x) => digits(x.accepted) },
+  { label: "Problem", value: (x) => x.problem ?? "", text: (x) => shown(x.problem, 300) || "–", wrong: (x) => x.problem },
+], 0);
 function showTables() {
   const c = cluster, none = filter || only ? "Nothing fits the filter." : null, urgent = c.name + filter + only;
   apiTable(c.apis.filter((x) => (!only || x.errors > 0) && fits(x.api, x.node, nodeText(x.node))), (x) => `${x.node} ${x.api}`, none ?? "No request has passed yet.", urgent);
   clientTable(c.clients.filter((x) => (!only || T(x.traffic).errors > 0) && fits(x.client_id, x.address, x.software)), clientKey, none ?? "No client is connected.", urgent);
   groupTable(c.groups.filter((x) => !only && fits(x.group, nodeText(x.node), ...x.clients)), (x) => x.group, none ?? "kproxy has seen no consumer group.", urgent);
+  hide($("forwards-card"), c.forwards.length === 0);
+  forwardTable(c.forwards.filter((x) => (!only || x.problem) && fits(x.listen, x.to, x.problem)), (x) => x.listen, none ?? "There is none.", urgent);
   hide($("clients-left"), !c.clients_left_out);
   put($("clients-left"), `${count(c.clients_left_out || 0, "client")} more, less busy, ${c.clients_left_out === 1 ? "is" : "are"} not listed.`);
   hide($("groups-left"), !c.groups_left_out);

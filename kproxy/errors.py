@@ -49,8 +49,8 @@ class UpstreamError(KproxyError):
 
     `reason` is a short fixed word, fit for a metric label: resolve, refused, timeout, unreachable, loop, limit,
     proxy, proxy-auth, ssh, ssh-host-key, ssh-auth, ssh-forbidden, kubernetes, kubernetes-auth, kubernetes-forbidden,
-    sasl, closed, wrong-cluster, wrong-node, unknown-node, other; those of TLS begin with "tls", and what is no Kafka
-    broker has a `WireError`'s.
+    docker, sasl, closed, wrong-cluster, wrong-node, unknown-node, other; those of TLS begin with "tls", and what is no
+    Kafka broker has a `WireError`'s.
     """
 
     def __init__(self, reason: str, text: str) -> None:

@@ -70,6 +70,10 @@ def in_cluster(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
             yield Finding((advertise, node_ports), f"{text}; allowed: a lower FIRST_PORT")
     if not cluster.bootstrap_servers:
         yield Finding(((*at, "bootstrap-servers"),), "is empty; allowed: HOST:PORT, or several")
+    for index, hop in enumerate(cluster.via):
+        if index and hop.scheme == "docker":
+            text = f"{hop} is about the containers of this machine; allowed: as the first --via"
+            yield Finding(((*at, "via", index),), text)
     if not cluster.via:  # behind a hop, the same address is another machine's
         yield from _loops(cluster, at)
     for key, text in (*cluster.tls_problems(), *cluster.login_problems()):

@@ -17,12 +17,14 @@ _SCHEMES = {
     "ssh": "ssh",
     "kubernetes": "kubernetes",
     "k8s": "kubernetes",
+    "docker": "docker",
+    "podman": "docker",
 }
 _PLACEHOLDER = "[USER:PASSWORD@]"
 PATTERN = rf"^\s*({'|'.join(_SCHEMES)})://\S+$"
 ALLOWED = (
     f"socks5://{_PLACEHOLDER}HOST:PORT, http://… or https://… likewise, ssh://[USER@]HOST[:PORT],"
-    " k8s://[CONTEXT/]NAMESPACE"
+    " k8s://[CONTEXT/]NAMESPACE, docker://NETWORK"
 )
 
 
@@ -34,9 +36,10 @@ def mask(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A proxy, an SSH server or a Kubernetes cluster on the way to the brokers.
+    """A proxy, an SSH server, a Kubernetes cluster or a network of containers on the way to the brokers.
 
-    `port` None: what ~/.ssh/config says, or 22. Of Kubernetes, `host` is the namespace and `user` the context.
+    `port` None: what ~/.ssh/config says, or 22. Of Kubernetes, `host` is the namespace and `user` the context; of
+    Docker and Podman, `host` is the network.
     """
 
     scheme: str
@@ -51,6 +54,8 @@ class Hop:
         name, _, rest = text.strip().partition("://")
         if _SCHEMES.get(name.lower()) == "kubernetes":
             return cls._in_kubernetes(rest)
+        if _SCHEMES.get(name.lower()) == "docker":
+            return cls._in_docker(rest)
         try:
             url = urlsplit(text.strip())
             port = url.port
@@ -85,6 +90,15 @@ class Hop:
                 "the last part must be a namespace (lower-case letters, digits and -); allowed: k8s://[CONTEXT/]NAMESPACE"
             )
         return cls("kubernetes", namespace, None, unquote(context) or None)
+
+    @classmethod
+    def _in_docker(cls, rest: str) -> Hop:
+        network = rest.removesuffix("/")
+        if not re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}", network):
+            raise ValueError(
+                "the last part must be the name of a network (see 'docker network ls'); allowed: docker://NETWORK"
+            )
+        return cls("docker", network, None)
 
     @property
     def url(self) -> str:

@@ -17,6 +17,8 @@ kubeapi      asks the API server, along the way before the hop
 kubelogin    who asks it: the kubeconfig's credentials, and exec plugins
 kubeconfig   reads the kubeconfig, or a pod's service account
 kubenames    names in a Kubernetes cluster (pure)
+docker       connects to containers by their names in a network of Docker or Podman
+engine       asks Docker or Podman, through its socket
 bridge       gives a socket to an SSH channel or a TLS connection, which have none
 stream       kproxy's own conversation over a connection, plain or TLS
 """

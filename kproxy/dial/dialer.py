@@ -68,6 +68,10 @@ def _way_along(hop: Hop, before: Way, tasks: asyncio.TaskGroup) -> Way:
         from kproxy.dial.kubernetes import Kubernetes
 
         return Kubernetes(hop, before, tasks)
+    if hop.scheme == "docker":
+        from kproxy.dial.docker import Docker
+
+        return Docker(hop, before)
     from kproxy.dial.httpconnect import HttpConnect
 
     return HttpConnect(hop, before)

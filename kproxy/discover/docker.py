@@ -1,29 +1,24 @@
 """Containers of Docker and Podman that are brokers, through their socket (Docker Engine API, which Podman has too).
 
-Whoever listens at the socket may be anybody: what is read is bounded in size and time, and shown escaped.
+Whoever listens at the socket may be anybody: what it says is shown escaped.
 """
 
 from __future__ import annotations
 
-import http.client
-import json
-import os
 import re
-import socket
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kproxy.dial import engine
 from kproxy.discover import brokers
 from kproxy.discover.brokers import Broker, Published
 from kproxy.discover.found import Found, Place
 from kproxy.lint import images
 from kproxy.printable import one_line
 
-_SECONDS = 3.0
-_MOST = 8 * 1024 * 1024
 _MOST_CONTAINERS = 200
 _KAFKA_PORTS = (9092, 9094, 29092, 19092)
 _NAMED = re.compile(r"(^|[/_-])(kafka|cp-kafka|cp-server|redpanda)", re.IGNORECASE)
@@ -37,30 +32,13 @@ _PROJECT = "com.docker.compose.project"
 def look(name: str, path: Path) -> Place:
     """The brokers among the containers behind this socket."""
     try:
-        listed = _get(path, "/containers/json")
+        listed = engine.get(path, "/containers/json")
         containers = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
         likely = [one for one in containers if _may_be_broker(one)][:_MOST_CONTAINERS]
-        told = [_get(path, f"/containers/{_word(one.get('Id'))}/json") for one in likely]
-    except PermissionError:
-        return Place(name, problem=f"{path}: you have no right to it; be in its group, or use sudo")
-    except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return Place(name, problem=f"{path}: {one_line(why, 200)}")
+        told = [engine.get(path, f"/containers/{engine.word(one.get('Id'))}/json") for one in likely]
+    except engine.EngineError as error:
+        return Place(name, problem=str(error))
     return Place(name, list(_clusters(told)))
-
-
-def sockets() -> Iterator[tuple[str, Path]]:
-    """Those that there are, with whose they are. DOCKER_HOST counts before Docker's usual place."""
-    given = os.environ.get("DOCKER_HOST", "")
-    docker = Path(given.removeprefix("unix://")) if given.startswith("unix://") else Path("/var/run/docker.sock")
-    runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
-    for name, path in (
-        ("Docker", docker),
-        ("Podman", Path(runtime) / "podman/podman.sock"),
-        ("Podman", Path("/run/podman/podman.sock")),
-    ):
-        if path.exists():
-            yield name, path
 
 
 def _clusters(told: Sequence[Any]) -> Iterator[Found]:
@@ -146,36 +124,3 @@ def _published(ports: Mapping[str, Any]) -> Iterator[Published]:
         for one in bound or ():
             if protocol == "tcp":
                 yield Published(int(number), int(one["HostPort"]), str(one.get("HostIp") or ""))
-
-
-def _word(given: object) -> str:
-    """An id as it may stand in a path."""
-    if not isinstance(given, str) or not re.fullmatch("[0-9a-zA-Z]{1,128}", given):
-        raise ValueError("a container has no id")
-    return given
-
-
-def _get(path: Path, target: str) -> Any:
-    connection = _Unix(str(path))
-    try:
-        connection.request("GET", target, headers={"Connection": "close"})
-        with connection.getresponse() as response:
-            body = response.read(_MOST + 1)
-            if response.status != 200 or len(body) > _MOST:
-                raise ValueError(f"it answers {response.status} with {len(body)} bytes")
-            return json.loads(body)
-    finally:
-        connection.close()
-
-
-class _Unix(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=_SECONDS)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(_SECONDS)
-        self.sock.connect(self._path)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from kproxy.dial import engine
 from kproxy.discover import docker, files, kubernetes, listening
 from kproxy.discover.found import Place
 
@@ -18,7 +19,7 @@ def look(directory: Path, context: str | None, namespace: str | None, only: tupl
     if KUBERNETES in only and (_has_kubeconfig() or context or namespace):
         yield kubernetes.look_now(context, namespace)
     if DOCKER in only:
-        for name, path in docker.sockets():
+        for name, path in engine.sockets():
             yield docker.look(name, path)
     if FILES in only:
         yield files.look(directory)

@@ -154,6 +154,26 @@ SECTION = Section(
             reason="`unreachable`",
         ),
         Row(
+            "`there is no network '…' (there are: …)`, `no engine of Docker or Podman is here (…)`, `you have no right to "
+            "it; be in its group, or use sudo`, `the engine gave no answer within … s`, `is slow: it was asked about … "
+            "containers in … s`",
+            "`--via docker://NETWORK` asks the engine of this machine. `docker network ls` lists the networks; Compose puts "
+            "the project's name before them.",
+            reason="`docker`",
+            fault=Fault.HOP_FAILED,
+        ),
+        Row(
+            "`no container of network … is called '…' (it has: …)`",
+            "Use one of these names, or start the container.",
+            reason="`resolve`",
+        ),
+        Row(
+            "`a host that has its containers in a virtual machine (Docker Desktop), or runs them rootless, cannot reach "
+            "their addresses: …`",
+            "Run kproxy in a container of that network, and publish its ports ([Docker](configuration.md#docker-and-podman)).",
+            reason="`timeout`, `unreachable`",
+        ),
+        Row(
             "`SSH failed: …`",
             "asyncssh reports this error, for example: no algorithm in common, or the program of ProxyCommand "
             "does not exist.",

@@ -39,6 +39,8 @@ def test_a_hop_reads_its_own_url(hop: Hop) -> None:
         ("kubernetes://staging/kafka", Hop("kubernetes", "kafka", None, "staging")),
         ("k8s://arn:aws:eks:eu:1:cluster/one/kafka", Hop("kubernetes", "kafka", None, "arn:aws:eks:eu:1:cluster/one")),
         ("k8s://my%20context/kafka", Hop("kubernetes", "kafka", None, "my context")),
+        ("docker://shop_default", Hop("docker", "shop_default", None)),
+        ("podman://kafka/", Hop("docker", "kafka", None)),
         (" ssh://me@bastion:2222 ", Hop("ssh", "bastion", 2222, "me")),
     ],
 )
@@ -55,6 +57,9 @@ def test_what_is_read(text: str, hop: Hop) -> None:
         (f"socks5://user:{SECRET}", "not a URL"),
         ("k8s://", "must be a namespace"),
         ("k8s://kafka.svc", "must be a namespace"),
+        ("docker://", "must be the name of a network"),
+        ("docker://a/b", "must be the name of a network"),
+        ("docker://-x", "must be the name of a network"),
         (f"socks5://user:{SECRET}@proxy", "the port is missing"),
         (f"http://user:{SECRET}@proxy:0", "the port is missing"),
         (f"http://user:{SECRET}@proxy:99999", "not a URL"),

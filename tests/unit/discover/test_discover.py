@@ -2,74 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kproxy.dial import engine as engines
 from kproxy.discover import docker, files, kubernetes, listening, present
 from kproxy.discover.found import Found, Place
+from tests.harness.engine import Engine, ok
 from tests.harness.kube_forward import Forwarding, forwarding
 
 # Docker's part
-
-
-class Engine:
-    """An engine at a Unix socket: `containers` by id, as `docker inspect` has them. `answer` may say anything else."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.containers: dict[str, dict[str, Any]] = {}
-        self.answer: Callable[[str], bytes | None] = lambda target: None
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(path))
-        self._listener.listen()
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def close(self) -> None:
-        self._listener.close()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            with connection, contextlib.suppress(OSError):
-                request = connection.recv(65536).decode()
-                target = request.split()[1] if request else ""
-                answer = self.answer(target)
-                connection.sendall(_ok(self._document(target)) if answer is None else answer)
-
-    def _document(self, target: str) -> Any:
-        if target == "/containers/json":
-            return [{"Id": one, "Image": told["Config"]["Image"]} for one, told in self.containers.items()]
-        return self.containers[target.split("/")[2]]
-
-    def add(
-        self, name: str, image: str, env: dict[str, str] | None = None, ports: dict[str, list[str]] | None = None,
-        project: str = "", command: list[str] | None = None, address: str = "",
-    ) -> None:  # fmt: skip
-        """`ports`: by "9092/tcp" where each is published."""
-        bound = {}
-        for private, publics in (ports or {}).items():
-            bound[private] = [dict(zip(("HostIp", "HostPort"), one.rsplit(":", 1), strict=True)) for one in publics]
-        self.containers[f"{len(self.containers):064x}"] = {
-            "Name": f"/{name}",
-            "Config": {
-                "Image": image, "Env": [f"{key}={value}" for key, value in (env or {}).items()], "Cmd": command,
-                "Labels": {"com.docker.compose.project": project} if project else {},
-            },
-            "NetworkSettings": {"Networks": {"n": {"IPAddress": address}}, "Ports": bound},
-        }  # fmt: skip
 
 
 @pytest.fixture
@@ -208,7 +159,7 @@ def test_an_engine_that_lists_nonsense(listed: object, engine: Engine) -> None:
 )
 def test_a_container_that_is_none(told: Any, engine: Engine) -> None:
     engine.containers["a" * 64] = {"Config": {"Image": "apache/kafka"}}
-    engine.answer = lambda target: None if target.endswith("containers/json") else _ok(told)
+    engine.answer = lambda target: None if target.endswith("containers/json") else ok(told)
     assert found(engine) == []
 
 
@@ -218,13 +169,8 @@ def test_the_name_of_a_container_is_escaped(engine: Engine) -> None:
     assert "\x1b" not in "".join(present.text([Place("Docker", [one])]))
 
 
-def _ok(value: object) -> bytes:
-    body = json.dumps(value).encode()
-    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-
-
 def test_an_engine_that_says_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(docker, "_SECONDS", 0.2)
+    monkeypatch.setattr(engines, "_SECONDS", 0.2)
     silent = threading.Event()
     engine.answer = lambda target: b"" if silent.wait(5) else None
     assert "timed out" in docker.look("Docker", engine.path).problem
@@ -235,17 +181,17 @@ def test_no_right_to_the_socket(engine: Engine, monkeypatch: pytest.MonkeyPatch)
     def refuse(self: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(docker._Unix, "connect", refuse)
+    monkeypatch.setattr(engines._Unix, "connect", refuse)
     assert "you have no right to it; be in its group" in docker.look("Docker", engine.path).problem
 
 
 def test_which_sockets(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.path}")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert ("Docker", engine.path) in list(docker.sockets())
+    assert ("Docker", engine.path) in list(engines.sockets())
     (tmp_path / "podman").mkdir()
     (tmp_path / "podman" / "podman.sock").touch()
-    assert ("Podman", tmp_path / "podman" / "podman.sock") in list(docker.sockets())
+    assert ("Podman", tmp_path / "podman" / "podman.sock") in list(engines.sockets())
 
 
 # Kubernetes

@@ -1,0 +1,90 @@
+"""Asking Docker or Podman what there is, through its socket (Docker Engine API, which Podman has too).
+
+Whoever listens at the socket may be anybody: what is read is bounded in size and time.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kproxy.printable import one_line
+
+_SECONDS = 3.0
+_MOST = 8 * 1024 * 1024
+
+
+class EngineError(Exception):
+    """It does not answer, or not so; `str()` is one line. `missing`: what was asked for is not there."""
+
+    def __init__(self, text: str, *, missing: bool = False) -> None:
+        self.missing = missing
+        super().__init__(text)
+
+
+def sockets() -> Iterator[tuple[str, Path]]:
+    """Those that there are, with whose they are. DOCKER_HOST counts before Docker's usual place."""
+    given = os.environ.get("DOCKER_HOST", "")
+    docker = Path(given.removeprefix("unix://")) if given.startswith("unix://") else Path("/var/run/docker.sock")
+    runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    for name, path in (
+        ("Docker", docker),
+        ("Podman", Path(runtime) / "podman/podman.sock"),
+        ("Podman", Path("/run/podman/podman.sock")),
+    ):
+        if path.exists():
+            yield name, path
+
+
+def word(given: object) -> str:
+    """An id as it may stand in a path. Raises EngineError."""
+    if not isinstance(given, str) or not re.fullmatch("[0-9a-zA-Z]{1,128}", given):
+        raise EngineError("a container has no id")
+    return given
+
+
+def get(path: Path, target: str) -> Any:
+    """A document. Raises EngineError. It waits for an answer."""
+    try:
+        status, body = _asked(path, target)
+        if len(body) > _MOST:
+            raise ValueError("its answer is too long")
+        if status == 404:
+            raise EngineError("it has no such thing", missing=True)
+        if status != 200:
+            raise ValueError(f"it answers {status}")
+        return json.loads(body)
+    except PermissionError:
+        raise EngineError(f"{path}: you have no right to it; be in its group, or use sudo") from None
+    except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise EngineError(f"{path}: {one_line(why, 200)}") from None
+
+
+def _asked(path: Path, target: str) -> tuple[int, bytes]:
+    connection = _Unix(str(path))
+    try:
+        connection.request("GET", target, headers={"Connection": "close"})
+        with connection.getresponse() as response:
+            return response.status, response.read(_MOST + 1)
+    finally:
+        connection.close()
+
+
+class _Unix(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(_SECONDS)
+        self.sock.connect(self._path)

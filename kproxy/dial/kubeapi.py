@@ -22,7 +22,10 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.typing import Subprotocol
 
 from kproxy.dial.hops import Limit, Way, reach_hop
+from kproxy.dial.httpconnect import HttpConnect
+from kproxy.dial.kubeconfig import Proxy
 from kproxy.dial.kubelogin import Login, Logins
+from kproxy.dial.socks import Socks5
 from kproxy.errors import ViaError
 from kproxy.printable import one_line
 
@@ -56,6 +59,7 @@ class Api:
     def __init__(self, name: str, context: str | None, before: Way, tasks: asyncio.TaskGroup) -> None:
         self._name = name
         self._before = before
+        self._through: dict[Proxy, Way] = {}
         self._logins = Logins(name, context, tasks)
 
     async def get(self, path: str, limit: Limit) -> Any:
@@ -89,7 +93,14 @@ class Api:
             raise ViaError("kubernetes-auth", f"{self._name}: {text}: log in again; try 'kubectl get pods'") from None
 
     async def _socket(self, login: Login, limit: Limit) -> socket.socket:
-        return await reach_hop(f"{self._name}: the API server", "kubernetes", self._before, login.server.address, limit)
+        before = self._before if login.server.proxy is None else self._way(login.server.proxy)
+        return await reach_hop(f"{self._name}: the API server", "kubernetes", before, login.server.address, limit)
+
+    def _way(self, proxy: Proxy) -> Way:
+        if proxy not in self._through:  # the kubeconfig may have another one by now
+            kind = Socks5 if proxy.scheme == "socks5" else HttpConnect
+            self._through = {proxy: kind(proxy, self._before)}
+        return self._through[proxy]
 
     @contextlib.contextmanager
     def _errors(self, login: Login, sock: socket.socket, limit: Limit) -> Iterator[None]:

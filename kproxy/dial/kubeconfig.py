@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import yaml
 
@@ -26,6 +26,23 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 class BadKubeconfig(Exception):
     """A mistake in the files; `str()` says which one and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """The `proxy-url` of a cluster, as a hop."""
+
+    scheme: str
+    host: str
+    port: int
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{Address(self.host, self.port)} (proxy-url of the kubeconfig)"
+
+
+_PROXIES = {"http": ("http", 80), "https": ("https", 443), "socks5": ("socks5", 1080), "socks5h": ("socks5", 1080)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +63,7 @@ class Server:
     directory: Path = Path()
     cluster: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what a plugin may be told of it
     namespace: str = "default"
+    proxy: Proxy | None = None
 
 
 def read_server(context: str | None, file: Path | None = None) -> Server:
@@ -93,10 +111,6 @@ def _configured(read: list[tuple[Path, dict[str, Any]]], wanted: str) -> Server:
     parts = urlsplit(url if "://" in url else f"https://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError
-    if cluster.get("proxy-url"):
-        raise BadKubeconfig(
-            f"context '{_shown(wanted)}' has a proxy-url, which kproxy does not use: name the proxy with a --via before"
-        )
     pems: dict[str, str | Path] = {}
     for what, key, at, entry in (
         ("ca", "certificate-authority", cluster_at, cluster),
@@ -126,7 +140,22 @@ def _configured(read: list[tuple[Path, dict[str, Any]]], wanted: str) -> Server:
         user_at,
         {key: value for key, value in cluster.items() if key != "extensions"},
         str(context.get("namespace") or "default"),
+        _proxy(str(cluster["proxy-url"]), wanted) if cluster.get("proxy-url") else None,
     )
+
+
+def _proxy(text: str, context: str) -> Proxy:
+    try:
+        url = urlsplit(text)
+        scheme, port = _PROXIES[url.scheme]
+        if not url.hostname:
+            raise ValueError
+        names = (None if one is None else unquote(one) for one in (url.username, url.password))
+        return Proxy(scheme, url.hostname, url.port or port, *names)
+    except (ValueError, KeyError):
+        raise BadKubeconfig(
+            f"the proxy-url of context '{_shown(context)}' is none; allowed: http://HOST:PORT, https://…, socks5://…"
+        ) from None
 
 
 def _authorization(user: Mapping[str, Any], at: Path) -> str:

@@ -47,9 +47,11 @@ class Forwarding:
             "items": [{"ports": targets, "endpoints": endpoints}]
         }
 
-    def kubeconfig(self, file: Path, user: dict[str, Any] | None = None, port: int | None = None) -> Path:
+    def kubeconfig(
+        self, file: Path, user: dict[str, Any] | None = None, port: int | None = None, proxy: str = ""
+    ) -> Path:
         """Writes one whose current context leads here."""
-        cluster = {"server": f"http://127.0.0.1:{port or self.port}"}
+        cluster = {"server": f"http://127.0.0.1:{port or self.port}", **({"proxy-url": proxy} if proxy else {})}
         said = {
             "clusters": [{"name": "c", "cluster": cluster}],
             "users": [{"name": "u", "user": {"token": "good"} if user is None else user}],

@@ -75,6 +75,18 @@ async def test_through_other_hops(names: list[str], ways: Ways, echo: Peer) -> N
         await works(made, BOOT)
 
 
+@pytest.mark.parametrize("name", ["socks", "http"])
+async def test_a_proxy_of_the_kubeconfig(name: str, ways: Ways, api: Forwarding, echo: Peer, tmp_path: Path) -> None:
+    file = api.kubeconfig(tmp_path / "config", proxy=ways.url(name))
+    async with dialer(HERE) as made:
+        await works(made, BOOT)
+        # kproxy reads the file again when the server does not take the token; both have changed.
+        api.tokens = {"better"}
+        api.kubeconfig(file, {"token": "better"}, proxy="http://127.0.0.1:1")
+        with pytest.raises(ViaError, match=r"http://127\.0\.0\.1:1 \(proxy-url of the kubeconfig\)"):
+            await works(made, BOOT)
+
+
 async def test_a_context_that_is_named(echo: Peer) -> None:
     async with dialer("k8s://here/kafka") as made:
         await works(made, BOOT)

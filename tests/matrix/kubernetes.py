@@ -121,9 +121,15 @@ class Api:
 class Cluster:
     """A running one. `kubeconfig` is an administrator's."""
 
-    def __init__(self, api: Api, kubeconfig: Path) -> None:
+    def __init__(self, api: Api, kubeconfig: Path, server: Process) -> None:
         self.api = api
         self.kubeconfig = kubeconfig
+        self._server = server
+
+    def restart_api_server(self) -> None:
+        """It is killed, and begun again."""
+        self._server.restart()
+        wait_until(lambda: _answers(self.api, self._server), "the API server is ready again", 300)
 
     def add_node(
         self, name: str, cpu: str = "4", memory: str = "8Gi", taints: Sequence[Mapping[str, str]] = ()
@@ -206,7 +212,7 @@ def running(directory: Path, forwards: Mapping[str, Mapping[int, int]] | None = 
             "--node-lease-duration-seconds=40",
             f"--tls-cert-file={directory / 'server.pem'}", f"--tls-private-key-file={directory / 'server.key'}",
         )  # fmt: skip
-        yield Cluster(api, config)
+        yield Cluster(api, config, server)
 
 
 def _port_forwards(forwards: Mapping[str, Mapping[int, int]]) -> Iterator[dict[str, Any]]:
@@ -237,9 +243,28 @@ class _Starter:
 class Process:
     """A program, and what it says."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
-        self._process = process
-        self._log = log
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        self._command, self._log = command, log
+        self._begin()
+
+    def _begin(self) -> None:
+        with self._log.open("ab") as file:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=self._log.parent
+            )
+
+    def restart(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._begin()
+
+    def end(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:  # Kubernetes' own grace is longer, and nothing is lost here
+            self._process.kill()
+            self._process.wait()
 
     def check(self) -> None:
         """Fail if it has ended."""
@@ -250,17 +275,11 @@ class Process:
 
 @contextmanager
 def _process(command: Sequence[str], log: Path) -> Iterator[Process]:
-    with log.open("wb") as file:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=log.parent)
+    made = Process(command, log)
     try:
-        yield Process(process, log)
+        yield made
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:  # Kubernetes' own grace is longer, and nothing is lost here
-            process.kill()
-            process.wait()
+        made.end()
 
 
 def _answers(api: Api, server: Process) -> bool:

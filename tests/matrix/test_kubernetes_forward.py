@@ -17,7 +17,9 @@ import yaml
 
 from kproxy.devcluster import DevCluster
 from kproxy.errors import UpstreamError, ViaError
+from tests.harness.carried import in_log
 from tests.harness.clients import create_topic, produce, read_topic, values
+from tests.harness.going import Going, python
 from tests.harness.process import Kproxy, wait_until
 from tests.harness.ways import failure
 from tests.matrix.kubernetes import BUILD_S, Cluster, Refused, running
@@ -97,6 +99,75 @@ def test_records_go_there_and_back(proxy: Kproxy) -> None:
     assert values(read_topic(proxy.bootstrap, topic)) == sorted(sent)
 
 
+@pytest.fixture
+def writes(proxy: Kproxy, tmp_path: Path) -> Iterator[Going]:
+    """A producer that goes on all the time. Each number is there in the end, once and in order."""
+    topic = create_topic(proxy.bootstrap)
+    properties = {"bootstrap.servers": proxy.bootstrap, "enable.idempotence": "true"}
+    with python("confluent", ["produce", topic, "3", "20"], properties, tmp_path / "producer.log") as made:
+        made.wait_more("acked", 50)
+        yield made
+        made.wait_more("acked", 100)
+        made.end()
+        assert not made.said("failed") + made.said("died")
+        acked = sorted(int(number) for number, *_ in made.said("acked"))
+        assert acked == list(range(len(acked)))
+        there = in_log(proxy.bootstrap, topic, 3)
+        assert there == [[number for number in acked if number % 3 == partition] for partition in range(3)]
+
+
+@pytest.mark.usefixtures("writes")
+def test_the_api_server_is_killed_and_begun_again(cluster: Cluster) -> None:
+    """All port-forwards end with it."""
+    cluster.restart_api_server()
+
+
+def bound_token(cluster: Cluster, name: str) -> str:
+    """A token of an administrator that is good for as long as this Secret is there."""
+    made = cluster.api.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}, "kafka")
+    reference = {"apiVersion": "v1", "kind": "Secret", "name": name, "uid": made["metadata"]["uid"]}
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"boundObjectRef": reference}}
+    said = cluster.api.ask("/api/v1/namespaces/kafka/serviceaccounts/someone/token", "POST", asked)
+    return str(said["status"]["token"])
+
+
+def test_a_login_that_ends_is_renewed(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the program of the kubeconfig, when the server refuses the token: long before the time that it was to last."""
+    cluster.api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "someone"}}, "kafka")
+    subject = {"kind": "ServiceAccount", "name": "someone", "namespace": "kafka"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding"}
+    cluster.api.create({**binding, "metadata": {"name": "someone"}, "roleRef": role, "subjects": [subject]})
+    credential, calls = tmp_path / "credential.json", tmp_path / "calls"
+
+    def log_in(token: str) -> None:
+        status = {"token": token, "expirationTimestamp": "2100-01-01T00:00:00Z"}
+        kind = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
+        credential.write_text(json.dumps({**kind, "status": status}))
+
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    program = {"command": "sh", "args": ["-c", f"echo called >> {calls}; cat {credential}"]}
+    exec_ = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never", **program}
+    config["users"][0]["user"] = {"exec": exec_}
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    log_in(bound_token(cluster, "first"))
+    with Kproxy(tmp_path / "kproxy", f"{BOOTSTRAP}:9092", "--via", "k8s://kafka") as proxy:
+        topic = create_topic(proxy.bootstrap)
+        produce(proxy.bootstrap, topic, [b"before"])
+        before = len(calls.read_text().split())
+        log_in(bound_token(cluster, "second"))
+        cluster.api.ask("/api/v1/namespaces/kafka/secrets/first", "DELETE")
+
+        def renewed() -> bool:
+            produce(proxy.bootstrap, topic, [b"after"])  # each is a client of its own, with connections of its own
+            return len(calls.read_text().split()) > before
+
+        wait_until(renewed, "the server has forgotten the first token", 120)
+        assert b"before" in values(read_topic(proxy.bootstrap, topic))
+
+
+@pytest.mark.usefixtures("writes")
 def test_a_pod_that_comes_back_keeps_its_port(proxy: Kproxy, cluster: Cluster) -> None:
     name = "my-cluster-kafka-1"
     local = proxy.node(1)["local"]

@@ -66,6 +66,11 @@ def _server(kubeconfig: Path | None) -> Server:
             f"switch.kproxies: context '{server.context}' runs a program to log in, which kproxy does not do here: give"
             " the pods' addresses as a list, or a kubeconfig with a token (kubectl create token)"
         )
+    if server.proxy is not None:
+        raise ConfigError(
+            f"switch.kproxies: context '{server.context}' has a proxy-url, which kproxy does not use here: give the"
+            " pods' addresses as a list"
+        )
     return server
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from kproxy.address import Address
 from kproxy.dial import kubeconfig
-from kproxy.dial.kubeconfig import BadKubeconfig, read_server, tls_context
+from kproxy.dial.kubeconfig import BadKubeconfig, Proxy, read_server, tls_context
 
 SECRET = "s3cret-token"
 
@@ -60,6 +60,23 @@ def test_another_context(files: tuple[Path, Path]) -> None:
     assert (server.address, server.tls, server.authorization) == (Address("::1", 8001), False, "")
 
 
+@pytest.mark.parametrize(
+    ("url", "proxy"),
+    [
+        ("http://p", Proxy("http", "p", 80)),
+        ("https://[::1]:3128/", Proxy("https", "::1", 3128)),
+        (f"socks5://me:{SECRET}%40@p", Proxy("socks5", "p", 1080, "me", f"{SECRET}@")),
+    ],
+)
+def test_a_proxy(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    cluster = {"server": "https://x", "proxy-url": url}
+    named = {"contexts": [{"name": "a", "context": {"cluster": "c"}}], "clusters": [{"name": "c", "cluster": cluster}]}
+    (tmp_path / "k").write_text(yaml.safe_dump({"current-context": "a", **named}))
+    server = read_server(None, tmp_path / "k")
+    assert server.proxy == proxy
+    assert SECRET not in repr(server) + str(server.proxy)
+
+
 def test_nothing_shows_a_secret(files: tuple[Path, Path]) -> None:
     assert SECRET not in repr(read_server(None))
 
@@ -100,8 +117,8 @@ def test_in_a_pod_its_service_account_asks(tmp_path: Path, monkeypatch: pytest.M
         ("{current-context: a, contexts: [{name: a, context: {cluster: c}}], clusters: [{name: c}]}", "mistake in"),
         (
             "{current-context: a, contexts: [{name: a, context: {cluster: c}}],"
-            " clusters: [{name: c, cluster: {server: 'https://x', proxy-url: 'http://p:1'}}]}",
-            "proxy-url",
+            " clusters: [{name: c, cluster: {server: 'https://x', proxy-url: 'ftp://p:1'}}]}",
+            "the proxy-url of context 'a' is none",
         ),
         (
             "{current-context: a, contexts: [{name: a, context: {cluster: c}}],"

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -253,6 +254,37 @@ async def test_the_user_s_configuration_counts(name: str, ways: Ways) -> None:
     text, url = CONFIGS[name](ways)
     ways.home.config.write_text(text)
     async with dialer(url) as made:
+        await works(made, ways.target.address)
+
+
+# What AWS's own program would do: its arguments are those that its documentation names.
+_AWS = """
+import shutil, socket, sys, threading
+port = sys.argv[-1].removeprefix("portNumber=")
+wanted = ["ssm", "start-session", "--target", "i-0123456789abcdef0", "--document-name", "AWS-StartSSHSession"]
+assert sys.argv[1:] == [*wanted, "--parameters", f"portNumber={port}"], sys.argv
+sock = socket.create_connection(("127.0.0.1", int(port)))
+def down():
+    while data := sock.recv(65536):
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+threading.Thread(target=down, daemon=True).start()
+while data := sys.stdin.buffer.read1(65536):
+    sock.sendall(data)
+"""
+
+
+async def test_the_recipe_for_the_session_manager(ways: Ways, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As far as it can be tried without AWS: the lines of the recipe as they are, and a program in the place of aws."""
+    recipe = (Path(__file__).parents[2] / "docs/recipes/clouds.md").read_text()
+    (lines,) = re.findall(r"```\n# ~/\.ssh/config\n(Host i-\*\n.*?)```", recipe, re.DOTALL)
+    own = f"Host i-*\n Port {ways.sshd.port}\n HostKeyAlias [127.0.0.1]:{ways.sshd.port}\n"
+    ways.home.config.write_text(lines + own)
+    (tmp_path / "aws.py").write_text(_AWS)
+    (tmp_path / "aws").write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path / "aws.py"} "$@"\n')
+    (tmp_path / "aws").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    async with dialer("ssh://i-0123456789abcdef0") as made:
         await works(made, ways.target.address)
 
 

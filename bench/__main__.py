@@ -14,7 +14,21 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bench import bars, clients, fleet, held, migrate, mirrormaker, records, report, spark, tls, upstreams, verify
+from bench import (
+    bars,
+    clients,
+    fleet,
+    held,
+    migrate,
+    mirrormaker,
+    portforward,
+    records,
+    report,
+    spark,
+    tls,
+    upstreams,
+    verify,
+)
 from bench.loads import LOADS, Load
 from bench.machine import BenchError, Cores, enter_namespace, raise_file_limit
 from bench.native import BROKER_PORT, StubBroker, build
@@ -43,7 +57,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--parts",
         default="loads,tls,size,clients,spark",
-        help="of loads, tls, size, clients, spark, records, migrate, upstreams, fleet, held; commas",
+        help="of loads, tls, size, clients, spark, records, migrate, upstreams, fleet, held, portforward; commas",
     )
     parser.add_argument("--windows", type=int, help="windows of each load and peer")
     parser.add_argument("--seconds", type=float, help="seconds of a window")
@@ -130,6 +144,9 @@ class _Run:
             self._migrate()
         if "held" in parts:
             self.result["held"] = held.measure(self._options.rounds, _progress, _say)
+        if "portforward" in parts:
+            rounds = self._options.rounds
+            self.result["portforward"] = portforward.measure(self._options.quick, rounds, _progress, _say)
         if "fleet" in parts:
             self.result["fleet"] = fleet.measure(self._options.rounds, _progress, _say)
 

@@ -36,6 +36,7 @@ _SOURCES = HERE / "programs" / "kubernetes"
 _PACKAGES = (
     "go.etcd.io/etcd/server/v3",
     *(f"k8s.io/kubernetes/cmd/kube-{name}" for name in ("apiserver", "scheduler", "controller-manager")),
+    "k8s.io/kubernetes/cmd/kubectl",
     "sigs.k8s.io/kwok/cmd/kwok",
     "./stages",
 )

@@ -16,7 +16,9 @@ import pytest
 import yaml
 
 from kproxy.devcluster import DevCluster
-from kproxy.errors import UpstreamError, ViaError
+from kproxy.errors import ConfigError, UpstreamError, ViaError
+from kproxy.migrate.switch.kubernetes import addresses_of_pods
+from kproxy.migrate.switch.section import Kproxies
 from tests.harness.carried import in_log
 from tests.harness.clients import create_topic, produce, read_topic, values
 from tests.harness.going import Going, python
@@ -227,6 +229,24 @@ async def test_what_the_server_refuses(cluster: Cluster, tmp_path: Path, monkeyp
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     error = await failure(f"{BOOTSTRAP}:9092", "k8s://kafka")
     assert (error.reason, type(error)) == ("kubernetes-auth", ViaError)
+
+
+def test_kproxies_of_a_switch_by_their_labels(cluster: Cluster) -> None:
+    """`kproxies: {kubernetes: …}` in the file of a migration."""
+    for name in ("kproxy-a", "kproxy-b"):
+        metadata = {"name": name, "labels": {"app": "kproxy", "tier": "edge"}}
+        spec = {"containers": [{"name": "kproxy", "image": "none"}]}
+        cluster.api.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, "kafka")
+
+    def addresses() -> dict[str, str]:
+        pods = (cluster.api.get("v1", "Pod", name, "kafka") for name in ("kproxy-a", "kproxy-b"))
+        return {pod["metadata"]["name"]: pod["status"].get("podIP", "") for pod in pods}
+
+    wait_until(lambda: all(addresses().values()), "the pods run", 60)
+    found = addresses_of_pods(Kproxies(labels="app=kproxy,tier=edge", namespace="kafka", kubeconfig=cluster.kubeconfig))
+    assert dict(found) == addresses()
+    with pytest.raises(ConfigError, match="has no pod with labels app=another"):
+        addresses_of_pods(Kproxies(labels="app=another", namespace="kafka", kubeconfig=cluster.kubeconfig))
 
 
 def discovered(cluster: Cluster, *words: str) -> list[tuple[str, list[str]]]:

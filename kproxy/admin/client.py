@@ -139,6 +139,10 @@ class AdminClient:
             time.sleep(min(_ASK_AGAIN, max(0.0, until - time.monotonic())))
         return reasons
 
+    def why_not_ready(self, requires: str) -> Sequence[str]:
+        """Ask once; the same."""
+        return self._not_ready(requires, self._seconds)
+
     def _not_ready(self, requires: str, seconds: float) -> Sequence[str]:
         try:
             answer = self._ask("GET", f"/readyz?{urlencode({'requires': requires})}", None, seconds)

@@ -126,7 +126,7 @@ def list_() -> int:
             continue
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.since))
         asking = _asking_of(name, one)
-        reasons = asking.client(one, 1.0).wait_ready(0, "one")
+        reasons = asking.client(one, 2.0).why_not_ready("one")
         click.echo(f"@{name}  {'not ready' if reasons else 'ready'}, process id {one.pid}, since {since}")
         for line in _where(name, one, asking):
             click.echo(f"  {line}")

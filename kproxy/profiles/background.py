@@ -151,7 +151,7 @@ def wait_ready(one: Running, asking: Asking, log: Path, since: int, seconds: flo
             return Ended(None, _last_lines(log, since))
         if pid:
             return Ended(os.waitstatus_to_exitcode(status), _last_lines(log, since))
-        reasons = client.wait_ready(0, "one")
+        reasons = client.why_not_ready("one")
         if not reasons or time.monotonic() >= until:
             return reasons
         time.sleep(_LOOK_EVERY)

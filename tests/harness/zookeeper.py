@@ -56,6 +56,11 @@ class ZooKeeperCluster:
         self._brokers = [Node(node_id, directory / f"node-{node_id}") for node_id in node_ids]
 
     @property
+    def programs(self) -> Programs:
+        """Kafka's programs of this version."""
+        return self._programs
+
+    @property
     def bootstrap(self) -> str:
         """The client listeners, really reachable."""
         return ",".join(str(address) for address in self.dial.values())

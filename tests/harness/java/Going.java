@@ -85,9 +85,11 @@ public final class Going {
                 producer.initTransactions();
             }
             int first = begins;
+            boolean open = false;
             for (int number = begins; !ends; number++) {
                 if (size > 0 && number == first) {
                     producer.beginTransaction();
+                    open = true;
                 }
                 int sent = at = number;
                 try {
@@ -99,6 +101,7 @@ public final class Going {
                                             : "failed " + sent + " " + error));
                     if (size > 0 && number + 1 - first >= size) {
                         producer.commitTransaction();
+                        open = false;
                         say("committed " + first + " " + number);
                         first = number + 1;
                     }
@@ -108,11 +111,12 @@ public final class Going {
                     }
                     say("aborted " + first + " " + number + " " + error);
                     producer.abortTransaction();
+                    open = false;
                     first = number + 1;
                 }
                 Thread.sleep(pause);
             }
-            if (size > 0) {
+            if (open) {
                 producer.abortTransaction();
             } else {
                 producer.flush();

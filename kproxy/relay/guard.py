@@ -9,10 +9,10 @@ one of them, and then this API costs what it costs in other sessions. Frames are
  * **DeleteRecords** is refused at first: it may have been held, and have an offset of the former cluster. Here that
    would delete records that nobody has read. Kafka Streams asks again, every 30 s, with the offset that it has by then.
  * **A consumer's position** must be one that the new cluster has told it: see `switching.positions`. A Fetch from
-   another waits, and is answered that there is nothing new; Kafka Streams is told that it is out of range, and makes
-   its store anew. A position from the former cluster is neither examined (OffsetForLeaderEpoch) nor committed: no
-   broker fences a client that is no member of a group, and a member may repeat a commit after it has joined the group
-   again.
+   another waits, and is answered that there is nothing new. Kafka Streams is told that it is out of range, and makes
+   its store anew; so are the consumers with which a worker of Kafka Connect reads its own topics, which begin again. A
+   position from the former cluster is neither examined (OffsetForLeaderEpoch) nor committed: no broker fences a client
+   that is no member of a group, and a member may repeat a commit after it has joined the group again.
  * **A member of a group that the new cluster does not know** joins it again. So does a member that waits although its
    group knows it: a kproxy that was started anew does not know what it was told, and lets it ask again. Once in a
    session, since another client may have the same identity.
@@ -31,7 +31,7 @@ from kproxy.relay.calls import Call, Calls
 from kproxy.relay.verdict import LONGEST_REQUEST, Verdict
 from kproxy.rewrite.endpoints import Localise
 from kproxy.rewrite.response import HOLD_LIMIT, Response
-from kproxy.switching import requests, responses
+from kproxy.switching import connect, requests, responses
 from kproxy.switching.caps import is_franz_go, is_librdkafka
 from kproxy.switching.doubts import Identity
 from kproxy.switching.positions import Followed, Position, Positions
@@ -220,7 +220,10 @@ class Guard:
 
     @property
     def _rebuilds(self) -> bool:
-        return rebuilds(self._software(), self._identify().client_id)
+        identity, software = self._identify(), self._software()
+        names = connect.others(software, identity.client_id)
+        of_a_worker = names and all(self._rules.positions.has_seen(Identity(identity.address, one)) for one in names)
+        return bool(of_a_worker) or rebuilds(software, identity.client_id)
 
     def _note_waiting(self, position: Position, now: float) -> None:
         identity = self._identify()

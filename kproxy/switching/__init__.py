@@ -8,6 +8,7 @@
     writes        which requests are writes
     caps          how high a version clients may use where a cluster can be switched, and what franz-go is told of
     transactions  what a producer is told whose transaction was begun in the former cluster
+    connect       consumers of a worker of Kafka Connect, by their names
     streams       clients of Kafka Streams, by their names
     doubts        clients that may repeat a write that was done already
     positions     which positions in partitions a consumer may have from the cluster that it speaks to now

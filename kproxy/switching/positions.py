@@ -150,6 +150,10 @@ class Positions:
             known = self._clients[identity] = Client()
         return known
 
+    def has_seen(self, identity: Identity) -> bool:
+        """Whether this very client has fetched in the former cluster, or may have and has been here since."""
+        return identity in self._clients
+
     def _may_be_stale(self, identity: Identity) -> bool:
         return (
             self.everyone or self.full or (identity not in self._right and series(identity.client_id) in self._series)

@@ -340,14 +340,18 @@ def test_connectors_of_a_worker_go_on(led: Led, topic: str) -> None:
         until(lambda: len(set(lines())) == 330, "not every line is there")
         led.switch(topic)
         add(300, 600)
+        # What is configured now it reads from its own topic, where its position is one of blue.
+        more = file_connectors(f"{topic}-more", from_, led.logs / "more")[f"{topic}-more-sink"] | {"topics": topic}
+        until(lambda: ask(f"{url}/connectors/{topic}-more-sink/config", more), "it takes no further connector")
+        wait_until(lambda: (led.logs / "more").exists() and (led.logs / "more").stat().st_size > 0, "it runs", 120)
         wanted = {*range(600), *range(1000, 1030)}
         wait_until(lambda: set(lines()) >= wanted, "every line is there", 180)
-        states = [
-            task["state"]
-            for name in ask(f"{url}/connectors")
-            for task in ask(f"{url}/connectors/{name}/status")["tasks"]
-        ]
-    assert states == ["RUNNING", "RUNNING"]
+
+        def states() -> list[str]:
+            told = [ask(f"{url}/connectors/{name}/status") or {"tasks": []} for name in ask(f"{url}/connectors") or ()]
+            return [task["state"] for status in told for task in status["tasks"]]
+
+        wait_until(lambda: states() == ["RUNNING"] * 3, "all tasks run", 60)
     on_green = [int(value) for partition in led.on_green(topic, PARTITIONS) for value in partition]
     assert sorted(set(on_green)) == sorted(wanted)
     assert sorted(set(lines())) == sorted(wanted)

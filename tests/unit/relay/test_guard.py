@@ -240,6 +240,35 @@ def test_a_store_of_streams_is_made_anew(software: str, name: str, rebuilds: boo
     assert talk.kproxy() == requests.unknown_epochs(requests.read_epochs(examined), for_good=rebuilds)
 
 
+WORKER = [Identity("10.1.2.3", f"workers-{topic}") for topic in ("configs", "offsets", "statuses")]
+
+
+@pytest.mark.parametrize(
+    ("software", "seen", "begins"),
+    [
+        ("apache-kafka-java 4.3.1", WORKER, True),
+        ("apache-kafka-java 4.3.1", WORKER[:2], False),
+        ("apache-kafka-java 4.3.1", [*WORKER[:2], Identity("10.1.2.4", "workers-statuses")], False),
+        ("librdkafka 2.16", WORKER, False),
+    ],
+    ids=["worker", "two of three", "at two addresses", "other software"],
+)
+@pytest.mark.parametrize("name", ["workers-configs", "workers-offsets"])
+def test_the_consumers_of_a_connect_worker_begin_again(
+    software: str, seen: list[Identity], begins: bool, name: str
+) -> None:
+    """They never ask for another position. Only all three of them together are taken for a worker's."""
+    talk = Guarded(*seen, software=software)
+    fetching = fetch(3, 5, name=name)
+    assert talk.client(fetching) == b""
+    assert talk.release() == b""
+    stale = (b"a", 0, 5) if begins else None
+    assert talk.kproxy() == requests.no_records(requests.read_fetch(fetching), stale)
+    examined = ask(EPOCHS, 4, {"Topics": [{"Topic": "a", "Partitions": [{"Partition": 0}]}]}, 2, name)
+    assert talk.client(examined) == b""
+    assert talk.kproxy() == requests.unknown_epochs(requests.read_epochs(examined), for_good=begins)
+
+
 def test_the_next_leader_of_a_partition_is_not_taken_for_a_stale_position() -> None:
     """The client goes on there on another connection, while the one to the former leader stays."""
     talk, next_leader = Guarded(ME), Guarded(ME)

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test tools check test-matrix test-soak format bench bench-quick dist pyz spark-package troubleshooting clean
+.PHONY: help demo test tools check test-matrix test-soak format bench bench-quick dist pyz image spark-package troubleshooting clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -25,9 +25,10 @@ test: $(STAMP) tools ## all tests, on real brokers and real clients
 
 # What the tests use that is neither on PyPI nor on Maven: a client, servers on the way to a broker, network namespaces,
 # a reader of captures, Kerberos, a browser. Without one its tests are skipped, with this reason.
+PROGRAMS := chromium haproxy ip kcat microsocks sshd tinyproxy tshark krb5kdc kadmin.local kinit krb5-config
 TOOLS := chromium haproxy iproute2 kcat microsocks openssh-server tinyproxy tshark krb5-kdc krb5-admin-server krb5-user libkrb5-dev
 tools: $(STAMP)
-	@export DEBIAN_FRONTEND=noninteractive; PATH=$$PATH:/usr/sbin which chromium haproxy ip kcat microsocks sshd tinyproxy tshark krb5kdc kadmin.local kinit krb5-config >/dev/null 2>&1 || { apt-get install -y -qq $(TOOLS) || { apt-get update -qq && apt-get install -y -qq $(TOOLS); }; } \
+	@export DEBIAN_FRONTEND=noninteractive; PATH=$$PATH:/usr/sbin which $(PROGRAMS) >/dev/null 2>&1 || { apt-get install -y -qq $(TOOLS) || { apt-get update -qq && apt-get install -y -qq $(TOOLS); }; } \
 	  >/dev/null 2>&1 || echo "not all of these are installed (apt-get install $(TOOLS)): tests that need one are skipped"
 	@$(BIN)/python -c "import gssapi" 2>/dev/null || $(BIN)/python -m pip install --quiet --editable ".[gssapi]" >/dev/null 2>&1 \
 	  || echo "gssapi cannot be built (it needs a C compiler and libkrb5-dev): the tests of Kerberos are skipped"
@@ -45,6 +46,9 @@ format: $(STAMP) ## format and sort
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# What the image is built and run with.
+test-matrix: PROGRAMS += buildah debootstrap runc
+test-matrix: TOOLS += buildah debootstrap runc
 test-matrix: $(STAMP) tools ## slow: versions of brokers and clients, long fuzzing
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -m "not matrix" tests/unit/wire tests/unit/rewrite tests/unit/relay tests/unit/cluster tests/unit/switching
 	$(BIN)/python -m pytest -m matrix $(ARGS)
@@ -79,6 +83,13 @@ pyz: $(RELEASE)/pex ## dist/kproxy.pyz, one file that runs with each Python from
 	$(RELEASE)/pex . --console-script kproxy --venv prepend --output-file $(DIST)/kproxy.pyz \
 	  --python-shebang "/usr/bin/env python3" $(foreach python,$(PYTHONS),--python $(python))
 	@echo "$(DIST)/kproxy.pyz runs with: $(PYTHONS)"
+
+# Docker's, Podman's and Buildah's `build` are alike, but in the format of the two others an image has no health check.
+ENGINE = $(firstword $(shell for one in docker podman buildah; do command -v $$one; done))
+IMAGE = kproxy:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+image: ## the container image kproxy:VERSION, made by Docker, Podman or Buildah (ENGINE=… for another)
+	@test -n "$(ENGINE)" || { echo "make image needs Docker, Podman or Buildah" >&2; exit 1; }
+	$(ENGINE) build $(if $(filter podman buildah,$(notdir $(firstword $(ENGINE)))),--format docker) --tag $(IMAGE) $(ARGS) .
 
 spark-package: $(STAMP) ## what Spark is given, in dist/: the plugin's jar, a wheel, an archive with a Python of its own
 	@$(BIN)/python -c "import pyspark" 2>/dev/null || $(BIN)/python -m pip install --quiet --group spark

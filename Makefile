@@ -39,6 +39,8 @@ check: $(STAMP) ## the fast loop: format, lint, types, import direction, unit te
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 -p kproxy.config -p kproxy.explain -p kproxy.lint
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest -q -n 2 tests/unit -m "not matrix and not soak" $(ARGS)
 

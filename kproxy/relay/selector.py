@@ -4,13 +4,14 @@ asyncio wraps every event in a handle, a context and a queue. For relayed bytes 
 kernel needs. So the sockets of sessions are registered here with a plain callback, which is called from inside
 `select()`; only events of the control plane (accept, dial, HTTP, signals) are returned to the loop.
 
-Over epoll where there is one, else over the best selector that the platform has (kqueue on macOS).
+Over epoll on Linux, else over the best selector that the platform has (kqueue on macOS).
 """
 
 from __future__ import annotations
 
 import logging
 import selectors
+import sys
 from collections.abc import Callable, Mapping
 from selectors import EVENT_READ, EVENT_WRITE, SelectorKey
 from time import monotonic
@@ -71,11 +72,11 @@ class PortablePoller:
 
 
 def best_poller() -> Poller:
-    try:
+    if sys.platform == "linux":
         from select import epoll
-    except ImportError:
-        return PortablePoller()
-    return epoll()
+
+        return epoll()
+    return PortablePoller()
 
 
 class RelaySelector(selectors.BaseSelector):

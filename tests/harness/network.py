@@ -98,6 +98,8 @@ class Network:
         if dns:
             (files / "resolv.conf").write_text(f"nameserver {dns}\noptions timeout:5 attempts:2\n")
         made = Host(name, files)
+        # A machine with Docker forwards, and a new namespace does as the first one.
+        made.sh("echo 0 > /proc/sys/net/ipv4/ip_forward")
         for address in map(IPv4Interface, addresses):
             if address.network not in made.devices:
                 made.devices[address.network] = self._plug(made, address)

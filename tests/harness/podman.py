@@ -18,6 +18,8 @@ from tests.harness.process import wait_until
 
 _NEEDS = ("podman", "runc", "conmon", "iptables")
 _PATH = f"{os.environ['PATH']}:/usr/sbin"
+# Podman lets the machine forward, and leaves it so.
+_FORWARDS = Path("/proc/sys/net/ipv4/ip_forward")
 # Not more than this process may give away.
 _LIMITS = ("--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096")
 
@@ -76,6 +78,7 @@ def podman(directory: Path) -> Iterator[Podman]:
     if os.geteuid() != 0:
         pytest.skip("needs root, as kproxy connects to containers' own addresses")
     made = Podman(directory)
+    forwards = _FORWARDS.read_text()
     done = made.do("network", "create", made.network, check=False)
     if done.returncode:
         pytest.skip(f"no network can be made: {done.stderr.strip()[-300:]}")
@@ -95,6 +98,7 @@ def podman(directory: Path) -> Iterator[Podman]:
         made.do("network", "rm", "--force", made.network, check=False)
         service.terminate()
         service.wait(30)
+        _FORWARDS.write_text(forwards)
         overlay = directory / "root" / "overlay"
         if overlay.is_mount():
             subprocess.run(["umount", str(overlay)], check=False)

@@ -9,6 +9,18 @@ from pathlib import Path
 # kproxy's own name among packages; `kproxy` on PyPI is somebody else's.
 DISTRIBUTION = "kafka-kproxy"
 
+# What is installed for modules that only some need; what is not here is called as its module.
+_PACKAGES = {"cramjam": "cramjam crc32c", "crc32c": "cramjam crc32c", "confluent_kafka": "confluent-kafka"}
+
+
+def missing(error: ModuleNotFoundError) -> str | None:
+    """What to say if a package is not there; None if a module of kproxy is not, which is a defect."""
+    module = (error.name or "").partition(".")[0]
+    if module in ("", "kproxy"):
+        return None
+    package = _PACKAGES.get(module, module)
+    return f"this needs what is not installed, {package.replace(' ', ' and ')}: {install(package)}"
+
 
 def install(package: str) -> str:
     """The command that adds it, for this environment, wherever the user stands."""

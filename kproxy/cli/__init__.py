@@ -34,6 +34,7 @@ import click
 from kproxy.cli import config, discover, doctor, explain, lint, look, ls, migrate, profiles, run, tap, trial
 from kproxy.cli.group import Session, kproxy
 from kproxy.errors import ConfigError, KproxyError
+from kproxy.packages import missing
 
 _FAMILIES = (
     run,
@@ -95,6 +96,8 @@ def _say(error: BaseException) -> str:
         return f"{where}{error.strerror or error or type(error).__name__}"
     if isinstance(error, KproxyError):
         return str(error)
+    if isinstance(error, ModuleNotFoundError) and (text := missing(error)):
+        return text
     return f"{type(error).__name__}: {error}; this is a defect of kproxy (KPROXY_DEBUG=1 shows where)"
 
 

@@ -20,6 +20,7 @@ from kproxy.cli import invoke
 from kproxy.config import Config
 from kproxy.config.options import all_settings
 from kproxy.errors import ConfigError, UpstreamError
+from kproxy.packages import install
 
 ROOT = Path(__file__).parents[3]
 RUN = ["run", "-b", "kafka"]
@@ -189,6 +190,17 @@ def test_the_exit_code_is_the_app_s(app: App, code: int) -> None:
             ExceptionGroup("two", [UpstreamError("other", "a"), ExceptionGroup("one", [OSError(1, "b")])]),
             1,
             "kproxy: a\nkproxy: b\n",
+        ),
+        (
+            ModuleNotFoundError("No module named 'cramjam'", name="cramjam"),
+            1,
+            f"kproxy: this needs what is not installed, cramjam and crc32c: {install('cramjam crc32c')}\n",
+        ),
+        (
+            ModuleNotFoundError("No module named 'kproxy.x'", name="kproxy.x"),
+            1,
+            "kproxy: ModuleNotFoundError: No module named 'kproxy.x'; this is a defect of kproxy (KPROXY_DEBUG=1 shows"
+            " where)\n",
         ),
         (
             ValueError("odd\nthing"),

@@ -44,6 +44,10 @@ class Reached:
     proof: Proof | None = None
     problem: str | None = None
 
+    def shows(self, dial: Address) -> bool:
+        """Whether it says more of this address than that it answers."""
+        return self.problem is None and self.route is not None and self.route.dial == dial
+
 
 @dataclass(frozen=True, slots=True)
 class NodeReached:
@@ -107,6 +111,9 @@ class Known:
                 before = self.nodes.get(key, Reached())
                 if reached.route is None:  # the route that worked last is the first to be tried again
                     reached = replace(reached, route=before.route, proof=before.proof)
+                elif reached.proof is Proof.UNCHECKED and before.shows(reached.route.dial):
+                    # One more connection to there. Another process may know more than whoever opened it.
+                    reached = before
                 news = before != reached
                 self.nodes[key] = reached
             case LeadsTo(address, _, _):

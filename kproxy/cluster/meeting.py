@@ -226,8 +226,6 @@ class Meetings:
             route = Route(route.dial, RouteKind.LEARNED)
         if before.route != route and route.kind is not RouteKind.ADVERTISED and self._facts.searched.is_set():
             log.info("%s is reached through %s (%s)", key, route.dial, route.kind.value)
-        if proof is Proof.UNCHECKED and before.route == route and before.proof is not None:
-            proof = before.proof  # it was checked before
         self._facts.note(NodeReached(key, Reached(route, proof)))
 
     def _say_assumed(self, key: NodeKey, route: Route) -> None:

@@ -70,3 +70,30 @@ def test_addresses_without_end_are_not_remembered(monkeypatch: pytest.MonkeyPatc
     for port in range(100):
         known.note(LeadsTo(Address("kafka", port), ONE, Proof.OWN_WORD))
     assert list(known.leads_to) == [Address("kafka", port) for port in range(95, 100)]
+
+
+UNTOLD = Route(THERE, RouteKind.UNTOLD)
+LEARNED = Reached(Route(THERE, RouteKind.LEARNED), Proof.LEADER)
+
+
+def test_one_more_connection_to_where_a_node_was_shown_to_be_does_not_unsay_it() -> None:
+    """Another process, which has not heard of it yet, has opened one."""
+    known = Known()
+    known.note(NodeReached(ONE, LEARNED))
+    assert not known.note(NodeReached(ONE, Reached(UNTOLD, Proof.UNCHECKED)))
+    assert known.reached(ONE) == LEARNED
+
+
+@pytest.mark.parametrize(
+    ("before", "route"),
+    [
+        (Reached(), UNTOLD),
+        (LEARNED, Route(ELSEWHERE, RouteKind.UNTOLD)),
+        (Reached(LEARNED.route, LEARNED.proof, "it is broker 2"), UNTOLD),
+    ],
+    ids=["nothing known", "another address", "it was somebody else"],
+)
+def test_a_connection_shows_nothing_of_what_was_not_shown_before(before: Reached, route: Route) -> None:
+    known = Known(nodes={ONE: before})
+    assert known.note(NodeReached(ONE, Reached(route, Proof.UNCHECKED)))
+    assert known.reached(ONE) == Reached(route, Proof.UNCHECKED)

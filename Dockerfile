@@ -9,7 +9,7 @@ FROM python:3.13-slim AS build
 WORKDIR /src
 # Without pip in it, the environment is 12 MB smaller; the image's own pip fills it.
 RUN python -m venv --without-pip /opt/kproxy
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY kproxy ./kproxy
 # Compiled here, since nothing can be written where it runs.
 RUN pip --python /opt/kproxy/bin/python install --no-cache-dir --compile .

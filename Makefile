@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test tools check test-matrix test-soak format bench bench-quick dist pyz image spark-package troubleshooting clean
+.PHONY: help demo test test-compiled tools check test-matrix test-soak format bench bench-quick dist pyz image spark-package troubleshooting clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -22,6 +22,18 @@ demo: $(STAMP) ## a real three-broker cluster with unreachable names, kproxy, re
 
 test: $(STAMP) tools ## all tests, on real brokers and real clients
 	$(BIN)/python -m pytest -n 3 -m "not matrix and not soak" $(ARGS)
+
+# A copy of the tree over which a compiled wheel is unpacked: the sources here stay without compiled modules.
+COMPILED := build/compiled
+$(COMPILED)/.unpacked: $(STAMP) hatch_build.py $(shell find kproxy -name '*.py')
+	rm -rf $(COMPILED) && mkdir -p $(COMPILED)/tree
+	KPROXY_COMPILED=1 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(COMPILED) .
+	git ls-files -z --cached --others --exclude-standard --deduplicate | xargs -0 cp --parents --target-directory $(COMPILED)/tree
+	$(BIN)/python -m zipfile --extract $(COMPILED)/*.whl $(COMPILED)/tree
+	@touch $@
+
+test-compiled: $(COMPILED)/.unpacked ## the unit tests on the compiled data plane; needs a C compiler
+	cd $(COMPILED)/tree && PYTHONPATH=$$PWD TESTED=compiled ../../../$(BIN)/python -m pytest -q -n 2 -m "not matrix and not soak" $(or $(ARGS),tests/unit)
 
 # What the tests use that is neither on PyPI nor on Maven: a client, servers on the way to a broker, network namespaces,
 # a reader of captures, Kerberos, a browser. Without one its tests are skipped, with this reason.

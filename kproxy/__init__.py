@@ -26,10 +26,18 @@ Rooms, from top to bottom. A room may import from rooms below it only; `make che
     errors       the exception classes: whose fault an error is
     process      tells processes apart
     packages     kproxy's own name among packages, for advice to install something
+    compiled     whether the data plane is compiled, and KPROXY_PURE
     printable    escapes text from elsewhere
 
 docs/architecture.md describes the rooms, and defines the words of this code base.
 """
+
+import os as _os
+
+if _os.environ.get("KPROXY_PURE", "") not in ("", "0"):
+    from kproxy import compiled
+
+    compiled.leave_out()
 
 
 def __getattr__(name: str) -> str:

@@ -26,9 +26,9 @@ class Session:
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        from kproxy import __version__
+        from kproxy import __version__, compiled
 
-        click.echo(f"kproxy {__version__}")
+        click.echo(f"kproxy {__version__} ({compiled.which()})")
         ctx.exit()
 
 

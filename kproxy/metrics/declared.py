@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import kproxy
+from kproxy import compiled
 from kproxy.metrics.counters import Durations, NodeCounters
 
 if TYPE_CHECKING:
@@ -113,9 +114,10 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "kproxy_build_info",
         "gauge",
-        ("version", "python"),
-        "Versions of kproxy and of the Python that runs it. The value is always 1.",
-        lambda metrics: [((kproxy.__version__, platform.python_version()), 1)],
+        ("version", "python", "build"),
+        "Versions of kproxy and of the Python that runs it. build: whether its data plane is compiled. The value is"
+        " always 1.",
+        lambda metrics: [((kproxy.__version__, platform.python_version(), compiled.which()), 1)],
     ),
     Family(
         "kproxy_listeners",

@@ -10,7 +10,7 @@ CHUNK = 1024 * 1024
 COPY = 32 * 1024  # the smallest window that a TLS socket can do with
 # The size of a chunk while fewer than so many others are kept: 256 of them have 50 MiB. Beyond, reads are so small that
 # what is left is copied.
-_SIZES = ((2, CHUNK), (256, 192 * 1024))
+_SIZES: tuple[tuple[int, int], ...] = ((2, CHUNK), (256, 192 * 1024))
 # Chunks that are free again are kept for the next slow sink, so many.
 _SPARE_CHUNKS = 4
 

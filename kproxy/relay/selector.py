@@ -10,8 +10,8 @@ Over epoll on Linux, else over the best selector that the platform has (kqueue o
 from __future__ import annotations
 
 import logging
+import select
 import selectors
-import sys
 from collections.abc import Callable, Mapping
 from selectors import EVENT_READ, EVENT_WRITE, SelectorKey
 from time import monotonic
@@ -72,11 +72,8 @@ class PortablePoller:
 
 
 def best_poller() -> Poller:
-    if sys.platform == "linux":
-        from select import epoll
-
-        return epoll()
-    return PortablePoller()
+    epoll: Callable[[], Poller] | None = getattr(select, "epoll", None)
+    return PortablePoller() if epoll is None else epoll()
 
 
 class RelaySelector(selectors.BaseSelector):

@@ -26,6 +26,7 @@ from kproxy.sasl.exchange import Authenticated
 from kproxy.sasl.login import LoggedIn, Login
 from kproxy.switching.parts import Part
 from kproxy.workers.here import Here
+from tests.harness.compiled import replaces_a_method
 from tests.harness.tls import connected
 from tests.unit.cluster.doorway import in_loop, reset, until
 from tests.unit.relay.talking import FETCH_V4, METADATA_V1, metadata_body, request, response
@@ -236,6 +237,7 @@ def test_a_session_that_the_selector_cannot_watch(monkeypatch: pytest.MonkeyPatc
 
     async def scenario(house: House) -> None:
         one = house.cluster()
+@replaces_a_method
         real, asked = house.selector.relay, []
 
         def relay(fd: int, mask: int, callback: Any) -> None:

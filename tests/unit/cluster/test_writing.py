@@ -16,6 +16,7 @@ from kproxy.cluster.writing import Writes
 from kproxy.relay.side import Side
 from kproxy.switching import doubts
 from kproxy.wire.api import FETCH, PRODUCE
+from tests.harness.compiled import replaces_a_method
 from tests.harness.process import wait_until
 from tests.harness.switchable import NAME, Switchable, listening
 from tests.unit.kafka_frames import request, response, string
@@ -313,6 +314,7 @@ def test_clients_negotiate_anew_when_the_cluster_begins_to_be_switched(plain_lab
     assert again.recv(1) == b""
 
 
+@replaces_a_method
 def test_who_has_an_answer_on_its_way_when_the_cluster_begins_to_be_switched_is_not_in_doubt(
     plain_lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

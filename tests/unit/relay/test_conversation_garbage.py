@@ -17,6 +17,7 @@ from kproxy.rewrite import walk
 from kproxy.wire import api, definitions, primitives
 from kproxy.wire.api import APIS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE, SHARE_FETCH
 from kproxy.wire.primitives import uvarint
+from tests.harness.compiled import replaces_a_method
 from tests.unit.kafka_frames import (
     CARRIERS,
     CHUNKINGS,
@@ -241,6 +242,7 @@ class Reads:
         monkeypatch.setattr(walk, "read_uvarint", counted)
 
 
+@replaces_a_method
 @pytest.mark.parametrize("step", [1, 17, 1 << 20])
 @pytest.mark.parametrize(
     "body",

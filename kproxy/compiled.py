@@ -1,0 +1,44 @@
+"""Whether the data plane is compiled (hatch_build.py), and how to do without that: KPROXY_PURE=1.
+
+A compiled module stands beside its source, and Python prefers it. The sources do the same, more slowly.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
+from types import ModuleType
+
+COMPILED, PURE = "compiled", "pure Python"
+
+
+class _Sources:
+    """Finds the sources of kproxy's modules, also where a compiled one stands beside."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if not name.startswith("kproxy."):
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None or not _is_compiled(spec):
+            return spec
+        assert spec.origin is not None
+        suffix = next(suffix for suffix in EXTENSION_SUFFIXES if spec.origin.endswith(suffix))
+        return importlib.util.spec_from_file_location(name, spec.origin.removesuffix(suffix) + ".py")
+
+
+def leave_out() -> None:
+    """Import the sources from now on. To be called before any compiled module is imported."""
+    sys.meta_path.insert(0, _Sources)
+
+
+def which() -> str:
+    """Which data plane this kproxy has: `COMPILED` or `PURE`."""
+    spec = importlib.util.find_spec("kproxy.relay.conversation")
+    return COMPILED if spec is not None and _is_compiled(spec) else PURE
+
+
+def _is_compiled(spec: ModuleSpec) -> bool:
+    return spec.origin is not None and spec.origin.endswith(tuple(EXTENSION_SUFFIXES))

@@ -1,0 +1,12 @@
+"""Tests that cannot run on the compiled data plane."""
+
+from __future__ import annotations
+
+import pytest
+
+from kproxy import compiled
+
+replaces_a_method = pytest.mark.skipif(
+    compiled.which() == compiled.COMPILED,
+    reason="it replaces a method or function that compiled code calls without looking it up",
+)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
+from kproxy.cluster.door import Visit
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import Config
@@ -20,9 +21,7 @@ class Carriers(Protocol):
     """Who carries the sessions: `Here`, or `Crew`."""
 
     def serve(self, gateways: Sequence[Gateway]) -> None: ...
-    def carry(
-        self, name: str, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]
-    ) -> None: ...
+    def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, visit: Visit) -> None: ...
     def changed(self, name: str) -> None: ...
     async def reconfigure(
         self, config: Config, taken: Sequence[Reconfigured], added: Sequence[Gateway], removed: Sequence[str]

@@ -17,7 +17,8 @@ forwards    local ports that lead to something else than a broker
 gateway     the nodes and their ports; the local addresses for endpoints; which upstream is active
 door        accepts clients, reads their first bytes, refuses what is not Kafka
 led         whose client a connection is, where a cluster has parts
-sessions    does TLS with the client, dials, creates the session
+arrivals    clients without a session yet: the TLS handshake, whose they are, the way to their node
+sessions    creates the session of a client that has arrived, and ends it
 switchable  what a cluster that can be switched needs beside its sessions
 writing     the writes of its clients: held before it is switched, and who is in doubt about one
 guards      who guards its sessions after it was switched

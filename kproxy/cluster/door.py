@@ -10,9 +10,11 @@ import asyncio
 import contextlib
 import logging
 import socket
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from kproxy.address import Address
 from kproxy.cluster.listeners import Listener
@@ -37,18 +39,42 @@ _HTTP_HINT = (
     b"This is a Kafka port of kproxy: give it to a Kafka client as bootstrap.servers.\n"
 )
 
-Carry = Callable[[socket.socket, NodeKey | None, str, Callable[[], None]], None]
+
+class Visit(Protocol):
+    """A client that was let in, as whoever carries its session tells the door about it."""
+
+    def wants(self, key: NodeKey) -> None:
+        """The client wants this node, whatever port it came to."""
+
+    def over(self) -> None:
+        """Its connection is closed."""
+
+
+Carry = Callable[[socket.socket, NodeKey | None, str, Visit], None]
 """Takes over a client that has spoken; see `Sessions.carry`."""
 
 
 @dataclass(slots=True, eq=False)
 class _Guest:
-    """A connection that was let in. `since` is the loop's time at which it came."""
+    """A connection that was let in, to a node. `since` is the loop's time at which it came."""
 
+    door: Door
     listener: Listener
+    key: NodeKey | None
     peer: Address
     since: float
     inside: bool = True
+
+    def wants(self, key: NodeKey) -> None:
+        if self.inside:
+            self.door.count(self.key, -1)
+            self.door.count(key, 1)
+            self.key = key
+
+    def over(self) -> None:
+        if self.inside:
+            self.door.sessions -= 1
+            self.door.leave(self)
 
 
 class Door:
@@ -73,6 +99,7 @@ class Door:
         self._loop = asyncio.get_running_loop()
         self._silent: dict[socket.socket, _Guest] = {}  # nothing heard yet, the oldest first
         self._looking: asyncio.TimerHandle | None = None
+        self._wanting: Counter[NodeKey | None] = Counter()
         self.sessions = 0
 
     def reconfigure(self, config: ClusterConfig, *, expects_tls: bool) -> None:
@@ -89,7 +116,8 @@ class Door:
         self._places.taken += 1
         listener.sessions += 1
         tune(client)
-        self._silent[client] = _Guest(listener, peer, self._loop.time())
+        self.count(listener.key, 1)
+        self._silent[client] = _Guest(self, listener, listener.key, peer, self._loop.time())
         self._places.silent[client] = partial(self._drop, client)
         # Brokers are dialled when the client has said something: a TCP probe costs them nothing.
         self._loop.add_reader(client.fileno(), self._spoke, client)
@@ -109,6 +137,16 @@ class Door:
                 " raise that limit (ulimit -n)"
             )
         return ""
+
+    def count(self, key: NodeKey | None, more: int) -> None:
+        """So many more connections want this node (None: a bootstrap server)."""
+        self._wanting[key] += more
+        if not self._wanting[key]:
+            del self._wanting[key]
+
+    def sessions_of(self, key: NodeKey) -> int:
+        """Connections that want this node."""
+        return self._wanting[key]
 
     def _make_place(self) -> bool:
         """Whether there is a place, perhaps after the oldest connection that has said nothing has given way."""
@@ -163,7 +201,7 @@ class Door:
                     client.send(_HTTP_HINT)
         if error is not None or not first:
             client.close()
-            self._leave(guest)
+            self.leave(guest)
         else:
             self._hand_over(client, guest)
 
@@ -177,25 +215,22 @@ class Door:
         return plaintext_client() if greeting is None else wrong_client(greeting)
 
     def _hand_over(self, client: socket.socket, guest: _Guest) -> None:
-        def done() -> None:
-            if guest.inside:
-                self.sessions -= 1
-                self._leave(guest)
-
         self.sessions += 1
         try:
-            self._carry(client, guest.listener.key, self._local_host(client), done)
+            self._carry(client, guest.key, self._local_host(client), guest)
         except OSError:  # the client is gone already
             client.close()
-            done()
+            guest.over()
         except Exception:
             client.close()
-            done()
+            guest.over()
             raise
 
-    def _leave(self, guest: _Guest) -> None:
+    def leave(self, guest: _Guest) -> None:
+        """Its place is free."""
         guest.inside = False
         guest.listener.sessions -= 1
+        self.count(guest.key, -1)
         self._places.taken -= 1
 
     def _no_longer_silent(self, client: socket.socket) -> _Guest:
@@ -208,7 +243,7 @@ class Door:
         guest = self._no_longer_silent(client)
         self._metrics.refused(self._config.name, "client", "silent")
         client.close()
-        self._leave(guest)
+        self.leave(guest)
 
     def close(self) -> None:
         """Close the connections that have said nothing yet."""
@@ -217,4 +252,4 @@ class Door:
         for client in list(self._silent):
             guest = self._no_longer_silent(client)
             client.close()
-            self._leave(guest)
+            self.leave(guest)

@@ -308,8 +308,7 @@ class Gateway:
 
     def sessions_of(self, node: Node) -> int:
         """Open client connections to one node."""
-        listener = self._listeners.bound.get(node.key)
-        return listener.sessions if listener else 0
+        return self.door.sessions_of(node.key)
 
     def bound_addresses(self) -> frozenset[Address]:
         """The IP addresses and ports of its listeners."""

@@ -1,4 +1,4 @@
-"""The sessions of one cluster in this process: dial for a client that has spoken, relay, say how it ended."""
+"""The sessions of one cluster in this process: relay for a client that has arrived, say how it ended."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from kproxy.address import Address
 from kproxy.ask.asking import Ask, Between
+from kproxy.cluster.arrivals import Arrival, Arrivals, Knows, name_of, peer_of
+from kproxy.cluster.door import Visit
 from kproxy.cluster.encryption import client_tls
-from kproxy.cluster.led import Dial, Led, Localise, client_id_of, hear, whose
+from kproxy.cluster.led import Dial, Led, Localise
 from kproxy.cluster.meeting import BOOTSTRAP, Met
 from kproxy.cluster.onlookers import Onlookers, shown
 from kproxy.cluster.reach import Concerns
@@ -35,7 +37,6 @@ from kproxy.rewrite.endpoints import Endpoints
 from kproxy.status.shown import SessionStatus
 from kproxy.tls import faults
 from kproxy.tls.handshakes import ClientTls
-from kproxy.tls.tlssocket import TlsSocket
 from kproxy.watch.lines import Where
 
 if TYPE_CHECKING:
@@ -45,21 +46,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Knows = Callable[[NodeKey], bool]
-"""Whether there is such a node, as far as is known."""
 NO_PARTS: Mapping[str, tuple[ClusterConfig, Concerns]] = {}
 
 
 @dataclass(slots=True)
 class _Carried:
+    """What is known of a session beside itself. `led`: to whose upstream, now. `dial`: where the node was reached."""
+
     key: NodeKey | None
-    done: Callable[[], None]
-    led: Led | None = None  # to whose upstream, as soon as that is known
-    dial: Address | None = None  # where the node was reached
+    visit: Visit
+    led: Led
+    dial: Address | None
+    where: Where
+    since: float  # a Unix time
+    address: str  # the client's
     asking: Between | None = None  # while kproxy asks whom it has reached
-    where: Where | None = None  # once there is a session,
-    since: float = 0.0  # and since when, as a Unix time
-    address: str = ""  # the client's
     switchable: Switchable | None = None  # that knows of it
 
 
@@ -82,60 +83,36 @@ class Sessions:
         self._roster = Roster(pump)
         self._metrics = metrics
         self._tasks = tasks
-        self._tls = client_tls(config)
-        self._knows = knows
         self._led = Led(config, dial, localise, _switchable(config, pump) if switches else None)
         self._parts: dict[str, Led] = {}
         self._calls: dict[str, Calls] = {}
-        self._starting: set[asyncio.Task[None]] = set()
-        self._opening: dict[socket.socket, _Carried] = {}
+        self._arrivals = Arrivals(
+            config.name, client_tls(config), self._led, self._parts, knows, metrics, tasks, self._arrived
+        )
         self._open: dict[Session, _Carried] = {}
         self._relogins: dict[Session, asyncio.Task[None]] = {}
         self._warned_of: set[str] = set()  # mechanisms
         self._onlookers = Onlookers(self._seen)
         self.watch, self.capture = self._onlookers.watch, self._onlookers.capture
 
-    def carry(self, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
+    def carry(self, client: socket.socket, key: NodeKey | None, host: str, visit: Visit) -> None:
         """Open a session between the client and a node (None: a bootstrap server). The client is told that kproxy is at
-        `host`. `done` is called once, when the client's connection is closed."""
-        self._opening[client] = _Carried(key, done)
-        task = self._tasks.create_task(self._start(client, key, host))
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
+        `host`. The visit is over once, when the client's connection is closed."""
+        self._arrivals.begin(client, Arrival(key, host, visit))
 
-    async def _start(self, client: socket.socket, key: NodeKey | None, host: str) -> None:
-        if self._tls is not None:
-            secured = await self._secure(client, self._tls)
-            if secured is None:
-                return
-            client, key = secured, self._asked_for(secured, key)
-        first = await self._hear(client) if self._parts else b""
-        if first is None:
-            return
-        led = self._opening[client].led = whose(client_id_of(first), self._parts.values(), self._led)
-        try:
-            upstream = await self._reach(led, key)
-        except UpstreamError as error:
-            log.warning("%s cannot be reached: %s", _name(key), error)
-            self._drop(client)
-            return
-        except BaseException:
-            self._drop(client)
-            raise
-        carried = self._opening.pop(client, None)
-        if carried is None:  # closed while dialling: kproxy stops
-            upstream.sock.close()
-            return
-        carried.dial = upstream.dial
-        label = _label(key)
+    def _arrived(self, client: socket.socket, arrival: Arrival, led: Led, upstream: Met, first: bytes) -> None:
+        key, label, peer = arrival.key, _label(arrival.key), peer_of(client)
+        carried = _Carried(
+            key, arrival.visit, led, upstream.dial, Where(self._name, label, str(peer)), time.time(),
+            "?" if isinstance(peer, str) else peer.host,
+        )  # fmt: skip
         counters = self._metrics.node(self._name, label)
         switchable = led.switchable
         calls = self._calls.setdefault(label, Calls(counters.call, switchable.highest if switchable else NO_OTHER))
-        peer = _peer(client)
         try:
             conversation = Conversation(
                 calls if switchable is None else switchable.calls(calls),
-                partial(_localised, carried, host),
+                partial(_localised, carried, arrival.host),
                 led.config.max_request_size,
                 partial(self._metrics.rewritten, self._name),
                 partial(self._on_handshake, carried),
@@ -144,14 +121,12 @@ class Sessions:
         except OSError:  # the client is gone already
             upstream.sock.close()
             client.close()
-            carried.done()
+            arrival.visit.over()
             return
         self._open[session] = carried
-        carried.where, carried.since = Where(self._name, label, str(peer)), time.time()
         self._onlookers.show(session, carried.where)
         if upstream.check is not None:
             session.hold_before_first_request(partial(self._begin_check, session, upstream.check))
-        carried.address = "?" if isinstance(peer, str) else peer.host
         if switchable is not None:
             carried.switchable = switchable
             switchable.opened(session, label, carried.address)
@@ -159,36 +134,6 @@ class Sessions:
             self._relogins[session] = self._tasks.create_task(self._keep_logged_in(session, key, upstream.login))
         if first:
             session.begin_with(first)
-
-    async def _hear(self, client: socket.socket) -> bytes | None:
-        """The client's first words; None if it has gone without them."""
-        try:
-            heard = await hear(client)
-            return heard if client in self._opening else None  # closed meanwhile: kproxy stops
-        except WireError as error:
-            self._metrics.refused(self._name, "client", error.reason)
-            log.warning("refused a connection from %s: %s", _peer(client), error)
-        except OSError:
-            pass  # the client is gone already
-        except BaseException:
-            self._drop(client)
-            raise
-        self._drop(client)
-        return None
-
-    async def _reach(self, led: Led, key: NodeKey | None) -> Met:
-        """Dial, and once more if the way has changed meanwhile. Raises UpstreamError."""
-        while True:
-            config = led.config
-            try:
-                upstream = await led.dial(key)
-            except UpstreamError:
-                if config is led.config:
-                    raise
-                continue
-            if config is led.config:
-                return upstream
-            upstream.sock.close()
 
     def reconfigure(
         self,
@@ -206,7 +151,7 @@ class Sessions:
         From now on the cluster `switches` or not. If it begins to, it concerns all sessions: their clients have agreed
         on versions with which they could not be switched.
         """
-        self._led.config, self._tls = config, tls
+        self._led.config, self._arrivals.tls = config, tls
         concerned = {"": concerns}
         for name, (one, of_part) in parts.items():
             self._parts[name].config, concerned[name] = one, of_part
@@ -218,11 +163,7 @@ class Sessions:
             self._parts.clear()
             for carried in self._open.values():
                 carried.led = self._led  # parts that were led elsewhere are none that can go
-        going = [
-            session
-            for session, carried in self._open.items()
-            if begins or (carried.dial is not None and _concerns(concerned, carried))
-        ]
+        going = [session for session, carried in self._open.items() if begins or _concerns(concerned, carried)]
         for session in going:
             if begins:
                 wind_up(session)  # not `drain`: who writes without a pause would be cut, and in doubt
@@ -251,7 +192,7 @@ class Sessions:
         """Lead these clients by themselves from now on. What is open stays open, and what is known of them goes with
         them. Of a connection that has no session yet, or has not said whose it is, the client connects again."""
         assert self._led.switchable is not None, "the cluster can be switched"
-        self._drop_unopened()
+        self._arrivals.drop_all()
         ours = [session for session in self._open if part.has(session.conversation.introduction.client_id)]
         led = Led(config, dial, localise, self._led.switchable.split(part, ours), part)
         self._parts[part.name] = led
@@ -269,7 +210,7 @@ class Sessions:
             return (
                 f"part {name}, or the cluster, was switched since the part was made: kproxy keeps their clients apart"
             )
-        self._drop_unopened()
+        self._arrivals.drop_all()
         others.unite(led.switchable)
         for carried in self._open.values():
             if carried.led is led:
@@ -282,8 +223,7 @@ class Sessions:
         the connections that have none yet. `everyone`: nobody knows which clients have fetched."""
         led = self._parts[part] if part else self._led
         led.config = config
-        for client in [client for client, carried in self._opening.items() if carried.led is led]:
-            self._drop(client)
+        self._arrivals.drop(led)
         for session in [session for session, carried in self._open.items() if carried.led is led]:
             session.close()
         if led.switchable is not None:
@@ -291,18 +231,18 @@ class Sessions:
 
     def end(self, seconds: float) -> int:
         """The cluster is served no more: all sessions end, as those that a new configuration concerns."""
-        self._drop_unopened()
+        self._arrivals.drop_all()
         switches = self._led.switchable is not None
         parts: dict[str, tuple[ClusterConfig, Concerns]] = {
             name: (led.config, lambda key, dial: True) for name, led in self._parts.items()
         }
         return self.reconfigure(
-            self._led.config, self._tls, lambda key, dial: True, seconds, switches=switches, parts=parts
+            self._led.config, self._arrivals.tls, lambda key, dial: True, seconds, switches=switches, parts=parts
         )
 
     @property
     def none_left(self) -> bool:
-        return not (self._open or self._opening)
+        return not (self._open or self._arrivals)
 
     def _close(self, sessions: Sequence[Session], seconds: float) -> None:
         busy = [session for session in sessions if not session.closed]
@@ -335,7 +275,6 @@ class Sessions:
 
     def _on_handshake(self, carried: _Carried, mechanism: str) -> None:
         """A client logs in with this mechanism. Raises WireError if kproxy has done so."""
-        assert carried.led is not None
         if carried.led.config.sasl is not None:
             raise client_logs_in()
         warning = bound_to_host(mechanism)
@@ -355,42 +294,11 @@ class Sessions:
                 session.ended_by = "upstream"
                 session.close(error)
 
-    async def _secure(self, client: socket.socket, tls: ClientTls) -> TlsSocket | None:
-        """Do the TLS handshake; None if it failed."""
-        peer = _peer(client)
-        try:
-            secured = await tls.accept(client)
-        except WireError as error:
-            self._metrics.refused(self._name, "client", error.reason)
-            log.warning("refused a connection from %s: %s", peer, error)
-            self._drop(client)
-            return None
-        except BaseException:
-            self._drop(client)
-            raise
-        self._opening[secured] = self._opening.pop(client)
-        return secured
-
-    def _asked_for(self, client: TlsSocket, key: NodeKey | None) -> NodeKey | None:
-        """The node that the client wants: that of its port, or, with --sni, of the name that it asked for. If there is
-        no such node, a bootstrap server tells the client which there are."""
-        sni = self._led.config.sni
-        label = sni.label(client.asked_for) if sni is not None else None
-        if label is not None and self._knows(asked := NodeKey.of(label)):
-            key = self._opening[client].key = asked
-        return key
-
-    def _drop(self, client: socket.socket) -> None:
-        carried = self._opening.pop(client, None)
-        if carried is not None:
-            client.close()
-            carried.done()
-
     def _ended(self, session: Session, error: Exception | None) -> None:
         carried = self._open.pop(session, None)
         if carried is None:
             return
-        carried.done()
+        carried.visit.over()
         if carried.switchable is not None:
             carried.switchable.ended(session, carried.address)
         if carried.asking is not None:
@@ -405,7 +313,7 @@ class Sessions:
                 error = UpstreamError(
                     "sasl", "SASL: the broker closed the connection while kproxy was logging in again"
                 )
-        name = _name(carried.key)
+        name = name_of(carried.key)
         if isinstance(error, WireError | UpstreamError):
             self._report(carried.key, session.ended_by, error)
         elif isinstance(error, ssl.SSLError):
@@ -419,12 +327,12 @@ class Sessions:
 
     def _report(self, key: NodeKey | None, side: str, error: WireError | UpstreamError) -> None:
         self._metrics.refused(self._name, side, error.reason)
-        log.warning("closed a connection to %s: %s", _name(key), error)
+        log.warning("closed a connection to %s: %s", name_of(key), error)
 
     # For those who look on
 
     def _seen(self) -> Iterator[tuple[Session, Where]]:
-        return ((session, carried.where) for session, carried in self._open.items() if carried.where is not None)
+        return ((session, carried.where) for session, carried in self._open.items())
 
     def shown(self) -> Iterator[SessionStatus]:
         """Each session that is open now."""
@@ -456,18 +364,12 @@ class Sessions:
     def drain(self) -> asyncio.Future[None]:
         """Close the connections that have no session yet, and each session that is there now as soon as nothing is in
         flight in it. What is returned is done when none of those is left; those that come later go on."""
-        self._drop_unopened()
+        self._arrivals.drop_all()
         return self._roster.drain()
 
     def close(self) -> int:
         """Close all sessions now; return how many those were."""
         return self._roster.close()
-
-    def _drop_unopened(self) -> None:
-        for task in self._starting:
-            task.cancel()
-        for client in list(self._opening):
-            self._drop(client)
 
     def in_flight(self) -> Iterator[tuple[str, str, int]]:
         """Requests without a response, as (cluster, node, how many)."""
@@ -483,25 +385,13 @@ def _switchable(config: ClusterConfig, pump: Pump) -> Switchable:
 
 def _localised(carried: _Carried, host: str, endpoints: Endpoints) -> Sequence[Address]:
     """By where a session is led now: it may have become one of a part since it was opened, or be one no more."""
-    assert carried.led is not None
     return carried.led.localise(host, endpoints)
 
 
 def _concerns(concerned: Mapping[str, Concerns], carried: _Carried) -> bool:
-    assert carried.led is not None
-    assert carried.dial is not None
+    if carried.dial is None:
+        return False
     return concerned.get(carried.led.name, concerned[""])(carried.key, carried.dial)
-
-
-def _name(key: NodeKey | None) -> str:
-    return "the bootstrap server" if key is None else str(key)
-
-
-def _peer(client: socket.socket) -> Address | str:
-    try:
-        return Address(*client.getpeername()[:2])
-    except OSError:  # it has gone
-        return "?"
 
 
 def _label(key: NodeKey | None) -> str:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
 
+from kproxy.cluster.door import Visit
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import Config
@@ -154,6 +155,8 @@ class Crew:
         match message:
             case messages.Pong():
                 pass
+            case messages.Wanted(number, key):
+                worker.clients[number].visit.wants(key)
             case messages.Ended(number):
                 worker.let_go(number)
                 self._check()
@@ -217,9 +220,9 @@ class Crew:
             if worker.well:
                 worker.send(message)
 
-    def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
+    def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, visit: Visit) -> None:
         """Carry a client of this cluster; see `Sessions.carry`."""
-        self._give([Client(client, name, key, host, done)])
+        self._give([Client(client, name, key, host, visit)])
 
     def _give(self, clients: list[Client]) -> None:
         """Each to the worker with the fewest."""

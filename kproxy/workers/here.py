@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from kproxy.cluster.arrivals import Knows
+from kproxy.cluster.door import Visit
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.led import Dial, Localise
 from kproxy.cluster.reach import Concerns
-from kproxy.cluster.sessions import Knows, Sessions
+from kproxy.cluster.sessions import Sessions
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig, Config
 from kproxy.metrics import Metrics
@@ -88,13 +90,13 @@ class Here:
         sessions.capture(self._emit_frame)
         return sessions
 
-    def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, done: Callable[[], None]) -> None:
+    def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, visit: Visit) -> None:
         """Carry a client of this cluster; see `Sessions.carry`."""
         if name in self._sessions:
-            self._sessions[name].carry(client, key, host, done)
+            self._sessions[name].carry(client, key, host, visit)
         else:  # served no more since it was passed on
             client.close()
-            done()
+            visit.over()
 
     async def reconfigure(
         self, config: Config, taken: Sequence[Reconfigured], added: Sequence[Gateway], removed: Sequence[str]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
+from kproxy.cluster.door import Visit
 from kproxy.cluster.topology import NodeKey
 from kproxy.metrics import Numbers
 from kproxy.status.shown import SessionStatus
@@ -29,18 +30,18 @@ QUIET = 3
 @dataclass(frozen=True, slots=True, eq=False)
 class Client:
     """A client that has spoken: its socket, the cluster's name, the node (None: a bootstrap
-    server), the host by which it found kproxy, and what to call when its connection is closed."""
+    server), the host by which it found kproxy, and its visit."""
 
     socket: socket.socket
     cluster: str
     key: NodeKey | None
     host: str
-    done: Callable[[], None]
+    visit: Visit
 
     def close(self) -> None:
         """Nobody takes it."""
         self.socket.close()
-        self.done()
+        self.visit.over()
 
 
 class Member:
@@ -114,7 +115,7 @@ class Member:
                     if fds:
                         back.append(replace(client, socket=socket.socket(fileno=fds[0])))
                     else:  # no file descriptor is free here
-                        client.done()
+                        client.visit.over()
         back += [self.clients.pop(number) for _, number, client in self._unsent if client is not None]
         self._unsent.clear()
         self._flush()
@@ -122,7 +123,7 @@ class Member:
 
     def let_go(self, number: int) -> None:
         """It has closed this client's connection."""
-        self.clients.pop(number).done()
+        self.clients.pop(number).visit.over()
 
     def send(self, message: object, number: int = -1, client: socket.socket | None = None) -> None:
         """Say something, as soon as it has room for it."""
@@ -176,6 +177,6 @@ class Member:
         self.sessions.comes_no_more()
         lost = len(self.clients)
         for client in self.clients.values():
-            client.done()
+            client.visit.over()
         self.clients.clear()
         return back, lost

@@ -146,6 +146,14 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """The client with this number wants this node: it has said so in its TLS handshake (--sni)."""
+
+    number: int
+    key: NodeKey
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The client with this number is gone."""
 

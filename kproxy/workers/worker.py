@@ -104,6 +104,20 @@ class _ToMain(logging.Handler):
         self._main.tell(messages.Logged(record.name, record.levelno, self.format(record)))
 
 
+class _Visit:
+    """A client that the main process has let in."""
+
+    def __init__(self, number: int, main: MainProcess) -> None:
+        self._number = number
+        self._main = main
+
+    def wants(self, key: NodeKey) -> None:
+        self._main.tell(messages.Wanted(self._number, key))
+
+    def over(self) -> None:
+        self._main.tell(messages.Ended(self._number))
+
+
 class Cluster:
     """A cluster as a worker knows it."""
 
@@ -286,11 +300,11 @@ class Worker:
             self._main.tell(messages.Settled(number))
 
     def _take(self, take: messages.Take, fds: list[int]) -> None:
-        ended = messages.Ended(take.number)
+        visit = _Visit(take.number, self._main)
         if not fds:
             log.error("too many open files: kproxy refused a connection; raise the limit (ulimit -n)")
-            self._main.tell(ended)
+            visit.over()
             return
         client = socket.socket(fileno=fds[0])
         client.setblocking(False)
-        self._here.carry(take.cluster, client, take.key, take.host, lambda: self._main.tell(ended))
+        self._here.carry(take.cluster, client, take.key, take.host, visit)

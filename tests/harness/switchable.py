@@ -30,6 +30,16 @@ NAME = "default"
 NODE = NodeKey(Kind.BROKER, 1)
 
 
+class _Unseen:
+    """A visit that nobody counts."""
+
+    def wants(self, key: NodeKey) -> None:
+        pass
+
+    def over(self) -> None:
+        pass
+
+
 class Switchable:
     """Listens at `address`; clients get to `upstream`. `switches` is false for a cluster that is never switched."""
 
@@ -65,7 +75,7 @@ class Switchable:
         client, _ = self._listener.accept()
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.here.carry(NAME, client, NODE, "127.0.0.1", lambda: None)
+        self.here.carry(NAME, client, NODE, "127.0.0.1", _Unseen())
 
     async def _dial(self, key: NodeKey | None) -> Met:
         sock = socket.socket()

@@ -9,15 +9,19 @@ On the laptop, *.kafka.example is the gateway. A packet filter there lets nothin
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.harness.clients import unique
 from tests.harness.network import KPROXY, Host
+from tests.harness.process import wait_until
 from tests.harness.tls import Authority
 from tests.matrix.languages import Go
 from tests.scenarios.sites import NAMES, PARTITIONS, Site
@@ -26,6 +30,7 @@ pytestmark = pytest.mark.integration
 
 BOOTSTRAP = "kafka.example:19092"
 NODES = (1, 2, 3)
+ADMIN = "127.0.0.1:9400"
 
 
 @pytest.fixture
@@ -33,23 +38,44 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path)
 
 
+class Gateway:
+    """With kproxy. Called, it says what that has logged."""
+
+    def __init__(self, host: Host, said: Callable[[], str]) -> None:
+        self._host = host
+        self._said = said
+
+    def __call__(self) -> str:
+        return self._said()
+
+    def sessions(self) -> dict[int, int]:
+        """Of each node, as /status has them."""
+        (cluster,) = self._host.call(status)["clusters"]
+        return {node["id"]: node["sessions"] for node in cluster["nodes"]}
+
+
+def status() -> Any:
+    with urllib.request.urlopen(f"http://{ADMIN}/status", timeout=10) as answer:
+        return json.load(answer)
+
+
 @pytest.fixture(params=[1, 2], ids="workers {}".format)
 def gateway(
     host: Callable[..., Host], authority: Authority, request: pytest.FixtureRequest, tmp_path: Path
-) -> Iterator[Callable[[], str]]:
-    """With kproxy, which says what it has logged."""
+) -> Iterator[Gateway]:
     both = authority.one_file("*.kafka.example", "kafka.example")
     made = host("gateway", "203.0.113.1/24", "10.0.0.4/24", names=NAMES)
     command = [
         *KPROXY, "run", "-b", "kafka-2.vpc.internal:9092", "--listen", "0.0.0.0:19092", "--advertise", "kafka.example",
-        "--client-tls-cert", str(both), "--sni", "b{node}.kafka.example", "--workers", str(request.param), "--no-admin",
+        "--client-tls-cert", str(both), "--sni", "b{node}.kafka.example",
+        "--workers", str(request.param), "--admin", ADMIN,
     ]  # fmt: skip
     with made.running(*command, until="cluster default: ready") as said:
-        yield said
+        yield Gateway(made, said)
 
 
 @pytest.fixture
-def laptop(host: Callable[..., Host], gateway: Callable[[], str]) -> Host:
+def laptop(host: Callable[..., Host], gateway: Gateway) -> Host:
     names = {name: "203.0.113.1" for name in ("kafka.example", *(f"b{node}.kafka.example" for node in NODES))}
     return host("laptop", "203.0.113.50/24", names=names)
 
@@ -63,7 +89,7 @@ def arrived(cloud: Site, topic: str, word: str) -> None:
     assert cloud.records(topic) == sorted(one.encode() for one in sent(word))
 
 
-def test_kcat(laptop: Host, cloud: Site, authority: Authority, gateway: Callable[[], str]) -> None:
+def test_kcat(laptop: Host, cloud: Site, authority: Authority, gateway: Gateway) -> None:
     kcat = ["kcat", "-X", "security.protocol=ssl", "-X", f"ssl.ca.location={authority.pem}", "-b", BOOTSTRAP]
     topic, word = cloud.topic(), unique("word")
     listed = laptop.run(*kcat, "-L").stdout
@@ -78,6 +104,17 @@ def test_kcat(laptop: Host, cloud: Site, authority: Authority, gateway: Callable
     assert sorted(read) == sorted(sent(word))
     assert "bootstrap.servers=kafka.example:19092" in gateway()
     assert "WARNING" not in gateway()
+
+
+def test_the_sessions_of_each_node_are_counted(
+    laptop: Host, cloud: Site, authority: Authority, gateway: Gateway
+) -> None:
+    kcat = ["kcat", "-X", "security.protocol=ssl", "-X", f"ssl.ca.location={authority.pem}", "-b", BOOTSTRAP]
+    reads = [*kcat, "-C", "-t", cloud.topic(), "-u"]
+    with laptop.running(*reads), laptop.running(*reads):
+        # Each has a partition on every broker.
+        wait_until(lambda: gateway.sessions() == dict.fromkeys(NODES, 2), "both read from all")
+    wait_until(lambda: gateway.sessions() == dict.fromkeys(NODES, 0), "both have ended")
 
 
 def test_java(laptop: Host, cloud: Site, authority: Authority, tmp_path: Path) -> None:

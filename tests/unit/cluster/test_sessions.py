@@ -94,14 +94,19 @@ class Running:
         self.ends.append(self.upstreams[-1])
         return Met(near, **more)
 
-    def _ended(self) -> None:
+    # The visit of each client
+
+    def wants(self, key: NodeKey) -> None:
+        raise AssertionError("no client names a node")
+
+    def over(self) -> None:
         self.done += 1
 
     def carry(self) -> End:
         """A client that has spoken; its session begins when the loop turns."""
         far, near = connected()
         near.setblocking(False)
-        self.sessions.carry(near, NODE, "127.0.0.1", self._ended)
+        self.sessions.carry(near, NODE, "127.0.0.1", self)
         self.ends.append(End(far))
         return self.ends[-1]
 
@@ -147,7 +152,7 @@ class House:
         for cluster in self.clusters:
             for end in cluster.ends:
                 end.sock.close()
-            assert cluster.sessions._opening == {}
+            assert len(cluster.sessions._arrivals) == 0
             assert cluster.open == 0
 
 
@@ -232,12 +237,12 @@ def test_a_client_that_goes_while_its_node_is_dialled() -> None:
     in_house(scenario)
 
 
+@replaces_a_method
 def test_a_session_that_the_selector_cannot_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the system's limit of watches is reached: nothing is left registered, and the client is closed."""
 
     async def scenario(house: House) -> None:
         one = house.cluster()
-@replaces_a_method
         real, asked = house.selector.relay, []
 
         def relay(fd: int, mask: int, callback: Any) -> None:

@@ -20,7 +20,7 @@ from kproxy.errors import UpstreamError
 from kproxy.relay.selector import RelaySelector
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from tests.harness.tls import Authority
-from tests.unit.cluster.doorway import API_VERSIONS, Doorway, in_loop
+from tests.unit.cluster.doorway import API_VERSIONS, Doorway, in_loop, until
 
 NAMES = Sni.parse("B{node}.Kafka.example")
 
@@ -39,11 +39,17 @@ class Asked:
         self.door = Doorway(selector, "127.0.0.1:1", client_tls_cert=cert, client_tls_key=key, sni=NAMES)
         self.door.learn((1, "kafka-1:9092"), (20, "kafka-20:9092"))
         self.keys: list[NodeKey | None] = []
+        self.counted: list[tuple[int, ...]] = []
         self.door.gateway.reach.dial = self._dial  # type: ignore[method-assign]
 
     async def _dial(self, key: NodeKey | None) -> Met:
         self.keys.append(key)
+        self.counted.append(self.sessions())
         raise UpstreamError("refused", "nobody is there")
+
+    def sessions(self) -> tuple[int, ...]:
+        """Of nodes 1 and 20, as people see it."""
+        return tuple(node.sessions for node in report(self.door.gateway).nodes)
 
     async def led(self, name: str | None) -> NodeKey | None:
         """To which node a client is led that asks for this name."""
@@ -98,6 +104,8 @@ def test_clients_are_led_by_name(authority: Authority) -> None:
         assert await asked.led("b7.kafka.example") is None, "a bootstrap server tells it which there are"
         labels = {node for _, node in asked.door.metrics.nodes} | {node for _, node, *_ in asked.door.metrics.dials}
         assert "7" not in labels, "no label comes from a client"
+        await until(lambda: asked.sessions() == (0, 0), "they are over")
+        assert asked.counted == [(1, 0), (0, 1), (0, 0), (0, 0), (0, 0)]
         await asked.door.close()
 
     in_loop(scenario)

@@ -1,0 +1,193 @@
+"""Clients that have no session yet: the TLS handshake, whose they are, and the way to their node.
+
+Whatever a client does meanwhile, and whenever it is dropped, its place and its file descriptor come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kproxy.address import Address
+from kproxy.cluster.door import Visit
+from kproxy.cluster.led import Led, client_id_of, hear, whose
+from kproxy.cluster.meeting import Met
+from kproxy.cluster.topology import NodeKey
+from kproxy.errors import UpstreamError, WireError
+from kproxy.metrics import Metrics
+from kproxy.tls.handshakes import ClientTls
+from kproxy.tls.tlssocket import TlsSocket
+
+log = logging.getLogger(__name__)
+
+Knows = Callable[[NodeKey], bool]
+"""Whether there is such a node, as far as is known."""
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A client that wants to a node (None: a bootstrap server) and was told that kproxy is at `host`. `led`: to whose
+    upstream, as soon as that is known."""
+
+    key: NodeKey | None
+    host: str
+    visit: Visit
+    led: Led | None = None
+
+
+Arrived = Callable[[socket.socket, Arrival, Led, Met, bytes], None]
+"""Takes over a client, with what it has said and with the connection to its node."""
+
+
+class Arrivals:
+    """Those of one cluster, and of its `parts`; `others` leads whoever belongs to none of them. `tls`: None if clients
+    come without it."""
+
+    def __init__(
+        self,
+        name: str,
+        tls: ClientTls | None,
+        others: Led,
+        parts: Mapping[str, Led],
+        knows: Knows,
+        metrics: Metrics,
+        tasks: asyncio.TaskGroup,
+        arrived: Arrived,
+    ) -> None:
+        self._name = name
+        self.tls = tls
+        self._others, self._parts = others, parts
+        self._knows = knows
+        self._metrics = metrics
+        self._tasks = tasks
+        self._arrived = arrived
+        self._running: set[asyncio.Task[None]] = set()
+        self._arrivals: dict[socket.socket, Arrival] = {}
+
+    def __len__(self) -> int:
+        return len(self._arrivals)
+
+    def begin(self, client: socket.socket, arrival: Arrival) -> None:
+        """See this client to its node."""
+        self._arrivals[client] = arrival
+        task = self._tasks.create_task(self._see_in(client, arrival))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def drop(self, led: Led) -> None:
+        """Close those that are on their way to this upstream."""
+        for client in [client for client, arrival in self._arrivals.items() if arrival.led is led]:
+            self._drop(client)
+
+    def drop_all(self) -> None:
+        """Close all of them."""
+        for task in self._running:
+            task.cancel()
+        for client in list(self._arrivals):
+            self._drop(client)
+
+    async def _see_in(self, client: socket.socket, arrival: Arrival) -> None:
+        if self.tls is not None:
+            secured = await self._secure(client, self.tls)
+            if secured is None:
+                return
+            client = secured
+            self._ask_for(secured, arrival)
+        first = await self._hear(client) if self._parts else b""
+        if first is None:
+            return
+        led = arrival.led = whose(client_id_of(first), self._parts.values(), self._others)
+        try:
+            upstream = await _reach(led, arrival.key)
+        except UpstreamError as error:
+            log.warning("%s cannot be reached: %s", name_of(arrival.key), error)
+            self._drop(client)
+            return
+        except BaseException:
+            self._drop(client)
+            raise
+        if self._arrivals.pop(client, None) is None:  # closed while dialling: kproxy stops
+            upstream.sock.close()
+            return
+        self._arrived(client, arrival, led, upstream, first)
+
+    async def _secure(self, client: socket.socket, tls: ClientTls) -> TlsSocket | None:
+        """Do the TLS handshake; None if it failed."""
+        peer = peer_of(client)
+        try:
+            secured = await tls.accept(client)
+        except WireError as error:
+            self._refuse(client, error, peer)
+            return None
+        except BaseException:
+            self._drop(client)
+            raise
+        self._arrivals[secured] = self._arrivals.pop(client)
+        return secured
+
+    def _ask_for(self, client: TlsSocket, arrival: Arrival) -> None:
+        """The client wants the node of its port, or, with --sni, of the name that it asked for. If there is no such
+        node, a bootstrap server tells the client which there are."""
+        sni = self._others.config.sni
+        label = sni.label(client.asked_for) if sni is not None else None
+        if label is not None and self._knows(asked := NodeKey.of(label)):
+            arrival.key = asked
+            arrival.visit.wants(asked)
+
+    async def _hear(self, client: socket.socket) -> bytes | None:
+        """The client's first words; None if it has gone without them."""
+        try:
+            heard = await hear(client)
+            return heard if client in self._arrivals else None  # closed meanwhile: kproxy stops
+        except WireError as error:
+            self._refuse(client, error, peer_of(client))
+            return None
+        except OSError:
+            pass  # the client is gone already
+        except BaseException:
+            self._drop(client)
+            raise
+        self._drop(client)
+        return None
+
+    def _refuse(self, client: socket.socket, error: WireError, peer: Address | str) -> None:
+        self._metrics.refused(self._name, "client", error.reason)
+        log.warning("refused a connection from %s: %s", peer, error)
+        self._drop(client)
+
+    def _drop(self, client: socket.socket) -> None:
+        arrival = self._arrivals.pop(client, None)
+        if arrival is not None:
+            client.close()
+            arrival.visit.over()
+
+
+async def _reach(led: Led, key: NodeKey | None) -> Met:
+    """Dial, and once more if the way has changed meanwhile. Raises UpstreamError."""
+    while True:
+        config = led.config
+        try:
+            upstream = await led.dial(key)
+        except UpstreamError:
+            if config is led.config:
+                raise
+            continue
+        if config is led.config:
+            return upstream
+        upstream.sock.close()
+
+
+def name_of(key: NodeKey | None) -> str:
+    """A node in the words of a message."""
+    return "the bootstrap server" if key is None else str(key)
+
+
+def peer_of(client: socket.socket) -> Address | str:
+    """Where a client comes from; "?" if it has gone."""
+    try:
+        return Address(*client.getpeername()[:2])
+    except OSError:
+        return "?"

@@ -13,7 +13,11 @@ ssh          connects through an SSH server
 sshfiles     what the user's own files say about an SSH server
 sshfaults    explains SSH errors to people
 kubernetes   connects through a Kubernetes API server to its pods
+kubeforward  carries the bytes of one port-forward
+kubepipe     opens the connection for it
+spdy         the protocol of port-forwards whose directions end alone (pure)
 kubeapi      asks the API server, along the way before the hop
+kubehttp     one HTTP request to it
 kubelogin    who asks it: the kubeconfig's credentials, and exec plugins
 kubeconfig   reads the kubeconfig, or a pod's service account
 kubenames    names in a Kubernetes cluster (pure)

@@ -40,6 +40,11 @@ class Login:
     authorization: str = field(repr=False)
     until: float
 
+    @property
+    def tls_name(self) -> str | None:
+        """The name that the server's certificate must have."""
+        return None if self.tls is None else self.server.tls_name or self.server.address.host
+
 
 class Logins:
     """The login of one hop. Getting one goes on in `tasks` even if nobody waits for it any more."""

@@ -1,7 +1,6 @@
 """Through a Kubernetes API server to its pods, as `kubectl port-forward` does; names are those of the cluster.
 
-Each connection is a WebSocket of its own (v4.channel.k8s.io), so one that is slow holds no other. The protocol cannot
-end one direction alone: as with TLS, the end of one ends both.
+Each has a connection of its own to the API server, so one that is slow holds no other.
 """
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ import logging
 import socket
 from urllib.parse import quote
 
-from websockets.asyncio.client import ClientConnection
-from websockets.exceptions import ConnectionClosed
-
 from kproxy.address import Address
 from kproxy.dial import kubenames
 from kproxy.dial.hops import Hop, Limit, Way
-from kproxy.dial.kubeapi import Api, Refusal
+from kproxy.dial.kubeapi import Api
+from kproxy.dial.kubeforward import Carriage, Complaint, Forward, forward_over
+from kproxy.dial.kubehttp import Refusal
 from kproxy.dial.kubenames import Meant, NotThere, Place
 from kproxy.dial.steps import StepKind
 from kproxy.errors import UpstreamError, ViaError
@@ -25,9 +23,6 @@ from kproxy.printable import one_line
 
 log = logging.getLogger(__name__)
 
-_SUBPROTOCOL = "v4.channel.k8s.io"
-_DATA, _ERROR = 0, 1
-_CHUNK = 64 * 1024
 # The node says so at once if the pod does not take the connection, and nothing if it does. So long kproxy waits for its
 # no, the first time that it connects to a port of a pod.
 _REFUSES_WITHIN = 0.3
@@ -118,80 +113,65 @@ class Kubernetes:
         try:
             early = await self._begun(opened, place, address, limit)
         except BaseException:
-            opened.transport.abort()
+            opened.close()
             raise
         near, far = socket.socketpair()
         near.setblocking(False)
         far.setblocking(False)
-        task = self._tasks.create_task(self._carry(opened, near, early, place))
+        task = self._tasks.create_task(self._carry(Carriage(opened, near, early), place))
         self._carrying.add(task)
         task.add_done_callback(self._carrying.discard)
         return far
 
-    async def _opened(self, place: Place, address: Address, limit: Limit) -> ClientConnection:
+    async def _opened(self, place: Place, address: Address, limit: Limit) -> Forward:
         path = f"{_of('', place.namespace, 'pods', place.pod)}/portforward?ports={place.port}"
         try:
-            return await self._api.websocket(path, _SUBPROTOCOL, limit)
+            return forward_over(await self._api.open_forward(path, limit), place.port)
         except Refusal as error:
             if error.status == 404:
                 text = f"there is no pod {place.pod} in namespace {place.namespace} ({error})"
                 raise NotThere("resolve", text) from None
             raise self._explained(error, "get,create", "pods/portforward", place.namespace, address) from None
 
-    async def _begun(self, opened: ClientConnection, place: Place, address: Address, limit: Limit) -> bytes:
-        """Wait until the pod has the connection. Returns what it said already."""
+    async def _begun(self, opened: Forward, place: Place, address: Address, limit: Limit) -> bytes | None:
+        """Wait until the pod has the connection. Returns what `receive` gave of it already."""
+        early: bytes | None = None
         try:
             async with limit.timeout():
-                for _ in (_DATA, _ERROR):  # each begins with the number of the port
-                    _payload(await opened.recv())
+                await opened.begin()
             if place in self._answered:
-                return b""
+                return None
             async with asyncio.timeout(min(_REFUSES_WITHIN, limit.left)):
-                channel, data = _payload(await opened.recv())
+                while not early:  # the end of what it says may come before the reason for it
+                    early = await opened.receive()
+                    if early is None:
+                        raise ConnectionError("it was closed")
         except TimeoutError:
             if limit.left:
-                return b""
+                return early
             text = f"no answer from the node of pod {place.pod} within {limit.seconds:g} s (through {self._name})"
             raise UpstreamError("timeout", f"{address}: {text}") from None
-        except (ConnectionClosed, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             text = f"{self._name} ended the port-forward to pod {place.pod}: {one_line(str(error), 200)}"
             raise UpstreamError("kubernetes", f"{address}: {text}") from None
-        if channel == _DATA:
-            return data
-        said = one_line(data.decode(errors="replace").strip(), 300)
-        if "refused" in said.lower():
-            text = f"nothing listens on port {place.port} in pod {place.pod}, or it is not ready yet ({said})"
-            raise UpstreamError("refused", f"{address}: {text}")
-        raise UpstreamError("kubernetes", f"{address}: the port-forward to pod {place.pod} fails: {said}")
+        except Complaint as complaint:
+            said = one_line(str(complaint), 300)
+            if "refused" in said.lower():
+                text = f"nothing listens on port {place.port} in pod {place.pod}, or it is not ready yet ({said})"
+                raise UpstreamError("refused", f"{address}: {text}") from None
+            text = f"the port-forward to pod {place.pod} fails: {said}"
+            raise UpstreamError("kubernetes", f"{address}: {text}") from None
+        return early
 
-    async def _carry(self, opened: ClientConnection, near: socket.socket, early: bytes, place: Place) -> None:
-        """Both directions, until one ends. Each waits until the other side has taken what came."""
+    async def _carry(self, carriage: Carriage, place: Place) -> None:
         try:
-            async with asyncio.TaskGroup() as both:
-                up = both.create_task(_up(near, opened))
-                down = both.create_task(self._down(opened, near, early, place))
-                await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
-                up.cancel()
-                down.cancel()
-        except* (OSError, ConnectionClosed, ValueError) as errors:
+            await carriage.run(lambda: self._answered.add(place))
+        except* Complaint as complaints:
+            self._answered.discard(place)
+            said = one_line(str(complaints.exceptions[0]), 300)
+            log.warning("%s: the port-forward to pod %s ends: %s", self._name, place.pod, said)
+        except* (OSError, ValueError) as errors:
             log.debug("%s: the connection to pod %s ended: %s", self._name, place.pod, errors.exceptions[0])
-        finally:
-            near.close()
-            opened.transport.abort() if opened.transport.get_write_buffer_size() == 0 else opened.transport.close()
-
-    async def _down(self, opened: ClientConnection, near: socket.socket, early: bytes, place: Place) -> None:
-        loop = asyncio.get_running_loop()
-        await loop.sock_sendall(near, early)
-        async for message in opened:
-            channel, data = _payload(message)
-            if channel == _DATA:
-                self._answered.add(place)
-                await loop.sock_sendall(near, data)
-            elif channel == _ERROR:
-                self._answered.discard(place)
-                said = one_line(data.decode(errors="replace").strip(), 300)
-                log.warning("%s: the port-forward to pod %s ends: %s", self._name, place.pod, said)
-                return
 
     def _explained(self, error: Refusal, verbs: str, resource: str, namespace: str, address: Address) -> UpstreamError:
         if error.status == 403:
@@ -214,19 +194,6 @@ class Kubernetes:
             task.cancel()
         if self._carrying:
             await asyncio.wait(list(self._carrying))
-
-
-async def _up(near: socket.socket, opened: ClientConnection) -> None:
-    loop = asyncio.get_running_loop()
-    while data := await loop.sock_recv(near, _CHUNK):
-        await opened.send(b"\0" + data)  # _DATA
-
-
-def _payload(message: str | bytes) -> tuple[int, bytes]:
-    """The channel and what it carries. Raises ValueError."""
-    if isinstance(message, str) or not message or message[0] not in (_DATA, _ERROR):
-        raise ValueError("a message of no channel")
-    return message[0], message[1:]
 
 
 def _of(group: str, namespace: str, resource: str, name: str = "") -> str:

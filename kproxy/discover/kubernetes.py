@@ -38,7 +38,8 @@ async def look(context: str | None, namespace: str | None) -> Place:
     """What is there, in one namespace or in all that the user may see."""
     if importlib.util.find_spec("websockets") is None:
         return Place(_NAME, problem=f"needs the package websockets: {install('websockets')}")
-    from kproxy.dial.kubeapi import Api, Refusal  # few have its library
+    from kproxy.dial.kubeapi import Api  # few have its library
+    from kproxy.dial.kubehttp import Refusal
 
     async with Supervised("the search in Kubernetes") as tasks:
         api = Api(_NAME, context, Direct(), tasks)
@@ -75,7 +76,7 @@ class _Looking:
 
     async def listed(self, api: Any, group: str, resource: str, limit: Limit) -> list[Mapping[str, Any]]:
         """The items; none of a resource that the cluster does not have. Raises Refusal, UpstreamError."""
-        from kproxy.dial.kubeapi import Refusal
+        from kproxy.dial.kubehttp import Refusal
 
         where = "" if self._namespace is None else f"/namespaces/{quote(self._namespace, safe='')}"
         found: list[Mapping[str, Any]] = []

@@ -38,6 +38,7 @@ _PACKAGES = (
     *(f"k8s.io/kubernetes/cmd/kube-{name}" for name in ("apiserver", "scheduler", "controller-manager")),
     "k8s.io/kubernetes/cmd/kubectl",
     "sigs.k8s.io/kwok/cmd/kwok",
+    "./node",
     "./stages",
 )
 _ETCD = "server"
@@ -54,7 +55,9 @@ def programs() -> Path:
         if not newer(made, sources):
             go = tool("go", "Go")
             flags = f"{os.environ.get('GOFLAGS', '')} -buildvcs=false".strip()
-            command = [go, "build", "-mod=readonly", "-ldflags=-s -w", "-o", f"{made}/", *_PACKAGES]
+            # Else the server calls itself v0.0.0-master, and Helm refuses it.
+            version = f"-X k8s.io/component-base/version.gitVersion=v{_version()}"
+            command = [go, "build", "-mod=readonly", f"-ldflags=-s -w {version}", "-o", f"{made}/", *_PACKAGES]
             make(made, command, _SOURCES, {"GOTOOLCHAIN": "local", "GOFLAGS": flags}, BUILD_S)
     return made
 
@@ -324,5 +327,9 @@ def _kubeconfig(url: str, ca: Path) -> dict[str, Any]:
 
 def built_version() -> str:
     """The minor version of Kubernetes that go.mod names."""
-    (found,) = re.findall(r"k8s\.io/kubernetes v1\.(\d+)\.", (_SOURCES / "go.mod").read_text())
+    return _version().split(".")[1]
+
+
+def _version() -> str:
+    (found,) = re.findall(r"k8s\.io/kubernetes v(1\.\d+\.\d+)", (_SOURCES / "go.mod").read_text())
     return str(found)

@@ -5,25 +5,35 @@ kwok plays the kubelet, and forwards the ports of pods to real brokers on this m
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from kproxy.devcluster import DevCluster
+from kproxy.address import Address
+from kproxy.devcluster import DEFAULT_VERSION, DevCluster, Programs
+from kproxy.dial import kubeapi, kubepipe
+from kproxy.dial.direct import Direct
+from kproxy.dial.hops import Limit
+from kproxy.dial.kubehttp import NotUpgraded
 from kproxy.errors import ConfigError, UpstreamError, ViaError
 from kproxy.migrate.switch.kubernetes import addresses_of_pods
 from kproxy.migrate.switch.section import Kproxies
 from tests.harness.carried import in_log
-from tests.harness.clients import create_topic, produce, read_topic, values
-from tests.harness.going import Going, python
+from tests.harness.clients import create_topic, needs_kcat, produce, read_topic, values
+from tests.harness.going import Going, java, python
+from tests.harness.peers import Peer
 from tests.harness.process import Kproxy, wait_until
-from tests.harness.ways import failure
+from tests.harness.spark import TWO_EXECUTORS, connector, needs_spark, session, settings, spark_home
+from tests.harness.ways import dialer, failure
 from tests.matrix.kubernetes import BUILD_S, Cluster, Refused, running
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(BUILD_S + 600)]
@@ -41,12 +51,29 @@ def brokers() -> Iterator[DevCluster]:
         yield made
 
 
+ENDED = threading.Event()
+
+
+def says_late(connection: socket.socket) -> None:
+    """Something, when the client has ended; kwok does not say that it has."""
+    assert connection.recv(5) == b"hello"
+    ENDED.wait(60)
+    connection.sendall(b"late" * 1_000_000)
+
+
 @pytest.fixture(scope="module")
-def cluster(brokers: DevCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def late() -> Iterator[Peer]:
+    with Peer(says_late) as peer:
+        yield peer
+
+
+@pytest.fixture(scope="module")
+def cluster(brokers: DevCluster, late: Peer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     # The bootstrap Service leads to a port of another number, by its name.
     forwards = {
         f"kafka/my-cluster-kafka-{node}": {port: brokers.dial[node].port for port in (9092, 19092)} for node in NODES
     }
+    forwards["kafka/my-cluster-kafka-0"][7000] = Address.parse(late.address).port
     with running(tmp_path_factory.mktemp("kubernetes"), forwards) as made:
         made.add_node("one")
         made.add_namespace("kafka")
@@ -99,6 +126,96 @@ def test_records_go_there_and_back(proxy: Kproxy) -> None:
     sent = [b"%d" % number + b"x" * 10_000 for number in range(300)]
     produce(proxy.bootstrap, topic, sent)
     assert values(read_topic(proxy.bootstrap, topic)) == sorted(sent)
+
+
+async def refuses_websockets(*_: object) -> kubepipe.Pipe:
+    raise NotUpgraded("no WebSockets here")
+
+
+@pytest.mark.parametrize("websockets", [True, False], ids=["tunnel", "upgrade"])
+async def test_what_the_server_speaks(websockets: bool, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPDY in a WebSocket if it may; and SPDY alone."""
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    if not websockets:
+        monkeypatch.setattr(kubeapi, "open_websocket", refuses_websockets)
+    path = "/api/v1/namespaces/kafka/pods/my-cluster-kafka-0/portforward?ports=7000"
+    async with asyncio.TaskGroup() as tasks:
+        api = kubeapi.Api("a test", None, Direct(), tasks)
+        pipe = await api.open_forward(path, Limit.of(20))
+        assert pipe.spdy
+        assert isinstance(pipe, kubepipe._WebSocket if websockets else kubepipe._Upgraded)
+        pipe.close()
+        await api.close()
+    loop = asyncio.get_running_loop()
+    ENDED.clear()
+    async with dialer("k8s://kafka") as made:
+        with await made.connect(Address(f"my-cluster-kafka-0.{HEADLESS}.kafka.svc", 7000)) as sock:
+            await loop.sock_sendall(sock, b"hello")
+            sock.shutdown(socket.SHUT_WR)
+            ENDED.set()
+            said = bytearray()
+            while data := await loop.sock_recv(sock, 1 << 20):
+                said += data
+            assert said == b"late" * 1_000_000  # v4.channel.k8s.io would have ended with the client
+
+
+def test_records_over_the_upgrade_alone(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A role without `get` cannot begin a WebSocket; kproxy goes on with what is left."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "creates"}}
+    cluster.api.create(account, "kafka")
+    token = cluster.api.ask(
+        "/api/v1/namespaces/kafka/serviceaccounts/creates/token",
+        "POST",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+    )["status"]["token"]
+    rules = [
+        {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["services"], "verbs": ["get"]},
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list"]},
+    ]
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "creates"}}
+    cluster.api.create({**rbac, "kind": "Role", "rules": rules}, "kafka")
+    subjects = [{"kind": "ServiceAccount", "name": "creates", "namespace": "kafka"}]
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "creates"}
+    cluster.api.create({**rbac, "kind": "RoleBinding", "roleRef": role, "subjects": subjects}, "kafka")
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    with Kproxy(tmp_path / "kproxy", f"{BOOTSTRAP}:9092", "--via", "k8s://kafka") as proxy:
+        topic = create_topic(proxy.bootstrap)
+        sent = [b"%d" % number + b"x" * 10_000 for number in range(300)]
+        produce(proxy.bootstrap, topic, sent)
+        assert values(read_topic(proxy.bootstrap, topic)) == sorted(sent)
+
+
+@needs_kcat
+def test_java_writes_and_kcat_reads(proxy: Kproxy, tmp_path: Path) -> None:
+    topic = create_topic(proxy.bootstrap)
+    properties = {"bootstrap.servers": proxy.bootstrap, "enable.idempotence": "true"}
+    with java(Programs.of(DEFAULT_VERSION), ["produce", topic, "3", "5"], properties, tmp_path / "java.log") as writer:
+        writer.wait_more("acked", 200)
+        writer.end()
+        acked = sorted(line[0] for line in writer.said("acked"))
+        assert not writer.said("failed") + writer.said("died")
+    command = ["kcat", "-b", proxy.bootstrap, "-C", "-e", "-q", "-o", "beginning", "-t", topic, "-f", "%s\n"]
+    read = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert sorted(read.split()) == acked
+
+
+@needs_spark
+def test_a_spark_job_reads_and_writes(proxy: Kproxy, tmp_path: Path) -> None:
+    """On the laptop: its driver and two executors."""
+    topic, to = create_topic(proxy.bootstrap), create_topic(proxy.bootstrap)
+    sent = [f"record-{number}" for number in range(3000)]
+    produce(proxy.bootstrap, topic, [one.encode() for one in sent])
+    servers = {"kafka.bootstrap.servers": proxy.bootstrap}
+    conf = settings(spark_master=TWO_EXECUTORS, spark_jars=connector())
+    with session(spark_home(tmp_path), conf) as spark:
+        read = spark.read.format("kafka").options(**servers, subscribe=topic).load()
+        made = read.selectExpr("upper(CAST(value AS STRING)) AS value")
+        made.write.format("kafka").options(**servers, topic=to).save()
+    assert values(read_topic(proxy.bootstrap, to)) == sorted(one.upper().encode() for one in sent)
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-// A real Kubernetes cluster for tests/matrix/test_kubernetes.py: `tool` lists its programs.
+// A real Kubernetes cluster for tests/matrix/test_kubernetes.py: `tool` lists its programs. The server
+// says the version that stands here.
 module kproxy/kubernetes
 
 go 1.26.0

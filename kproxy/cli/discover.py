@@ -11,7 +11,7 @@ from kproxy.cli.group import kproxy, needs_unix
 
 @kproxy.command()
 @click.option(
-    "--in", "only", multiple=True, type=click.Choice(["kubernetes", "docker", "files", "here"]),
+    "--in", "only", multiple=True, type=click.Choice(["kubernetes", "docker", "files", "tools", "here"]),
     help="Look only there. Repeatable.  [default: all]",
 )  # fmt: skip
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: the current one]")
@@ -34,8 +34,8 @@ def discover(
       kproxy discover --in docker --run
 
     kproxy looks into Kubernetes (your kubeconfig), Docker and Podman (their sockets), Compose files and client
-    configurations in this directory, and what listens on this machine. It writes nothing and asks no broker. The exit
-    code is 0 if something was found, else 1.
+    configurations in this directory, the configurations of kcat, rpk, kaf, kafkactl and the Confluent CLI, and what
+    listens on this machine. It writes nothing and asks no broker. The exit code is 0 if something was found, else 1.
     """
     needs_unix(ctx)
     from kproxy.discover import looking, present

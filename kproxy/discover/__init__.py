@@ -6,6 +6,7 @@ docker      containers of Docker and Podman, through their socket
 files       Compose files and client configurations in a directory
 kubernetes  what runs in a Kubernetes cluster, through its API server
 listening   what listens on this machine, port-forwards among it
+tools       what other tools on this machine are configured for
 looking     all places together
 present     text and JSON (pure)
 """

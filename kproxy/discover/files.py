@@ -29,7 +29,8 @@ def look(directory: Path) -> Place:
             case Kind.COMPOSE:
                 found += _of_compose(source, directory)
             case Kind.CLIENT:
-                found += _of_client(source)
+                name = Path(source.name).name
+                found += of_client(source, name, name)
     return Place("files here", found)
 
 
@@ -80,15 +81,15 @@ def _broker(broker: Broker) -> brokers.Broker | None:
     return brokers.Broker(one_line(broker.name, 70), listens, advertised, protocols, published)
 
 
-def _of_client(source: Source) -> Iterator[Found]:
+def of_client(source: Source, path: str, at: str) -> Iterator[Found]:
+    """The servers in a client's configuration. `at`: what a person knows the file by, `path`: what kproxy does."""
     values = properties.parse(source).values
     servers = values.get("bootstrap.servers") or values.get("metadata.broker.list")
     if servers is None or not servers.text.strip():
         return
-    name = Path(source.name).name
     said = one_line(servers.text, 100)
     yield Found(
-        f"{one_line(name, 70)}: bootstrap.servers={said}",
-        ("run", "--client-config", name),
+        f"{one_line(at, 70)}: bootstrap.servers={said}",
+        ("run", "--client-config", path),
         ("kproxy takes the servers, TLS and the login from the file",),
     )

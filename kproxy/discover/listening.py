@@ -18,6 +18,8 @@ _LISTENS = "0A"
 _USUAL = (9092, 9093, 9094, 9095, 9096, 9097, 9098, 19092, 29092, 39092)
 _MOST_PROCESSES = 20_000
 _FORWARDS = {"kubectl": "port-forward", "oc": "port-forward", "ssh": "-L"}
+# The class that begins Apache Kafka: a broker, a controller, or both.
+_KAFKA = "kafka.Kafka"
 # They are found in other ways, or are kproxy.
 _NOT_THESE = ("docker-proxy", "rootlessport")
 
@@ -29,6 +31,7 @@ def look(proc: Path = Path("/proc")) -> Place:
         return Place("this machine")
     owners = _owners(proc, inodes)
     forwards: dict[str, list[int]] = {}
+    kafkas: dict[tuple[str, ...], list[int]] = {}
     plain: list[int] = []
     for inode, port in sorted(inodes.items(), key=lambda one: one[1]):
         words = owners.get(inode, ())
@@ -38,9 +41,11 @@ def look(proc: Path = Path("/proc")) -> Place:
         if program in _FORWARDS and any(word.startswith(_FORWARDS[program]) for word in words):
             if _is_kafka(words, port):
                 forwards.setdefault(program, []).append(port)
+        elif _KAFKA in words:
+            kafkas.setdefault(words, []).append(port)
         elif port in _USUAL:
             plain.append(port)
-    return Place("this machine", [*_of_forwards(forwards), *_of_ports(sorted(set(plain)))])
+    return Place("this machine", [*_of_forwards(forwards), *_of_kafkas(kafkas), *_of_ports(sorted(set(plain)))])
 
 
 def _is_kafka(words: Sequence[str], port: int) -> bool:
@@ -56,6 +61,16 @@ def _of_forwards(forwards: Mapping[str, Sequence[int]]) -> Iterator[Found]:
         yield Found(
             f"port-forwards of {program}: {servers}", ("run", "-b", servers),
             ("kproxy finds out which broker each leads to",),
+        )  # fmt: skip
+
+
+def _of_kafkas(kafkas: Mapping[tuple[str, ...], Sequence[int]]) -> Iterator[Found]:
+    for ports in kafkas.values():
+        said = ", ".join(str(port) for port in sorted(set(ports)))
+        first = min(ports, key=lambda port: (port not in _USUAL, port))
+        yield Found(
+            f"Apache Kafka: a process with the ports {said}", ("doctor", f"localhost:{first}"),
+            ("kproxy has not asked which of them is for clients, or for another broker, a controller or JMX",),
         )  # fmt: skip
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kproxy.dial import engine
-from kproxy.discover import docker, files, kubernetes, listening
+from kproxy.discover import docker, files, kubernetes, listening, tools
 from kproxy.discover.found import Place
 
-KUBERNETES, DOCKER, FILES, HERE = "kubernetes", "docker", "files", "here"
-PLACES = (KUBERNETES, DOCKER, FILES, HERE)
+KUBERNETES, DOCKER, FILES, TOOLS, HERE = "kubernetes", "docker", "files", "tools", "here"
+PLACES = (KUBERNETES, DOCKER, FILES, TOOLS, HERE)
 
 
 def look(directory: Path, context: str | None, namespace: str | None, only: tuple[str, ...]) -> Iterator[Place]:
@@ -23,6 +23,10 @@ def look(directory: Path, context: str | None, namespace: str | None, only: tupl
             yield docker.look(name, path)
     if FILES in only:
         yield files.look(directory)
+    if TOOLS in only:
+        place = tools.look(Path(os.path.expanduser("~")), directory, os.environ)
+        if place is not None or only == (TOOLS,):
+            yield place or Place(tools.NAME)
     if HERE in only:
         yield listening.look()
 

@@ -401,20 +401,23 @@ def machine(tmp_path: Path, sockets: dict[int, int], commands: dict[int, tuple[l
 
 
 def test_what_listens_here(tmp_path: Path) -> None:
-    sockets = {1: 9092, 2: 9093, 3: 5432, 4: 19092, 5: 9094, 6: 18080, 7: 29092}
+    sockets = {1: 9092, 2: 9093, 3: 5432, 4: 19092, 5: 9094, 6: 18080, 7: 29092, 8: 31000, 9: 9093, 10: 9999}
     commands = {
         10: (["/usr/bin/kubectl", "port-forward", "svc/kafka", "9092", "9093"], [1, 2]),
         11: (["kubectl", "port-forward", "svc/postgres", "5432"], [3]),
         12: (["python", "-m", "kproxy", "run"], [4]),
         13: (["java", "kafka.Kafka"], [5]),
         14: (["kubectl", "port-forward", "svc/web", "18080:80"], [6]),
+        16: (["java", "-Xmx1g", "kafka.Kafka", "/etc/kafka/two.properties"], [8, 9, 10]),
         15: (["/usr/bin/docker-proxy", "-host-port", "29092"], [7]),
     }
     place = listening.look(machine(tmp_path, sockets, commands))
     assert [one.words for one in place.found] == [
         ("run", "-b", "localhost:9092,localhost:9093"),
+        ("doctor", "localhost:9093"),
         ("doctor", "localhost:9094"),
     ]
+    assert place.found[1].what == "Apache Kafka: a process with the ports 9093, 9999, 31000"
 
 
 def test_no_proc(tmp_path: Path) -> None:

@@ -12,6 +12,9 @@ from kproxy.lint.source import Place, Source
 from kproxy.lint.value import Form, Layout, Value
 
 _DEEPEST = 60
+_NESTED = f"nested more than {_DEEPEST} deep"
+# What libyaml says since 0.2.6 at its own limit, 1000. It reads ahead, so it may be there before `_bounded` is at 60.
+_TOO_DEEP = "exceeded maximum nesting depth"
 _MOST_NODES = 200_000
 _MERGE = "tag:yaml.org,2002:merge"
 _FORMS = {None: Form.PLAIN, "": Form.PLAIN, "'": Form.SINGLE, '"': Form.DOUBLE}
@@ -48,6 +51,8 @@ def documents(source: Source) -> list[yaml.Node]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         index = min(mark.index, len(source.text)) if mark else 0
+        if error.problem == _TOO_DEEP:
+            raise MalformedError(Place(source, index), f"the file is {_NESTED}") from None
         reason = ": ".join(part for part in (error.context, error.problem) if part)
         around = source.line_text(source.line(index))
         hint = "; indent with spaces, not with tabs" if re.match(r"\s*\t", around) else ""
@@ -71,7 +76,7 @@ def _bounded(source: Source) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > _DEEPEST or number > _MOST_NODES:
-            what = f"nested more than {_DEEPEST} deep" if depth > _DEEPEST else "too large for a configuration"
+            what = _NESTED if depth > _DEEPEST else "too large for a configuration"
             index = event.start_mark.index if event.start_mark is not None else 0
             raise MalformedError(Place(source, index), f"the file is {what}")
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs forget NewTopic
 
 from tests.harness.process import PATIENCE_S, Kproxy, wait_until
@@ -42,9 +42,12 @@ def create_topic(bootstrap: str, partitions: int = 3, replicas: int = 3, **confi
 
 
 def leaders(bootstrap: str, topic: str, admin: AdminClient | None = None) -> dict[int, int]:
-    """Partition → node id of its leader, for those that have one."""
+    """Partition → node id of its leader, for those that have one. Waits until a broker knows the topic."""
     admin = admin or AdminClient({"bootstrap.servers": bootstrap})
-    partitions = admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
+    # Of a new topic, each broker hears by itself.
+    partitions = wait_until(
+        lambda: admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions, f"a broker knows {topic}"
+    )
     return {number: one.leader for number, one in partitions.items() if one.leader >= 0}
 
 
@@ -125,6 +128,28 @@ def read_topic(bootstrap: str, topic: str, partitions: int = 3, **config: object
 
         wait_until(complete, f"the end of all partitions of {topic}", PATIENCE_S)
         return got
+
+
+# What a broker says while the coordinator of a group begins, or moves.
+_COORDINATOR_LATER = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR,
+)  # fmt: skip
+
+
+def commit_as(bootstrap: str, group: str, positions: Sequence[TopicPartition]) -> None:
+    """Commit for a group without members. librdkafka does not repeat this by itself when a cluster is new."""
+    with consumer(bootstrap, group_id=group) as reader:
+
+        def done() -> bool:
+            try:
+                reader.commit(offsets=list(positions), asynchronous=False)
+            except KafkaException as error:
+                if error.args[0].code() not in _COORDINATOR_LATER:
+                    raise
+                return False
+            return True
+
+        wait_until(done, f"a position of {group} is committed")
 
 
 def values(messages: Sequence[Message]) -> list[bytes]:

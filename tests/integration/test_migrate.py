@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kproxy.devcluster import DevCluster
-from tests.harness.clients import unique
+from tests.harness.clients import commit_as, unique
 from tests.harness.clusters import STEADY
 from tests.harness.migrating import Commands
 from tests.harness.moving import rows, topics, until
@@ -46,9 +46,11 @@ class Move:
         return self.commands.run(*words, code=code)
 
 
-@pytest.fixture(scope="module")
-def move(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Move]:
-    directory = tmp_path_factory.mktemp("move")
+@pytest.fixture
+def move(tmp_path: Path) -> Iterator[Move]:
+    """The source has a topic with records, and one that is left out."""
+    directory = tmp_path / "move"
+    directory.mkdir()
     file = directory / "move.yaml"
     with (
         DevCluster(1, properties=STEADY) as source,
@@ -68,7 +70,10 @@ def move(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Move]:
                 }
             )
         )
-        yield Move(source, target, directory, Commands(file, spark_home(directory), PASSWORD))
+        made = Move(source, target, directory, Commands(file, spark_home(directory), PASSWORD))
+        topics(source.direct_bootstrap, {"orders": 2, "left-tmp": 1}, 1, **{"retention.ms": "864000000"})
+        fill(made, _RECORDS)
+        yield made
 
 
 def fill(move: Move, count: int) -> None:
@@ -80,8 +85,6 @@ def fill(move: Move, count: int) -> None:
 
 
 def test_the_whole_way(move: Move) -> None:
-    topics(move.source.direct_bootstrap, {"orders": 2, "left-tmp": 1}, 1, **{"retention.ms": "864000000"})
-    fill(move, _RECORDS)
     group = unique("billing")
     commit(move, group, 700)
 
@@ -115,6 +118,8 @@ def test_the_whole_way(move: Move) -> None:
 
 @pytest.mark.matrix
 def test_it_goes_on_and_is_taken_back(move: Move) -> None:
+    move.run("prepare")
+    assert "100.0%" in move.run("copy")
     fill(move, 500)
     until(lambda: "100.0%" in move.run("copy"), "copied")
     move.run("verify")
@@ -138,9 +143,7 @@ def refused(move: Move, command: str) -> str:
 
 
 def commit(move: Move, group: str, offset: int) -> None:
-    consumer = Consumer({"bootstrap.servers": move.source.direct_bootstrap, "group.id": group})
-    consumer.commit(offsets=[TopicPartition("orders", at, offset + at) for at in range(2)], asynchronous=False)
-    consumer.close()
+    commit_as(move.source.direct_bootstrap, group, [TopicPartition("orders", at, offset + at) for at in range(2)])
 
 
 def next_record(bootstrap: str, topic: str, group: str) -> dict[int, bytes]:

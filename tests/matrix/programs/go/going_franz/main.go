@@ -257,7 +257,12 @@ func transform(ends context.Context, to string, options []kgo.Opt) error {
 		committed, err := session.End(ctx, kgo.TryCommit)
 		if err != nil {
 			say("failed %d %v", fetches.NumRecords(), err)
-			continue // it has aborted, and says at Begin if it cannot go on
+			// It has aborted, unless the answer to EndTxn was the error: then the transaction is open for the client, and
+			// Begin would refuse.
+			if _, err := session.End(ctx, kgo.TryAbort); err != nil {
+				return err
+			}
+			continue
 		}
 		say("%s %d", map[bool]string{true: "committed", false: "aborted"}[committed], fetches.NumRecords())
 	}

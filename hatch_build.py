@@ -1,7 +1,8 @@
-"""What hatchling does for a wheel beside packing it: with KPROXY_COMPILED=1, it compiles the data plane with mypyc.
+"""What hatchling does for a wheel beside packing it: with KPROXY_COMPILED=1, it compiles the data plane with Cython.
 
-The modules are the same; each one's compiled form stands beside its source. Without the variable nothing is compiled,
-no compiler is needed, and the wheel fits every platform. An editable installation is never compiled.
+The modules are the same; each one's compiled form stands beside its source. Of some, a `.pxd` file beside the source
+says which types the compiled form has. Without the variable nothing is compiled, no compiler is needed, and the wheel
+fits every platform. An editable installation is never compiled.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# A class that inherits from a compiled one must be compiled too. The counters are not among them: workers send them
-# to one another, and pickle cannot do that with a compiled class.
 MODULES = {
+    "metrics": ("counters",),
     "relay": (
         "calls", "conversation", "guard", "inflight", "pump", "requests", "responses", "selector", "session", "side",
         "tokens",
@@ -26,16 +26,20 @@ MODULES = {
     "rewrite": ("apiversions", "plain", "response", "splice", "walk"),
     "wire": ("primitives",),
 }  # fmt: skip
-# Another version may compile otherwise: raise it only with `make test-compiled`.
-NEEDED = ["mypy[mypyc]==2.4.1", "setuptools>=77"]
-# What the modules share is an extension of its own, beside them.
+NEEDED = ["Cython>=3.2", "setuptools>=77"]
+# Annotations are for mypy: types are in the .pxd files alone. What is None is found out, and no index goes beyond its
+# buffer: bytes from outside may at most end a session.
 _SETUP = """
-import sys
-from mypyc.build import mypycify
-from setuptools import setup
-options = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
-modules = mypycify([*options, *sys.argv.pop().split()], opt_level="3", group_name="kproxy.relay.shared")
-setup(name="kproxy", packages=[], py_modules=[], ext_modules=modules)
+import os, sys
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+names = sys.argv.pop().split()
+# A method with types that is taken as a value would be called wrongly; C compilers else only warn of that.
+strict = ["-Werror=incompatible-pointer-types"] if os.name == "posix" else []
+paths = {name: "kproxy/" + name.replace(".", "/") + ".py" for name in names}
+modules = [Extension("kproxy." + name, [path], extra_compile_args=strict) for name, path in paths.items()]
+directives = {"language_level": 3, "annotation_typing": False, "boundscheck": True, "nonecheck": True}
+setup(name="kproxy", packages=[], py_modules=[], ext_modules=cythonize(modules, compiler_directives=directives))
 """
 
 
@@ -53,8 +57,8 @@ class Compile(BuildHookInterface[Any]):
         self._made = Path(tempfile.mkdtemp(prefix="kproxy-compiled-"))
         shutil.copytree(Path(self.root, "kproxy"), self._made / "kproxy", ignore=shutil.ignore_patterns("__pycache__"))
         (self._made / "setup.py").write_text(_SETUP)
-        files = " ".join(f"kproxy/{room}/{module}.py" for room, modules in MODULES.items() for module in modules)
-        command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace", files]
+        names = " ".join(f"{room}.{module}" for room, modules in MODULES.items() for module in modules)
+        command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace", names]
         done = subprocess.run(command, cwd=self._made, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"kproxy cannot be compiled (KPROXY_COMPILED):\n{done.stdout}{done.stderr}")

@@ -43,7 +43,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from kproxy.capture import capture
@@ -58,14 +57,13 @@ from kproxy.relay.verdict import LONGEST_REQUEST, Verdict
 from kproxy.relay.wrongpeer import wrong_client
 from kproxy.rewrite.endpoints import Localise
 from kproxy.switching.writes import WRITES
+from kproxy.wire import headers
 from kproxy.wire.api import PRODUCE, SASL_HANDSHAKE
 from kproxy.wire.greeting import ENOUGH, recognise
 from kproxy.wire.primitives import Buffer, malformed
 
 if TYPE_CHECKING:
     from kproxy.relay.guard import Guard, GuardedCalls
-
-_read_request = Struct(">iIi").unpack_from  # size, API key and version as one number, correlation id
 
 # What is held back of a request until it can be judged: before the acks of Produce stand two strings of at most
 # 32 KiB each; an ApiVersions request has two short ones.
@@ -215,25 +213,29 @@ class Conversation:
             end = len(chunk)
         if not self.requested:
             self._check_first_request(chunk)
+        view = chunk
         calls, limit, in_flight = self._calls, self._max_request, self._in_flight
         cut: list[tuple[int, int]] = []  # requests that kproxy answers itself
         stop = end - 12
         # A run, requests of one kind with ids in a row, is noted as one; `code` is its API and version, or -1 if the
         # next request needs a look even if it is alike.
         call: Call | None = None
-        code, first, beyond = -1, 0, 0
+        next_call: Call | None = None
+        code, asked, first, beyond = -1, -1, 0, 0  # `asked`: which code `next_call` has
         while True:
             if in_flight.tokens:
                 at, in_flight.tokens = hop_over_tokens(chunk, at, end, limit)
             while at <= stop:
-                size, next_code, correlation_id = _read_request(chunk, at)
+                size, next_code, correlation_id = headers.read_request(view, at)
                 if next_code != code or correlation_id != beyond or not 10 <= size <= limit:
                     break
                 beyond += 1
                 at += 4 + size
             else:
                 break
-            next_call, code = calls[next_code], next_code
+            if next_code != asked:
+                next_call, asked = calls[next_code], next_code
+            code = next_code
             if next_call is not call or correlation_id != beyond:
                 if first != beyond and call is not None:
                     call.counters.count += beyond - first
@@ -255,7 +257,7 @@ class Conversation:
                 verdict = self._consult(call, chunk, at, after if after < end else end, size, now)
                 if verdict is Verdict.MORE or verdict is Verdict.HOLD:
                     break
-                code = -1
+                code = asked = -1  # the guard may judge the next one no more
                 if verdict is Verdict.PASS:
                     beyond += 1
                 elif verdict is None:
@@ -273,7 +275,7 @@ class Conversation:
                 code = -1  # tokens may stand before the next one
                 beyond += 1
             else:
-                expects = self._find_acks(call, chunk, at, after, end)
+                expects = self._acks.expected(view, at, after, end, call)
                 if expects is None:
                     break
                 code = -1  # the next one may have other acks
@@ -322,7 +324,7 @@ class Conversation:
         assert guard is not None
         assert calls is not None
         if call.key == PRODUCE:
-            expects = self._find_acks(call, chunk, at, at + 4 + size, end)
+            expects = self._acks.expected(chunk, at, at + 4 + size, end, call)
             if not expects:
                 return Verdict.MORE if expects is None else None
         verdict = guard.judge(call, memoryview(chunk)[at:end], size, now)
@@ -330,13 +332,6 @@ class Conversation:
         if verdict is Verdict.HOLD:
             self.hold()
         return verdict
-
-    def _find_acks(self, call: Call, chunk: Buffer, at: int, after: int, end: int) -> bool | None:
-        """Whether a Produce request has a response; None if its acks have not come yet."""
-        expects = self._acks.expected(chunk, at, after if after < end else end, call)
-        if expects is None and after <= end:
-            raise malformed("a Produce request ends before its acks")
-        return expects
 
     def hold_before_write(self, on_held: Callable[[], None]) -> None:
         """Let all but writes through. Before the next write, which is not judged yet, `hold` and call `on_held`."""
@@ -387,7 +382,7 @@ class Conversation:
         `on_response` is given its response, without the size.
         """
         assert self.held, "a request of the client may be half sent"
-        _, _, correlation_id = _read_request(request, 0)
+        _, _, correlation_id = headers.read_request(request, 0)
         self._in_flight.note(OwnCall(on_response), correlation_id, correlation_id + 1, 0.0)
         return request
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from kproxy.errors import WireError
 from kproxy.relay.calls import Call
+from kproxy.wire import headers
 from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE
 from kproxy.wire.primitives import INT16, Buffer, Underflow, malformed, read_string, read_uvarint
 
@@ -59,20 +60,22 @@ class Acks:
         self._call: Call | None = None  # of the last one that has a response,
         self._head = b""  # and what stood between its correlation id and the end of its acks
 
-    def expected(self, chunk: Buffer, at: int, end: int, call: Call) -> bool | None:
-        """Whether the request at chunk[at:end] has a response; None if its acks are not here.
+    def expected(self, chunk: Buffer, at: int, after: int, end: int, call: Call) -> bool | None:
+        """Whether the request at chunk[at:after] has a response; None if its acks have not come yet. `end`: of what is
+        here, perhaps with other requests.
 
         Raises WireError if they cannot be found.
         """
-        head = self._head
-        stop = at + 12 + len(head)
-        if call is self._call and stop <= end and chunk[at + 12 : stop] == head:
+        stop = at + 12 + len(self._head)
+        if call is self._call and stop <= after and stop <= end and headers.stands(self._head, chunk, at + 12):
             return True
-        acks_at = find_acks(chunk, at, end, call.version)
+        acks_at = find_acks(chunk, at, after if after < end else end, call.version)
         if acks_at is None:
+            if after <= end:
+                raise malformed("a Produce request ends before its acks")
             return None
         stop = acks_at + 2
-        expects = chunk[acks_at:stop] != b"\0\0"
+        expects = chunk[acks_at] != 0 or chunk[acks_at + 1] != 0
         if expects and stop - at <= _MAX_HEAD:
             self._call, self._head = call, bytes(chunk[at + 12 : stop])
         return expects

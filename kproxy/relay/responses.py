@@ -6,7 +6,6 @@ The rules are in `conversation`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import Struct
 
 from kproxy.errors import WireError
 from kproxy.relay.calls import NO_KEY, Call
@@ -15,10 +14,9 @@ from kproxy.relay.tokens import MAX_TOKEN
 from kproxy.relay.wrongpeer import wrong_upstream
 from kproxy.rewrite.endpoints import Localise
 from kproxy.rewrite.response import Response
+from kproxy.wire import headers
 from kproxy.wire.greeting import ENOUGH, recognise
 from kproxy.wire.primitives import INT32, Buffer, malformed
-
-_read_response = Struct(">ii").unpack_from  # size, correlation id
 
 
 class Responses:
@@ -110,6 +108,7 @@ class Responses:
             greeting = recognise(bytes(chunk[:ENOUGH]), from_upstream=True)
             if greeting is not None:
                 raise wrong_upstream(greeting)
+        view = chunk
         runs = in_flight.runs
         call: Call | None = self._half_sent
         pieces: list[Buffer] = []
@@ -146,12 +145,12 @@ class Responses:
             first = next_id = run.first
             beyond, edited, plain = run.beyond, call.edited, call.plain
             while at <= stop and next_id != beyond:
-                size, correlation_id = _read_response(chunk, at)
+                size, correlation_id = headers.read_response(view, at)
                 if correlation_id != next_id or size < 4:
                     raise _not_the_next(size, correlation_id, next_id)
                 next_id += 1
                 after = at + 4 + size
-                if edited and not (plain and after <= end and plain.names_no_endpoint(chunk, at, after)):
+                if edited and not (plain and after <= end and plain.names_no_endpoint(view, at, after)):
                     self._call = call
                     self._response = call.respond(size, end - at, self._localise)
                     break

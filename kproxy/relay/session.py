@@ -52,7 +52,7 @@ class Session:
     """
 
     __slots__ = (
-        "_awaited", "_draining", "_observation", "_on_end", "_on_held", "_pump", "_roster", "client",
+        "_awaited", "_draining", "_observation", "_on_end", "_on_held", "_pump", "_roster", "_steps", "client",
         "closed", "conversation", "doubled", "ended_by", "traffic", "upstream",
     )  # fmt: skip
 
@@ -67,6 +67,7 @@ class Session:
     ) -> None:
         self._roster = roster
         self._pump = roster.pump
+        self._steps = conversation.from_client, conversation.from_upstream  # while nobody looks on
         self.client = Side("client", client, conversation.from_client, roster.pump)
         self.upstream = Side("upstream", upstream, conversation.from_upstream, roster.pump)
         self.conversation = conversation
@@ -79,8 +80,7 @@ class Session:
         self.closed = False
         self.ended_by = "kproxy"
         self.doubled = 0
-        self.client.on_event = self._reader(self.client, self.upstream)
-        self.upstream.on_event = self._reader(self.upstream, self.client)
+        self.client.on_event, self.upstream.on_event = self._reader(of_client=True), self._reader(of_client=False)
         try:
             self.client.watch(READ)
             self.upstream.watch(READ)
@@ -127,12 +127,12 @@ class Session:
             self._observation.look(exchanges, frames)
             if not wanted:
                 self._observation = None
-                self._set_steps(self.conversation.from_client, self.conversation.from_upstream)
+                self._set_steps(*self._steps)
 
     def _set_steps(self, from_client: Step, from_upstream: Step) -> None:
         self.client.step, self.upstream.step = from_client, from_upstream
-        self.client.react(self._reader(self.client, self.upstream))
-        self.upstream.react(self._reader(self.upstream, self.client))
+        self.client.react(self._reader(of_client=True))
+        self.upstream.react(self._reader(of_client=False))
 
     # Between the client's requests
 
@@ -256,14 +256,14 @@ class Session:
         self._on_end(self, error)
         self._roster.ended(self)
 
-    def _reader(self, side: Side, other: Side) -> Callback:
+    def _reader(self, *, of_client: bool) -> Callback:
         """What the selector calls for a side, from which bytes go to the other.
 
         What is usual is this one function: with small frames, calls and attributes are what costs.
         """
+        side, other = (self.client, self.upstream) if of_client else (self.upstream, self.client)
         pump, traffic, conversation = self._pump, self.traffic, self.conversation
         recv_into, step = side.sock.recv_into, side.step
-        of_client = side is self.client
 
         def on_event(mask: int) -> None:
             if mask != READ or other.pending or side.ended:

@@ -7,8 +7,6 @@ from its first byte to its last, in a few byte operations for each partition, an
 
 from __future__ import annotations
 
-from struct import Struct
-
 from kproxy.wire.primitives import Buffer
 
 # Of more elements than this, those at the beginning that are all alike are looked at together, so many at a time.
@@ -19,11 +17,9 @@ class PlainElement:
     """The usual shape of a partition: `lead` fixed bytes, an array that is empty (or null, if `nullable`), `between`
     fixed bytes, one sized field that may be null, no tagged fields. All counts and sizes are unsigned varints."""
 
-    __slots__ = ("_count", "_fixed", "_head", "_lowest")
+    __slots__ = ("_count", "_fixed", "_lowest")
 
     def __init__(self, lead: int, between: int, *, nullable: bool) -> None:
-        # The byte before it, which is another's tag count; the array's count; three bytes of the size, for 2 MiB.
-        self._head = Struct(f">B{lead}xB{between}xBBB").unpack_from
         self._fixed = lead + 1 + between
         self._count = 1 + lead  # where the count stands, from the byte before
         self._lowest = 0 if nullable else 1  # a count is one more than what it counts, 0 is null
@@ -38,7 +34,7 @@ class PlainElement:
         stop = end - self._fixed - 4
         if not 0 < at <= stop + 1:
             return left, at
-        head, lowest = self._head, self._lowest
+        to_count, to_size, lowest = self._count, self._fixed + 1, self._lowest
         at -= 1
         before = buffer[at]
         # What to add for the byte before and for a size of one, two and three bytes, of which each but the last has
@@ -56,17 +52,19 @@ class PlainElement:
             if not left or at > stop:
                 return left + 1, at
         for hopped in range(left):
-            tags, count, size, more, most = head(buffer, at)
-            if tags != before or count > 1 or count < lowest:
+            count, size = buffer[at + to_count], buffer[at + to_size]
+            if buffer[at] != before or count > 1 or count < lowest:
                 break
-            if 0 < more < 0x80 <= size:
-                at += two + size + (more << 7)
-            elif size < 0x80:
+            if size < 0x80:
                 at += one + (size or 1)
-            elif more >= 0x80 and 0 < most < 0x80:
-                at += three + size + (more << 7) + (most << 14)
-            else:
-                break
+            else:  # two bytes, or three, for 2 MiB
+                more, most = buffer[at + to_size + 1], buffer[at + to_size + 2]
+                if 0 < more < 0x80:
+                    at += two + size + (more << 7)
+                elif more >= 0x80 and 0 < most < 0x80:
+                    at += three + size + (more << 7) + (most << 14)
+                else:
+                    break
             before = 0
             if at > stop:
                 hopped += 1
@@ -97,11 +95,11 @@ class PlainResponse:
     fixed bytes, no tagged fields. A topic is an id of 16 bytes, or, if `named`, a name; then an array of plain
     partitions, no tagged fields. All counts and sizes are unsigned varints."""
 
-    __slots__ = ("_behind", "_hop", "_lead", "_named")
+    __slots__ = ("_behind", "_lead", "_named", "_partition")
 
     def __init__(self, lead: int, partition: PlainElement, behind: int, *, named: bool) -> None:
         self._lead = 8 + 1 + lead  # size, correlation id, count of tagged fields
-        self._hop = partition.hop
+        self._partition = partition
         self._behind = behind
         self._named = named
 
@@ -118,7 +116,7 @@ class PlainResponse:
 
     def _hop_over_topics(self, buffer: Buffer, at: int, end: int) -> int:
         """The index after the topics that begin at buffer[at:end]; `end` if they are not all plain."""
-        hop, named = self._hop, self._named
+        partition, named = self._partition, self._named
         topics = buffer[at]
         at += 1
         if topics > 0x7F:
@@ -138,7 +136,7 @@ class PlainResponse:
                 partitions, at = _wide(buffer, partitions, at)
             if partitions > 1:
                 first = at
-                left, at = hop(buffer, at, end, partitions - 1)
+                left, at = partition.hop(buffer, at, end, partitions - 1)
                 if left != 1 or at == first or buffer[at]:
                     return end
                 at += 1

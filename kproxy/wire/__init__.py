@@ -2,6 +2,7 @@
 
     api          API keys, names, the newest version of each that kproxy knows, header versions
     primitives   reads and writes the base types of the protocol, with bounds checks
+    headers      what is read of each frame that passes
     request      a request of kproxy's own as a frame
     reader       reads an answer field by field
     definitions  message definitions: kafka-python's, and the project's own for those that kafka-python lacks

@@ -164,6 +164,7 @@ def test_a_cut_ends_all_and_those_that_come_are_held_and_lead_elsewhere(lab: Lab
             assert receive(there, len(produce(2))) == produce(2)
 
 
+@replaces_a_method
 def test_whose_first_write_was_refused_is_not_in_doubt(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by a broker that does not lead the partition: the client repeats it elsewhere, and may never write here again.
     Its session ends, but not before the client's system has confirmed that the answer arrived, which may take a while:

@@ -1,0 +1,18 @@
+# What the compiled form of calls.py knows of types.
+
+from kproxy.rewrite.plain cimport PlainResponse
+
+
+cdef class Call:
+    cdef public object api, counters, guard, highest, plan
+    cdef public int key, version
+    cdef public bint edited, here, special
+    cdef public PlainResponse plain
+
+
+cdef class OwnCall(Call):
+    cdef public object _on_response
+
+
+cdef class AnsweredHere(Call):
+    cdef public object answer

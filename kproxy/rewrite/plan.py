@@ -42,6 +42,8 @@ class Plan:
     """How to walk one API's responses of one version.
 
     `plain`: what nearly all its responses look like, those without endpoints, if they are of that kind.
+    `same_from`: where in a frame begins what is the same in each response while the nodes of a cluster are the same, if
+    its header has no tagged fields: behind the throttle time. 0 for responses that say something else each time.
     """
 
     api: str
@@ -49,6 +51,7 @@ class Plan:
     rule: Rule
     compact: bool
     plain: PlainResponse | None
+    same_from: int
 
 
 class _Compiler:
@@ -182,6 +185,14 @@ class _Compiler:
             return None
         return PlainResponse(sum(fixed[:at]), partition, sum(fixed[at:]), named=topic[0].type == "string")
 
+    def same_from(self) -> int:
+        """Where begins what is the same while the nodes are the same, if each response lists all of them."""
+        if not self.rule.complete:
+            return 0
+        first = next(f for f in self.definition.fields if self.version in f.versions)
+        throttle = _FIXED[first.type] if first.name == "ThrottleTimeMs" else 0
+        return 8 + self.compact + throttle  # size, correlation id, count of tagged fields
+
     def _fixed_size(self, field: Field) -> int | None:
         """Bytes of one element if all are alike; a tag section makes them differ."""
         if not field.fields:
@@ -214,4 +225,5 @@ def plan_for(api_key: int, version: int) -> Plan | None:
         return None
     name = APIS[api_key].name
     compiler = _Compiler(message(f"{name}Response"), version, rule)
-    return Plan(name, compiler.compile(), rule, compiler.compact, compiler.plain_response())
+    steps = compiler.compile()
+    return Plan(name, steps, rule, compiler.compact, compiler.plain_response(), compiler.same_from())

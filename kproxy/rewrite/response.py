@@ -1,7 +1,7 @@
 """One response that must be rewritten, on its way through.
 
 Endpoints at the front (Metadata, FindCoordinator, DescribeCluster): the frame is held as far as its last address,
-rewritten at a new length, and the rest streams.
+rewritten at a new length, and the rest streams. A front that came before is known by its bytes (`remembered`).
 
 Endpoints at the end (Produce, Fetch, ShareFetch, ShareAcknowledge), behind records of any size: a frame that is
 small, or comes in one chunk, is rewritten whole at a new length; any other streams, is walked as it passes, and its
@@ -20,6 +20,7 @@ from kproxy.errors import WireError
 from kproxy.rewrite import apiversions, splice
 from kproxy.rewrite.endpoints import Endpoints, Localise
 from kproxy.rewrite.plan import Plan
+from kproxy.rewrite.remembered import FRONTS, Front
 from kproxy.rewrite.walk import Walk
 from kproxy.wire.primitives import INT32, Buffer, malformed
 
@@ -113,10 +114,16 @@ class HeldResponse(_Walked):
 
     def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
         if not self._held and len(chunk) > 8:
+            front = FRONTS.recall(self._plan, chunk)
+            if front is not None:
+                return self._replaced(front, chunk)
             walked = self._walk.advance(chunk, 8, len(chunk))
             if ends:
                 self._check_complete()
             if self._walk.done:  # the usual case: all addresses came in one chunk, which is not copied for their sake
+                front = FRONTS.remember(self._plan, chunk, self._walk)
+                if front is not None:
+                    return self._replaced(front, chunk)
                 self.passing = True
                 head = chunk[:walked]
                 rewritten = self._rewritten(head)
@@ -133,16 +140,32 @@ class HeldResponse(_Walked):
         held, self._held = self._held, bytearray()
         return len(chunk), self._rewritten(held)
 
+    def _replaced(self, front: Front, chunk: Buffer) -> tuple[int, Buffer]:
+        """`feed` for a frame that begins with a front that is known."""
+        self.passing = True
+        self.endpoints = len(front.endpoints.nodes)
+        rewritten = front.rewritten(self._localise(front.endpoints))
+        if rewritten is front.said:
+            return len(chunk), chunk
+        return front.end, b"".join(
+            (self._new_size(len(rewritten) - len(front.said)), chunk[4 : front.begin], rewritten)
+        )
+
     def _rewritten(self, frame: Buffer) -> Buffer:
         edits = [(a + 8, b + 8, new) for a, b, new in splice.edits(self._plan, self._walk, self._local())]
         if not edits:
             return frame
-        size = self._size + sum(len(new) - (b - a) for a, b, new in edits)
+        size = self._new_size(sum(len(new) - (b - a) for a, b, new in edits))
+        return b"".join([size, *splice.apply(frame, edits, 4, len(frame))])
+
+    def _new_size(self, grown: int) -> bytes:
+        """The size field of a frame that has grown by so many bytes."""
+        size = self._size + grown
         if size > MAX_FRAME:
             raise WireError(
                 "response-too-large", f"a {self._plan.api} response with local addresses is larger than 2 GiB"
             )
-        return b"".join([INT32.pack(size), *splice.apply(frame, edits, 4, len(frame))])
+        return INT32.pack(size)
 
 
 class StreamedResponse(_Walked):

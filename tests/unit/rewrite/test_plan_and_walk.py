@@ -44,6 +44,12 @@ def test_the_kind_of_a_cluster_s_endpoints_is_read() -> None:
     assert (op.KIND, None, None) in plan((DESCRIBE_CLUSTER, 1)).steps
 
 
+def test_where_begins_what_is_the_same_each_time() -> None:
+    """Behind size, correlation id, the count of tagged fields and the throttle time, as far as a version has them."""
+    assert [plan((METADATA, version)).same_from for version in (2, 3, 8, 9, 13)] == [8, 12, 12, 13, 13]
+    assert [plan((DESCRIBE_CLUSTER, version)).same_from for version in (0, 2)] == [13, 13]
+
+
 @pytest.mark.parametrize("call", CARRIERS, ids=name_of)
 def test_every_plan_is_sound(call: tuple[int, int]) -> None:
     steps = plan(call).steps

@@ -243,6 +243,8 @@ class Gateway:
         learned = upstream.topology.learn(endpoints, monotonic())
         for node in (*learned.new, *learned.back):
             self._nodes.bind(node)
+        if learned == Learned():
+            return
         upstream.explorer.stir()
         whose = f"{upstream.config.upstream}: " if upstream.config.upstream else ""
         # At start they are all new, and shown together.
@@ -257,19 +259,24 @@ class Gateway:
             log.info("%s%s (%s) is no longer in the metadata", whose, node.key, node.advertised)
         for node in learned.back:
             log.info("%s%s (%s) is back", whose, node.key, node.advertised)
-        if learned != Learned():
-            self._on_change()
+        self._on_change()
 
     def localise(self, host: str, endpoints: Endpoints, part: str = "") -> Sequence[Address]:
         """The local addresses of what a broker named; each is bound. Raises WireError."""
+        upstream = self.of_part(part)
+        topology = upstream.topology
+        told = upstream.told.recall(host, endpoints, (self.config, topology.edition))
+        if told is not None:  # the usual case: nothing is new since these endpoints were learned
+            return told
         if any(endpoint.node_id < 0 for endpoint in endpoints.nodes):
             raise WireError("malformed", "the broker named a node with a negative id")
-        topology = self.of_part(part).topology
         if self._ended and not topology.knows(endpoints):
             raise WireError("not-localised", "a new node of a cluster that kproxy no longer serves has no local port")
         self.learn(endpoints, part)
         nodes = topology.nodes
-        return [self.local_address(nodes[NodeKey(e.kind, e.node_id)], host) for e in endpoints.nodes]
+        local = tuple(self.local_address(nodes[NodeKey(e.kind, e.node_id)], host) for e in endpoints.nodes)
+        upstream.told.note(host, endpoints, (self.config, topology.edition), local)
+        return local
 
     # The end, and what the app asks for
 

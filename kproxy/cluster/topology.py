@@ -36,13 +36,15 @@ class Learned:
 
 
 class Topology:
-    """The nodes of one upstream, with local ports from `first` to `last`, which several may share."""
+    """The nodes of one upstream, with local ports from `first` to `last`, which several may share. `edition` is another
+    number after each change of a node, and after each one that comes or is forgotten."""
 
     def __init__(self, first: int, last: int, ports: LocalPorts | None = None) -> None:
         self._ports = LocalPorts(first, last) if ports is None else ports
         self.first = first
         self.last = last
         self.nodes: dict[NodeKey, Node] = {}
+        self.edition = 0
 
     def learn(self, endpoints: Endpoints, now: float) -> Learned:
         """Take in what a response says at `now` (seconds of a clock that does not go back)."""
@@ -62,7 +64,14 @@ class Topology:
                 node.absent_since = None
                 back.append(node)
         gone = self._missing(endpoints.nodes, seen, now) if endpoints.complete else []
+        if new or moved or back or gone:
+            self.edition += 1
         return Learned(tuple(new), tuple(moved), tuple(gone), tuple(back))
+
+    def take_over(self, nodes: dict[NodeKey, Node]) -> None:
+        """The nodes are these from now on: another process has learned of them."""
+        self.nodes = nodes
+        self.edition += 1
 
     def knows(self, endpoints: Endpoints) -> bool:
         """Whether a response says nothing new: `learn` would change nothing."""
@@ -97,6 +106,7 @@ class Topology:
     def assign(self, key: NodeKey, port: int) -> None:
         """The node has this port from now on. One that it had before was advertised, and stays its own."""
         self.nodes[key].port = port
+        self.edition += 1
         self._ports.assign(key, port)
 
     # Room for others
@@ -113,4 +123,5 @@ class Topology:
     def forget(self, key: NodeKey, now: float) -> None:
         """Know a node no longer. Its port in the window stays its own, see `ports_left`."""
         node = self.nodes.pop(key)
+        self.edition += 1
         self._ports.forget(key, now if node.absent_since is None else node.absent_since)

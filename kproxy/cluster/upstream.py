@@ -11,6 +11,7 @@ from kproxy.cluster.explore import Explorer
 from kproxy.cluster.known import Fact
 from kproxy.cluster.localports import LocalPorts
 from kproxy.cluster.reach import Concerns, Reach
+from kproxy.cluster.told import Told
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.metrics import Metrics
@@ -36,6 +37,7 @@ class Upstream:
         self.config = config
         self._on_news = on_news
         self.topology = Topology(ports.first, ports.last, ports)
+        self.told = Told()
         self.reach = Reach(config, self.topology, metrics, tasks, is_own, self._news)
         self.explorer = Explorer(config, self.topology, self.reach, lambda endpoints: learn(self, endpoints))
 

@@ -21,6 +21,7 @@ from kproxy.cluster.encryption import Ends
 from kproxy.cluster.listeners import leads_to
 from kproxy.cluster.reach import Reach
 from kproxy.cluster.tasks import Supervised
+from kproxy.cluster.told import Told
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig, Config
 from kproxy.errors import ConfigError, WireError
@@ -126,6 +127,7 @@ class Cluster:
         self._sni = config.sni
         self._main = main
         self._topology = Topology(0, 0)  # the main process gives out the ports
+        self._told = Told()
         self._bound: frozenset[Address] = frozenset()
         self._reach = Reach(
             config, self._topology, metrics, tasks, lambda address: leads_to(address, self._bound),
@@ -144,17 +146,22 @@ class Cluster:
             log.error("the main process has not answered within %g s", _PATIENCE)
 
     def _adopt(self, view: messages.View) -> None:
-        self._topology.nodes = view.nodes
+        self._topology.take_over(view.nodes)
         self._bound = view.bound
         self._reach.adopt(view.known)
 
     def localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
         """The local addresses of endpoints. Raises WireError."""
+        told = self._told.recall(host, endpoints, self._topology.edition)
+        if told is not None:
+            return told
         sni = self._sni
         if self._topology.knows(endpoints):
             nodes = self._topology.nodes
             found = [nodes[NodeKey(e.kind, e.node_id)] for e in endpoints.nodes]
-            return [Address(host if sni is None else sni.name(one.key.label), one.port) for one in found]
+            local = tuple(Address(host if sni is None else sni.name(one.key.label), one.port) for one in found)
+            self._told.note(host, endpoints, self._topology.edition, local)
+            return local
         try:
             answer = self._main.ask(messages.Localise(self._name, host, endpoints))
         except TimeoutError:

@@ -118,7 +118,7 @@ def test_clients_are_told_names_at_one_port(authority: Authority) -> None:
         named = Endpoints(
             (Endpoint(Kind.BROKER, 20, Address("kafka-20", 9092)), Endpoint(Kind.BROKER, 1, Address("x", 1)))
         )
-        told = [Address(f"b{number}.kafka.example", gateway.listen.port) for number in (20, 1)]
+        told = tuple(Address(f"b{number}.kafka.example", gateway.listen.port) for number in (20, 1))
         assert gateway.localise("127.0.0.1", named) == told
         shown = report(gateway)
         assert [node.local for node in shown.nodes] == [str(one) for one in reversed(told)]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.address import Address
+from kproxy.cluster.localports import LocalPorts
 from kproxy.cluster.topology import Learned, NodeKey, Topology
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 
@@ -275,3 +277,35 @@ def test_what_is_known_would_change_nothing(before: list[Endpoints], endpoints: 
         topology.learn(each, 0.0)
     known = topology.knows(endpoints)
     assert known == (topology.learn(endpoints, 1.0) == Learned())
+
+
+# Editions
+
+
+@given(st.data())
+def test_each_change_makes_another_edition_and_nothing_else_does(data: st.DataObject) -> None:
+    """Then who knows what was told of an edition need not learn the same again."""
+    ports = LocalPorts(FIRST, FIRST + 3)
+    one, other = Topology(FIRST, FIRST + 3, ports), Topology(FIRST, FIRST + 3, ports)
+    some = st.lists(st.builds(broker, st.integers(0, 3), st.sampled_from(["b", "c"])), max_size=4)
+    for now in range(data.draw(st.integers(0, 12))):
+        before, edition = state(one), one.edition
+        topology = data.draw(st.sampled_from([one, one, other]))
+        act = data.draw(st.sampled_from(["learn", "learn", "assign", "forget", "take over"]))
+        known = sorted(topology.nodes, key=lambda each: each.node_id)
+        if act == "learn":
+            learn(topology, *data.draw(some), complete=data.draw(st.booleans()), now=now)
+        elif act == "take over":
+            topology.take_over(deepcopy(data.draw(st.sampled_from([one, other])).nodes))
+        elif known and act == "assign":
+            topology.assign(data.draw(st.sampled_from(known)), FIRST + data.draw(st.integers(0, 3)))
+        elif known:
+            topology.forget(data.draw(st.sampled_from(known)), now)
+        if state(one) != before:
+            assert one.edition != edition
+        elif act == "learn":
+            assert one.edition == edition
+
+
+def state(topology: Topology) -> dict[NodeKey, tuple[Address, int, float | None]]:
+    return {key: (one.advertised, one.port, one.absent_since) for key, one in topology.nodes.items()}

@@ -64,7 +64,7 @@ def main(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Main, Cluster]]:
 
 def test_what_is_known_is_not_asked(main: tuple[Main, Cluster]) -> None:
     _, cluster = main
-    assert cluster.localise("proxy", named(THERE)) == [Address("proxy", 19093)]
+    assert cluster.localise("proxy", named(THERE)) == (Address("proxy", 19093),)
 
 
 def test_what_is_new_is_asked(main: tuple[Main, Cluster]) -> None:
@@ -73,7 +73,23 @@ def test_what_is_new_is_asked(main: tuple[Main, Cluster]) -> None:
     its_end.answer(2, messages.Localised((local,), view(MOVED, 19094)))
     assert cluster.localise("proxy", named(MOVED)) == (local,)
     assert its_end.heard() == messages.Asked(2, messages.Localise("default", "proxy", named(MOVED)))
-    assert cluster.localise("proxy", named(MOVED)) == [local]  # and known from now on
+    assert cluster.localise("proxy", named(MOVED)) == (local,)  # and known from now on
+
+
+def test_what_was_told_holds_until_the_main_process_says_something_new(main: tuple[Main, Cluster]) -> None:
+    """Another port, or another address that is known already, is told at once, and another host as well."""
+    its_end, cluster = main
+    said = named(THERE)
+    assert cluster.localise("proxy", said) is cluster.localise("proxy", said)
+    assert cluster.localise("other", said) == (Address("other", 19093),)
+    its_end.answer(2, view(THERE, 19095))
+    cluster.look()
+    assert cluster.localise("proxy", said) == (Address("proxy", 19095),)
+    its_end.answer(3, view(MOVED, 19095))
+    cluster.look()
+    its_end.answer(4, messages.NotLocalised("not-localised", "who is it?"))
+    with pytest.raises(WireError, match="who is it"):
+        cluster.localise("proxy", said)
 
 
 def test_without_an_answer_the_response_is_refused(main: tuple[Main, Cluster]) -> None:

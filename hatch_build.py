@@ -23,7 +23,7 @@ MODULES = {
         "calls", "conversation", "guard", "inflight", "pump", "requests", "responses", "selector", "session", "side",
         "tokens",
     ),
-    "rewrite": ("apiversions", "plain", "response", "splice", "walk"),
+    "rewrite": ("apiversions", "plain", "remembered", "response", "splice", "walk"),
     "wire": ("primitives",),
 }  # fmt: skip
 NEEDED = ["Cython>=3.2", "setuptools>=77"]

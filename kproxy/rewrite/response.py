@@ -186,27 +186,22 @@ class StreamedResponse(_Walked):
 
     def _streamed(self, chunk: Buffer, ends: bool) -> Buffer:
         walk = self._walk
-        if self._in_section:
+        if walk.mark is not None:
             return self._section(chunk, ends)
         header = 0 if self._begun else 8
         self._begun = True
         first = walk.offset + len(self._carried) - header  # the offset of chunk[0]
         at = walk.advance(chunk, self._catch_up(chunk, header), len(chunk))
-        mark: int | None = walk.mark
-        if mark is None:
+        if walk.mark is None:
             self._carried = self._carried or bytes(chunk[at:])
             if ends:
                 self._check_complete()
             return chunk
         if walk.done and not walk.found and ends:
             return chunk  # the usual case: no partition has moved, and nothing need be copied
-        cut = mark - first
+        cut = walk.mark - first
         self._walked = at - cut
         return b"".join((chunk[:cut], self._section(chunk[cut:], ends)))
-
-    @property
-    def _in_section(self) -> bool:
-        return self._walk.mark is not None
 
     def _catch_up(self, chunk: Buffer, at: int) -> int:
         """Complete the step whose beginning has left already; return the index in chunk where to go on."""

@@ -131,23 +131,24 @@ def read_topic(bootstrap: str, topic: str, partitions: int = 3, **config: object
 
 
 # What a broker says while the coordinator of a group begins, or moves.
-_COORDINATOR_LATER = (
+_COORDINATOR_LATER = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR,
-)  # fmt: skip
+}  # fmt: skip
 
 
 def commit_as(bootstrap: str, group: str, positions: Sequence[TopicPartition]) -> None:
-    """Commit for a group without members. librdkafka does not repeat this by itself when a cluster is new."""
+    """Commit for a group without members. librdkafka does not repeat this by itself when a cluster is new, and
+    neither does its AdminClient, which does not even raise what a partition's answer says."""
     with consumer(bootstrap, group_id=group) as reader:
 
         def done() -> bool:
             try:
-                reader.commit(offsets=list(positions), asynchronous=False)
+                done = reader.commit(offsets=list(positions), asynchronous=False)
+                errors = [one.error for one in done if one.error is not None]
             except KafkaException as error:
-                if error.args[0].code() not in _COORDINATOR_LATER:
-                    raise
-                return False
-            return True
+                errors = [error.args[0]]
+            assert {error.code() for error in errors} <= _COORDINATOR_LATER, errors
+            return not errors
 
         wait_until(done, f"a position of {group} is committed")
 

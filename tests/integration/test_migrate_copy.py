@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from kproxy.copier.cluster import Cluster
@@ -30,7 +30,7 @@ from kproxy.migrate.migration import Migration, Topics
 from kproxy.migrate.positions import translate
 from kproxy.migrate.progress import Progress
 from kproxy.migrate.status import lines, standing
-from tests.harness.clients import unique
+from tests.harness.clients import commit_as, unique
 from tests.harness.clusters import STEADY
 from tests.harness.moving import Row, compared, rows, topics, until
 from tests.harness.process import free_window
@@ -255,9 +255,7 @@ class Application:
         write(self.site.source, self.topic, 0, mixed(random.Random(7), 100))
 
     def commit(self, offset: int, group: str = "") -> None:
-        there = ConsumerGroupTopicPartitions(group or self.group, [TopicPartition(self.topic, 0, offset)])
-        for done in self.admin.alter_consumer_group_offsets([there]).values():
-            done.result(30)
+        commit_as(self.site.source, group or self.group, [TopicPartition(self.topic, 0, offset)])
 
     def delete(self, offset: int) -> None:
         for done in self.admin.delete_records([TopicPartition(self.topic, 0, offset)]).values():

@@ -14,6 +14,7 @@ from tests.harness.spark import needs_spark
 pytestmark = [pytest.mark.integration, needs_spark, pytest.mark.timeout(600)]
 
 
+@pytest.mark.matrix
 def test_all_kinds(tmp_path: Path, figures: list[str]) -> None:
     with mixed(tmp_path, SMALL, 20261123, figures) as move:
         move.copy()

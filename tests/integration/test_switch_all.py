@@ -335,6 +335,7 @@ def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
     assert any(one.others for one in report.partitions)
 
 
+@pytest.mark.matrix
 def test_consumers_first_and_back_again(site: Site) -> None:
     """They read on where they were, in both directions, while a producer goes on."""
     producer, group = site.producer("p0", 0), unique("readers")
@@ -377,6 +378,7 @@ def test_consumers_first_and_back_again(site: Site) -> None:
     assert set(range(last)) <= seen <= set(acknowledged(producer)) | {0}
 
 
+@pytest.mark.matrix
 def test_positions_on_the_way_back_are_exact(site: Site) -> None:
     """Behind markers, aborted transactions and gaps of both logs, and in a partition without a record."""
     group, empty = unique("exact"), TopicPartition(f"{site.topic}-late", 0, 0)
@@ -532,6 +534,7 @@ def status(site: Site) -> list[str]:
     return list(status_lines(standing(site.roads.target, site.migration.name)))
 
 
+@pytest.mark.matrix
 def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
     """After a switch that is reversible, what clients write to the target is on the source before they go back; and a
     second switch goes on from there. Groups go on at the exact record each time."""

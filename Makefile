@@ -32,8 +32,8 @@ $(COMPILED)/.unpacked: $(STAMP) hatch_build.py $(shell find kproxy -name '*.py')
 	$(BIN)/python -m zipfile --extract $(COMPILED)/*.whl $(COMPILED)/tree
 	@touch $@
 
-test-compiled: $(COMPILED)/.unpacked ## the unit tests on the compiled data plane; needs a C compiler
-	cd $(COMPILED)/tree && PYTHONPATH=$$PWD TESTED=compiled ../../../$(BIN)/python -m pytest -q -n 2 -m "not matrix and not soak" $(or $(ARGS),tests/unit)
+test-compiled: $(COMPILED)/.unpacked ## the unit tests, fuzzing and the oracle on the compiled data plane; needs a C compiler
+	cd $(COMPILED)/tree && PYTHONPATH=$$PWD TESTED=compiled ../../../$(BIN)/python -m pytest -q -n 2 -m "not matrix and not soak" $(or $(ARGS),tests/unit tests/fuzz tests/oracle)
 
 # What the tests use that is neither on PyPI nor on Maven: a client, servers on the way to a broker, network namespaces,
 # a reader of captures, Kerberos, a browser. Without one its tests are skipped, with this reason.

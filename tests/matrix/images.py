@@ -1,7 +1,7 @@
 """The container image, built and run without an engine: buildah makes it from the Dockerfile, runc runs it.
 
 What `FROM` names cannot be pulled everywhere. Debian's packages can be had: debootstrap makes a Debian with Debian's
-own Python, once, and buildah knows it by the name that the Dockerfile has.
+own Python and its C compiler, once, and buildah knows it by the name that the Dockerfile has.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from tests.matrix.pythons import ROOT
 _SUITE = "trixie"
 # Arguments: an empty directory, the suite, Debian's packages as this machine has them (if it is a Debian).
 _BASE = """
-debootstrap --variant=minbase --include=python3,python3-pip "$2" "$1/root" $3 >"$1/log" 2>&1 ||
+with=python3,python3-pip,python3-dev,gcc,libc6-dev
+debootstrap --variant=minbase --include=$with "$2" "$1/root" $3 >"$1/log" 2>&1 ||
   { tail -n 1 "$1/log" >&2; exit 1; }
 ln -s /usr/bin/python3 "$1/root/usr/local/bin/python"
 ln -s /usr/bin/pip3 "$1/root/usr/local/bin/pip"

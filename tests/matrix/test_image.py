@@ -129,7 +129,7 @@ def test_it_runs_as_nobody_and_can_write_nothing(
         container = Container(tmp_path, root, config, f"/proc/{host.pid}/ns/net")
         with container.running("--version") as process:
             assert process.wait(120) == 0, container.log.read_text()
-        assert re.fullmatch(r"kproxy \d+\.\d+\.\d+ \(pure Python\)\n", container.log.read_text())
+        assert re.fullmatch(r"kproxy \d+\.\d+\.\d+ \(compiled\)\n", container.log.read_text())
         python = Container(tmp_path, root, {**config, "Entrypoint": ["python", "-c"]}, f"/proc/{host.pid}/ns/net")
         with python.running(_TRY) as process:
             assert process.wait(120) == 0, python.log.read_text()

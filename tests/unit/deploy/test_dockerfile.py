@@ -69,10 +69,11 @@ def test_it_runs_as_a_number_that_is_not_root() -> None:
 
 def test_only_runtime_dependencies_are_installed_and_nothing_is_left_of_pip() -> None:
     build, final = stages()
-    (install,) = [rest for rest in of(build, "RUN") if " install " in rest]
+    (install,) = [rest for rest in of(build, "RUN") if " --python " in rest]
 
     assert install.split()[-1] == "."  # no extras, no groups
     assert {"--no-cache-dir", "--compile"} <= set(install.split())
+    assert "KPROXY_COMPILED=1" in install.split()
     assert "--without-pip" in " ".join(of(build, "RUN"))
     assert of(final, "RUN") == []
     assert of(final, "COPY") == ["--from=build /opt/kproxy /opt/kproxy", f"deploy/image.yaml {CONTAINER_FILE}"]

@@ -53,8 +53,8 @@ def test_a_release_is_checked_and_made() -> None:
     for name, job in release["jobs"].items():
         direct = {job["needs"]} if isinstance(job.get("needs"), str) else set(job.get("needs", []))
         before[name] = direct.union(*(before[one] for one in direct))
-    assert before["dist"] == before["machine"] == {"check"}
-    assert {"check", "dist", "machine"} == before["attest"] < before["publish"] < before["release"]
+    assert before["dist"] == before["wheels"] == before["machine"] == {"check"}
+    assert {"check", "dist", "wheels", "machine"} == before["attest"] < before["publish"] < before["release"]
 
 
 @ALL

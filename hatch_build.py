@@ -34,10 +34,11 @@ import os, sys
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 names = sys.argv.pop().split()
-# A method with types that is taken as a value would be called wrongly; C compilers else only warn of that.
-strict = ["-Werror=incompatible-pointer-types"] if os.name == "posix" else []
+# A method with types that is taken as a value would be called wrongly; C compilers else only warn of that. What is for
+# debuggers of C is larger than all the rest.
+flags = ["-Werror=incompatible-pointer-types", "-g0"] if os.name == "posix" else []
 paths = {name: "kproxy/" + name.replace(".", "/") + ".py" for name in names}
-modules = [Extension("kproxy." + name, [path], extra_compile_args=strict) for name, path in paths.items()]
+modules = [Extension("kproxy." + name, [path], extra_compile_args=flags) for name, path in paths.items()]
 directives = {"language_level": 3, "annotation_typing": False, "boundscheck": True, "nonecheck": True}
 setup(name="kproxy", packages=[], py_modules=[], ext_modules=cythonize(modules, compiler_directives=directives))
 """

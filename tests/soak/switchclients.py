@@ -111,7 +111,8 @@ TOPICS = {kind.topic: PARTITIONS for kind in PRODUCERS}
 class Client:
     """One that is begun again when it has ended; `lines` is what all of them have said."""
 
-    def __init__(self, kind: Kind, programs: Programs, bootstrap: str, directory: Path) -> None:
+    def __init__(self, kind: Kind, programs: Programs, bootstrap: str, directory: Path, *, committed: bool) -> None:
+        self._committed = _COMMITTED if committed and not kind.shares else {}
         self.kind, self._programs, self._bootstrap, self._directory = kind, programs, bootstrap, directory
         self.lines: list[str] = []
         self.begun = 0
@@ -122,7 +123,7 @@ class Client:
         kind, self.begun, self._said = self.kind, self.begun + 1, 0
         arguments, properties = [kind.does, kind.topic], {"bootstrap.servers": self._bootstrap, "client.id": kind.id}
         if kind.reads:
-            properties |= {**kind.properties, "group.id": kind.id}
+            properties |= {**kind.properties, **self._committed, "group.id": kind.id}
         else:
             arguments += [str(PARTITIONS), str(PAUSE_MS), *([str(SIZE)] if kind.does == "transact" else [])]
             properties |= {**kind.properties, "first.number": str(first)}
@@ -175,10 +176,10 @@ class Client:
 
 
 class Clients:
-    """All of them. `bootstraps`: those of the kproxies."""
+    """All of them. `bootstraps`: those of the kproxies. `committed`: all consumers read committed records only."""
 
-    def __init__(self, programs: Programs, bootstraps: Sequence[str], directory: Path) -> None:
-        self.all = {kind: Client(kind, programs, bootstraps[kind.at], directory) for kind in KINDS}
+    def __init__(self, programs: Programs, bootstraps: Sequence[str], directory: Path, *, committed: bool) -> None:
+        self.all = {kind: Client(kind, programs, bootstraps[kind.at], directory, committed=committed) for kind in KINDS}
 
     def close(self) -> None:
         for one in self.all.values():

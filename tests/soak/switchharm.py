@@ -35,7 +35,8 @@ class Harm:
         """One of them is killed, and begun again."""
         site = self._site
         kproxy, wait = site.chance.choice(site.kproxies), site.chance.choice((0.0, 0.0, 3.0, 8.0))
-        phase = Phase(kproxy.seen()["phase"])
+        phases = {Phase(one["phase"]) for one in kproxy.ask()[1]["clusters"]}
+        phase = next(iter(phases - {Phase.SERVING}), Phase.SERVING)
         kproxy.kill()
         site.killed.add(kproxy)
         site.note(f"kproxy killed while {phase}")

@@ -3,19 +3,22 @@ back, and what is done to them meanwhile."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import yaml
 
 from kproxy.devcluster import DevCluster
 from kproxy.switching import asjson
+from kproxy.switching.parts import Part
 from tests.harness.carried import positions
 from tests.harness.clients import read_topic
 from tests.harness.clusters import STEADY
@@ -48,7 +51,10 @@ _SETTLES = 25.0
 class Site:
     """`directory` has what they all write. `chance` decides what is not said."""
 
-    def __init__(self, directory: Path, chance: Random, held: ExitStack) -> None:
+    def __init__(
+        self, directory: Path, chance: Random, held: ExitStack, apps: Mapping[str, Callable[..., App]] = WANTED, *,
+        committed: bool = False,
+    ) -> None:  # fmt: skip
         self.directory, self.chance = directory, chance
         self._log = held.enter_context((directory / "soak.log").open("a", buffering=1))
         self.sides = {name: held.enter_context(DevCluster(3, properties=_PROPERTIES)) for name in (BLUE, GREEN)}
@@ -65,15 +71,16 @@ class Site:
             | {"spark.ui.showConsoleProgress": "false"},
         )  # fmt: skip
         self._drivers: list[Driver] = []
+        self._following: Driver | None = None
         held.callback(self._close_drivers)
         self.command("prepare")
         programs = self.sides[BLUE].programs
-        self.clients = Clients(programs, [one.bootstrap for one in self.kproxies], directory)
+        self.clients = Clients(programs, [one.bootstrap for one in self.kproxies], directory, committed=committed)
         held.callback(self.clients.close)
         self.active = BLUE
         self.apps: list[App] = []
         place = Place(self, directory, programs)
-        for number, (name, make) in enumerate(WANTED.items()):
+        for number, (name, make) in enumerate(apps.items()):
             app = make(place, name, self.kproxies[number % 3].bootstrap)
             self.apps.append(app)
             held.callback(app.close)
@@ -137,18 +144,37 @@ class Site:
         assert code in codes, (words, code, driver.lines[-30:])
         return code, driver
 
+    def follow(self) -> None:
+        """Let the copy run, until a switch takes its place."""
+        if self._following is None or self._following.process.poll() is not None:
+            self._following = self._driver("copy", "--follow")
+
     # One switch or rollback
 
-    def switch(self, harm: Callable[[str], None], kill_at: str = "") -> str:
+    def switch(self, harm: Callable[[str], None], kill_at: str = "", *, reversible: bool = True) -> str:
         """Lead the clients to the other cluster, and what came of it. `harm` is called at each stage; at `kill_at` the
         driver is killed, and another one goes on, or back."""
         former = self.active
-        words = ["switch", "--reversible"] if former == BLUE else ["rollback"]
+        words = ["switch", *(["--reversible"] if reversible else [])] if former == BLUE else ["rollback"]
         if former == BLUE:
             self.command("prepare")
         for app in self.apps:
             app.before()
         marks = self.clients.marks()
+        code = self.lead(words, harm, kill_at)
+        (self.active,) = self.led()
+        for app in self.apps:
+            app.after()
+        if self.active == former:
+            return "stopped" if code == STOPPED else "undone"
+        for kind, epochs in self.epochs.items():
+            if not epochs or epochs[-1].to != self.active:  # else it was led there before, by itself
+                self.note_epoch(kind, former, self.active, marks[kind])
+        return "released"
+
+    def lead(self, words: Sequence[str], harm: Callable[[str], None], kill_at: str = "") -> int:
+        """Give this command, and others until it is over and all kproxies serve: with which code it ended. `harm` and
+        `kill_at` as in `switch`."""
 
         def at(stage: str) -> None:
             if stage == kill_at:
@@ -165,13 +191,8 @@ class Site:
         assert code in (DONE, UNDONE, STOPPED), (words, code, driver.lines[-30:])
         if driver.held() is not None:
             self.seconds.append(driver.held() or 0.0)
-        self._agree()
-        for app in self.apps:
-            app.after()
-        if self.active == former:
-            return "stopped" if code == STOPPED else "undone"
-        self._note(former, marks)
-        return "released"
+        wait_until(lambda: not any(asjson.state_of(one).holds for one in self.units()), "all kproxies serve")
+        return code
 
     def _go_on(self) -> int:
         """With a switch that is not over."""
@@ -185,20 +206,22 @@ class Site:
                 return code
         raise AssertionError(f"no way out: {driver.lines[-20:]}")
 
-    def _agree(self) -> None:
-        """All kproxies serve, and lead to the same."""
+    def units(self) -> Iterator[dict[str, Any]]:
+        """Of all kproxies: the cluster, and its parts."""
+        for one in self.kproxies:
+            yield from one.ask()[1]["clusters"]
 
-        def serving() -> bool:
-            return not any(asjson.state_of(one.seen()).holds for one in self.kproxies)
+    def led(self, client: str = "") -> set[str]:
+        """Where clients with this client id are led, if they are a part; else where those are led that are none."""
+        return {
+            one["active"] for one in self.units()
+            if (Part("one", tuple(one["members"])).has(client) if client else not one["members"])
+        }  # fmt: skip
 
-        wait_until(serving, "all kproxies serve")
-        (self.active,) = {asjson.state_of(one.seen()).active for one in self.kproxies}
-
-    def _note(self, former: str, marks: dict[Kind, int]) -> None:
-        """Where groups were when they left."""
-        for kind in self.epochs:
-            began = {one.partition: one.offset for one in positions(self.direct[former], kind.id) if one.offset >= 0}
-            self.epochs[kind].append(Epoch(former, self.active, began, marks[kind]))
+    def note_epoch(self, kind: Kind, former: str, to: str, since: int) -> None:
+        """Where a group was when it left."""
+        began = {one.partition: one.offset for one in positions(self.direct[former], kind.id) if one.offset >= 0}
+        self.epochs[kind].append(Epoch(former, to, began, since))
 
     def absolve(self) -> None:
         """A kproxy that was killed does not know which clients may repeat writes, and would refuse to hold for five
@@ -209,16 +232,15 @@ class Site:
         self.wait_flowing(brings_positions=False)
         until = time.monotonic() + _SETTLES
         for kproxy in self.kproxies:
-            while (doubts := kproxy.seen()["doubts"]) and time.monotonic() < until and all(map(_named, doubts)):
+            while (doubts := _doubts(kproxy)) and time.monotonic() < until and all(map(_named, doubts)):
                 time.sleep(0.5)
             if not doubts and kproxy not in self.killed:
                 continue
             for one in filter(_named, doubts):
                 self.note(f"doubt that stays, of {one['client']}")
             kproxy.kill()
-            state = asjson.read(kproxy.state_file.read_bytes(), "default").state
-            last = None if state.last is None else replace(state.last, at=0.0)
-            kproxy.state_file.write_bytes(asjson.written("default", replace(state, last=last), ended=True))
+            for file in kproxy.state_dir.glob("cluster-*.json"):
+                file.write_bytes(_settled(file.read_bytes()))
             kproxy.start()
             self.counts["kproxies absolved"] += 1
         self.killed.clear()
@@ -285,6 +307,19 @@ class Site:
         until = time.monotonic() + 120
         while not there() and time.monotonic() < until:
             time.sleep(0.5)
+
+
+def _doubts(kproxy: Switched) -> list[Mapping[str, object]]:
+    """Of the cluster and its parts."""
+    return [doubt for one in kproxy.ask()[1]["clusters"] for doubt in one["doubts"]]
+
+
+def _settled(data: bytes) -> bytes:
+    """A state file, as it would be after an end in good order, long after the last switch."""
+    unit = json.loads(data)["cluster"]
+    kept = asjson.read(data, unit)
+    last = None if kept.state.last is None else replace(kept.state.last, at=0.0)
+    return asjson.written(unit, replace(kept.state, last=last), ended=True, parts=kept.parts, clients=kept.clients)
 
 
 def _named(doubt: Mapping[str, object]) -> bool:

@@ -93,6 +93,11 @@ def _looked_at(only: Only, chosen: Chosen, members: Members, connected: Collecti
     yield Finding(NOTE, "only", f"clients {some(part.clients)}" + (
         f", members of group {some(sorted(chosen.groups))}" if chosen.groups else ""
     ))  # fmt: skip
+    if chosen.groups:
+        yield Finding(
+            WARNING, "only", "members that read uncommitted records (the default of Java's clients) may get some twice"
+            " on the target when an attempt of the copy is broken off: set isolation.level=read_committed there",
+        )  # fmt: skip
     ours = [one for one in connected if part.has(one.name)]
     here = {one.name for one in ours}
     for group in sorted(chosen.groups):

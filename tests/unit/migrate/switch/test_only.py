@@ -54,7 +54,8 @@ def test_the_members_of_a_group_with_any_number() -> None:
     chosen, findings = choose(Only(("g",)), MEMBERS, CONNECTED)
     assert chosen is not None
     assert (chosen.part.clients, chosen.groups, chosen.writes) == (("consumer-g-#",), {"g"}, False)
-    assert [one.severity for one in findings] == ["note"]
+    assert [one.severity for one in findings] == ["note", "warning"]
+    assert "isolation.level=read_committed" in findings[1].text
     again, _ = choose(Only(clients=("consumer-g-#",)), MEMBERS, [])
     assert again is not None
     assert again.part == chosen.part, "the same clients are the same part"

@@ -25,7 +25,7 @@ test: $(STAMP) tools ## all tests, on real brokers and real clients
 
 # A copy of the tree over which a compiled wheel is unpacked: the sources here stay without compiled modules.
 COMPILED := build/compiled
-$(COMPILED)/.unpacked: $(STAMP) hatch_build.py $(shell find kproxy -name '*.py')
+$(COMPILED)/.unpacked: $(STAMP) hatch_build.py $(shell find kproxy -name '*.py' -o -name '*.pxd')
 	rm -rf $(COMPILED) && mkdir -p $(COMPILED)/tree
 	KPROXY_COMPILED=1 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(COMPILED) .
 	git ls-files -z --cached --others --exclude-standard --deduplicate | xargs -0 cp --parents --target-directory $(COMPILED)/tree

@@ -213,7 +213,7 @@ class Conversation:
             end = len(chunk)
         if not self.requested:
             self._check_first_request(chunk)
-        view = chunk
+        view = chunk  # what is read of it; compiled, this has a type (docs/performance.md)
         calls, limit, in_flight = self._calls, self._max_request, self._in_flight
         cut: list[tuple[int, int]] = []  # requests that kproxy answers itself
         stop = end - 12

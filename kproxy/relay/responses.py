@@ -108,7 +108,7 @@ class Responses:
             greeting = recognise(bytes(chunk[:ENOUGH]), from_upstream=True)
             if greeting is not None:
                 raise wrong_upstream(greeting)
-        view = chunk
+        view = chunk  # as in `Conversation.from_client`
         runs = in_flight.runs
         call: Call | None = self._half_sent
         pieces: list[Buffer] = []

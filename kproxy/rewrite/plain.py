@@ -52,6 +52,7 @@ class PlainElement:
             if not left or at > stop:
                 return left + 1, at
         for hopped in range(left):
+            # buffer[at] is the tag count of the one before.
             count, size = buffer[at + to_count], buffer[at + to_size]
             if buffer[at] != before or count > 1 or count < lowest:
                 break

@@ -21,7 +21,6 @@ from kproxy.cluster.listeners import Listener
 from kproxy.cluster.places import Places
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
-from kproxy.dial.sockets import tune
 from kproxy.errors import WireError
 from kproxy.metrics import Metrics
 from kproxy.relay.wrongpeer import plaintext_client, wrong_client
@@ -115,12 +114,16 @@ class Door:
             return
         self._places.taken += 1
         listener.sessions += 1
-        tune(client)
         self.count(listener.key, 1)
-        self._silent[client] = _Guest(self, listener, listener.key, peer, self._loop.time())
-        self._places.silent[client] = partial(self._drop, client)
+        guest = _Guest(self, listener, listener.key, peer, self._loop.time())
         # Brokers are dialled when the client has said something: a TCP probe costs them nothing.
-        self._loop.add_reader(client.fileno(), self._spoke, client)
+        first = _peek(client)
+        if first is not None:
+            self._spoke(client, guest, first)
+            return
+        self._silent[client] = guest
+        self._places.silent[client] = partial(self._drop, client)
+        self._loop.add_reader(client.fileno(), self._readable, client)
         if self._scarce and self._looking is None:
             self._look_for_silence()
 
@@ -183,14 +186,12 @@ class Door:
 
     # First bytes
 
-    def _spoke(self, client: socket.socket) -> None:
-        try:
-            first = client.recv(ENOUGH, socket.MSG_PEEK)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            first = b""
-        guest = self._no_longer_silent(client)
+    def _readable(self, client: socket.socket) -> None:
+        first = _peek(client)
+        if first is not None:
+            self._spoke(client, self._no_longer_silent(client), first)
+
+    def _spoke(self, client: socket.socket, guest: _Guest, first: bytes) -> None:
         error = self._objection(first)
         if error is not None:
             self._metrics.refused(self._config.name, "client", error.reason)
@@ -253,3 +254,13 @@ class Door:
             guest = self._no_longer_silent(client)
             client.close()
             self.leave(guest)
+
+
+def _peek(client: socket.socket) -> bytes | None:
+    """A client's first bytes, which stay unread; b"" if it has gone, None if it has said nothing yet."""
+    try:
+        return client.recv(ENOUGH, socket.MSG_PEEK)
+    except (BlockingIOError, InterruptedError):
+        return None
+    except OSError:
+        return b""

@@ -16,7 +16,6 @@ from kproxy.address import Address
 from kproxy.cluster.listeners import Listener, Listeners
 from kproxy.cluster.places import Places
 from kproxy.config.values import Forward
-from kproxy.dial.sockets import tune
 from kproxy.errors import ConfigError, UpstreamError
 
 log = logging.getLogger(__name__)
@@ -120,7 +119,6 @@ class Forwards:
         task.add_done_callback(left)
 
     async def _lead(self, leading: Leading, client: socket.socket) -> None:
-        tune(client)
         try:
             upstream = await self._connect(leading.to)
         except UpstreamError as error:

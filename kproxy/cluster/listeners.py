@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection
 
 from kproxy.address import Address
 from kproxy.cluster.topology import NodeKey
+from kproxy.dial.sockets import tune_accepted, tune_listening
 from kproxy.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,7 @@ _ACCEPT_AT_ONCE = 64
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 OnAccept = Callable[[socket.socket, Address, "Listener"], None]
-"""Is given a connection and the address that it comes from."""
+"""Is given a connection, ready for relaying, and the address that it comes from."""
 
 
 class Listener:
@@ -50,6 +51,7 @@ class Listeners:
         self._hosts = _resolve(listen)
         self._reserve = _open_reserve()
         self.bound: dict[NodeKey | None, Listener] = {}
+        self._ports: set[int] = set()  # of those
         self.accepting = True
 
     def bind(self, key: NodeKey | None, port: int) -> Listener:
@@ -65,13 +67,16 @@ class Listeners:
                 sock.close()
             raise
         listener = self.bound[key] = Listener(key, port, sockets)
+        self._ports.add(port)
         for sock in sockets:
-            self._loop.add_reader(sock.fileno(), self._accept, sock, listener)
+            self._loop.add_reader(sock.fileno(), self._accept, sock, sock.getsockname()[0], listener)
         return listener
 
     def close(self, key: NodeKey | None) -> None:
         """Stop listening; connections that were accepted stay."""
-        for sock in self.bound.pop(key).sockets:
+        listener = self.bound.pop(key)
+        self._ports.discard(listener.port)
+        for sock in listener.sockets:
             self._loop.remove_reader(sock.fileno())
             sock.close()
 
@@ -91,15 +96,14 @@ class Listeners:
     def is_own(self, address: Address) -> bool:
         """Whether connecting to this IP address and port would reach one of these listeners."""
         # Asked on each dial: hundreds of listeners are looked at closer only where one has this port.
-        own_port = any(listener.port == address.port for listener in self.bound.values())
-        return own_port and leads_to(address, self.addresses())
+        return address.port in self._ports and leads_to(address, self.addresses())
 
     def addresses(self) -> frozenset[Address]:
         """The IP addresses and ports that are bound."""
         names = [sock.getsockname() for listener in self.bound.values() for sock in listener.sockets]
         return frozenset(Address(str(name[0]), int(name[1])) for name in names)
 
-    def _accept(self, sock: socket.socket, listener: Listener) -> None:
+    def _accept(self, sock: socket.socket, host: str, listener: Listener) -> None:
         for _ in range(_ACCEPT_AT_ONCE):
             try:
                 client, peer = sock.accept()
@@ -111,6 +115,7 @@ class Listeners:
                     return
                 log.warning("accepting a connection on port %d failed: %s", listener.port, error.strerror)
                 return
+            tune_accepted(client, peer[0], host)
             self._on_accept(client, Address(*peer[:2]), listener)
 
     def _refuse_one(self, sock: socket.socket) -> None:
@@ -160,6 +165,7 @@ def _listen(family: int, host: str, port: int) -> socket.socket:
         if family == socket.AF_INET6:
             # `::` means every address, IPv4's too; a name with both families binds each.
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host != "::"))
+        tune_listening(sock, host)
         sock.bind((host, port))
         sock.listen(_BACKLOG)
     except OSError:

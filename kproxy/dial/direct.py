@@ -7,8 +7,9 @@ through aiohappyeyeballs).
 from __future__ import annotations
 
 import errno
+import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from aiohappyeyeballs import start_connection
 
@@ -17,6 +18,7 @@ from kproxy.dial.hops import Limit
 from kproxy.dial.resolve import AddrInfo, Resolver
 from kproxy.dial.sockets import tune
 from kproxy.dial.steps import StepKind
+from kproxy.dial.stream import ready
 from kproxy.errors import UpstreamError
 
 # RFC 8305 §5: how long one address may try before the next one starts beside it, in seconds.
@@ -32,6 +34,9 @@ _REASONS = {
     errno.EADDRNOTAVAIL: ("limit", "no local port is free for another connection"),
 }
 
+# What connect says of a non-blocking socket before the peer has answered.
+_UNDER_WAY = (errno.EINPROGRESS, errno.EINTR)
+
 
 class Direct:
     """The way that needs no hop.
@@ -46,28 +51,32 @@ class Direct:
     async def connect(self, address: Address, limit: Limit) -> socket.socket:
         """Resolve the name and connect. Raises UpstreamError."""
         with limit.step(StepKind.RESOLVE, address.host):
-            found = await self._resolved(address, limit)
+            found = self._resolver.numeric(address) or await self._resolved(address, limit)
+            self._check(address, found)
         with limit.step(StepKind.CONNECT, address):
-            sock = await self._connected(address, found, limit)
-        tune(sock)
-        return sock
+            return await self._connected(address, found, limit)
 
-    async def _resolved(self, address: Address, limit: Limit) -> list[AddrInfo]:
+    async def _resolved(self, address: Address, limit: Limit) -> Sequence[AddrInfo]:
         try:
             async with limit.timeout():
-                found = await self._resolver.resolve(address)
+                return await self._resolver.resolve(address)
         except TimeoutError:
             text = f"the name '{address.host}' was not resolved within {limit.seconds:g} s (no answer from DNS)"
             raise UpstreamError("resolve", f"{address}: {text}") from None
+
+    def _check(self, address: Address, found: Sequence[AddrInfo]) -> None:
         for info in found:
             if self._is_own(Address(str(info[4][0]), address.port)):
                 raise UpstreamError("loop", f"{address} is kproxy's own listener: to connect there would be a loop")
-        return found
 
-    async def _connected(self, address: Address, found: list[AddrInfo], limit: Limit) -> socket.socket:
+    async def _connected(self, address: Address, found: Sequence[AddrInfo], limit: Limit) -> socket.socket:
         try:
+            if len(found) == 1:
+                return await _connect(found[0], limit)
             async with limit.timeout():
-                return await start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER, interleave=1)
+                sock = await start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER, interleave=1)
+            tune(sock, str(sock.getpeername()[0]))
+            return sock
         except TimeoutError:
             self._resolver.doubt(address.host)
             text = f"no answer within {limit.seconds:g} s (a firewall drops the packets, or the host is down)"
@@ -79,3 +88,37 @@ class Direct:
 
     async def close(self) -> None:
         """Nothing is kept."""
+
+
+async def _connect(info: AddrInfo, limit: Limit) -> socket.socket:
+    """A connection to the one address that there is. Raises OSError."""
+    family, kind, protocol, _, address = info
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)
+        tune(sock, str(address[0]))
+        error = sock.connect_ex(address)
+        if error in _UNDER_WAY:
+            # On this machine it is there at once, although the system says that it is under way.
+            error = 0 if _is_connected(sock) else await _outcome(sock, limit)
+        if error:
+            raise OSError(error, os.strerror(error))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _is_connected(sock: socket.socket) -> bool:
+    try:
+        sock.getpeername()
+    except OSError:
+        return False
+    return True
+
+
+async def _outcome(sock: socket.socket, limit: Limit) -> int:
+    """The error of a connection that is under way, when it is so no more."""
+    async with limit.timeout():
+        await ready(sock, write=True)
+    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)

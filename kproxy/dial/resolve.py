@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from threading import Thread
 from typing import TypeAlias
 
@@ -52,14 +54,23 @@ class Resolver:
         self._asked: dict[str, asyncio.Future[list[AddrInfo]]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
-    async def resolve(self, address: Address) -> list[AddrInfo]:
-        """The addresses of a name, best first; at once for one that is an IP address. Raises UpstreamError."""
-        if not 0 < address.port < 65536:  # getaddrinfo takes it modulo 65536
-            raise UpstreamError("other", f"{address}: {address.port} is not a port")
-        found = _look_up(address.host, socket.AI_NUMERICHOST) or await self._ask(address.host)
+    async def resolve(self, address: Address) -> Sequence[AddrInfo]:
+        """The addresses of a name, best first. Raises UpstreamError."""
+        numeric = self.numeric(address)
+        if numeric:
+            return numeric
+        found = await self._ask(address.host)
         if not found:
             raise UpstreamError("resolve", f"{address}: the name '{address.host}' cannot be resolved here")
-        return [(*info[:4], (info[4][0], address.port, *info[4][2:])) for info in found]
+        return _with_port(found, address.port)
+
+    def numeric(self, address: Address) -> Sequence[AddrInfo]:
+        """The address that is an IP address; none if it is a name. Raises UpstreamError."""
+        if not 0 < address.port < 65536:  # getaddrinfo takes it modulo 65536
+            raise UpstreamError("other", f"{address}: {address.port} is not a port")
+        if "%" in address.host:  # the number of an interface may change
+            return _with_port(_look_up(address.host, socket.AI_NUMERICHOST), address.port)
+        return _numeric(address)
 
     def doubt(self, host: str) -> None:
         """What the name led to did not work: ask anew soon, but not for each of many who find out."""
@@ -94,6 +105,15 @@ class Resolver:
             del self._answers[next(iter(self._answers))]
         self._slots.release()
         self._asked.pop(host).set_result(found)
+
+
+@lru_cache(maxsize=1000)
+def _numeric(address: Address) -> Sequence[AddrInfo]:
+    return _with_port(_look_up(address.host, socket.AI_NUMERICHOST), address.port)
+
+
+def _with_port(found: Iterable[AddrInfo], port: int) -> Sequence[AddrInfo]:
+    return tuple((*info[:4], (info[4][0], port, *info[4][2:])) for info in found)
 
 
 def _same(one: list[AddrInfo], other: list[AddrInfo]) -> bool:

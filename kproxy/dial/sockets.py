@@ -4,25 +4,53 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 
 # A peer that vanished without a word (a laptop that sleeps, a NAT that forgot) is noticed after 60 + 6 * 10 s.
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
 
+_Option = tuple[int, int, "int | bytes"]
 
-def tune(sock: socket.socket) -> None:
-    """Prepare a connected socket for relaying: non-blocking, no delay, keepalive."""
+_NO_DELAY: _Option = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+_REMOTE: tuple[_Option, ...] = (
+    _NO_DELAY,
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *((socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in _KEEPALIVE if hasattr(socket, name)),
+)
+# BBR, the default of some hosts, paces; over loopback that halves the throughput. And nobody vanishes there.
+_PACELESS: tuple[_Option, ...] = (
+    ((socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno"),) if hasattr(socket, "TCP_CONGESTION") else ()
+)
+_LOCAL: tuple[_Option, ...] = (_NO_DELAY, *_PACELESS)
+# Whether accept(2) takes all of these over from the socket that listens.
+_INHERITED = sys.platform == "linux"
+
+
+def tune(sock: socket.socket, peer: str) -> None:
+    """Prepare a connection with this IP address for relaying: no delay; keepalive."""
+    _set(sock, _LOCAL if _is_loopback(peer) else _REMOTE)
+
+
+def tune_listening(sock: socket.socket, host: str) -> None:
+    """Prepare a socket that is to listen on this IP address, for those whom `tune_accepted` prepares."""
+    tune(sock, host)
+
+
+def tune_accepted(sock: socket.socket, peer: str, host: str) -> None:
+    """Prepare a connection with this IP address that came to a socket of `tune_listening`: non-blocking, else as
+    `tune`."""
     sock.setblocking(False)
+    if not _INHERITED:
+        tune(sock, peer)
+    elif _is_loopback(peer) and not _is_loopback(host):
+        _set(sock, _PACELESS)
+
+
+def _set(sock: socket.socket, options: tuple[_Option, ...]) -> None:
     with contextlib.suppress(OSError):  # the peer may be gone already; the next call will say so
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _KEEPALIVE:
-            if hasattr(socket, name):
-                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        if hasattr(socket, "TCP_CONGESTION") and _is_loopback(sock):
-            # BBR, the default of some hosts, paces; over loopback that halves the throughput.
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+        for option in options:
+            sock.setsockopt(*option)
 
 
-def _is_loopback(sock: socket.socket) -> bool:
-    host = str(sock.getpeername()[0])
+def _is_loopback(host: str) -> bool:
     return host.startswith(("127.", "::ffff:127.")) or host == "::1"

@@ -45,14 +45,15 @@ async def retried(sock: socket.socket, call: Callable[[], T], *, write: bool = F
         try:
             return call()
         except ssl.SSLWantReadError:
-            await _ready(sock, write=False)
+            await ready(sock, write=False)
         except ssl.SSLWantWriteError:
-            await _ready(sock, write=True)
+            await ready(sock, write=True)
         except (BlockingIOError, InterruptedError):
-            await _ready(sock, write)
+            await ready(sock, write)
 
 
-async def _ready(sock: socket.socket, write: bool) -> None:
+async def ready(sock: socket.socket, write: bool) -> None:
+    """Wait until a socket can be written, or read."""
     loop, fd = asyncio.get_running_loop(), sock.fileno()
     ready = loop.create_future()
     add, remove = (loop.add_writer, loop.remove_writer) if write else (loop.add_reader, loop.remove_reader)

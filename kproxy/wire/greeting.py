@@ -44,6 +44,8 @@ def recognise(first: bytes, *, from_upstream: bool = False) -> Greeting | None:
 
     `from_upstream` says that they are an answer: only SOCKS has other first bytes then.
     """
+    if first[:1] == b"\0":  # a Kafka frame of less than 16 MiB, and nobody else's
+        return None
     if len(first) >= 3 and first[1] == 3 and first[2] <= 4:
         if first[0] == 0x16:
             return Greeting.TLS

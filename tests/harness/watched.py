@@ -27,7 +27,7 @@ def watch(findings: Path, forbidden: list[bytes]) -> None:
     plain_accept = Listeners._accept
     plain_carry = Sessions.carry
 
-    def accept(self: Listeners, sock: socket.socket, listener: Any) -> None:
+    def accept(self: Listeners, *args: Any) -> None:
         original = self._on_accept
 
         def remember(client: socket.socket, *more: Any) -> None:
@@ -36,7 +36,7 @@ def watch(findings: Path, forbidden: list[bytes]) -> None:
 
         self._on_accept = remember
         try:
-            plain_accept(self, sock, listener)
+            plain_accept(self, *args)
         finally:
             self._on_accept = original
 

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from kproxy.address import Address
-from kproxy.dial import resolve
+from kproxy.dial import direct, resolve
 from kproxy.dial.dialer import Dialer
 from kproxy.dial.direct import Direct
 from kproxy.dial.hops import Limit
 from kproxy.dial.resolve import Resolver
+from kproxy.dial.stream import Stream
 from kproxy.errors import UpstreamError
-from tests.harness.peers import Peer, black_hole, refused, silent
+from tests.harness.peers import Peer, black_hole, refused, saying, silent
 
 SystemResolver = Callable[..., Any]
 
@@ -215,3 +216,29 @@ async def test_kproxy_s_own_listener_is_never_dialled() -> None:
                     await dialer.connect(Address(name, own.port))
                 assert caught.value.reason == "loop"
         assert peer.accepted == 0
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_connection_that_is_there_at_once_and_one_that_is_not(
+    at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over loopback a connection is there when connect(2) returns."""
+    if not at_once:
+        monkeypatch.setattr(direct, "_is_connected", lambda sock: False)
+    with Peer(saying(b"hello", first=True)) as peer, refused() as nobody:
+        sock = await Direct().connect(Address.parse(peer.address), Limit.of(10))
+        with sock:
+            assert not sock.getblocking()
+            assert await Stream(sock).receive(5) == b"hello"
+        assert (await failure(Address.parse(nobody))).reason == "refused"
+
+
+async def test_the_number_of_an_interface_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = iter((2, 3))
+
+    def look_up(host: str, flags: int = 0) -> list[resolve.AddrInfo]:
+        return [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("fe80::1", 0, 0, next(numbers)))]
+
+    monkeypatch.setattr(resolve, "_look_up", look_up)
+    found = [Resolver().numeric(Address("fe80::1%eth0", 9092)) for _ in range(2)]
+    assert [info[4] for (info,) in found] == [("fe80::1", 9092, 0, 2), ("fe80::1", 9092, 0, 3)]

@@ -45,12 +45,9 @@ class Over(Ask):
         self._unsent += request
 
     async def answer(self, seconds: float | None = None) -> bytes:
-        if seconds is None:
-            return await self._next()
-        async with asyncio.timeout(seconds):
-            return await self._next()
-
-    async def _next(self) -> bytes:
+        if seconds is not None:
+            async with asyncio.timeout(seconds):
+                return await self.answer()
         if self._unsent:
             unsent, self._unsent = self._unsent, b""
             await self._stream.send(unsent)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from struct import error as StructError
 from struct import pack, unpack_from
@@ -80,16 +80,20 @@ class Unreadable(WireError):
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T]):
-    """A request to a broker, and how its response is read."""
+    """A request to a broker, and how its response is read. It may be put any number of times."""
 
     key: int
     version: int
     body: bytes
     read: Callable[[bytes], T]
+    frame: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frame", request(self.key, self.version, self.key, self.body))
 
     def send(self, ask: Ask) -> None:
         """Have it sent by the time that its answer, or one before, is waited for."""
-        ask.send(request(self.key, self.version, self.key, self.body))
+        ask.send(self.frame)
 
     async def answer(self, ask: Ask) -> T:
         """What comes of it. Raises UpstreamError, with the reason "closed" if the broker closes the connection instead,
@@ -141,10 +145,8 @@ def _versions(body: bytes) -> Versions:
 def members(versions: Versions) -> Question[Members]:
     """Who is in the cluster. If the broker closes the connection, one must perhaps log in first."""
     if api.METADATA in versions or api.DESCRIBE_CLUSTER not in versions:
-        version = 2 if 2 in versions.get(api.METADATA, ()) else 1
-        return Question(api.METADATA, version, INT32.pack(0), partial(_members, version))  # no topics
-    # v1: include_cluster_authorized_operations, endpoint_type, tags
-    return Question(api.DESCRIBE_CLUSTER, 1, pack(">?bB", False, _CONTROLLERS, 0), _cluster)
+        return _BROKERS[2 if 2 in versions.get(api.METADATA, ()) else 1]
+    return _QUORUM
 
 
 def _members(version: int, body: bytes) -> Members:
@@ -188,11 +190,20 @@ def _endpoints(body: bytes, key: int, version: int) -> tuple[tuple[Endpoint, ...
     return tuple(endpoint for endpoint, _, _ in walk.found), walk.found[-1][2]
 
 
+# By version. No topics.
+_BROKERS = {version: Question(api.METADATA, version, INT32.pack(0), partial(_members, version)) for version in (1, 2)}
+# v1: include_cluster_authorized_operations, endpoint_type, tags
+_QUORUM = Question(api.DESCRIBE_CLUSTER, 1, pack(">?bB", False, _CONTROLLERS, 0), _cluster)
+
+
 def own_id(versions: Versions, suppose: int = NOBODY) -> Question[int | None] | None:
     """The id of the broker that is asked, as it tells itself, None if it does not; there is no question if the broker
     does not know it. One whose id is the one that you `suppose` has nothing to refuse, and nothing to log."""
-    if 1 not in versions.get(api.DESCRIBE_CONFIGS, ()):
-        return None
+    return _own_id_of(suppose) if 1 in versions.get(api.DESCRIBE_CONFIGS, ()) else None
+
+
+@lru_cache(maxsize=64)
+def _own_id_of(suppose: int) -> Question[int | None]:
     # v1: resources[type, name, keys], include_synonyms; of the keys one that there is not, to keep the answer short
     resource = pack(">b", _BROKER_RESOURCE) + _string(str(suppose).encode()) + INT32.pack(1) + _string(b"kproxy")
     return Question(api.DESCRIBE_CONFIGS, 1, INT32.pack(1) + resource + b"\0", partial(_own_id, suppose))

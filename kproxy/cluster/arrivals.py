@@ -11,7 +11,6 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kproxy.address import Address
 from kproxy.cluster.door import Visit
 from kproxy.cluster.led import Led, client_id_of, hear, whose
 from kproxy.cluster.meeting import Met
@@ -91,12 +90,12 @@ class Arrivals:
 
     async def _see_in(self, client: socket.socket, arrival: Arrival) -> None:
         if self.tls is not None:
-            secured = await self._secure(client, self.tls)
+            secured = await self._secure(client, arrival, self.tls)
             if secured is None:
                 return
             client = secured
             self._ask_for(secured, arrival)
-        first = await self._hear(client) if self._parts else b""
+        first = await self._hear(client, arrival) if self._parts else b""
         if first is None:
             return
         led = arrival.led = whose(client_id_of(first), self._parts.values(), self._others)
@@ -114,13 +113,12 @@ class Arrivals:
             return
         self._arrived(client, arrival, led, upstream, first)
 
-    async def _secure(self, client: socket.socket, tls: ClientTls) -> TlsSocket | None:
+    async def _secure(self, client: socket.socket, arrival: Arrival, tls: ClientTls) -> TlsSocket | None:
         """Do the TLS handshake; None if it failed."""
-        peer = peer_of(client)
         try:
             secured = await tls.accept(client)
         except WireError as error:
-            self._refuse(client, error, peer)
+            self._refuse(client, arrival, error)
             return None
         except BaseException:
             self._drop(client)
@@ -137,13 +135,13 @@ class Arrivals:
             arrival.key = asked
             arrival.visit.wants(asked)
 
-    async def _hear(self, client: socket.socket) -> bytes | None:
+    async def _hear(self, client: socket.socket, arrival: Arrival) -> bytes | None:
         """The client's first words; None if it has gone without them."""
         try:
             heard = await hear(client)
             return heard if client in self._arrivals else None  # closed meanwhile: kproxy stops
         except WireError as error:
-            self._refuse(client, error, peer_of(client))
+            self._refuse(client, arrival, error)
             return None
         except OSError:
             pass  # the client is gone already
@@ -153,9 +151,9 @@ class Arrivals:
         self._drop(client)
         return None
 
-    def _refuse(self, client: socket.socket, error: WireError, peer: Address | str) -> None:
+    def _refuse(self, client: socket.socket, arrival: Arrival, error: WireError) -> None:
         self._metrics.refused(self._name, "client", error.reason)
-        log.warning("refused a connection from %s: %s", peer, error)
+        log.warning("refused a connection from %s: %s", arrival.visit.peer, error)
         self._drop(client)
 
     def _drop(self, client: socket.socket) -> None:
@@ -183,11 +181,3 @@ async def _reach(led: Led, key: NodeKey | None) -> Met:
 def name_of(key: NodeKey | None) -> str:
     """A node in the words of a message."""
     return "the bootstrap server" if key is None else str(key)
-
-
-def peer_of(client: socket.socket) -> Address | str:
-    """Where a client comes from; "?" if it has gone."""
-    try:
-        return Address(*client.getpeername()[:2])
-    except OSError:
-        return "?"

@@ -40,7 +40,10 @@ _HTTP_HINT = (
 
 
 class Visit(Protocol):
-    """A client that was let in, as whoever carries its session tells the door about it."""
+    """A client that was let in, as whoever carries its session tells the door about it. `peer`: where it comes from."""
+
+    @property
+    def peer(self) -> Address: ...
 
     def wants(self, key: NodeKey) -> None:
         """The client wants this node, whatever port it came to."""

@@ -153,13 +153,8 @@ class Meetings:
         """Ask who is at the other end of a new connection. Raises UpstreamError."""
         before = self._facts.known.leads_to.get(address)
         supposed = before.key if expected is None and before is not None else expected
-
-        async def ask() -> Identity:
-            identity = await self._identities.ask(opened.ask, supposed, opened.names, logged_in=self._opener.logs_in)
-            opened.ask.finish()
-            return identity
-
-        return await self._identify(ask(), address)
+        asking = self._identities.ask(opened.ask, supposed, opened.names, logged_in=self._opener.logs_in)
+        return await self._identify(asking, address, opened.ask.finish)
 
     async def _check(self, key: NodeKey | None, route: Route, names: Sequence[str], ask: Ask) -> None:
         """The same within a client's session, after its login. Raises UpstreamError."""
@@ -175,11 +170,14 @@ class Meetings:
                     self._facts.note(BootstrapAnswered((servers.index(route.dial) + 1) % len(servers)))
             raise
 
-    async def _identify(self, asking: Awaitable[Identity], address: Address) -> Identity:
+    async def _identify(
+        self, asking: Awaitable[Identity], address: Address, finish: Callable[[], None] = lambda: None
+    ) -> Identity:
         seconds = self._config.connect_timeout
         try:
             async with asyncio.timeout(seconds):
                 identity = await asking
+            finish()
         except TimeoutError:
             raise UpstreamError("timeout", f"{address}: connected, but no Kafka broker answers there") from None
         except (WantsLogin, HungUp):
@@ -215,15 +213,20 @@ class Meetings:
 
     def note_identity(self, address: Address, identity: Identity) -> None:
         """An address has told which node it is, or not."""
-        if identity.key is not None and identity.proof is not None:
+        key, proof = identity.key, identity.proof
+        if key is not None and proof is not None:
             if address in self._config.bootstrap_servers:
                 self._told_at[address] = monotonic()
-            self._facts.note(LeadsTo(address, identity.key, identity.proof))
+            before = self._facts.known.leads_to.get(address)
+            if before is None or before.key != key or before.proof is not proof:
+                self._facts.note(LeadsTo(address, key, proof))
 
     def _note_reached(self, key: NodeKey, route: Route, proof: Proof) -> None:
         before = self._facts.known.reached(key)
         if route.kind is RouteKind.UNTOLD and proof.checked:
             route = Route(route.dial, RouteKind.LEARNED)
+        if before.problem is None and before.proof is proof and before.route == route:
+            return
         if before.route != route and route.kind is not RouteKind.ADVERTISED and self._facts.searched.is_set():
             log.info("%s is reached through %s (%s)", key, route.dial, route.kind.value)
         self._facts.note(NodeReached(key, Reached(route, proof)))

@@ -29,6 +29,11 @@ class Onlookers:
         self._emit: Emit | None = None
         self._emit_frame: EmitFrame | None = None
 
+    @property
+    def present(self) -> bool:
+        """Whether anybody looks on."""
+        return self._emit is not None or self._emit_frame is not None
+
     def watch(self, emit: Emit | None) -> None:
         """Tell each exchange in all sessions, also those to come; None: no more."""
         self._emit = emit

@@ -95,8 +95,9 @@ class Reach:
             for one in config.map:
                 if one.matches(node.advertised, node.key.label):
                     return one.dial(node.advertised) == dial
-        advertised = [] if key is None else [one.advertised for one in self._topology.nodes.values()]
-        return dial in config.bootstrap_servers or dial in advertised
+        if dial in config.bootstrap_servers:
+            return True
+        return key is not None and any(dial == one.advertised for one in self._topology.nodes.values())
 
     def _in_use(self, address: Address, key: NodeKey) -> bool:
         return address in self._config.bootstrap_servers or self._leads(self._config, key, address)
@@ -161,7 +162,8 @@ class Reach:
                 if isinstance(error, ViaError | Refused):  # all of them are behind it, or would refuse it as well
                     break
                 continue
-            self.note(BootstrapAnswered(at))
+            if at != self.known.bootstrap_at:
+                self.note(BootstrapAnswered(at))
             _say_wrong(errors)
             return upstream
         raise _all_of(errors)

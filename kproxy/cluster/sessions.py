@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kproxy.address import Address
 from kproxy.ask.asking import Ask, Between
-from kproxy.cluster.arrivals import Arrival, Arrivals, Knows, name_of, peer_of
+from kproxy.cluster.arrivals import Arrival, Arrivals, Knows, name_of
 from kproxy.cluster.door import Visit
 from kproxy.cluster.encryption import client_tls
 from kproxy.cluster.led import Dial, Led, Localise
@@ -57,11 +57,14 @@ class _Carried:
     visit: Visit
     led: Led
     dial: Address | None
-    where: Where
     since: float  # a Unix time
-    address: str  # the client's
     asking: Between | None = None  # while kproxy asks whom it has reached
     switchable: Switchable | None = None  # that knows of it
+
+    @property
+    def address(self) -> str:
+        """The client's, without its port."""
+        return self.visit.peer.host
 
 
 class Sessions:
@@ -101,14 +104,13 @@ class Sessions:
         self._arrivals.begin(client, Arrival(key, host, visit))
 
     def _arrived(self, client: socket.socket, arrival: Arrival, led: Led, upstream: Met, first: bytes) -> None:
-        key, label, peer = arrival.key, _label(arrival.key), peer_of(client)
-        carried = _Carried(
-            key, arrival.visit, led, upstream.dial, Where(self._name, label, str(peer)), time.time(),
-            "?" if isinstance(peer, str) else peer.host,
-        )  # fmt: skip
+        key, label = arrival.key, _label(arrival.key)
+        carried = _Carried(key, arrival.visit, led, upstream.dial, time.time())
         counters = self._metrics.node(self._name, label)
         switchable = led.switchable
-        calls = self._calls.setdefault(label, Calls(counters.call, switchable.highest if switchable else NO_OTHER))
+        calls = self._calls.get(label)
+        if calls is None:
+            calls = self._calls[label] = Calls(counters.call, switchable.highest if switchable else NO_OTHER)
         try:
             conversation = Conversation(
                 calls if switchable is None else switchable.calls(calls),
@@ -124,7 +126,8 @@ class Sessions:
             arrival.visit.over()
             return
         self._open[session] = carried
-        self._onlookers.show(session, carried.where)
+        if self._onlookers.present:
+            self._onlookers.show(session, self._where(carried))
         if upstream.check is not None:
             session.hold_before_first_request(partial(self._begin_check, session, upstream.check))
         if switchable is not None:
@@ -332,7 +335,10 @@ class Sessions:
     # For those who look on
 
     def _seen(self) -> Iterator[tuple[Session, Where]]:
-        return ((session, carried.where) for session, carried in self._open.items())
+        return ((session, self._where(carried)) for session, carried in self._open.items())
+
+    def _where(self, carried: _Carried) -> Where:
+        return Where(self._name, _label(carried.key), str(carried.visit.peer))
 
     def shown(self) -> Iterator[SessionStatus]:
         """Each session that is open now."""

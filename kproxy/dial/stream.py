@@ -10,6 +10,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -28,12 +29,11 @@ class Stream:
         """Send all of it."""
         rest = memoryview(data)
         while rest:
-            sent = await retried(self._sock, lambda: self._sock.send(rest), write=True)  # noqa: B023  # called at once
-            rest = rest[sent:]
+            rest = rest[await retried(self._sock, partial(self._sock.send, rest), write=True) :]
 
     async def receive(self, limit: int) -> bytes:
         """What has come, at least one byte and at most `limit`; b"" at the end of the stream."""
-        return await retried(self._sock, lambda: self._sock.recv(limit))
+        return await retried(self._sock, partial(self._sock.recv, limit))
 
 
 async def retried(sock: socket.socket, call: Callable[[], T], *, write: bool = False) -> T:

@@ -170,6 +170,12 @@ class Conversation:
         """Whether nothing is under way, and nothing of the client waits here."""
         return self.settled and not self._client_tail
 
+    @property
+    def over(self) -> bool:
+        """Whether a client that sends no more waits for nothing. Where its use is noted, that is left to the broker to
+        say: until then the client confirms what it was sent."""
+        return self._used is None and self.quiet and not self._in_flight.tokens
+
     # For those who look on
 
     @property

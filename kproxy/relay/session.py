@@ -368,9 +368,10 @@ class Session:
                 self._check_settled()
 
     def _end_of(self, side: Side, other: Side) -> None:
-        """A side sends no more: tell the other once it has everything (half-close); close when both have ended."""
+        """A side sends no more: tell the other once it has everything (half-close); close when both have ended, or when
+        a client has that waits for nothing: a broker says nothing unasked."""
         if not other.pending:
-            if other.ended and not side.pending:
+            if (other.ended or (side is self.client and self.conversation.over)) and not side.pending:
                 self.close()
                 return
             other.sock.shutdown(socket.SHUT_WR)

@@ -99,7 +99,9 @@ class Member:
         """Let it carry this client."""
         number = next(self._next)
         self.clients[number] = client
-        self.send(messages.Take(number, client.cluster, client.key, client.host), number, client.socket)
+        self.send(
+            messages.Take(number, client.cluster, client.key, client.host, client.visit.peer), number, client.socket
+        )
 
     def take_back(self) -> list[Client]:
         """The clients that it has not taken so far; it never will. Of all else that it was sent, nothing is kept."""

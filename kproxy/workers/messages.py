@@ -34,6 +34,7 @@ class Take:
     cluster: str
     key: NodeKey | None
     host: str
+    peer: Address
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,8 +108,9 @@ class _ToMain(logging.Handler):
 class _Visit:
     """A client that the main process has let in."""
 
-    def __init__(self, number: int, main: MainProcess) -> None:
+    def __init__(self, number: int, peer: Address, main: MainProcess) -> None:
         self._number = number
+        self.peer = peer
         self._main = main
 
     def wants(self, key: NodeKey) -> None:
@@ -307,7 +308,7 @@ class Worker:
             self._main.tell(messages.Settled(number))
 
     def _take(self, take: messages.Take, fds: list[int]) -> None:
-        visit = _Visit(take.number, self._main)
+        visit = _Visit(take.number, take.peer, self._main)
         if not fds:
             log.error("too many open files: kproxy refused a connection; raise the limit (ulimit -n)")
             visit.over()

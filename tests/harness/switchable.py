@@ -33,6 +33,8 @@ NODE = NodeKey(Kind.BROKER, 1)
 class _Unseen:
     """A visit that nobody counts."""
 
+    peer = Address("127.0.0.1", 1)
+
     def wants(self, key: NodeKey) -> None:
         pass
 

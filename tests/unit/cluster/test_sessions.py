@@ -96,6 +96,8 @@ class Running:
 
     # The visit of each client
 
+    peer = Address("127.0.0.1", 1)
+
     def wants(self, key: NodeKey) -> None:
         raise AssertionError("no client names a node")
 

@@ -26,6 +26,8 @@ from tests.unit.relay.talking import (
     response,
 )
 
+PRODUCE_V3 = 0 << 16 | 3
+
 __all__ = ["relay"]
 
 
@@ -126,6 +128,46 @@ def test_half_close_the_broker_may_answer_after_the_client_has_ended_its_side(re
     assert receive(client, len(frame)) == frame
     assert client.recv(1) == b""
     sender.join(30)
+    assert relay.end_of(session) is None
+
+
+def test_a_client_that_ends_its_side_and_waits_for_nothing_ends_the_session(relay: Relay) -> None:
+    """The broker need not end its side first; what it was sent arrives all the same."""
+    client, broker, session = relay.connect()
+    for correlation_id in (1, 2):
+        asked, answer = request(FETCH_V4, correlation_id), response(correlation_id, b"records")
+        client.sendall(asked)
+        assert receive(broker, len(asked)) == asked
+        broker.sendall(answer)
+        assert receive(client, len(answer)) == answer
+    unanswered = request(PRODUCE_V3, 3, struct.pack(">hhi", -1, 0, 1000))  # acks=0
+    client.sendall(unanswered)
+    client.shutdown(socket.SHUT_WR)
+    assert relay.end_of(session) is None
+    assert session.ended_by == "client"
+    assert client.recv(1) == b""
+    assert receive(broker, len(unanswered)) == unanswered
+    assert broker.recv(1) == b""
+
+
+@pytest.mark.parametrize("waits", ["half a request", "half a header", "token", "use is noted"])
+def test_a_client_that_ends_its_side_may_wait_for_what_is_no_response(relay: Relay, waits: str) -> None:
+    client, broker, session = relay.connect()
+    if waits == "use is noted":
+        relay.call(session.note_use)
+    said = {
+        "half a request": request(FETCH_V4, 1, bytes(100))[:50],
+        "half a header": request(FETCH_V4, 1)[:6],
+        "token": struct.pack(">i", 5) + b"\x60\x03abc",
+        "use is noted": b"",
+    }[waits]
+    client.sendall(said)
+    client.shutdown(socket.SHUT_WR)
+    passed = b"" if waits == "half a header" else said
+    assert receive(broker, len(passed)) == passed
+    assert broker.recv(1) == b""
+    assert not relay.call(lambda: session.closed)
+    broker.close()
     assert relay.end_of(session) is None
 
 

@@ -35,6 +35,7 @@ from kproxy.cluster.tasks import Supervised
 from kproxy.config import Config
 from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
+from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector
 from kproxy.status import asjson
 from kproxy.status.readiness import Requires, missing, not_ready, useless_to_wait
@@ -79,7 +80,7 @@ def run(
     selector = RelaySelector()
     # A session has two; with workers they are theirs, and a client is here only until it has spoken.
     places = Places(files, files_per_connection=2 if config.workers == 1 else 1)
-    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+    with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
         return runner.run(App(config, selector, places, invocation, source).run(errand))
 
 

@@ -35,6 +35,7 @@ class Arrival:
     host: str
     visit: Visit
     led: Led | None = None
+    task: asyncio.Task[None] | None = None  # sees the client in
 
 
 Arrived = Callable[[socket.socket, Arrival, Led, Met, bytes], None]
@@ -63,7 +64,6 @@ class Arrivals:
         self._metrics = metrics
         self._tasks = tasks
         self._arrived = arrived
-        self._running: set[asyncio.Task[None]] = set()
         self._arrivals: dict[socket.socket, Arrival] = {}
 
     def __len__(self) -> int:
@@ -72,9 +72,7 @@ class Arrivals:
     def begin(self, client: socket.socket, arrival: Arrival) -> None:
         """See this client to its node."""
         self._arrivals[client] = arrival
-        task = self._tasks.create_task(self._see_in(client, arrival))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        arrival.task = self._tasks.create_task(self._see_in(client, arrival))
 
     def drop(self, led: Led) -> None:
         """Close those that are on their way to this upstream."""
@@ -83,9 +81,9 @@ class Arrivals:
 
     def drop_all(self) -> None:
         """Close all of them."""
-        for task in self._running:
-            task.cancel()
-        for client in list(self._arrivals):
+        for client, arrival in list(self._arrivals.items()):
+            if arrival.task is not None:
+                arrival.task.cancel()
             self._drop(client)
 
     async def _see_in(self, client: socket.socket, arrival: Arrival) -> None:

@@ -6,14 +6,13 @@ Also within a client's session, after its login, where only the client has crede
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kproxy.address import Address
 from kproxy.ask.asking import Ask
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from kproxy.sasl.login import LoggedIn
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 BOOTSTRAP = "bootstrap"
 # For how long a bootstrap server that is one node is not tried for another, in seconds.
@@ -103,25 +104,27 @@ class Meetings:
         UpstreamError."""
         label = BOOTSTRAP if key is None else key.label
         name = route.dial.host if key is None else self.advertised(key).host
-        with self._counted(label):
-            for _ in range(_QUESTIONS):
-                try:
-                    return await self._meet_once(key, route, name)
-                except (WantsLogin, HungUp) as error:
-                    hung_up = error
-            raise UpstreamError(hung_up.reason, f"{route.dial}: {hung_up}")
+        return await self._counted(label, self._meet(key, route, name))
 
-    @contextlib.contextmanager
-    def _counted(self, label: str) -> Iterator[None]:
+    async def _meet(self, key: NodeKey | None, route: Route, name: str) -> Met:
+        for _ in range(_QUESTIONS):
+            try:
+                return await self._meet_once(key, route, name)
+            except (WantsLogin, HungUp) as error:
+                hung_up = error
+        raise UpstreamError(hung_up.reason, f"{route.dial}: {hung_up}")
+
+    async def _counted(self, label: str, meeting: Awaitable[T]) -> T:
         began = perf_counter()
         try:
-            yield
+            met = await meeting
         except WantsLogin:
             raise
         except UpstreamError as error:
             self._metrics.dial_failed(self._config.name, label, error.reason, self._config.upstream)
             raise
         self._metrics.dialled(self._config.name, label, perf_counter() - began, self._config.upstream)
+        return met
 
     async def _meet_once(self, key: NodeKey | None, route: Route, name: str) -> Met:
         """Open a connection and ask who is there."""
@@ -139,15 +142,17 @@ class Meetings:
 
     async def meet_bootstrap(self, server: Address) -> Identity:
         """Ask a bootstrap server who it is, on a connection for that alone. Raises UpstreamError (WantsLogin)."""
-        with self._counted(BOOTSTRAP):
-            for _ in range(_QUESTIONS):
-                opened = await self._opener.open(server, server.host)
-                with opened.sock:
-                    try:
-                        return await self._identify_new(opened, server)
-                    except HungUp as error:
-                        hung_up = error
-            raise UpstreamError(hung_up.reason, f"{server}: {hung_up}")
+        return await self._counted(BOOTSTRAP, self._meet_bootstrap(server))
+
+    async def _meet_bootstrap(self, server: Address) -> Identity:
+        for _ in range(_QUESTIONS):
+            opened = await self._opener.open(server, server.host)
+            with opened.sock:
+                try:
+                    return await self._identify_new(opened, server)
+                except HungUp as error:
+                    hung_up = error
+        raise UpstreamError(hung_up.reason, f"{server}: {hung_up}")
 
     async def _identify_new(self, opened: Opened, address: Address, expected: NodeKey | None = None) -> Identity:
         """Ask who is at the other end of a new connection. Raises UpstreamError."""

@@ -40,12 +40,14 @@ class Places:
 
     @property
     def full(self) -> bool:
-        return self.most is not None and self.taken >= self.most
+        most = self.most
+        return most is not None and self.taken >= most
 
     @property
     def scarce(self) -> bool:
         """Whether more than three quarters are taken."""
-        return self.most is not None and self.taken * 4 > self.most * 3
+        most = self.most
+        return most is not None and self.taken * 4 > most * 3
 
     def make_room(self) -> bool:
         """Close the oldest silent connection; False if there is none."""

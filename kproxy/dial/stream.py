@@ -19,7 +19,8 @@ T = TypeVar("T")
 class Stream:
     """Send and receive over a connected, non-blocking socket, which stays its owner's: a `Stream` never closes it.
 
-    Both raise OSError (of which ssl.SSLError is one); neither has a time limit of its own.
+    Both raise OSError (of which ssl.SSLError is one); neither has a time limit of its own. Only one of both at a time
+    waits.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -52,9 +53,20 @@ async def retried(sock: socket.socket, call: Callable[[], T], *, write: bool = F
             await ready(sock, write)
 
 
+class ReadyLoop(asyncio.SelectorEventLoop):
+    """A loop that knows a shorter way to wait for a socket than `add_reader`."""
+
+    async def ready(self, fd: int, *, write: bool) -> None:
+        """Wait until a socket can be written, or read."""
+        raise NotImplementedError
+
+
 async def ready(sock: socket.socket, write: bool) -> None:
     """Wait until a socket can be written, or read."""
     loop, fd = asyncio.get_running_loop(), sock.fileno()
+    if isinstance(loop, ReadyLoop):
+        await loop.ready(fd, write=write)
+        return
     ready = loop.create_future()
     add, remove = (loop.add_writer, loop.remove_writer) if write else (loop.add_reader, loop.remove_reader)
     add(fd, _resolve, ready)

@@ -20,6 +20,7 @@ from kproxy.doctor.judge import judge
 from kproxy.doctor.line import Line
 from kproxy.doctor.report import Report
 from kproxy.doctor.trial import find, with_right_tls
+from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector
 
 HEALTHY, PROBLEMS, UNCHECKED = 0, 1, 2
@@ -54,7 +55,7 @@ class Course:
         logging.getLogger("kproxy").addHandler(logging.NullHandler())
         logging.getLogger("kproxy").propagate = False
         selector = RelaySelector()
-        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
             return runner.run(self._all(selector))
 
     async def _all(self, selector: RelaySelector) -> list[Report]:

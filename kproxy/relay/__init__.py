@@ -11,6 +11,7 @@
     responses     sans-IO: the broker's frames
     wrongpeer     the messages for a client or a broker that does not speak Kafka
     selector      an asyncio selector that runs the data plane inline
+    loop          asyncio's event loop over that selector
     pump          what sessions share: the selector, and the memory into which they read
     side          one of the two connections of a session, and the bytes that it has not taken yet
     observer      sans-IO: looks on, which requests and responses pass (no I/O)

@@ -77,7 +77,7 @@ def best_poller() -> Poller:
 
 
 class RelaySelector(selectors.BaseSelector):
-    """Pass an instance to asyncio.SelectorEventLoop.
+    """Pass an instance to `RelayLoop`.
 
     `relay(fd, mask, callback)` registers a socket of the data plane; its callback is given a mask of READ, WRITE and
     HANGUP. A callback that schedules something on the loop sets `wake`.
@@ -101,6 +101,10 @@ class RelaySelector(selectors.BaseSelector):
     def replace_relay(self, fd: int, callback: Callback) -> None:
         """Call this from now on."""
         self._relayed[fd] = callback
+
+    def relayed(self, fd: int) -> Callback | None:
+        """Who is called for a socket of the data plane."""
+        return self._relayed.get(fd)
 
     def end_relay(self, fd: int) -> None:
         """Forget a socket, before it is closed."""
@@ -145,6 +149,7 @@ class RelaySelector(selectors.BaseSelector):
         key = SelectorKey(fileobj, fd, events, data)
         self._poller.register(fd, _poll_mask(events))
         self._control[fd] = key
+        self._relayed.pop(fd, None)  # of a closed socket that had the same number
         return key
 
     def unregister(self, fileobj: Any) -> SelectorKey:

@@ -26,6 +26,7 @@ from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig, Config
 from kproxy.errors import ConfigError, WireError
 from kproxy.metrics import Metrics
+from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.workers import messages
@@ -53,7 +54,7 @@ def work(calls: socket.socket, packets: socket.socket) -> None:
     level = configured.config.log_level.upper()
     logging.basicConfig(handlers=[_ToMain(main)], level=level, format="%(message)s", force=True)
     selector = RelaySelector()
-    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+    with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
         runner.run(Worker(configured, main, packets, selector).run())
 
 

@@ -20,6 +20,7 @@ from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig, Config
 from kproxy.errors import UpstreamError
 from kproxy.metrics import Metrics
+from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector
 from kproxy.rewrite.endpoints import Endpoints, Kind
 from kproxy.workers.here import Here, Reconfigured
@@ -52,7 +53,7 @@ class Switchable:
         self._listener = listener
         self._switches = switches
         self._selector = RelaySelector()
-        self._loop = asyncio.SelectorEventLoop(self._selector)
+        self._loop = RelayLoop(self._selector)
         self._ending: asyncio.Event
         self.here: Here
         self._ready = threading.Event()

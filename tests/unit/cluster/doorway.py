@@ -17,6 +17,7 @@ from kproxy.cluster.places import Places
 from kproxy.cluster.tasks import Supervised
 from kproxy.config import ClusterConfig
 from kproxy.metrics import Metrics
+from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.workers.here import Here
@@ -72,7 +73,7 @@ class Doorway:
 def in_loop(scenario: Callable[[RelaySelector], Coroutine[Any, Any, None]]) -> None:
     """Run it on a loop with the data plane's selector."""
     selector = RelaySelector()
-    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+    with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
         runner.run(scenario(selector))
 
 

@@ -17,6 +17,7 @@ from kproxy.address import Address
 from kproxy.metrics import Metrics
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
+from kproxy.relay.loop import RelayLoop
 from kproxy.relay.pump import Pump
 from kproxy.relay.roster import Roster
 from kproxy.relay.selector import PortablePoller, RelaySelector
@@ -57,7 +58,7 @@ class Relay:
         self.ended: dict[Session, Future[Exception | None]] = {}
         self.sessions: list[Session] = []
         self.sockets: list[socket.socket] = []
-        self.loop = asyncio.SelectorEventLoop(selector)
+        self.loop = RelayLoop(selector)
         self.roster = Roster(Pump(selector))
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

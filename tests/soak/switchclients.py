@@ -66,6 +66,8 @@ _CLASSIC = {**_GROUP, "session.timeout.ms": "6000"}
 _848 = {**_GROUP, "group.protocol": "consumer"}
 _COMMITTED = {"isolation.level": "read_committed"}
 _STICKY = {"partition.assignment.strategy": "cooperative-sticky"}
+# It has waited without an end, twice in hundreds of rounds. Its log shows for what, if it does so again.
+_TOLD = "eos,protocol,broker"
 # As docs/flip.md advises: else it fails records when a broker is away.
 _FRANZ = {"always.retry.eof": "true"}
 _JAVA_STICKY = {"partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"}
@@ -76,7 +78,10 @@ ALL = (
     Kind("java producer, transactional", 2, "java", "transact", {"transactional.id": "soak-java"}),
     Kind("librdkafka producer, idempotent", 1, "confluent", "produce", {"enable.idempotence": "true"}),
     Kind("librdkafka producer, plain", 2, "confluent", "produce", {"acks": "all"}),
-    Kind("librdkafka producer, transactional", 0, "confluent", "transact", {"transactional.id": "soak-librdkafka"}),
+    Kind(
+        "librdkafka producer, transactional", 0, "confluent", "transact",
+        {"transactional.id": "soak-librdkafka", "debug": _TOLD},
+    ),
     Kind("kafka-python producer, plain", 0, "kafka_python", "produce", {"acks": "-1", "enable.idempotence": "false"}),
     Kind("java consumer, classic", 0, "java", "consume", _CLASSIC, "java producer, idempotent"),
     Kind("java consumer, cooperative", 1, "java", "consume", _CLASSIC | _JAVA_STICKY, "java producer, idempotent"),

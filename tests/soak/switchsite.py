@@ -249,10 +249,21 @@ class Site:
     def wait_flowing(self, *, brings_positions: bool = True) -> None:
         """All clients have done something that they were asked for just now, and all applications, or those that ask
         brokers for their positions."""
-        self.clients.wait_flowing()
-        for app in self.apps:
-            if brings_positions or not app.brings_positions:
-                app.wait_flowing()
+        try:
+            self.clients.wait_flowing()
+            for app in self.apps:
+                if brings_positions or not app.brings_positions:
+                    app.wait_flowing()
+        except AssertionError:
+            self._keep_shown()
+            raise
+
+    def _keep_shown(self) -> None:
+        """What each kproxy shows of a client that does not go on."""
+        for number, kproxy in enumerate(self.kproxies):
+            for page in ("status", "sessions", "metrics"):
+                (self.directory / f"k{number}-{page}").write_text(kproxy.get(f"/{page}")[1])
+            (self.directory / f"k{number}-switch").write_text(json.dumps(kproxy.ask()[1], indent=1))
 
     # The end
 

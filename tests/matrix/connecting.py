@@ -77,6 +77,8 @@ def _settings(bootstrap: str, name: str, replicas: int) -> dict[str, str]:
         "offset.storage.replication.factor": count, "status.storage.replication.factor": count, "key.converter": text,
         "value.converter": text, "listeners": "http://127.0.0.1:0", "plugin.discovery": "service_load",
         "offset.flush.interval.ms": "1000",
+        # A worker without its coordinator for 3 s gets its tasks again after this; else in 300 s.
+        "scheduled.rebalance.max.delay.ms": "5000",
     }  # fmt: skip
 
 

@@ -79,7 +79,7 @@ def skip_tags(buffer: Buffer, at: int, end: int) -> int:
 
 def uvarint(value: int, width: int = 0) -> bytes:
     """Encode an unsigned varint, padded with redundant continuation bytes to `width` bytes if asked."""
-    out = bytearray()
+    out = list[int]()
     while True:
         byte = value & 0x7F
         value >>= 7

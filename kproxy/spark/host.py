@@ -16,11 +16,13 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from uuid import uuid4
 
 from kproxy.errors import ConfigError, UpstreamError
@@ -121,7 +123,7 @@ def join(shipped: Shipped, lease: Lease, timeout: float = 60.0, given_up: Callab
         answer = _ask(shipped.listen, request)
         if answer is None or answer.leaving:
             answer = None
-            _start(shipped, attempt, given_up)
+            _start(shipped, attempt, lambda: given_up() or time.monotonic() >= until)
         elif answer.failed or answer.useless:
             raise ConfigError(f"{host}: {answer.failed or answer.useless}")
         elif answer.ready(shipped.requires):
@@ -213,19 +215,26 @@ def _start(shipped: Shipped, attempt: str, given_up: Callable[[], bool]) -> None
         command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         start_new_session=True, cwd="/", env=_environment(),
     ) as keeper:  # fmt: skip
-        said: str | None = shipped.to_json()
+        # Not `communicate`: what it has not written when its time is over, it never writes, and the keeper would wait.
+        stdin, keeper.stdin = keeper.stdin, None
+        threading.Thread(target=_tell, args=(stdin, shipped.to_json()), daemon=True).start()
         while True:
             try:
-                _, errors = keeper.communicate(said, _ASK_AGAIN)
+                code = keeper.wait(_ASK_AGAIN)
                 break
             except subprocess.TimeoutExpired:
-                said = None  # it has been written
-            if given_up():  # it waits until another has ended
-                keeper.kill()
-                return
-    if keeper.returncode:
-        why = (errors.strip().splitlines() or [f"it ended with code {keeper.returncode}"])[-1]
+                if given_up():  # it waits until another has ended
+                    keeper.kill()
+                    return
+        errors = keeper.stderr.read() if code and keeper.stderr is not None else ""
+    if code:
+        why = (errors.strip().splitlines() or [f"it ended with code {code}"])[-1]
         raise ConfigError(f"{socket.gethostname()}: kproxy cannot be started: {why}")
+
+
+def _tell(stdin: IO[str], said: str) -> None:
+    with suppress(OSError), stdin:  # it may have ended
+        stdin.write(said)
 
 
 def _python() -> str:

@@ -25,7 +25,10 @@ NEW = 49176
 
 # With workers, some of them hear of it and others do not: all must lead there.
 with_and_without_workers = pytest.mark.parametrize(
-    "proxy", [[], ["--workers", "3"]], ids=["one process", "workers"], indirect=True
+    "proxy",
+    [[], pytest.param(["--workers", "3"], marks=pytest.mark.matrix)],
+    ids=["one process", "workers"],
+    indirect=True,
 )
 
 

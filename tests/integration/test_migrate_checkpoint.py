@@ -129,6 +129,7 @@ def test_a_new_query_begins_where_the_old_one_ended(sides: TwoSides, spark: Any,
     assert sorted(found) == sorted(value for name in names for value in values(sides, name) if value not in before)
 
 
+@pytest.mark.matrix
 def test_the_command_translates_a_position_in_a_partition_without_records(
     sides: TwoSides, spark: Any, tmp_path: Path
 ) -> None:
@@ -174,6 +175,7 @@ def decided(sides: TwoSides, what: str) -> None:
         journal.write(entry)
 
 
+@pytest.mark.matrix
 def test_a_query_goes_back_to_the_source_after_a_rollback(sides: TwoSides, spark: Any, tmp_path: Path) -> None:
     move, old, new = sides.migration(), tmp_path / "of-target", tmp_path / "of-source"
     topic, empty = unique("back"), unique("empty")

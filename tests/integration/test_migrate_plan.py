@@ -290,6 +290,7 @@ def test_a_topic_that_is_there_is_held_open_and_restored(old: DevCluster, new: D
     assert len(admin(new).list_topics(topic, timeout=30).topics[topic].partitions) == 2
 
 
+@pytest.mark.matrix
 def test_copied_records_hinder_nobody_and_go_with_their_topic(old: DevCluster, new: DevCluster, written: Write) -> None:
     topic, there = unique("copied"), unique("there")
     for name in (topic, there):

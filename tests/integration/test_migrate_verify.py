@@ -337,6 +337,7 @@ def delete_before(bootstrap: str, topic: str, offsets: dict[int, int]) -> None:
         future.result(30)
 
 
+@pytest.mark.matrix
 def test_sampling(spark: Any, broker: str) -> None:
     """Whole blocks, always the same ones; nothing counts as verified."""
     source, target = create_topic(broker, 1, 1), create_topic(broker, 1, 1)

@@ -55,6 +55,7 @@ def serious(browser: Browser) -> list[Violation]:
         pytest.skip(str(missing))
 
 
+@pytest.mark.matrix
 def test_a_broker_that_goes_and_comes_back(tmp_path: Path, browser: Browser) -> None:
     with DevCluster(brokers=3) as own, Kproxy(tmp_path / "kproxy", own.bootstrap) as proxy, ExitStack() as held:
         topic = create_topic(own.direct_bootstrap)

@@ -121,6 +121,7 @@ def test_a_session_gets_what_spark_submit_had(site: Site) -> None:
     assert site.shown(submit, "show.py", "/of/job.jar") == expected
 
 
+@pytest.mark.matrix
 def test_a_session_gets_what_a_new_one_would_have(site: Site) -> None:
     """The same without spark-submit: it is asked for packages, of the defaults and others."""
     kafka = site.jar("kafka.jar")

@@ -150,6 +150,7 @@ def test_stop_edit_and_attach_again(brokers: DevCluster, start: Callable[[str], 
     assert values(read_topic(brokers.direct_bootstrap, topic)) == [b"one", b"two"]
 
 
+@pytest.mark.matrix
 def test_without_the_plugin(
     brokers: DevCluster, start: Callable[[str], Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -293,6 +293,7 @@ def test_switch_under_load(site: Site, figures: list[str]) -> None:
     figures += [f"switch: {line.strip()}" for line in lines(came.driven, came.took)]
 
 
+@pytest.mark.matrix
 def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
     producers = [site.producer(f"p{at}", at) for at in range(3)]
     group = unique("readers")

@@ -285,7 +285,7 @@ def test_a_transaction_of_the_former_cluster_is_aborted_and_the_next_is_committe
     ("library", "properties"),
     [
         ("java", {"group_protocol": "consumer"}),
-        ("confluent", {}),
+        pytest.param("confluent", {}, marks=pytest.mark.matrix),
         pytest.param("java", {}, marks=pytest.mark.matrix),
         pytest.param("confluent", {"group_protocol": "consumer"}, marks=pytest.mark.matrix),
     ],

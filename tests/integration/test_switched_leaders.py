@@ -212,7 +212,9 @@ _SLOWLY = {
 }
 
 
-@pytest.mark.parametrize("library", ["java", "confluent", pytest.param("kafka_python", marks=pytest.mark.matrix)])
+@pytest.mark.parametrize(
+    "library", ["confluent", *(pytest.param(name, marks=pytest.mark.matrix) for name in ("java", "kafka_python"))]
+)
 def test_a_consumer_that_is_behind_follows_its_partition_to_another_leader(led: Led, library: str) -> None:
     """The broker tells it nothing of its position, but where the epoch of the former leader ends."""
     topic, backlog = unique("behind"), 20_000

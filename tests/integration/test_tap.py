@@ -81,7 +81,7 @@ def tapped(kproxy: Kproxy, *arguments: str, knock: Callable[[], object] | None =
         assert "Traceback" not in said, said
 
 
-@pytest.fixture(params=["one process", "two workers"])
+@pytest.fixture(params=["one process", pytest.param("two workers", marks=pytest.mark.matrix)])
 def proxy(request: pytest.FixtureRequest, cluster: DevCluster, own_kproxy: Callable[..., Kproxy]) -> Kproxy:
     return own_kproxy(cluster.bootstrap, *(("--workers", "2") if request.param == "two workers" else ()))
 

@@ -20,7 +20,7 @@ _SECONDS = float(os.environ.get("CHAOS_SECONDS", "1800"))
 _BESIDE = 600  # for the start, the recovery and the reckoning, in seconds: a bound
 
 
-@pytest.mark.integration
+@pytest.mark.matrix
 @pytest.mark.timeout(_BESIDE)
 def test_chaos_for_half_a_minute(tmp_path: Path, figures: list[str]) -> None:
     seed, without = from_environment()

@@ -55,7 +55,7 @@ class Guards:
             self._rules,
             lambda: Identity(address, session.conversation.introduction.client_id),
             lambda: session.conversation.introduction.software,
-            partial(self._judge_again, session),
+            lambda seconds: self._judge_again(guard, session, seconds),
             partial(self._end, session),
             self._begins_to_wait,
         )
@@ -153,15 +153,9 @@ class Guards:
             _, oldest = self._fetched.popitem(last=False)
             self._too_many_until = max(self._too_many_until, oldest + _REMEMBERED)
 
-    def _judge_again(self, session: Session, seconds: float) -> None:
+    def _judge_again(self, guard: Guard, session: Session, seconds: float) -> None:
         self._wake()
-        asyncio.get_running_loop().call_later(seconds, self._release, session)
-
-    def _release(self, session: Session) -> None:
-        guard = self._guards.get(session)
-        if guard is not None and guard.holds:
-            guard.released()
-            session.release()
+        asyncio.get_running_loop().call_later(seconds, _release, guard, session)
 
     def _end(self, session: Session) -> None:
         """Let no further request through, and close when the client has the answers to those that have passed: else it
@@ -182,3 +176,10 @@ class Guards:
                 self._name, identity.client_id, identity.address, escaped(topic.decode("utf-8", "replace")),
                 partition,
             )  # fmt: skip
+
+
+def _release(guard: Guard, session: Session) -> None:
+    """Judge the requests that wait. The session may have become one of a part meanwhile."""
+    if guard.holds:
+        guard.released()
+        session.release()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -10,6 +11,8 @@ import pytest
 
 from kproxy.cluster import guards
 from kproxy.cluster.guards import Guards
+from kproxy.relay.guard import Guard
+from kproxy.relay.verdict import Verdict
 from kproxy.switching import positions
 from kproxy.switching.doubts import Identity
 
@@ -22,14 +25,19 @@ class Clock:
         patch.setattr(guards, "perf_counter", lambda: self.now)
         self.guards = Guards("default", lambda: None)
 
-    def comes(self, client_id: str, made: Guards | None = None) -> bool:
-        """Whether this client, which begins a session now, is taken for one that has fetched before."""
-        seen: list[Any] = []
+    def session(self, client_id: str, made: Guards | None = None) -> tuple[Any, Guard]:
+        """One that begins now, and its guard."""
+        seen: list[Guard] = []
         session: Any = Mock()
         session.conversation.introduction = SimpleNamespace(client_id=client_id, software="")
         session.conversation.guard = seen.append
         (made or self.guards).opened(session, "10.1.2.3")
-        return seen[0]._client() is not None
+        return session, seen[0]
+
+    def comes(self, client_id: str, made: Guards | None = None) -> bool:
+        """Whether this client, which begins a session now, is taken for one that has fetched before."""
+        _, guard = self.session(client_id, made)
+        return guard._client() is not None
 
 
 @pytest.fixture
@@ -74,3 +82,19 @@ def test_a_crowd_that_is_not_remembered_is_doubted_for_longer(clock: Clock, monk
     clock.guards.begin()
     clock.now += 48 * 3600
     assert clock.comes("may be one of the others"), "of these nobody knows when they came last"
+
+
+@pytest.mark.parametrize("united", [False, True])
+async def test_what_waits_in_a_session_passes_when_it_becomes_one_of_a_part(clock: Clock, united: bool) -> None:
+    clock.guards.begin()
+    clock.guards.writes_pass()
+    session, guard = clock.session("producer")
+    assert guard._judge_produce(clock.now) is Verdict.PASS
+    assert guard._judge_produce(clock.now) is Verdict.HOLD
+    part = clock.guards.split([session])
+    if united:
+        clock.guards.unite(part)
+    guard._produced(refused=False)
+    await asyncio.sleep(0.01)
+    session.release.assert_called_once_with()
+    assert guard._judge_produce(clock.now) is Verdict.PASS

@@ -2,7 +2,8 @@
 
 The driver writes its record in transactions of its own transactional id. Another driver that takes the id over fences
 it: the first then stops at its next record. Before that, a new driver looks whether the record still changes, which
-needs no clocks that agree.
+needs no clocks that agree. One that takes another's place asks it to leave first. Then no attempt of the copy is broken
+off, whose records readers of uncommitted records would see, and the same ones again.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from kproxy.errors import ConfigError, KproxyError
 
 # How often the driver writes its record, and how long another one looks whether it does, in seconds.
 BEAT, LOOK = 3.0, 10.0
+# A driver that has not written for so long is not waited for, when it is asked to leave.
+_SILENT = 3 * BEAT
 _LOOK_AGAIN = 0.5
 _PATIENCE = 60.0
-JOB, ORDER = key("job"), key("order")
+JOB, ORDER, LEAVE = key("job"), key("order"), key("leave")
 
 
 Records = Mapping[bytes, Mapping[str, Any] | bytes | None]
@@ -87,6 +90,19 @@ class Order:
         return {"v": 1, "paused": self.paused}
 
 
+Identity = tuple[object, object, object]
+"""Of a driver: where it runs, its process id, and since when, in ms of Unix time."""
+
+
+def _identity(value: bytes | Mapping[str, Any] | None) -> Identity | None:
+    """Of whom a record of the state topic is, the driver's or that which asks it to leave; None if nobody can say."""
+    try:
+        said = json.loads(value or b"{}") if value is None or isinstance(value, bytes) else value
+        return said["host"], said["pid"], said["since"]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
 class CopiedAlready(ConfigError):
     """Another driver copies."""
 
@@ -119,6 +135,32 @@ class Driver:
         insist(self._target, lambda: self._producer.start(time.monotonic() + _PATIENCE), _PATIENCE)
         self.beat()
 
+    def succeed(self, target: str, seconds: float) -> None:
+        """Ask the driver that copies now to end after its round, and wait until it has ended, for so long at most. One
+        whose record does not change is not waited for. To be called before `take`. Raises UpstreamError, WireError."""
+        seen = self._seen()
+        other = _identity(seen)
+        if other is None or seen.get("ended"):
+            return
+        tell(target, self._job, {LEAVE: {"v": 1, **dict(zip(("host", "pid", "since"), other, strict=True))}}, "leave")
+        now = time.monotonic()
+        until, silent, beat = now + seconds, now + _SILENT, seen.get("beat")
+        while time.monotonic() < min(until, silent):
+            time.sleep(_LOOK_AGAIN)
+            seen = self._seen()
+            if seen.get("ended") or _identity(seen) != other:
+                return
+            if seen.get("beat") != beat:
+                silent, beat = time.monotonic() + _SILENT, seen.get("beat")
+
+    def is_to_leave(self, value: bytes | None) -> bool:
+        """Whether this record of the state topic asks this driver to leave."""
+        return _identity(value) == self._who
+
+    @property
+    def _who(self) -> Identity:
+        return socket.gethostname(), os.getpid(), self._since
+
     def _seen(self) -> dict[str, Any]:
         topic = self._job.state_topic
         value = insist(self._target, lambda: read_one(self._target, topic, self._partition, 0, JOB), BEAT)
@@ -143,8 +185,9 @@ class Driver:
         enough."""
         self._beat += 1
         self._due = time.monotonic() + BEAT
+        host, pid, since = self._who
         record = {
-            "v": 1, "host": socket.gethostname(), "pid": os.getpid(), "since": self._since, "beat": self._beat,
+            "v": 1, "host": host, "pid": pid, "since": since, "beat": self._beat,
             "at": time.time_ns() // 1_000_000, "ended": ended, **more,
         }  # fmt: skip
         try:

@@ -20,7 +20,7 @@ from kproxy.copier.slices import LARGEST, Job, Outcome, Slice
 from kproxy.copier.state import State, identity, key, partition_of, topic_of
 from kproxy.copier.statetopic import StateTopic, prepared, read_all
 from kproxy.errors import ConfigError, KproxyError
-from kproxy.migrate.control import BEAT, ORDER, Driver, Order
+from kproxy.migrate.control import BEAT, LEAVE, ORDER, Driver, Order
 from kproxy.migrate.progress import Progress
 from kproxy.migrate.repartition import Applications
 from kproxy.migrate.rounds import Ahead, packed, share
@@ -44,7 +44,8 @@ class What:
     `largest`: what a target topic takes as a batch, in bytes. `skip`: for a partition the offset from which to go on
     although the source has deleted what is before. `repartition`: those source topics of which that may be without
     being asked, if the application has read it. `follow`: go on with what comes; without, the copy also ends when
-    nothing has moved for `patience` seconds. `slice_size` is in bytes.
+    nothing has moved for `patience` seconds. `slice_size` is in bytes. `take_over`: whoever copies now leaves; for
+    `grace` seconds it may go on with its round.
     """
 
     name: str
@@ -59,6 +60,7 @@ class What:
     follow: bool = False
     patience: float = 120.0
     take_over: bool = False
+    grace: float = 40.0
 
 
 class Copy:
@@ -77,8 +79,10 @@ class Copy:
         self._allowed = allowed or self._not_switched
         self._group = f"kproxy migrate {what.name}"
         self.progress = Progress(what.name)
-        self._ended = threading.Event()
+        self._ended = threading.Event()  # no further round
+        self._over = threading.Event()  # no round any more
         self._fenced: Fenced | None = None
+        self._leaves = False  # as another driver has asked
         self._defect: Exception | None = None  # of the thread that watches
         self._order = Order()
         self._stopped: dict[tuple[str, int], str] = {}  # only a person can help these
@@ -92,6 +96,8 @@ class Copy:
         try:
             job = self._job()
             driver = Driver(self._target, job)
+            if self._what.take_over and self._what.grace:
+                driver.succeed(self._target_address, self._what.grace)
             driver.take(take_over=self._what.take_over)
             self._allowed()  # when nobody else copies any more: whoever switches fences this one first
             watch = threading.Thread(target=self._watch, args=[driver, job], name="kproxy migrate", daemon=True)
@@ -99,11 +105,11 @@ class Copy:
             try:
                 self._rounds(job)
             finally:
-                self._ended.set()
+                self._over.set()
                 watch.join()
             if self._defect is not None:
                 raise self._defect
-            if self._fenced is not None:
+            if self._fenced is not None or self._leaves:
                 raise ConfigError(
                     f"another kproxy copies {self._what.name} now and has taken the place of this one: nothing is lost"
                 )
@@ -290,12 +296,12 @@ class Copy:
         driver.use(cluster)
         topic: StateTopic | None = None
         try:
-            while not self._ended.wait(BEAT / 3):
+            while self._fenced is None and not self._over.wait(BEAT / 3):
                 try:
                     if topic is None:
                         topic = read_all(cluster, self._what.name, _of_interest)
                     topic.read()
-                    self._look(topic)
+                    self._look(topic, driver)
                     driver.beat_if_due(**self._said())
                 except Fenced as error:
                     self._fenced = error
@@ -318,7 +324,10 @@ class Copy:
         self._ended.set()
         self._context.cancelJobGroup(self._group)
 
-    def _look(self, topic: StateTopic) -> None:
+    def _look(self, topic: StateTopic, driver: Driver) -> None:
+        if driver.is_to_leave(topic.values.get(LEAVE)):
+            self._leaves = True
+            self._ended.set()
         self._order = Order.read(topic.values.get(ORDER))
         self.progress.paused = self._order.paused
         self.progress.committed(topic.values)
@@ -331,7 +340,7 @@ def _of_partitions(name: bytes) -> bool:
 
 
 def _of_interest(name: bytes) -> bool:
-    return _of_partitions(name) or name == ORDER
+    return _of_partitions(name) or name in (ORDER, LEAVE)
 
 
 def _identity(layout: requests.Layout, topic: str) -> str:

@@ -30,7 +30,7 @@ from kproxy.migrate.migration import Migration, Topics
 from kproxy.migrate.positions import translate
 from kproxy.migrate.progress import Progress
 from kproxy.migrate.status import lines, standing
-from tests.harness.clients import commit_as, unique
+from tests.harness.clients import commit_as, read_topic, unique
 from tests.harness.clusters import STEADY
 from tests.harness.moving import Row, compared, rows, topics, until
 from tests.harness.process import free_window
@@ -480,6 +480,26 @@ def test_pause_and_resume_and_numbers(site: Site) -> None:
     found = json.loads(standing(site.target, what.name).to_json())
     assert found["driver"]["ended"] is True
     assert [one["records"] for one in found["partitions"]] == [200]
+
+
+def test_the_next_driver_lets_the_one_before_end_its_round(site: Site) -> None:
+    """Else readers of uncommitted records see the attempt that was broken off, and the same records again."""
+
+    def seen(topic: str, isolation: str) -> int:
+        return len(read_topic(site.target, topic, 1, isolation_level=isolation))
+
+    topic = unique("grace")
+    what = site.prepare({topic: 1})
+    write(site.source, topic, 0, mixed(random.Random(12), 400))
+    with Following(site, replace(what, max_rate=40_000)) as first:
+        until(lambda: seen(topic, "read_uncommitted"), "an attempt has begun")
+        assert not seen(topic, "read_committed"), "and is not over"
+        assert site.copy(replace(what, take_over=True)).done
+        until(lambda: first.error is not None, "the first one has ended")
+    assert "has taken the place" in str(first.error)
+    assert site.problems(what) == {}
+    assert seen(topic, "read_committed") == 400
+    assert seen(topic, "read_uncommitted") == 400
 
 
 def test_two_at_once(site: Site) -> None:

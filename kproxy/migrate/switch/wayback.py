@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kproxy.copier import requests
@@ -96,7 +97,8 @@ class KeptOpen:
         if prepared.failed:
             return [Finding(STOP, "the way back", text) for text in prepared.failed]
         self._partitions, self._values = _values(self._there.target, self.back.name)
-        self._what = what_to_copy(self.back, self._there.source, self._there.target, True, None, True, {})
+        what = what_to_copy(self.back, self._there.source, self._there.target, True, None, True, {})
+        self._what = replace(what, grace=0.0)  # writes are held then
         return [Finding(NOTE, "the way back", "the source is ready to be copied to")]
 
     def meanwhile(self, tail: Tail, until: float) -> None:

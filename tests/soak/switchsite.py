@@ -259,11 +259,20 @@ class Site:
             raise
 
     def _keep_shown(self) -> None:
-        """What each kproxy shows of a client that does not go on."""
+        """What kproxies and brokers show of a client that does not go on."""
         for number, kproxy in enumerate(self.kproxies):
             for page in ("status", "sessions", "metrics"):
                 (self.directory / f"k{number}-{page}").write_text(kproxy.get(f"/{page}")[1])
             (self.directory / f"k{number}-switch").write_text(json.dumps(kproxy.ask()[1], indent=1))
+        ids = [kind.properties["transactional.id"] for kind in KINDS if "transactional.id" in kind.properties]
+        for name, cluster in self.sides.items():
+            at = ("--bootstrap-server", self.direct[name])
+            asked = [["kafka-topics", *at, "--describe"]]
+            asked += [["kafka-transactions", *at, "describe", "--transactional-id", one] for one in ids]
+            told = (cluster.tool(*words) for words in asked)
+            (self.directory / f"{name}-shown").write_text("\n".join(one.stdout + one.stderr for one in told))
+            for log in cluster.directory.glob("node-*/kafka.log"):
+                (self.directory / f"{name}-{log.parent.name}.log").write_bytes(log.read_bytes())
 
     # The end
 

@@ -34,7 +34,8 @@ NODE = NodeKey(Kind.BROKER, 1)
 class _Unseen:
     """A visit that nobody counts."""
 
-    peer = Address("127.0.0.1", 1)
+    def __init__(self, peer: Address) -> None:
+        self.peer = peer
 
     def wants(self, key: NodeKey) -> None:
         pass
@@ -75,10 +76,10 @@ class Switchable:
             self.here.flip(self._config)
 
     def _accept(self) -> None:
-        client, _ = self._listener.accept()
+        client, peer = self._listener.accept()
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.here.carry(NAME, client, NODE, "127.0.0.1", _Unseen())
+        self.here.carry(NAME, client, NODE, "127.0.0.1", _Unseen(Address(*peer[:2])))
 
     async def _dial(self, key: NodeKey | None) -> Met:
         sock = socket.socket()

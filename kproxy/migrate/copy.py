@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
 from typing import Any
 
 from kproxy.copier import requests
@@ -34,6 +35,9 @@ _GUESS = 1000.0
 _IDLE = 1.0
 # After a round that brought nothing, since what was to be copied is stuck.
 _STUCK = 3.0
+# How often Spark is told that the round's job is not wanted any more, in seconds: it forgets what is told before it has
+# the job.
+_CANCEL_AGAIN = 1.0
 # While a cluster does not answer at the start, in seconds.
 _PATIENCE = 60.0
 
@@ -81,8 +85,13 @@ class Copy:
         self.progress = Progress(what.name)
         self._ended = threading.Event()  # no further round
         self._over = threading.Event()  # no round any more
+        # Whether the round is to be broken off (True), or there is none any more. This kind of queue, and not an Event:
+        # a signal handler may put something here whatever its thread is just doing.
+        self._cancel: SimpleQueue[bool] = SimpleQueue()
         self._fenced: Fenced | None = None
         self._leaves = False  # as another driver has asked
+        self._broken_off = False  # the round, by `stop`
+        self.copying = False  # whether `run` has come to its rounds
         self._defect: Exception | None = None  # of the thread that watches
         self._order = Order()
         self._stopped: dict[tuple[str, int], str] = {}  # only a person can help these
@@ -102,10 +111,15 @@ class Copy:
             self._allowed()  # when nobody else copies any more: whoever switches fences this one first
             watch = threading.Thread(target=self._watch, args=[driver, job], name="kproxy migrate", daemon=True)
             watch.start()
+            canceller = threading.Thread(target=self._canceller, name="kproxy migrate cancel", daemon=True)
+            canceller.start()
+            self.copying = True
             try:
                 self._rounds(job)
             finally:
+                self.copying = False
                 self._over.set()
+                self._cancel.put(False)
                 watch.join()
             if self._defect is not None:
                 raise self._defect
@@ -119,8 +133,13 @@ class Copy:
             self._target.close()
 
     def end(self) -> None:
-        """Stop after this round. From another thread or a signal handler."""
+        """Stop after this round. From another thread."""
         self._ended.set()
+
+    def stop(self) -> None:
+        """Stop now: no further round, and no task of this one; `run` returns in a few seconds. From another thread or a
+        signal handler."""
+        self._cancel.put(True)
 
     def _job(self) -> Job:
         name = self._what.name
@@ -278,7 +297,9 @@ class Copy:
         try:
             return list(self._context.parallelize(tasks, len(tasks)).mapPartitions(work).collect())
         except Exception as error:
-            if self._fenced is None and self._defect is None and "PythonException" in str(error):
+            if self._broken_off:
+                return []
+            if "PythonException" in str(error):
                 raise  # a defect of kproxy; whoever loses executors or workers again and again only tries again
             self._trouble(f"Spark's job failed: {first_line(error)}")
             return []
@@ -305,7 +326,7 @@ class Copy:
                     driver.beat_if_due(**self._said())
                 except Fenced as error:
                     self._fenced = error
-                    self._stop()
+                    self.stop()
                 except KproxyError:
                     cluster.forget()
             if self._fenced is None:
@@ -315,14 +336,21 @@ class Copy:
         except Exception as error:  # noqa: BLE001  # `run` raises it
             # Without this thread nobody would hear orders, or that another driver has taken over.
             self._defect = error
-            self._stop()
+            self.stop()
         finally:
             cluster.close()
 
-    def _stop(self) -> None:
-        """End now: no further round, and no task of this one."""
+    def _canceller(self) -> None:
+        """In a thread of its own: break off the round once that is wanted."""
+        if not self._cancel.get():
+            return
+        self._broken_off = True
         self._ended.set()
-        self._context.cancelJobGroup(self._group)
+        while True:
+            with suppress(Exception):  # py4j's, when the JVM has ended: then the job has, too
+                self._context.cancelJobGroup(self._group)
+            if self._over.wait(_CANCEL_AGAIN):
+                return
 
     def _look(self, topic: StateTopic, driver: Driver) -> None:
         if driver.is_to_leave(topic.values.get(LEAVE)):

@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from kproxy.migrate.copy import What
+    from kproxy.migrate.copy import Copy, What
     from kproxy.migrate.inventory import Inventory
     from kproxy.migrate.migration import Migration
 
@@ -74,12 +74,11 @@ def copy(
         running: list[Copy] = []
         with exposed(metrics, lambda: running[0].progress if running else None), showing(sys.stderr) as shown:
             running.append(Copy(spark, roads.source, roads.target, what, shown, allowed))
-            with _ending_by_signal():
-                try:
-                    progress = running[0].run()
-                except KeyboardInterrupt:
-                    click.echo("ended: the same command goes on from here", err=True)
-                    return 130
+            with _ending_by_signal(running[0]) as asked, suppress(KeyboardInterrupt):
+                progress = running[0].run()
+            if asked:
+                click.echo("ended: the same command goes on from here", err=True)
+                return 130
     click.echo(summary(progress))
     if progress.ways:
         click.echo(by_way(progress))
@@ -93,15 +92,24 @@ def copy(
 
 
 @contextmanager
-def _ending_by_signal() -> Iterator[None]:
-    """SIGTERM ends as Ctrl-C does: nothing is left open."""
+def _ending_by_signal(running: Copy) -> Iterator[list[int]]:
+    """SIGTERM ends as Ctrl-C does: the round is broken off. The list gets the signals that came.
 
-    def interrupt(_: int, __: FrameType | None) -> None:
-        raise KeyboardInterrupt
+    An exception out of a signal handler is lost in a round: py4j takes it for a connection that has failed, and Python
+    drops it in a destructor. So it is raised only before the rounds, where nothing else would end what waits, and when
+    somebody asks again.
+    """
+    asked: list[int] = []
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        asked.append(number)
+        running.stop()
+        if len(asked) > 1 or not running.copying:
+            raise KeyboardInterrupt
 
     before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield asked
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)

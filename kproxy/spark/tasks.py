@@ -13,6 +13,8 @@ from kproxy.errors import UpstreamError
 
 # How often it is looked whether the job is still wanted, in seconds.
 _LOOK_AGAIN = 0.2
+# How often Spark is told that it is not, in seconds.
+_CANCEL_AGAIN = 1.0
 
 Outcome: TypeAlias = tuple[str, str, str]
 """An executor's id, why it has no proxy, and what it should be warned of ("" if nothing)."""
@@ -90,8 +92,9 @@ def run(
     while job.is_alive() and time.monotonic() < until and not given_up():
         job.join(_LOOK_AGAIN)
     if job.is_alive():
-        context.cancelJobGroup(group)
-        job.join()
+        while job.is_alive():  # Spark forgets it if it does not have the job yet
+            context.cancelJobGroup(group)
+            job.join(_CANCEL_AGAIN)
         return []
     if errors:
         raise UpstreamError("other", f"Spark cannot run kproxy's tasks on executors: {first_line(errors[0])}")

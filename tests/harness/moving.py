@@ -183,7 +183,18 @@ class Copying:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self, *more: str) -> None:
-        command = [sys.executable, "-m", "kproxy.migrate", "copy", str(self.file), "--master", self.master, *more]
+        command = [
+            sys.executable,
+            "-X",
+            "faulthandler",
+            "-m",
+            "kproxy.migrate",
+            "copy",
+            str(self.file),
+            "--master",
+            self.master,
+            *more,
+        ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, env=environment(self.home), cwd=self.log.parent, start_new_session=True,
@@ -229,7 +240,12 @@ class Copying:
         """As Ctrl-C."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(90)
+        try:
+            code = self.process.wait(90)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # so that it says where it is
+            self.process.wait(30)
+            raise AssertionError(f"it does not end: {self.said()[-10000:]}") from None
         self.process = None
         return code
 

@@ -502,6 +502,19 @@ def test_the_next_driver_lets_the_one_before_end_its_round(site: Site) -> None:
     assert seen(topic, "read_uncommitted") == 400
 
 
+def test_it_ends_in_the_middle_of_a_round(site: Site) -> None:
+    topic = unique("stopped")
+    what = site.prepare({topic: 1})
+    write(site.source, topic, 0, mixed(random.Random(13), 400))
+    with Following(site, replace(what, max_rate=1_000, slice_seconds=3600.0)) as following:
+        until(lambda: read_topic(site.target, topic, 1, isolation_level="read_uncommitted"), "an attempt has begun")
+        following.copy.stop()
+    assert following.error is None
+    assert following.copy.progress.trouble == ""
+    assert site.copy(what).done
+    assert site.problems(what) == {}
+
+
 def test_two_at_once(site: Site) -> None:
     topic = unique("twice")
     what = site.prepare({topic: 1})

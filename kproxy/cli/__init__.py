@@ -1,7 +1,7 @@
 """Commands, exit codes, and what a person reads when something goes wrong.
 
     __init__  `main`: converts each error to one line and an exit code
-    group     the command `kproxy` itself, and code that its commands share
+    group     the command `kproxy` itself, where its commands are, and code that they share
     first     what `kproxy` alone, or `kproxy HOST:PORT`, shows
     run       run, exec
     look      wait, reload
@@ -31,25 +31,9 @@ from typing import NoReturn
 
 import click
 
-from kproxy.cli import config, discover, doctor, explain, lint, look, ls, migrate, profiles, run, tap, trial
 from kproxy.cli.group import Session, kproxy
 from kproxy.errors import ConfigError, KproxyError
 from kproxy.packages import missing
-
-_FAMILIES = (
-    run,
-    profiles,
-    discover,
-    doctor,
-    look,
-    ls,
-    tap,
-    config,
-    lint,
-    explain,
-    trial,
-    migrate,
-)  # each adds its commands when it is imported
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 

@@ -16,7 +16,7 @@ import pytest
 from kproxy.address import Address
 from kproxy.app.nextstep import Invocation
 from kproxy.app.reload import Source
-from kproxy.cli import invoke
+from kproxy.cli import group, invoke
 from kproxy.config import Config
 from kproxy.config.options import all_settings
 from kproxy.errors import ConfigError, UpstreamError
@@ -292,6 +292,23 @@ def test_version() -> None:
     done = kproxy("--version")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("kproxy ")
+
+
+def test_each_command_is_where_it_is_looked_for() -> None:
+    context = click.Context(group.kproxy)
+    for name in group.MODULES:
+        assert group.kproxy.get_command(context, name) is not None, name
+    assert group.kproxy.list_commands(context) == sorted(group.kproxy.commands)
+
+
+def test_a_command_loads_no_other() -> None:
+    program = (
+        "import sys; from kproxy.cli import invoke\n"
+        "invoke(['run', '--help'])\n"
+        "sys.exit(' '.join(name for name in sys.modules if name.startswith('kproxy.cli.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert {name.removeprefix("kproxy.cli.") for name in done.stderr.split()} == {"first", "flags", "group", "run"}
 
 
 def test_what_only_prints_loads_little() -> None:

@@ -16,6 +16,6 @@ pytestmark = [pytest.mark.integration, needs_spark, pytest.mark.timeout(900)]
     "kills", [["zombie"], pytest.param(["executor", "zombie", "target broker"], marks=pytest.mark.matrix)], ids=len
 )
 def test_killed(kills: list[str], tmp_path: Path, figures: list[str]) -> None:
-    problems, records = harmed(tmp_path, 20261122, kills)
+    problems, records = harmed(tmp_path, 20261122, kills, pause=0.2)
     figures.append(f"migration: {records:,} records copied once each; killed: {', '.join(kills)}")
     assert problems == []

@@ -111,7 +111,8 @@ class Drive:
         self._plan, self._journal, self._entry = plan, journal, entry
         self._fleet, self._kproxies = fleet, {one.name: one for one in fleet.all}
         self._works, self._say, self._limits = works, say, limits
-        self._events: queue.Queue[tuple[str, Event | None]] = queue.Queue()  # of which kproxy, or ""
+        # Of which kproxy, or "". A signal handler may put something here whatever its thread is just doing.
+        self._events: queue.SimpleQueue[tuple[str, Event | None]] = queue.SimpleQueue()
         self._asked: set[str] = set()
         self._due: dict[str, float] = {}
         self._silent: dict[str, float] = {}  # since when

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from kproxy.cluster.door import Visit
@@ -22,18 +22,20 @@ from kproxy.tls.tlssocket import TlsSocket
 
 log = logging.getLogger(__name__)
 
-Knows = Callable[[NodeKey], bool]
+Knows = Callable[[NodeKey], Awaitable[bool]]
 """Whether there is such a node, as far as is known."""
 
 
 @dataclass(slots=True)
 class Arrival:
-    """A client that wants to a node (None: a bootstrap server) and was told that kproxy is at `host`. `led`: to whose
-    upstream, as soon as that is known."""
+    """A client that was told that kproxy is at `host`. `asked`: the node whose port or name it came to (None: a
+    bootstrap server's). `key`: where it is to be led, which is a bootstrap server if there is no such node. `led`: to
+    whose upstream, as soon as that is known."""
 
     key: NodeKey | None
     host: str
     visit: Visit
+    asked: NodeKey | None = None
     led: Led | None = None
     task: asyncio.Task[None] | None = None  # sees the client in
 
@@ -92,7 +94,11 @@ class Arrivals:
             if secured is None:
                 return
             client = secured
-            self._ask_for(secured, arrival)
+            try:
+                await self._ask_for(secured, arrival)
+            except BaseException:
+                self._drop(client)
+                raise
         first = await self._hear(client, arrival) if self._parts else b""
         if first is None:
             return
@@ -124,14 +130,16 @@ class Arrivals:
         self._arrivals[secured] = self._arrivals.pop(client)
         return secured
 
-    def _ask_for(self, client: TlsSocket, arrival: Arrival) -> None:
+    async def _ask_for(self, client: TlsSocket, arrival: Arrival) -> None:
         """The client wants the node of its port, or, with --sni, of the name that it asked for. If there is no such
         node, a bootstrap server tells the client which there are."""
         sni = self._others.config.sni
         label = sni.label(client.asked_for) if sni is not None else None
-        if label is not None and self._knows(asked := NodeKey.of(label)):
-            arrival.key = asked
-            arrival.visit.wants(asked)
+        if label is not None:
+            arrival.asked = NodeKey.of(label)
+            if await self._knows(arrival.asked):
+                arrival.key = arrival.asked
+                arrival.visit.wants(arrival.key)
 
     async def _hear(self, client: socket.socket, arrival: Arrival) -> bytes | None:
         """The client's first words; None if it has gone without them."""

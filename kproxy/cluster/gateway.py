@@ -116,15 +116,18 @@ class Gateway:
         UpstreamError.
 
         A client may know nodes of another upstream only, or of one that is gone. It finds a bootstrap server at their
-        ports, which tells it the right ones, and refuses what it does not lead.
+        ports, which tells it the right ones, and refuses what it does not lead. Which nodes there are is known when the
+        bootstrap servers have been asked.
         """
+        await self.of_part(part).reach.settled.wait()
         active = self.of_part(part)
         if key is not None and not active.has(key) and (len(self.upstreams) > 1 or not active.knows(key)):
             key = None
         return await active.reach.dial(key)
 
-    def knows(self, key: NodeKey) -> bool:
-        """Whether any metadata named the node."""
+    async def knows(self, key: NodeKey) -> bool:
+        """Whether any metadata named the node. This is known when the bootstrap servers have been asked."""
+        await self.reach.settled.wait()
         return any(one.knows(key) for one in self.upstreams.values())
 
     async def _connect(self, address: Address) -> socket.socket:

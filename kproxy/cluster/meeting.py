@@ -41,11 +41,13 @@ _QUESTIONS = 6
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """An open upstream connection. `login`: what came of kproxy's own login to the broker, if it made one. `check`:
-    what must be asked within the client's session, after its login and before its first request passes; None: it is
-    known whom the connection leads to. `dial`: the address that was dialled."""
+    """An open upstream connection, to a node, or, for None, to a bootstrap server. `login`: what came of kproxy's own
+    login to the broker, if it made one. `check`: what must be asked within the client's session, after its login and
+    before its first request passes; None: it is known whom the connection leads to. `dial`: the address that was
+    dialled."""
 
     sock: socket.socket
+    key: NodeKey | None = None
     login: LoggedIn | None = None
     check: Callable[[Ask], Awaitable[None]] | None = None
     dial: Address | None = None
@@ -133,12 +135,12 @@ class Meetings:
             if self.within_sessions:
                 if key is not None:
                     self._note_reached(key, route, Proof.UNCHECKED)
-                return Met(opened.sock, opened.login, partial(self._check, key, route, opened.names), route.dial)
+                return Met(opened.sock, key, opened.login, partial(self._check, key, route, opened.names), route.dial)
             self._judge(key, route, await self._identify_new(opened, route.dial, key))
         except BaseException:
             opened.sock.close()
             raise
-        return Met(opened.sock, opened.login, dial=route.dial)
+        return Met(opened.sock, key, opened.login, dial=route.dial)
 
     async def meet_bootstrap(self, server: Address) -> Identity:
         """Ask a bootstrap server who it is, on a connection for that alone. Raises UpstreamError (WantsLogin)."""

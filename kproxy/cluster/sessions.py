@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# A client at the port or the name of a node that is not there is told by a bootstrap server which nodes there are. It
+# may take so many seconds for that. If it stayed, it would take the bootstrap server for the node when there is one.
+_STANDS_IN = 5.0
 NO_PARTS: Mapping[str, tuple[ClusterConfig, Concerns]] = {}
 
 
@@ -101,10 +104,10 @@ class Sessions:
     def carry(self, client: socket.socket, key: NodeKey | None, host: str, visit: Visit) -> None:
         """Open a session between the client and a node (None: a bootstrap server). The client is told that kproxy is at
         `host`. The visit is over once, when the client's connection is closed."""
-        self._arrivals.begin(client, Arrival(key, host, visit))
+        self._arrivals.begin(client, Arrival(key, host, visit, asked=key))
 
     def _arrived(self, client: socket.socket, arrival: Arrival, led: Led, upstream: Met, first: bytes) -> None:
-        key, label = arrival.key, _label(arrival.key)
+        key, label = upstream.key, _label(upstream.key)
         carried = _Carried(key, arrival.visit, led, upstream.dial, time.time())
         counters = self._metrics.node(self._name, label)
         switchable = led.switchable
@@ -137,6 +140,8 @@ class Sessions:
             self._relogins[session] = self._tasks.create_task(self._keep_logged_in(session, key, upstream.login))
         if first:
             session.begin_with(first)
+        if arrival.asked is not None and upstream.key is None:
+            asyncio.get_running_loop().call_later(_STANDS_IN, wind_up, session)
 
     def reconfigure(
         self,

@@ -52,6 +52,10 @@ class Reconfigured:
     parts: Mapping[str, tuple[ClusterConfig, Concerns]] = field(default_factory=dict)
 
 
+async def _knows_none(key: NodeKey) -> bool:
+    return False
+
+
 class Here:
     """The sessions of every cluster, on one pump."""
 
@@ -77,7 +81,7 @@ class Here:
         config: ClusterConfig,
         dial: Dial,
         localise: Localise,
-        knows: Knows = lambda key: False,
+        knows: Knows = _knows_none,
         *,
         switches: bool = False,
     ) -> Sessions:

@@ -173,8 +173,9 @@ class Cluster:
         self._adopt(answer.view)
         return tuple(answer.addresses)
 
-    def knows(self, key: NodeKey) -> bool:
-        """Whether any metadata named the node."""
+    async def knows(self, key: NodeKey) -> bool:
+        """Whether any metadata named the node. This is known when the bootstrap servers have been asked."""
+        await self._reach.settled.wait()
         if key not in self._topology.nodes:
             self.look()  # another process may have learned of it
         return key in self._topology.nodes

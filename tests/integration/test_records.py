@@ -5,12 +5,13 @@ from __future__ import annotations
 import struct
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from kproxy.devcluster import DevCluster
 from tests.harness import clients, records
-from tests.harness.clients import create_topic, leaders, local_addresses, read_topic
+from tests.harness.clients import consumer, create_topic, leaders, local_addresses, read_topic
 from tests.harness.frames import Frames, api_versions, fetch, produce, records_in
-from tests.harness.process import Kproxy
+from tests.harness.process import PATIENCE_S, Kproxy, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -73,3 +74,17 @@ def test_after_produce_with_acks_0_the_connection_goes_on(cluster: DevCluster, k
     once = [one.value() for one in read_topic(cluster.direct_bootstrap, source, 1)]
     assert once == [b"%d" % number for number in range(100)]
     assert [one.value() for one in read_topic(cluster.direct_bootstrap, sink, 1)] == once * 5
+
+
+def test_what_was_sent_with_acks_0_before_the_client_closed_arrives(cluster: DevCluster, kproxy: Kproxy) -> None:
+    """Nothing is in flight, so the session ends with the client: behind its last byte."""
+    source, sink = create_topic(kproxy.bootstrap, 1), create_topic(kproxy.bootstrap, 1)
+    clients.produce(kproxy.bootstrap, source, [b"%d" % number * 100 for number in range(100)])
+    with Frames(local_addresses(kproxy)[leaders(kproxy.bootstrap, source)[0]]) as frames:
+        _, batches = records_in(frames.ask(fetch(1, source, 0, 0, 1 << 20)), source)
+    for _ in range(5):
+        with Frames(local_addresses(kproxy)[leaders(kproxy.bootstrap, sink)[0]]) as frames:
+            frames.send(*[produce(7, sink, 0, batches, acks=0)] * 100)
+    with consumer(cluster.direct_bootstrap) as reader:
+        where = TopicPartition(sink, 0)
+        wait_until(lambda: reader.get_watermark_offsets(where, PATIENCE_S)[1] == 5 * 100 * 100, "all have arrived")

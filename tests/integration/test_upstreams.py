@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from kproxy.devcluster import DevCluster
 from tests.harness.clients import leaders, note_failures, produce, read_topic, unique, values
+from tests.harness.frames import Frames, fetch, records_in
 from tests.harness.kafka_python import KafkaProducer
 from tests.harness.process import PATIENCE_S, wait_until
 from tests.harness.rawclient import METADATA, RawClient
@@ -108,6 +109,29 @@ def metadata(client: RawClient) -> tuple[dict[int, str], str]:
         at += 12 + size + max(0, rack)
     size = struct.unpack_from(">h", body, at)[0]
     return brokers, body[at + 2 : at + 2 + size].decode()
+
+
+def test_a_node_that_comes_later_is_reached_at_its_port(
+    clusters: dict[str, DevCluster], start: Start, topic: str
+) -> None:
+    """Who came to its port before was led to a bootstrap server, and would take that for the node for ever."""
+    blue = clusters[BLUE]
+    blue.kill(2)
+    try:
+        blue.wait_fenced(2)
+        kproxy = start()
+        port = locals_of(kproxy)[GREEN]["2"]
+        early = RawClient(port)
+        assert metadata(early)[0].keys() == {1}
+    finally:
+        blue.restart(2)
+    with early, RawClient(kproxy.bootstrap) as other:
+        wait_until(lambda: metadata(other)[0].get(2) == port, "blue has node 2 again")
+        assert early.wait_closed()
+    partition = next(at for at, leader in leaders(blue.direct_bootstrap, topic).items() if leader == 2)
+    with Frames(port) as again:
+        error, batches = records_in(again.ask(fetch(1, topic, partition, 0, 1 << 20)), topic)
+    assert (error, BLUE.encode() in batches) == (0, True)
 
 
 def test_the_same_addresses_serve_either_cluster(clusters: dict[str, DevCluster], start: Start, topic: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from kproxy.address import Address
+from kproxy.cluster import sessions
 from kproxy.cluster.reach import Met
 from kproxy.cluster.sessions import Sessions
 from kproxy.cluster.tasks import Supervised
@@ -85,14 +86,18 @@ class Running:
         raise WireError("not-localised", "none is expected")
 
     async def _dial(self, key: NodeKey | None) -> Met:
-        return self.upstream()
+        return self.upstream(key)
 
-    def upstream(self, **more: Any) -> Met:
+    async def bootstrap(self, key: NodeKey | None) -> Met:
+        """As for a node that is not there."""
+        return self.upstream(None)
+
+    def upstream(self, key: NodeKey | None = NODE, **more: Any) -> Met:
         far, near = connected()
         near.setblocking(False)
         self.upstreams.append(End(far))
         self.ends.append(self.upstreams[-1])
-        return Met(near, **more)
+        return Met(near, key, **more)
 
     # The visit of each client
 
@@ -235,6 +240,28 @@ def test_a_client_that_goes_while_its_node_is_dialled() -> None:
         await until(lambda: one.done == 1, "it is over")
         with pytest.raises((ConnectionResetError, AssertionError)):  # nothing of a client that is gone, and an end
             await one.upstreams[0].hear(b"x")
+
+    in_house(scenario)
+
+
+def test_a_bootstrap_server_stands_in_for_a_node_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that stayed would take it for the node when there is one, and be refused for ever."""
+    monkeypatch.setattr(sessions, "_STANDS_IN", 0.05)
+
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        client, far = await one.session()
+        one.dial = one.bootstrap
+        other, server = await one.session()
+        await other.say(request(FETCH_V4, 1))
+        await server.hear(request(FETCH_V4, 1))
+        await asyncio.sleep(0.2)
+        await other.say(request(FETCH_V4, 2))
+        await server.say(response(1, b"answer"))
+        await other.hear(response(1, b"answer"))
+        await server.ended()
+        await passes(client, far)
+        assert one.open == 1
 
     in_house(scenario)
 

@@ -111,6 +111,26 @@ def test_clients_are_led_by_name(authority: Authority) -> None:
     in_loop(scenario)
 
 
+def test_nobody_is_led_by_name_before_the_nodes_are_known(authority: Authority) -> None:
+    """Else a client that comes right after a start would have a bootstrap server in place of its node."""
+
+    async def scenario(selector: RelaySelector) -> None:
+        asked = Asked(selector, authority)
+        reach = asked.door.gateway.reach
+        reach.settled.clear()
+        async with asyncio.TaskGroup() as tasks:
+            led = tasks.create_task(asked.led("b7.kafka.example"))
+            await until(lambda: len(asked.door._here._sessions["default"]._arrivals) == 1, "it has come")
+            await asyncio.sleep(0.05)
+            assert asked.keys == []
+            asked.door.learn((7, "kafka-7:9092"))
+            reach.settled.set()
+        assert led.result() == broker(7)
+        await asked.door.close()
+
+    in_loop(scenario)
+
+
 def test_clients_are_told_names_at_one_port(authority: Authority) -> None:
     async def scenario(selector: RelaySelector) -> None:
         asked = Asked(selector, authority)

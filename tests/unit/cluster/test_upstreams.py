@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from kproxy.cluster.report import report
@@ -56,6 +58,25 @@ def test_where_ports_lead(monkeypatch: pytest.MonkeyPatch) -> None:
         two.learn("green", 2)
         await two.gateway.dial(broker(5))
         assert two.dialled == [("green", None)], "a node that has left the cluster"
+        two.gateway.end(0)
+
+    in_loop(scenario)
+
+
+def test_nobody_is_led_before_the_nodes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a client that comes right after a start would have a bootstrap server in place of its node."""
+
+    async def scenario(_: RelaySelector) -> None:
+        two = Two(monkeypatch)
+        two.learn("green", 2)
+        async with asyncio.TaskGroup() as tasks:
+            dialled = tasks.create_task(two.gateway.dial(broker(2)))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert two.dialled == []
+            two.learn("blue", 1, 2)
+        assert dialled.result().key == broker(2)
+        assert two.dialled == [("blue", broker(2))]
         two.gateway.end(0)
 
     in_loop(scenario)

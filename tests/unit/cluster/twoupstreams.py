@@ -56,11 +56,12 @@ class Two:
 
     async def _dial(self, name: str, key: NodeKey | None) -> Met:
         self.dialled.append((name, key))
-        return Met(None)  # type: ignore[arg-type]  # nobody uses it
+        return Met(None, key)  # type: ignore[arg-type]  # nobody uses it
 
     def learn(self, name: str, *nodes: int) -> None:
         endpoints = tuple(Endpoint(Kind.BROKER, node, Address(f"{name}-{node}.invalid", 9092)) for node in nodes)
         self.gateway._learn(self.gateway.upstreams[name], Endpoints(endpoints, complete=True))
+        self.gateway.upstreams[name].reach.settled.set()
 
     def answers(self, name: str, cluster_id: str | None) -> None:
         reach = self.gateway.upstreams[name].reach

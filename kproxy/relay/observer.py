@@ -3,9 +3,9 @@
 An observer sees the same bytes as the conversation, before anything is done with them, and does nothing to them. It is
 there only while somebody looks on, so that nobody pays for it otherwise; it may begin in the middle of a frame. It
 reads headers: API, version, correlation id, client id; of ApiVersions requests the software's name; of a consumer
-group's requests its id; of responses the error code, where it stands before anything of variable length. Of a client
-that asks for metadata again and again it passes on what it is told, now and then, for there is the reason. It never
-reads records, tokens or other contents.
+group's requests its id; of responses the first error code, as far as it is in their beginning. Of a client that asks
+for metadata again and again it passes on what it is told, now and then, for there is the reason. It never reads
+records, tokens or other contents.
 
 What it keeps is bounded: the beginning of one frame for each direction, and the requests in flight.
 """
@@ -20,15 +20,14 @@ from struct import Struct
 
 from kproxy.address import Address
 from kproxy.errors import WireError
+from kproxy.relay.errorcode import LONGEST, error_code
 from kproxy.relay.introduction import HEAD, NOBODY, Introduction, name, software_of
 from kproxy.rewrite.endpoints import Endpoints, Localise
-from kproxy.wire import definitions
 from kproxy.wire.api import API_VERSIONS, APIS, METADATA, SASL_HANDSHAKE
 from kproxy.wire.primitives import Buffer, Underflow, read_string, skip_tags
 
 _read_request = Struct(">ihhih").unpack_from  # size, API key, version, correlation id, length of the client id
 _read_response = Struct(">ii").unpack_from
-_INT16 = Struct(">h")
 
 _REQUEST_HEAD, _RESPONSE_HEAD = 14, 8
 # Behind the header of a response: tags, the throttle time, the error code.
@@ -48,10 +47,10 @@ _REWRITTEN = 8
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """A request and its response. `at` is when the request came, in seconds of the clock that the observer is given;
-    `seconds` is None if it has no response. `error` is Kafka's code, None if the first bytes do not tell. Sizes are in
-    bytes, without the size field. `rewritten`: advertised and local addresses. `group`: the consumer group, "" if the
-    request tells none. `metadata`: a Metadata response, from behind the correlation id on, if the client asks again and
-    again."""
+    `seconds` is None if it has no response. `error` is Kafka's code (see `relay.errorcode`), None if the first bytes do
+    not tell. Sizes are in bytes, without the size field. `rewritten`: advertised and local addresses. `group`: the
+    consumer group, "" if the request tells none. `metadata`: a Metadata response, from behind the correlation id on, if
+    the client asks again and again."""
 
     at: float
     key: int
@@ -225,7 +224,8 @@ class Observer:
         waiting = self._find(correlation_id)
         self.flush()
         if waiting is not None:
-            error = _error(waiting.key, waiting.version, bytes(data[at + _RESPONSE_HEAD : wanted]))
+            head = bytes(data[at + _RESPONSE_HEAD : min(after, end, at + _RESPONSE_HEAD + LONGEST)])
+            error = error_code(waiting.key, waiting.version, head)
             seconds = max(0.0, now - waiting.at)
             metadata = b""
             if waiting.key == METADATA and self._lacks_something(waiting.at) and after <= end:
@@ -284,37 +284,3 @@ def _group(key: int, version: int, head: bytes) -> str:
     except (Underflow, WireError):
         return ""
     return name(group or b"", 0, len(group or b""))
-
-
-def _error(key: int, version: int, head: bytes) -> int | None:
-    """The error code of a response, from what stands behind its correlation id."""
-    place = error_place(key, version)
-    if place is None or place + 2 > len(head):
-        return None
-    if key in APIS and version >= APIS[key].flexible and key != API_VERSIONS and head[0]:
-        return None  # tagged fields in the header, which no broker sends yet
-    return int(_INT16.unpack_from(head, place)[0])
-
-
-@cache
-def error_place(key: int, version: int) -> int | None:
-    """Where the error code of a response stands behind its correlation id, in bytes; None if more than numbers stand
-    before it."""
-    api = APIS.get(key)
-    if api is None or not api.serves(version):
-        return None
-    try:
-        message = definitions.message(f"{api.name}Response")
-    except FileNotFoundError:
-        return None
-    at = 1 if version >= api.flexible and key != API_VERSIONS else 0  # the header's tags: none
-    sizes = {"int8": 1, "bool": 1, "int16": 2, "int32": 4, "int64": 8}
-    for field in message.fields:
-        if version not in field.versions or version in field.tagged:
-            continue
-        if field.name == "ErrorCode":
-            return at
-        if field.type not in sizes:
-            return None
-        at += sizes[field.type]
-    return None

@@ -74,6 +74,16 @@ class Reader:
         self._at = at + size
         return self._body[at : at + size]
 
+    def skip(self, size: int) -> None:
+        """Pass over so many bytes."""
+        if self._at + size > len(self._body):
+            raise Underflow
+        self._at += size
+
+    def skip_blob(self) -> None:
+        """Pass over bytes, or records."""
+        self.skip(max(0, self._uvarint() - 1 if self._compact else self.int32()))
+
     def array(self, one: Callable[[], T]) -> tuple[T, ...]:
         """As many as the answer says there are; none for null."""
         return tuple(one() for _ in range(self.count()))

@@ -16,7 +16,9 @@ import pytest
 from confluent_kafka import Producer
 
 from kproxy.devcluster import DevCluster
-from tests.harness.clients import create_topic, local_addresses, produce, read_topic, unique, values
+from tests.harness.clients import create_topic, leaders, local_addresses, produce, read_topic, unique, values
+from tests.harness.frames import Frames, fetch, records_in
+from tests.harness.frames import produce as produce_frame
 from tests.harness.process import Kproxy, wait_until
 from tests.harness.rawclient import METADATA, RawClient
 
@@ -107,6 +109,26 @@ def test_what_clients_do(cluster: DevCluster, proxy: Kproxy) -> None:
     assert fetch["node"] in {str(node) for node in cluster.node_ids}
     assert fetch["client"].startswith("127.0.0.1:")
     assert not [line for line in tap.lines if SECRET.decode() in line]
+
+
+def test_errors_of_partitions(cluster: DevCluster, proxy: Kproxy) -> None:
+    """Produce has no other: here of a broker that does not lead the partition."""
+    topic = create_topic(cluster.direct_bootstrap, 1, 1)
+    produce(cluster.direct_bootstrap, topic, RECORDS)
+    (leader,) = leaders(cluster.direct_bootstrap, topic).values()
+    other = next(node for node in cluster.node_ids if node != leader)
+    with Frames(local_addresses(proxy)[leader]) as frames:
+        _, batches = records_in(frames.ask(fetch(1, topic, 0, 0, 1 << 20)), topic)
+    with RawClient(local_addresses(proxy)[other]) as client:
+
+        def refused() -> None:
+            client.ask(METADATA, 1, struct.pack(">i", 0))
+            client.socket.sendall(produce_frame(7, topic, 0, batches, acks=1))
+            client.receive()
+
+        with tapped(proxy, "--json", "--errors", knock=refused) as tap:
+            pass
+    assert {(one["api"], one["error"], one["node"]) for one in tap.exchanges} == {("Produce", 6, str(other))}
 
 
 def test_a_session_that_was_there_before(cluster: DevCluster, proxy: Kproxy) -> None:

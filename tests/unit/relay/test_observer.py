@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 
 from kproxy.address import Address
 from kproxy.relay.introduction import HEAD
-from kproxy.relay.observer import Exchange, Observer, error_place
+from kproxy.relay.observer import Exchange, Observer
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.wire.api import (
     API_VERSIONS,
-    APIS,
     FETCH,
-    FIND_COORDINATOR,
     LIST_OFFSETS,
     METADATA,
     PRODUCE,
@@ -175,22 +173,3 @@ def test_garbage(said: list[bytes], answered: list[bytes]) -> None:
     observer.flush()
     assert len(observer._request_head) <= HEAD
     assert len(observer._response_head) <= HEAD
-
-
-@pytest.mark.parametrize(
-    ("key", "version", "place"),
-    [
-        (HEARTBEAT, 0, 0), (HEARTBEAT, 1, 4), (HEARTBEAT, 4, 5), (FETCH, 6, None), (FETCH, 7, 4), (FETCH, 12, 5),
-        (FIND_COORDINATOR, 2, 4), (FIND_COORDINATOR, 4, None), (API_VERSIONS, 4, 0), (METADATA, 12, None),
-        (9999, 0, None), (HEARTBEAT, 99, None),
-    ],
-)  # fmt: skip
-def test_where_an_error_stands(key: int, version: int, place: int | None) -> None:
-    assert error_place(key, version) == place
-
-
-def test_every_api_and_version_has_a_place_or_none() -> None:
-    for api in APIS.values():
-        for version in range(api.oldest, api.newest + 1):
-            place = error_place(api.key, version)
-            assert place is None or 0 <= place <= 6

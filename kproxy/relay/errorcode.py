@@ -1,0 +1,121 @@
+"""The error code in the beginning of a response. Sans-IO.
+
+Of many responses it stands before anything of variable length. Others have one for each partition, topic or group:
+Produce, Fetch, Metadata, AddPartitionsToTxn. Of these the first that is not 0 counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from kproxy.errors import WireError
+from kproxy.wire import definitions
+from kproxy.wire.api import API_VERSIONS, APIS
+from kproxy.wire.definitions import Field
+from kproxy.wire.primitives import INT16, Buffer, Underflow
+from kproxy.wire.reader import Reader
+
+LONGEST = 1024
+"""So many bytes of a response are looked at, from behind its correlation id on."""
+
+_SIZES = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "float64": 8, "uuid": 16}
+_NAME = "ErrorCode"
+
+
+def error_code(key: int, version: int, head: Buffer) -> int | None:
+    """The first error code that is not 0 in a response, of which `head` stands behind the correlation id. 0 if the
+    response itself has none, as far as `head` goes, or if all that there are are 0; None if `head` does not tell."""
+    api = APIS.get(key)
+    if api is None or not api.serves(version):
+        return None
+    fields = _fields(key)
+    flexible = version >= api.flexible
+    if flexible and key != API_VERSIONS and head[:1] != b"\0":
+        return None  # tagged fields in the header, which no broker sends yet
+    place = error_place(key, version)
+    first = None
+    if place is not None:
+        if place + 2 > len(head):
+            return None
+        first = int(INT16.unpack_from(head, place)[0])
+        if first or not _has_more(fields, version):
+            return first
+    reader = Reader(head, 1 if flexible and key != API_VERSIONS else 0, compact=flexible)
+    found = None
+    try:
+        for code in _codes(fields, version, reader):
+            found = code
+            if code:
+                return code
+    except (Underflow, WireError):
+        return first
+    return found
+
+
+@cache
+def error_place(key: int, version: int) -> int | None:
+    """Where the error code of a response stands behind its correlation id, in bytes; None if more than numbers stand
+    before it."""
+    api = APIS.get(key)
+    if api is None or not api.serves(version):
+        return None
+    at = 1 if version >= api.flexible and key != API_VERSIONS else 0  # the header's tags: none
+    for field in _fields(key):
+        if not _is_there(field, version):
+            continue
+        if field.name.endswith(_NAME):
+            return at
+        if field.type not in _SIZES:
+            return None
+        at += _SIZES[field.type]
+    return None
+
+
+@cache
+def _fields(key: int) -> tuple[Field, ...]:
+    try:
+        return definitions.message(f"{APIS[key].name}Response").fields
+    except FileNotFoundError:
+        return ()
+
+
+@cache
+def _has_more(fields: tuple[Field, ...], version: int) -> bool:
+    """Whether there are error codes below the first level."""
+    inner = [field for field in fields if _is_there(field, version) and field.fields]
+    return any(_has_code(field.fields, version) for field in inner)
+
+
+def _has_code(fields: Sequence[Field], version: int) -> bool:
+    there = [field for field in fields if _is_there(field, version)]
+    return any(field.name.endswith(_NAME) or _has_code(field.fields, version) for field in there)
+
+
+def _is_there(field: Field, version: int) -> bool:
+    return version in field.versions and version not in field.tagged
+
+
+def _codes(fields: Sequence[Field], version: int, reader: Reader) -> Iterator[int]:
+    """Raises Underflow and WireError."""
+    for field in fields:
+        if _is_there(field, version):
+            if field.type.startswith("[]"):
+                for _ in range(reader.count()):
+                    yield from _codes_in(field, field.type[2:], version, reader)
+            else:
+                yield from _codes_in(field, field.type, version, reader)
+    reader.tags()
+
+
+def _codes_in(field: Field, kind: str, version: int, reader: Reader) -> Iterator[int]:
+    if field.name.endswith(_NAME):
+        yield reader.int16()
+    elif kind in _SIZES:
+        reader.skip(_SIZES[kind])
+    elif kind == "string":
+        reader.raw()
+    elif kind in ("bytes", "records"):
+        reader.skip_blob()
+    elif version not in field.nullable or field.type.startswith("[]") or reader.int8() >= 0:
+        yield from _codes(field.fields, version, reader)

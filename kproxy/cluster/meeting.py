@@ -41,9 +41,9 @@ _QUESTIONS = 6
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """An open upstream connection, to a node, or, for None, to a bootstrap server. `login`: what came of kproxy's own
-    login to the broker, if it made one. `check`: what must be asked within the client's session, after its login and
-    before its first request passes; None: it is known whom the connection leads to. `dial`: the address that was
+    """An open upstream connection. `key`: to which node; None: to a bootstrap server. `login`: what came of kproxy's
+    own login to the broker, if it made one. `check`: what must be asked within the client's session, after its login
+    and before its first request passes; None: it is known whom the connection leads to. `dial`: the address that was
     dialled."""
 
     sock: socket.socket

@@ -11,8 +11,9 @@ import asyncio
 
 from kproxy.relay.session import Session
 
-_LOOK = 0.01
-"""How often kproxy looks whether a client has taken the last answer, in seconds."""
+_LOOK, _LOOK_AT_LEAST = 0.01, 1.0
+"""How often kproxy looks whether a client has taken the last answer, in seconds; ever more seldom while an answer is
+still to come, which may take minutes."""
 _TAKEN = 5.0
 """For how long at most, once kproxy has sent it."""
 
@@ -23,9 +24,9 @@ def wind_up(session: Session) -> None:
     close_when_taken(session)
 
 
-def close_when_taken(session: Session, settled_at: float | None = None) -> None:
+def close_when_taken(session: Session, settled_at: float | None = None, pause: float = _LOOK) -> None:
     """Close a session that is held, or will be, as soon as the client has all answers. `settled_at`: since when they
-    have all been sent, in the loop's seconds."""
+    have all been sent, in the loop's seconds. `pause`: until the next look, in seconds."""
     if session.closed:
         return
     loop = asyncio.get_running_loop()
@@ -33,5 +34,7 @@ def close_when_taken(session: Session, settled_at: float | None = None) -> None:
         settled_at = loop.time()
     if session.taken or (settled_at is not None and loop.time() >= settled_at + _TAKEN):
         session.close()
-    else:
+    elif settled_at is not None:
         loop.call_later(_LOOK, close_when_taken, session, settled_at)
+    else:
+        loop.call_later(pause, close_when_taken, session, None, min(2 * pause, _LOOK_AT_LEAST))

@@ -15,6 +15,7 @@
     pump          what sessions share: the selector, and the memory into which they read
     side          one of the two connections of a session, and the bytes that it has not taken yet
     observer      sans-IO: looks on, which requests and responses pass (no I/O)
+    errorcode     sans-IO: the first error code of a response
     observation   sans-IO: an observer and a capture beside a conversation, while somebody looks on
     session       the data plane: moves bytes between the two sides, with back-pressure
     roster        the sessions of one cluster, which kproxy holds and drains together

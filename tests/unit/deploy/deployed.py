@@ -37,7 +37,8 @@ def run_config(
 ) -> Config:
     """The configuration with which `kproxy run …` or `exec …` would run. `files`: where a path really is."""
     assert words[0] in ("run", "exec"), words
-    command = kproxy.commands[words[0]]
+    command = kproxy.get_command(click.Context(kproxy), words[0])
+    assert command is not None
     with command.make_context(words[0], list(words[1:])) as context:
         file, flags = given({name: value for name, value in context.params.items() if name not in OF_EXEC})
     here = {CONTAINER_FILE: IMAGE_FILE, **(files or {})}

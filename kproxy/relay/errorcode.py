@@ -29,7 +29,6 @@ def error_code(key: int, version: int, head: Buffer) -> int | None:
     api = APIS.get(key)
     if api is None or not api.serves(version):
         return None
-    fields = _fields(key)
     flexible = version >= api.flexible
     if flexible and key != API_VERSIONS and head[:1] != b"\0":
         return None  # tagged fields in the header, which no broker sends yet
@@ -39,12 +38,12 @@ def error_code(key: int, version: int, head: Buffer) -> int | None:
         if place + 2 > len(head):
             return None
         first = int(INT16.unpack_from(head, place)[0])
-        if first or not _has_more(fields, version):
+        if first or not _has_more(key, version):
             return first
     reader = Reader(head, 1 if flexible and key != API_VERSIONS else 0, compact=flexible)
     found = None
     try:
-        for code in _codes(fields, version, reader):
+        for code in _codes(_fields(key), version, reader):
             found = code
             if code:
                 return code
@@ -81,9 +80,9 @@ def _fields(key: int) -> tuple[Field, ...]:
 
 
 @cache
-def _has_more(fields: tuple[Field, ...], version: int) -> bool:
+def _has_more(key: int, version: int) -> bool:
     """Whether there are error codes below the first level."""
-    inner = [field for field in fields if _is_there(field, version) and field.fields]
+    inner = [field for field in _fields(key) if _is_there(field, version)]
     return any(_has_code(field.fields, version) for field in inner)
 
 

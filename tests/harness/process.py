@@ -63,32 +63,45 @@ class Claims:
 _claims = Claims()
 
 
+# Below those that brokers take, and far from those that the system hands out by itself.
+_PORTS = range(10000, 20000)
+
+
 def free_window(count: int, avoid: range = range(0)) -> int:
     """The first of `count` ports in a row that nobody has or has claimed, none of them in `avoid`.
 
-    Below those that brokers take (20000 up), and far from those that the system hands out by itself.
+    It looks at all of `_PORTS` once, from a place of chance, and fails only if there is no such window at all.
     """
-    for attempt in range(200):
-        first = 10000 + (os.getpid() * 331 + time.monotonic_ns() // 1000 + attempt * 977) % 9700
-        if first + count > avoid.start and first < avoid.stop:
-            continue
+    starts = len(_PORTS) - count + 1
+    begin = (os.getpid() * 331 + time.monotonic_ns() // 1000) % starts
+    past = 0
+    while past < starts:
+        first = _PORTS.start + (begin + past) % starts
         ports = range(first, first + count)
-        if not _claims.take(ports):
-            continue
-        held = []
-        try:
-            for port in ports:
-                sock = socket.socket()
-                held.append(sock)
-                sock.bind(("127.0.0.1", port))
-        except OSError:
+        if (first + count > avoid.start and first < avoid.stop) or not _claims.take(ports):
+            past += 1
+        elif (taken := _taken(ports)) is not None:
             _claims.give_back(ports)
-            continue
-        finally:
-            for sock in held:
-                sock.close()
-        return first
-    raise RuntimeError("no free window of ports")
+            past += min(taken - first + 1, starts - (begin + past) % starts)
+        else:
+            return first
+    raise RuntimeError(f"no {count} free ports in a row from {_PORTS.start} to {_PORTS.stop - 1}")
+
+
+def _taken(ports: range) -> int | None:
+    """The last of these ports that somebody listens at or has bound; None if all are free.
+
+    A connection that has ended stays at its port for a minute (TIME_WAIT). It does not keep a server from it, since
+    servers bind with SO_REUSEADDR, and so does this.
+    """
+    for port in reversed(ports):
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                sock.bind(("127.0.0.1", port))
+            except OSError:
+                return port
+    return None
 
 
 def wait_until(reached: Callable[[], Any], what: str, seconds: float = PATIENCE_S) -> Any:

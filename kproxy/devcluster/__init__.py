@@ -32,6 +32,7 @@ For the demo, for `kproxy devcluster` and for the tests. It needs Java 17 and, t
     ready         whether brokers answer, and which brokers they know
     jars          downloads Kafka from Maven, once
     archive       class-data archives, with which Java starts in half the time
+    storage       the formatted storage of a controller
     tools         Kafka's own Java tools
     certificates  a certificate authority and certificates for TLS listeners
     watchdog      ends processes whose parent has died

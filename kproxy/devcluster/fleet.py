@@ -13,6 +13,7 @@ from kproxy.devcluster import properties as props
 from kproxy.devcluster.node import Node
 from kproxy.devcluster.ports import free_ports
 from kproxy.devcluster.properties import CLIENT, CONTROLLER, Listener, ListenerSpec
+from kproxy.devcluster.storage import format_storage
 from kproxy.devcluster.tools import Programs
 from kproxy.devcluster.watchdog import Watchdog
 from kproxy.errors import ConfigError, UpstreamError
@@ -77,16 +78,12 @@ class Fleet:
         yield from self.brokers.values()
 
     def start_controller(self) -> None:
-        """Format its storage, with one JVM, and start it with another."""
+        """Format its storage, and start it."""
         plan = self._plan
         node = Node(plan.controller_id, self.directory / f"node-{plan.controller_id}")
         self._controller = node
         self._bind(node, [plan.controller])
-        path = self._configure_controller()
-        formatted = self.programs.run("kafka-storage", "format", "-t", plan.cluster_id, "-c", str(path))
-        if formatted.returncode != 0:
-            said = (formatted.stderr.strip() or formatted.stdout.strip() or "it printed nothing").splitlines()
-            raise UpstreamError("other", f"Kafka's storage tool failed: {said[0]}")
+        format_storage(self.programs, node, self._controller_settings(), plan.cluster_id)
         self.start(node)
 
     def add_broker(self, node_id: int, properties: Mapping[str, str]) -> None:
@@ -150,7 +147,7 @@ class Fleet:
             self.start(node)
             return
         self._bind(node, [self._plan.controller])
-        self._configure_controller()
+        node.write(self._controller_settings())
         self.start(node)
         for broker in self.brokers.values():  # they look for the controller where it is not
             running = broker.running
@@ -187,9 +184,9 @@ class Fleet:
     def _ports(self) -> set[int]:
         return {one.bound.port for node in self.nodes for one in node.listeners.values()}
 
-    def _configure_controller(self) -> Path:
+    def _controller_settings(self) -> dict[str, str]:
         plan, node = self._plan, self.controller
-        properties = props.controller_properties(
+        return props.controller_properties(
             node.id,
             node.data,
             node.listeners[CONTROLLER],
@@ -197,7 +194,6 @@ class Fleet:
             plan.properties,
             plan.controller_properties,
         )
-        return node.write(properties)
 
     def _configure(self, node: Node) -> None:
         properties = props.broker_properties(

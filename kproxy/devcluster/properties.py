@@ -153,8 +153,8 @@ def broker_properties(
 def meta_properties(cluster_id: str, node: int) -> dict[str, str]:
     """The file that marks a broker's data directory as formatted.
 
-    A broker needs no more than this (a controller does: Kafka's storage tool formats it), so that starting
-    N brokers does not cost N more JVMs.
+    A broker needs no more than this (a controller does: `storage.py`), so that starting N brokers does not cost N
+    more JVMs.
     """
     return {
         "version": "1",

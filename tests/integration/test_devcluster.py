@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -20,6 +21,9 @@ from kproxy.address import Address
 from kproxy.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster, ListenerSpec
 from kproxy.devcluster.node import Node
 from kproxy.devcluster.ports import HOST
+from kproxy.devcluster.properties import CONTROLLER, Listener, controller_properties, new_uuid
+from kproxy.devcluster.storage import format_storage
+from kproxy.devcluster.tools import Programs
 from kproxy.errors import UpstreamError
 
 pytestmark = pytest.mark.integration
@@ -94,6 +98,56 @@ def test_programs_have_their_classes_from_an_archive(cluster: DevCluster) -> Non
     assert re.search(r"org\.apache\.kafka\.common\S+ source: shared objects file \(top\)", said.stdout), said.stdout[
         -2000:
     ]
+
+
+class Counted(Programs):
+    """Programs that say which tools they ran."""
+
+    def __init__(self, programs: Programs, jars: Path, ran: list[str]) -> None:
+        super().__init__(programs.java, jars)
+        object.__setattr__(self, "ran", ran)
+
+    def run(self, main: str, *args: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        self.ran.append(main)  # type: ignore[attr-defined]
+        return super().run(main, *args, **more)
+
+
+def test_kafkas_tool_formats_once_for_each_kind_of_settings(cluster: DevCluster, tmp_path: Path) -> None:
+    jars, ran = tmp_path / "jars", list[str]()
+    jars.mkdir()
+    for jar in cluster.programs.jars.glob("*.jar"):
+        (jars / jar.name).symlink_to(jar)
+    programs = Counted(cluster.programs, jars, ran)
+
+    def formatted(name: str, port: int, **more: str) -> tuple[str, bytes]:
+        """Its cluster id, and the feature levels with which it begins."""
+        node = Node(3000, tmp_path / name)
+        at = Listener(CONTROLLER, Address(HOST, port), Address(HOST, port))
+        format_storage(programs, node, controller_properties(3000, node.data, at, 3, {}, more), new_uuid())
+        meta = (node.data / "meta.properties").read_text()
+        return re.findall(r"cluster\.id=(\S+)", meta)[0], (node.data / "bootstrap.checkpoint").read_bytes()
+
+    ids, levels = zip(*(formatted(f"same-{port}", port) for port in (1, 2, 3)), strict=True)
+    assert ran == ["kafka-storage"]
+    assert len(set(ids)) == 3
+    assert len(set(levels)) == 1
+    formatted("other", 1, **{"unstable.feature.versions.enable": "true"})
+    assert ran == ["kafka-storage"] * 2
+    for attempt in range(2):
+        with pytest.raises(UpstreamError, match=r"storage tool failed: .*num\.network\.threads"):
+            formatted(f"refused-{attempt}", 1, **{"num.network.threads": "many"})
+    assert ran == ["kafka-storage"] * 4
+    assert len(list(jars.glob("*.checkpoint"))) == 2
+    assert not list(jars.glob(".*"))
+
+
+def test_a_cluster_has_the_features_of_its_kafka(cluster: DevCluster) -> None:
+    """Without them it would have no KIP-848 groups and no second version of transactions."""
+    direct = ("--bootstrap-server", cluster.direct_bootstrap)
+    said = cluster.tool("kafka-features", *direct, "describe")
+    found = dict(re.findall(r"Feature: (\S+).*FinalizedVersionLevel: (\S+)", said.stdout))
+    assert int(found["group.version"]) >= 1, said.stdout + said.stderr
+    assert int(found["transaction.version"]) >= 2
 
 
 @pytest.mark.parametrize("content", [b"no archive", None])

@@ -1,0 +1,57 @@
+"""The storage of a controller, formatted: by Kafka's own tool the first time, by a copy of what it wrote from then on.
+
+The tool takes a JVM, more than half a second. What it writes beside `meta.properties` is `bootstrap.checkpoint`: the
+feature levels with which the cluster begins (KIP-778). They depend on the version of Kafka and on the settings, and
+name no cluster, so they are kept among the jars: who removes them removes it too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from kproxy.devcluster import properties as props
+from kproxy.devcluster.node import Node
+from kproxy.devcluster.tools import Programs
+from kproxy.errors import UpstreamError
+
+_META, _CHECKPOINT = "meta.properties", "bootstrap.checkpoint"
+# What differs from cluster to cluster, and what feature levels do not depend on.
+_OF_ONE_CLUSTER = ("node.id", "log.dirs", "listeners", "advertised.listeners", "controller.quorum.voters")
+
+
+def format_storage(programs: Programs, node: Node, settings: Mapping[str, str], cluster_id: str) -> None:
+    """Write the settings of a controller and format its data directory, which is empty.
+
+    Raises UpstreamError with what Kafka's tool says if it refuses the settings.
+    """
+    file = node.write(settings)
+    kept = _kept(programs, settings)
+    with suppress(OSError):
+        shutil.copyfile(kept, node.data / _CHECKPOINT)
+        (node.data / _META).write_text(props.render(props.meta_properties(cluster_id, node.id)))
+        return
+    done = programs.run("kafka-storage", "format", "-t", cluster_id, "-c", str(file))
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()
+        raise UpstreamError("other", f"Kafka's storage tool failed: {said[0]}")
+    # Of a version that writes more than this, nothing is kept.
+    if sorted(os.listdir(node.data)) == [_CHECKPOINT, _META]:
+        with suppress(OSError):  # a cache that cannot be written
+            _keep(node.data / _CHECKPOINT, kept)
+
+
+def _kept(programs: Programs, settings: Mapping[str, str]) -> Path:
+    said = sorted((key, value) for key, value in settings.items() if key not in _OF_ONE_CLUSTER)
+    return programs.jars / f"bootstrap-{hashlib.sha256(repr(said).encode()).hexdigest()[:16]}.checkpoint"
+
+
+def _keep(made: Path, kept: Path) -> None:
+    """Whole or not at all, whoever else does the same."""
+    with tempfile.TemporaryDirectory(dir=kept.parent, prefix=f".{kept.name}.") as directory:
+        shutil.copyfile(made, Path(directory, kept.name)).rename(kept)

@@ -22,7 +22,6 @@ _TOGETHER = ("tests/oracle", "tests/scenarios")
 # The files that take longest, the longest first. They begin first, so that all processes end together.
 LONG = (
     "tests/integration/test_switch_all.py",
-    "tests/integration/test_migrate_kills.py",
     "tests/scenarios",
     "tests/oracle",
     "tests/integration/test_spark.py",

@@ -9,13 +9,11 @@ import pytest
 from tests.harness.harm import harmed
 from tests.harness.spark import needs_spark
 
-pytestmark = [pytest.mark.integration, needs_spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.matrix, needs_spark, pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize(
-    "kills", [["zombie"], pytest.param(["executor", "zombie", "target broker"], marks=pytest.mark.matrix)], ids=len
-)
-def test_killed(kills: list[str], tmp_path: Path, figures: list[str]) -> None:
+def test_killed(tmp_path: Path, figures: list[str]) -> None:
+    kills = ["executor", "zombie", "target broker"]
     problems, records = harmed(tmp_path, 20261122, kills, pause=0.2)
     figures.append(f"migration: {records:,} records copied once each; killed: {', '.join(kills)}")
     assert problems == []

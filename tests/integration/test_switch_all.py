@@ -505,10 +505,8 @@ def dying(stage: Stage) -> Iterator[None]:
         yield
 
 
-_SLOW = [pytest.param(stage, marks=pytest.mark.matrix) for stage in (Stage.WORK, Stage.HOLD, Stage.FLIP, Stage.RELEASE)]
-
-
-@pytest.mark.parametrize("stage", [Stage.COMMIT, *_SLOW], ids=str)
+@pytest.mark.matrix
+@pytest.mark.parametrize("stage", [Stage.WORK, Stage.HOLD, Stage.FLIP, Stage.COMMIT, Stage.RELEASE], ids=str)
 def test_the_driver_dies(site: Site, stage: Stage) -> None:
     """Another one brings all kproxies to one side, and nothing is lost on it."""
     producer = site.producer("p", 0)

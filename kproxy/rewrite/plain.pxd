@@ -13,11 +13,6 @@ cdef class PlainElement:
     )
     cpdef (Py_ssize_t, Py_ssize_t) hop(self, const unsigned char[::1] buffer, Py_ssize_t at, Py_ssize_t end, Py_ssize_t left)
 
-    @cython.locals(count=Py_ssize_t, size=Py_ssize_t, step=Py_ssize_t, most=Py_ssize_t, alike=Py_ssize_t, data=bytes)
-    cpdef (Py_ssize_t, Py_ssize_t) _hop_alike(
-        self, const unsigned char[::1] buffer, Py_ssize_t at, Py_ssize_t stop, Py_ssize_t left
-    )
-
 
 cdef class PlainResponse:
     cdef public Py_ssize_t _behind, _lead

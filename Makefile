@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-compiled tools check test-matrix test-soak format bench bench-quick dist pyz image spark-package troubleshooting clean
+.PHONY: help demo test test-compiled tools check test-matrix test-soak format bench bench-compiled bench-quick dist pyz image spark-package troubleshooting clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -72,6 +72,9 @@ test-soak: $(STAMP) tools ## slow: sessions that outlast many logins, half an ho
 
 bench: $(STAMP) ## kproxy beside HAProxy and no relay at all, about 25 minutes; needs root, cc, iproute2 and haproxy
 	$(BIN)/python -m bench $(ARGS)
+
+bench-compiled: $(COMPILED)/.unpacked ## the same with the compiled data plane
+	cd $(COMPILED)/tree && PYTHONPATH=$$PWD ../../../$(BIN)/python -m bench $(ARGS)
 
 bench-quick: $(STAMP) ## the same with a few loads, under a minute; one JSON object last
 	$(BIN)/python -m bench --quick $(ARGS)

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -100,24 +99,20 @@ def test_programs_have_their_classes_from_an_archive(cluster: DevCluster) -> Non
     ]
 
 
-class Counted(Programs):
-    """Programs that say which tools they ran."""
-
-    def __init__(self, programs: Programs, jars: Path, ran: list[str]) -> None:
-        super().__init__(programs.java, jars)
-        object.__setattr__(self, "ran", ran)
-
-    def run(self, main: str, *args: str, **more: Any) -> subprocess.CompletedProcess[str]:
-        self.ran.append(main)  # type: ignore[attr-defined]
-        return super().run(main, *args, **more)
-
-
-def test_kafkas_tool_formats_once_for_each_kind_of_settings(cluster: DevCluster, tmp_path: Path) -> None:
-    jars, ran = tmp_path / "jars", list[str]()
+def test_kafkas_tool_formats_once_for_each_kind_of_settings(
+    cluster: DevCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jars, ran, really = tmp_path / "jars", list[str](), Programs.run
     jars.mkdir()
     for jar in cluster.programs.jars.glob("*.jar"):
         (jars / jar.name).symlink_to(jar)
-    programs = Counted(cluster.programs, jars, ran)
+    programs = replace(cluster.programs, jars=jars)
+
+    def run(self: Programs, main: str, *args: str) -> subprocess.CompletedProcess[str]:
+        ran.append(main)
+        return really(self, main, *args)
+
+    monkeypatch.setattr(Programs, "run", run)
 
     def formatted(name: str, port: int, **more: str) -> tuple[str, bytes]:
         """Its cluster id, and the feature levels with which it begins."""

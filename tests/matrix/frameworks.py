@@ -34,9 +34,8 @@ class Java(Client):
     def command(self) -> Sequence[str]:
         programs = _programs(self.version)
         sources = [HERE / "java/Told.java", HERE / f"java/{self.program}.java"]
-        directory, _, name = self.program.rpartition("/")
-        classes = cache_directory() / "matrix" / f"java-{directory}-{self.version}"
-        return compiled(programs, sources, classes, f"matrix.{name}")
+        classes = cache_directory() / "matrix" / f"java-{self.program.replace('/', '-')}-{self.version}"
+        return compiled(programs, sources, classes, f"matrix.{self.program.rpartition('/')[2]}")
 
 
 @dataclass(frozen=True)

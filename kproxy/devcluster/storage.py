@@ -32,7 +32,7 @@ def format_storage(programs: Programs, node: Node, settings: Mapping[str, str], 
     """
     file = node.write(settings)
     kept = _kept(programs, settings)
-    with suppress(OSError):
+    if kept.exists() and kept.stat().st_size:  # a machine that lost its power may have left an empty file
         shutil.copyfile(kept, node.data / _CHECKPOINT)
         (node.data / _META).write_text(props.render(props.meta_properties(cluster_id, node.id)))
         return

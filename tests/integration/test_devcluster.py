@@ -132,8 +132,13 @@ def test_kafkas_tool_formats_once_for_each_kind_of_settings(
         with pytest.raises(UpstreamError, match=r"storage tool failed: .*num\.network\.threads"):
             formatted(f"refused-{attempt}", 1, **{"num.network.threads": "many"})
     assert ran == ["kafka-storage"] * 4
-    assert len(list(jars.glob("*.checkpoint"))) == 2
+    kept = list(jars.glob("*.checkpoint"))
+    assert len(kept) == 2
     assert not list(jars.glob(".*"))
+    for file in kept:
+        file.write_bytes(b"")
+    assert formatted("again", 1)[1]
+    assert ran == ["kafka-storage"] * 5
 
 
 def test_a_cluster_has_the_features_of_its_kafka(cluster: DevCluster) -> None:

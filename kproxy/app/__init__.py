@@ -13,6 +13,7 @@
     endings     the conditions that `--exit-with` waits for
     exec        `kproxy exec`: runs a command, with its environment, signals and exit code
     logs        the log: lines for people or JSON
+    stderr      the stderr of a running kproxy, which a thread writes
     present     what a person sees at start
     table       a table of nodes, or a list on a narrow terminal
     nextstep    the command lines that help where a broker cannot be reached

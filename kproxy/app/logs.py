@@ -1,4 +1,5 @@
-"""How kproxy logs: plain lines, coloured lines on a terminal, or JSON; and not the same line a thousand times.
+"""How kproxy logs: plain lines, coloured lines on a terminal, or JSON; and not the same line a thousand times
+(`kproxy.repeats`).
 
 No payload, token or password is logged at any level: nothing here ever sees a frame. Names and messages of peers may be
 in a line; here is the last edge at which they are made harmless to terminals, and cut.
@@ -6,51 +7,24 @@ in a line; here is the last edge at which they are made harmless to terminals, a
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
-import sys
 import time
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TextIO, TypeAlias
 
+from kproxy.app.stderr import Stderr
 from kproxy.printable import one_line
+from kproxy.repeats import LONGEST, OncePerWhile
 
-# A message, and each line of a traceback, has at most so many characters.
-LONGEST = 4000
-# The same line is written once in so many seconds; the next one says how often it was left out.
-_REPEAT_AFTER = 30.0
-_REMEMBERED = 1000
+# How often it is looked whether lines were left out, in seconds.
+_LOOK_EVERY = 5.0
 
 _ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 _COLOURS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.CRITICAL: "\x1b[31m"}
-
-
-class OncePerWhile(logging.Filter):
-    """Lets a line through unless the very same one was written less than 30 s ago.
-
-    A broker that is down makes every client's every attempt fail in the same words.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._last: dict[str, tuple[float, int]] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        text = one_line(record.getMessage(), LONGEST)
-        now = time.monotonic()
-        written, left_out = self._last.get(text, (-_REPEAT_AFTER, 0))
-        if now - written < _REPEAT_AFTER:
-            self._last[text] = (written, left_out + 1)
-            return False
-        if len(self._last) >= _REMEMBERED:
-            self._last = {line: seen for line, seen in self._last.items() if now - seen[0] < _REPEAT_AFTER}
-            if len(self._last) >= _REMEMBERED:
-                self._last.clear()
-        self._last[text] = (now, 0)
-        if left_out:
-            record.msg, record.args = f"{text} ({left_out} times more since)", ()
-        return True
 
 
 class _Harmless(logging.Formatter):
@@ -91,17 +65,60 @@ def coloured(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def set_up(log_format: str, level: str, stream: TextIO = sys.stderr) -> None:
-    """Configure logging for the process: `auto`, `text` or `json`."""
-    writer = logging.StreamHandler(stream)
-    if log_format == "json":
-        writer.setFormatter(_Json())
+class _Lines(logging.StreamHandler[TextIO]):
+    """Writes to stderr, which a thread may do: then the end of logging waits for it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        if isinstance(stream, Stderr):
+            stream.say_dropped = self._say_dropped
+
+    def _say_dropped(self, lines: int) -> str:
+        text = "%d lines of the log were dropped: what reads stderr had stopped"
+        return self.format(logging.LogRecord(__name__, logging.WARNING, "", 0, text, (lines,), None)) + self.terminator
+
+    def close(self) -> None:
+        if isinstance(self.stream, Stderr):
+            self.stream.finish()
+        super().close()
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The log of this process. `once` leaves out what was written a moment ago; `stderr`: None if no thread writes."""
+
+    once: OncePerWhile
+    stderr: Stderr | None = None
+
+    @property
+    def dropped(self) -> int:
+        """How many lines were never written."""
+        return 0 if self.stderr is None else self.stderr.dropped
+
+    async def say_left_out(self) -> None:
+        """Say how many lines were left out, for ever."""
+        while True:
+            await asyncio.sleep(_LOOK_EVERY)
+            self.once.say_left_out()
+
+
+def set_up(log_format: str, level: str, stream: TextIO | None) -> Log:
+    """Configure logging for the process: `auto`, `text` or `json`. None: stderr is closed, and nothing is logged."""
+    once = OncePerWhile()
+    writer: logging.Handler
+    if stream is None:
+        writer = logging.NullHandler()
     else:
-        terminal = log_format == "auto" and stream.isatty()
-        writer.setFormatter(_Text(short_time=terminal, coloured=terminal and coloured(stream)))
-    writer.addFilter(OncePerWhile())
+        writer = _Lines(stream)
+        if log_format == "json":
+            writer.setFormatter(_Json())
+        else:
+            terminal = log_format == "auto" and stream.isatty()
+            writer.setFormatter(_Text(short_time=terminal, coloured=terminal and coloured(stream)))
+    writer.addFilter(once)
     logging.basicConfig(handlers=[writer], force=True)
     set_level(level)
+    return Log(once, stream if isinstance(stream, Stderr) else None)
 
 
 def set_level(level: str) -> None:

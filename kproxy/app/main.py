@@ -27,6 +27,7 @@ from kproxy.app.clusters import Clusters
 from kproxy.app.control import Control
 from kproxy.app.nextstep import Invocation
 from kproxy.app.reload import Reloader, Source, watch
+from kproxy.app.stderr import written_by_thread
 from kproxy.cluster.encryption import Ends
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.places import Places, raise_file_limit
@@ -37,6 +38,7 @@ from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
 from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector
+from kproxy.repeats import OncePerWhile
 from kproxy.status import asjson
 from kproxy.status.readiness import Requires, missing, not_ready, useless_to_wait
 from kproxy.status.shown import ClusterStatus, Status
@@ -73,15 +75,16 @@ def run(
 
     Raises ConfigError if a port cannot be had.
     """
-    logs.set_up(config.log_format, config.log_level)
-    files = raise_file_limit()
-    if config.workers > 1 and sys.platform != "linux":
-        raise ConfigError("--workers needs Linux; leave it out, and kproxy runs in one process")
-    selector = RelaySelector()
-    # A session has two; with workers they are theirs, and a client is here only until it has spoken.
-    places = Places(files, files_per_connection=2 if config.workers == 1 else 1)
-    with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
-        return runner.run(App(config, selector, places, invocation, source).run(errand))
+    with written_by_thread():
+        log = logs.set_up(config.log_format, config.log_level, sys.stderr)
+        files = raise_file_limit()
+        if config.workers > 1 and sys.platform != "linux":
+            raise ConfigError("--workers needs Linux; leave it out, and kproxy runs in one process")
+        selector = RelaySelector()
+        # A session has two; with workers they are theirs, and a client is here only until it has spoken.
+        places = Places(files, files_per_connection=2 if config.workers == 1 else 1)
+        with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
+            return runner.run(App(config, selector, places, invocation, source, log).run(errand))
 
 
 class App:
@@ -94,6 +97,7 @@ class App:
         places: Places,
         invocation: Invocation | None = None,
         source: Source | None = None,
+        log: logs.Log | None = None,
     ) -> None:
         """Raises ConfigError if what `--exit-with` names cannot be watched, or a file of the admin endpoint is no
         good."""
@@ -101,7 +105,9 @@ class App:
         self._invocation = invocation
         self._selector = selector
         self._places = places
+        self._log = log or logs.Log(OncePerWhile())
         self._metrics = Metrics()
+        self._metrics.log_lines_dropped = lambda: self._log.dropped
         self._metrics.configured_at = self._metrics.reload_succeeded_at = time.time()
         self._clusters: Clusters | None = None
         self._switching: Switching | None = None
@@ -155,6 +161,7 @@ class App:
                 hosts = (self._config.admin.host, *self._config.admin_host)
                 feed, frames = Feed(self._carriers.watch), FrameFeed(self._carriers.capture)
                 events = Events()
+                events.addFilter(self._log.once)
                 page = await supervised.enter_async_context(Supervised("the page"))
                 logging.getLogger().addHandler(events)
                 supervised.callback(logging.getLogger().removeHandler, events)
@@ -183,6 +190,7 @@ class App:
                 scheme = "http" if self._admin_tls is None else "https"
                 log.info("status page, metrics and health on %s://%s/", scheme, admin.address)
             background.extend(self.control.watch(tasks))
+            background.append(tasks.create_task(self._log.say_left_out()))
             if self._config.watch_config and self._reloader is not None:
                 reloader = self._reloader
                 reread = partial(self._hear_of_reload, "--watch-config")
@@ -200,6 +208,7 @@ class App:
                 self._switching.end()
             if admin is not None:
                 await admin.close()
+            self._log.once.say_left_out(at_the_end=True)
 
     def _who_carries(self, tasks: asyncio.TaskGroup, sessions: Supervised) -> Carriers:
         if self._config.workers == 1:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 def show_nodes(cluster: ClusterStatus, log_format: str, requires: Requires) -> None:
     """Show every node of the cluster, and whether it is ready."""
-    if log_format == "auto" and sys.stderr.isatty() and log.isEnabledFor(logging.INFO):
+    if log_format == "auto" and sys.stderr is not None and sys.stderr.isatty() and log.isEnabledFor(logging.INFO):
         _table(cluster)
     else:
         for node in cluster.nodes:

@@ -215,6 +215,13 @@ FAMILIES: tuple[Family, ...] = (
         unit="seconds",
     ),
     Family(
+        "kproxy_log_lines_dropped_total",
+        "counter",
+        (),
+        "Lines of the log that kproxy dropped since start, as what reads its stderr had stopped.",
+        lambda metrics: [((), metrics.log_lines_dropped())],
+    ),
+    Family(
         "kproxy_forward_connections",
         "gauge",
         ("cluster", "listen"),

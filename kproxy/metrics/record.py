@@ -76,6 +76,8 @@ class Metrics:
         self.forwards: Callable[[], Iterable[tuple[str, str, int, int]]] = tuple
         """Of each port of --forward: cluster, local address, connections that are open, and how many there have been;
         set by the app, asked at a scrape."""
+        self.log_lines_dropped: Callable[[], int] = int
+        """Lines of the log that were never written, as what reads it had stopped; set by the app, asked at a scrape."""
         self._reasons: set[str] = set()
 
         self.runtime = CollectorRegistry()
@@ -144,6 +146,7 @@ class Metrics:
         self.listeners_bound = other.listeners_bound
         self.reloads, self.reload_succeeded_at = other.reloads, other.reload_succeeded_at
         self.switches, self.forwards = other.switches, other.forwards
+        self.log_lines_dropped = other.log_lines_dropped
 
     def _known(self, reason: str) -> str:
         if reason in self._reasons:

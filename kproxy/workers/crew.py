@@ -17,6 +17,7 @@ from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import Config
 from kproxy.metrics import Metrics, Numbers
+from kproxy.repeats import about
 from kproxy.status.shown import SessionStatus, WorkerStatus
 from kproxy.watch.feed import Feed
 from kproxy.watch.frames import FrameFeed
@@ -176,8 +177,8 @@ class Crew:
             case messages.Captured(copied, lost):
                 if self._frames is not None:  # else they have come too late
                     self._frames.pass_on(copied, lost)
-            case messages.Logged(logger, level, text):
-                logging.getLogger(logger).log(level, "%s", text)
+            case messages.Logged(logger, level, text, what):
+                logging.getLogger(logger).log(level, "%s", text, extra=about(*what))
             case messages.Started(pid):
                 worker.pid, worker.started = pid, True
                 self._is_well(worker)

@@ -214,6 +214,7 @@ class Logged:
     logger: str
     level: int
     text: str
+    about: tuple[str, ...]
 
 
 # Answers

@@ -28,6 +28,7 @@ from kproxy.errors import ConfigError, WireError
 from kproxy.metrics import Metrics
 from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector
+from kproxy.repeats import what_about
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.workers import messages
 from kproxy.workers.batch import Batch
@@ -103,7 +104,8 @@ class _ToMain(logging.Handler):
         self._main = main
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._main.tell(messages.Logged(record.name, record.levelno, self.format(record)))
+        what = (str(record.msg), *what_about(record)) if what_about(record) else ()
+        self._main.tell(messages.Logged(record.name, record.levelno, self.format(record), what))
 
 
 class _Visit:

@@ -26,6 +26,11 @@ SECTION = Section(
             "kproxy writes the same line at most once in 30 s, and counts the repetitions.",
         ),
         Row(
+            "`lines of the log were dropped: what reads stderr had stopped`",
+            "A full pipe or disk, or Ctrl-S on a terminal: kproxy goes on without waiting, and drops what does not fit into "
+            "a million characters.",
+        ),
+        Row(
             "`…: stopping; … in flight`",
             "kproxy stops, and the line has the cause: a signal, [`--exit-with`](configuration.md#when-it-ends) "
             "or `POST /quit`.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import math
 import os
 import socket
 from functools import partial
@@ -15,6 +14,7 @@ from kproxy.admin.connection import Connection
 from kproxy.admin.pages import AdminPages
 from kproxy.ephemeral import connection_at
 from kproxy.errors import ConfigError
+from kproxy.repeats import about
 from kproxy.tls.handshakes import AdminTls
 
 logger = logging.getLogger(__name__)
@@ -22,8 +22,6 @@ logger = logging.getLogger(__name__)
 MAX_CONNECTIONS = 64
 """Scrapers, probes and a few people; more is a fault or an attack, and must not take the proxy's descriptors. A new
 connection is served all the same, for it may be a probe: another one gives way to it."""
-COMPLAIN_SECONDS = 30.0
-"""Between two lines in the log about peers that do not speak TLS as they should: a probe may come every second."""
 CLOSE_SECONDS = 2.0
 """What `AdminServer.close` gives to answers under way."""
 
@@ -62,8 +60,6 @@ class AdminServer:
     def __init__(self, pages: AdminPages, tls: AdminTls | None = None) -> None:
         self.pages = pages
         self._tls = tls
-        self._complained = -math.inf
-        self._untold = 0
         self.closing = False
         self._listening: asyncio.Server | None = None
         self._connections: dict[Connection, asyncio.Task[None] | None] = {}
@@ -95,14 +91,8 @@ class AdminServer:
             self._connections.pop(connection, None)
 
     def _complain(self, peer: str, what: str) -> None:
-        """Log it, with how many others there were since the last line."""
-        now = asyncio.get_running_loop().time()
-        if now - self._complained < COMPLAIN_SECONDS:
-            self._untold += 1
-            return
-        others = f" ({self._untold} more since the last message)" if self._untold else ""
-        logger.warning("admin: %s %s%s", peer, what, others)
-        self._complained, self._untold = now, 0
+        """Log what is wrong with a peer that does not speak TLS as it should."""
+        logger.warning("admin: %s %s", peer, what, extra=about(peer, what))
 
     def _give_way(self) -> None:
         """Cut off the connection that has waited longest for its next request, whole or half; if all are being

@@ -17,6 +17,7 @@ from kproxy.cluster.meeting import Met
 from kproxy.cluster.topology import NodeKey
 from kproxy.errors import UpstreamError, WireError
 from kproxy.metrics import Metrics
+from kproxy.repeats import about
 from kproxy.tls.handshakes import ClientTls
 from kproxy.tls.tlssocket import TlsSocket
 
@@ -106,7 +107,8 @@ class Arrivals:
         try:
             upstream = await _reach(led, arrival.key)
         except UpstreamError as error:
-            log.warning("%s cannot be reached: %s", name_of(arrival.key), error)
+            name = name_of(arrival.key)
+            log.warning("%s cannot be reached: %s", name, error, extra=about(led.config.title, name, error.reason))
             self._drop(client)
             return
         except BaseException:
@@ -159,7 +161,8 @@ class Arrivals:
 
     def _refuse(self, client: socket.socket, arrival: Arrival, error: WireError) -> None:
         self._metrics.refused(self._name, "client", error.reason)
-        log.warning("refused a connection from %s: %s", arrival.visit.peer, error)
+        peer = arrival.visit.peer
+        log.warning("refused a connection from %s: %s", peer, error, extra=about(peer.host, error.reason))
         self._drop(client)
 
     def _drop(self, client: socket.socket) -> None:

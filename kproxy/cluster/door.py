@@ -24,6 +24,7 @@ from kproxy.config import ClusterConfig
 from kproxy.errors import WireError
 from kproxy.metrics import Metrics
 from kproxy.relay.wrongpeer import plaintext_client, wrong_client
+from kproxy.repeats import about
 from kproxy.wire.greeting import ENOUGH, Greeting, recognise
 
 log = logging.getLogger(__name__)
@@ -112,7 +113,7 @@ class Door:
         """Let a connection in, or refuse it."""
         if not self._make_place():
             self._metrics.refused(self._config.name, "client", "too-many-connections")
-            log.error("%s: one was refused", self.no_place())
+            log.error("%s: one was refused", self.no_place(), extra=about(self._config.name))
             client.close()
             return
         self._places.taken += 1
@@ -198,7 +199,8 @@ class Door:
         error = self._objection(first)
         if error is not None:
             self._metrics.refused(self._config.name, "client", error.reason)
-            log.warning("refused a connection from %s: %s", guest.peer, error)
+            text = "refused a connection from %s: %s"
+            log.warning(text, guest.peer, error, extra=about(guest.peer.host, error.reason))
             if recognise(first) is Greeting.HTTP:
                 with contextlib.suppress(OSError):
                     client.recv(65536)  # what stays unread would turn the close into a reset

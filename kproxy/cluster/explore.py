@@ -22,6 +22,7 @@ from kproxy.cluster.reach import Reach
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.errors import KproxyError, UpstreamError
+from kproxy.repeats import about
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.sasl.mechanism import Refused
 
@@ -124,7 +125,7 @@ class Explorer:
                 for key in lost:
                     route = known.reached(key).route
                     if known.reached(key).problem is None and route is not None:
-                        log.info("%s can be reached again: %s", key, route.dial)
+                        log.info("%s can be reached again: %s", key, route.dial, extra=about(self._config.title, key))
                 pause = min(pause * 2, _TRY_AGAIN_AT_MOST)
                 again_at = now() + pause
                 continue

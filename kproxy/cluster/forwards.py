@@ -17,6 +17,7 @@ from kproxy.cluster.listeners import Listener, Listeners
 from kproxy.cluster.places import Places
 from kproxy.config.values import Forward
 from kproxy.errors import ConfigError, UpstreamError
+from kproxy.repeats import about
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,8 @@ class Forwards:
 
     def _accepted(self, leading: Leading, client: socket.socket) -> None:
         if self._places.full and not self._places.make_room():
-            log.error("cluster %s: no place for a connection to %s: too many open files", self._name, leading.to)
+            text = "cluster %s: no place for a connection to %s: too many open files"
+            log.error(text, self._name, leading.to, extra=about(self._name, leading.to))
             client.close()
             return
         leading.accepted += 1
@@ -122,8 +124,8 @@ class Forwards:
         try:
             upstream = await self._connect(leading.to)
         except UpstreamError as error:
-            if leading.problem != str(error):  # once for each client that tries would flood the log
-                log.warning("cluster %s: %s leads nowhere: %s", self._name, leading.listen, error)
+            text = "cluster %s: %s leads nowhere: %s"
+            log.warning(text, self._name, leading.listen, error, extra=about(self._name, leading.listen, error.reason))
             leading.problem = str(error)
             return
         leading.problem = ""

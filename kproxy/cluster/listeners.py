@@ -18,6 +18,7 @@ from kproxy.address import Address
 from kproxy.cluster.topology import NodeKey
 from kproxy.dial.sockets import tune_accepted, tune_listening
 from kproxy.errors import ConfigError
+from kproxy.repeats import about
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +114,8 @@ class Listeners:
                 if error.errno in _FULL:
                     self._refuse_one(sock)
                     return
-                log.warning("accepting a connection on port %d failed: %s", listener.port, error.strerror)
+                text = "accepting a connection on port %d failed: %s"
+                log.warning(text, listener.port, error.strerror, extra=about(listener.port, error.errno))
                 return
             tune_accepted(client, peer[0], host)
             self._on_accept(client, Address(*peer[:2]), listener)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from kproxy.address import Address
 from kproxy.cluster.known import BootstrapAnswered, Fact, Known, LeadsTo, NodeReached, Reached
-from kproxy.cluster.meeting import Meetings, Met
+from kproxy.cluster.meeting import BOOTSTRAP, Meetings, Met
 from kproxy.cluster.opening import Opener
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
@@ -22,6 +22,7 @@ from kproxy.config.declaring import Reload
 from kproxy.dial.routes import Route, RouteKind, Routes
 from kproxy.errors import UpstreamError, ViaError
 from kproxy.metrics import Metrics
+from kproxy.repeats import about
 from kproxy.sasl.mechanism import Refused
 from kproxy.tls.handshakes import BrokerTls
 
@@ -164,7 +165,7 @@ class Reach:
                 continue
             if at != self.known.bootstrap_at:
                 self.note(BootstrapAnswered(at))
-            _say_wrong(errors)
+            _say_wrong(BOOTSTRAP, errors)
             return upstream
         raise _all_of(errors)
 
@@ -181,7 +182,7 @@ class Reach:
                 if isinstance(error, ViaError | Refused):  # all routes go along it, or would refuse it as well
                     break
             else:
-                _say_wrong(errors)
+                _say_wrong(key.label, errors)
                 return upstream
         failure = errors[0] if len(errors) == 1 else _all_of(errors)
         self.note(NodeReached(key, Reached(problem=str(failure))))
@@ -216,11 +217,11 @@ class Reach:
         return self.known.claim(cluster_id, said_by)
 
 
-def _say_wrong(errors: Sequence[UpstreamError]) -> None:
+def _say_wrong(label: str, errors: Sequence[UpstreamError]) -> None:
     """Addresses that lead elsewhere are named, although another one works."""
-    for error in errors:
+    for number, error in enumerate(errors):
         if error.reason in ("wrong-cluster", "wrong-node"):
-            log.warning("%s; kproxy used the next address", error)
+            log.warning("%s; kproxy used the next address", error, extra=about(label, number, error.reason))
 
 
 def _all_of(errors: list[UpstreamError]) -> UpstreamError:

@@ -32,6 +32,7 @@ from kproxy.relay.pump import Pump
 from kproxy.relay.roster import Roster
 from kproxy.relay.session import Session
 from kproxy.relay.wrongpeer import bound_to_host, client_logs_in
+from kproxy.repeats import about
 from kproxy.rewrite.apiversions import NO_OTHER
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.status.shown import SessionStatus
@@ -137,7 +138,7 @@ class Sessions:
             carried.switchable = switchable
             switchable.opened(session, label, carried.address)
         if upstream.login is not None and upstream.login.result.lifetime_ms:
-            self._relogins[session] = self._tasks.create_task(self._keep_logged_in(session, key, upstream.login))
+            self._relogins[session] = self._tasks.create_task(self._keep_logged_in(session, carried, upstream.login))
         if first:
             session.begin_with(first)
         if arrival.asked is not None and upstream.key is None:
@@ -290,14 +291,14 @@ class Sessions:
             self._warned_of.add(mechanism)
             log.warning("cluster %s: %s", self._name, warning)
 
-    async def _keep_logged_in(self, session: Session, key: NodeKey | None, logged_in: LoggedIn) -> None:
+    async def _keep_logged_in(self, session: Session, carried: _Carried, logged_in: LoggedIn) -> None:
         from kproxy.sasl.relogin import keep_logged_in  # few need it
 
         try:
             await keep_logged_in(session, logged_in)
         except UpstreamError as error:
             if self._relogins.pop(session, None) is None:  # the broker has closed the connection with its refusal
-                self._report(key, "upstream", error)
+                self._report(carried, "upstream", error)
             else:
                 session.ended_by = "upstream"
                 session.close(error)
@@ -323,19 +324,24 @@ class Sessions:
                 )
         name = name_of(carried.key)
         if isinstance(error, WireError | UpstreamError):
-            self._report(carried.key, session.ended_by, error)
+            self._report(carried, session.ended_by, error)
         elif isinstance(error, ssl.SSLError):
             side = session.ended_by
             reason, text = (faults.of_client if side == "client" else faults.of_broker)(error)
             self._metrics.refused(self._name, side, reason)
-            log.warning("closed a connection to %s: %s", name, text)
+            self._say_closed(carried, reason, text)
         elif session.ended_by == "upstream" and session.conversation.requested and not session.conversation.answered:
             self._metrics.refused(self._name, "upstream", "no-answer")
-            log.warning("%s closed the connection before it answered the client's first request", name)
+            text = "%s closed the connection before it answered the client's first request"
+            log.warning(text, name, extra=about(self._name, name, carried.address))
 
-    def _report(self, key: NodeKey | None, side: str, error: WireError | UpstreamError) -> None:
+    def _report(self, carried: _Carried, side: str, error: WireError | UpstreamError) -> None:
         self._metrics.refused(self._name, side, error.reason)
-        log.warning("closed a connection to %s: %s", name_of(key), error)
+        self._say_closed(carried, error.reason, error)
+
+    def _say_closed(self, carried: _Carried, reason: str, text: object) -> None:
+        name = name_of(carried.key)
+        log.warning("closed a connection to %s: %s", name, text, extra=about(self._name, name, carried.address, reason))
 
     # For those who look on
 

@@ -20,6 +20,7 @@ from kproxy.dial.kubenames import Meant, NotThere, Place
 from kproxy.dial.steps import StepKind
 from kproxy.errors import UpstreamError, ViaError
 from kproxy.printable import one_line
+from kproxy.repeats import about
 
 log = logging.getLogger(__name__)
 
@@ -169,7 +170,8 @@ class Kubernetes:
         except* Complaint as complaints:
             self._answered.discard(place)
             said = one_line(str(complaints.exceptions[0]), 300)
-            log.warning("%s: the port-forward to pod %s ends: %s", self._name, place.pod, said)
+            text = "%s: the port-forward to pod %s ends: %s"
+            log.warning(text, self._name, place.pod, said, extra=about(self._name, place.pod))
         except* (OSError, ValueError) as errors:
             log.debug("%s: the connection to pod %s ended: %s", self._name, place.pod, errors.exceptions[0])
 

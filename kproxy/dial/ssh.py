@@ -21,6 +21,7 @@ from kproxy.dial.sshfaults import refused_channel, refused_login
 from kproxy.dial.sshfiles import Server, jump_hosts, read_server
 from kproxy.dial.steps import StepKind
 from kproxy.errors import UpstreamError, ViaError
+from kproxy.repeats import about
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +161,8 @@ class Ssh:
         if self._connection is connection:
             self._connection = None
             text = " ".join(str(client.lost or "the server closed it").split())
-            log.warning("%s: the connection was lost (%s); the next client opens another", self._name, text)
+            lost = "%s: the connection was lost (%s); the next client opens another"
+            log.warning(lost, self._name, text, extra=about(self._name))
         await self._close_jumps()
 
     async def _close_jumps(self) -> None:

@@ -23,12 +23,18 @@ SECTION = Section(
         ),
         Row(
             "`times more since)`",
-            "kproxy writes the same line at most once in 30 s, and counts the repetitions.",
+            "kproxy writes the same line at most once in 30 s, and counts the repetitions. For what clients and brokers can "
+            "cause, that means one line for each kind, address and reason.",
         ),
         Row(
             "`lines of the log were dropped: what reads stderr had stopped`",
             "A full pipe or disk, or Ctrl-S on a terminal: kproxy goes on without waiting, and drops what does not fit into "
             "a million characters.",
+        ),
+        Row(
+            "`lines about more than … others were left out`",
+            "More than a thousand clients and brokers have caused warnings within 30 s. Of the others kproxy says the number "
+            "only.",
         ),
         Row(
             "`…: stopping; … in flight`",

@@ -21,6 +21,7 @@ from kproxy.admin.pages import AdminPages
 from kproxy.admin.requests import Reply, Request, line
 from kproxy.admin.routes import Route
 from kproxy.config import ClusterConfig, Config
+from kproxy.repeats import OncePerWhile
 from tests.harness.tls import Authority
 from tests.unit.admin import test_admin as plain
 from tests.unit.admin.endpoint import Running, read_all
@@ -102,21 +103,19 @@ def test_without_tls_one_line_says_what_to_do(running: Running, caplog: pytest.L
     assert works(running)
 
 
-def test_the_log_is_not_filled(
-    running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def disturb() -> None:
-        with running.plain() as peer:
-            peer.sendall(LAST)
-            read_all(peer)
-
-    for _ in range(5):
-        disturb()
-    text = "admin: 127.0.0.1 does not speak TLS, which --admin-tls-cert demands"
-    assert warnings(running, caplog) == [text]
-    monkeypatch.setattr(server, "COMPLAIN_SECONDS", 0)
-    disturb()
-    assert warnings(running, caplog) == [text, f"{text} (4 more since the last message)"]
+def test_the_log_is_not_filled(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.handler.addFilter(once := OncePerWhile())
+    try:
+        for _ in range(5):
+            with running.plain() as peer:
+                peer.sendall(LAST)
+                read_all(peer)
+        text = "admin: 127.0.0.1 does not speak TLS, which --admin-tls-cert demands"
+        assert warnings(running, caplog) == [text]
+        once.say_left_out(at_the_end=True)
+        assert warnings(running, caplog) == [text, f"{text} (3 times more since)"]
+    finally:
+        caplog.handler.removeFilter(once)
 
 
 def test_who_only_connects_is_no_matter_for_the_log(running: Running, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import struct
@@ -19,6 +20,7 @@ from kproxy.config import ClusterConfig
 from kproxy.metrics import Metrics
 from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector
+from kproxy.repeats import OncePerWhile
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.workers.here import Here
 
@@ -102,3 +104,23 @@ def is_closed(client: socket.socket) -> bool:
     except OSError:
         return True
     return True
+
+
+class Lines(logging.Handler):
+    """What the log of a running kproxy would have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.once = OncePerWhile()
+        self.addFilter(self.once)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+    def __enter__(self) -> Lines:
+        logging.getLogger("kproxy").addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("kproxy").removeHandler(self)

@@ -7,7 +7,9 @@ import contextlib
 import logging
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,9 @@ from kproxy.cluster import door as door_room
 from kproxy.cluster.places import Places
 from kproxy.relay.selector import RelaySelector
 from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Peer, black_hole, closing, refused, silent
+from tests.harness.peers import Behaviour, Peer, black_hole, closing, refused, silent
 from tests.harness.tls import Authority
-from tests.unit.cluster.doorway import API_VERSIONS, Doorway, in_loop, is_closed, reset, until
+from tests.unit.cluster.doorway import API_VERSIONS, Doorway, Lines, in_loop, is_closed, reset, until
 
 GREETINGS = {
     "http": b"GET / HTTP/1.1\r\n\r\n",
@@ -373,3 +375,46 @@ def test_silence_has_a_limit_while_places_are_scarce(monkeypatch: pytest.MonkeyP
                     client.close()
 
     in_loop(scenario)
+
+
+# The log
+
+
+def too_large(number: int) -> bytes:
+    return struct.pack(">ihhi", 2**30 + number, 0, 3, number)
+
+
+BAD: dict[str, tuple[Callable[[int], bytes], Callable[[], Behaviour], str]] = {
+    "another protocol": (lambda number: b"GET /%d HTTP/1.1\r\n\r\n" % number, lambda: closing, "refused a connection"),
+    "a bad request": (too_large, answering, "closed a connection"),
+    "no answer": (lambda number: b"\0\0\0\x0d\0\x01\0\x04\0\0\0\x01\0\x03raw", answering, "before it answered"),
+    "no broker": (lambda number: API_VERSIONS, lambda: closing, "cannot be reached"),
+    "no TLS": (too_large, FakeBroker, "refused a connection"),
+    "no handshake": (lambda number: b"\x16\x03\x01\x00\x05hello", FakeBroker, "refused a connection"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_client_does_not_fill_the_log(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    says, made, words = BAD[kind]
+    options: dict[str, Path] = {}
+    if kind in ("no TLS", "no handshake"):
+        options["client_tls_cert"], options["client_tls_key"] = Authority(tmp_path).files("localhost")
+    behave = made()
+
+    async def scenario(selector: RelaySelector) -> None:
+        with Peer(behave) as broker:
+            async with opened(Doorway(selector, broker.address, **options)) as door:
+                for number in range(20):
+                    client = door.connect()
+                    client.send(says(number))
+                    await until(partial(is_closed, client), "closed")
+                    client.close()
+
+    with Lines() as log:
+        in_loop(scenario)
+        assert len([text for text in caplog.messages if words in text]) == 20
+        assert len([text for text in log.texts if words in text]) == 1
+        log.once.say_left_out(at_the_end=True)
+        (last,) = [text for text in log.texts[1:] if words in text]
+        assert last.endswith(" (18 times more since)")

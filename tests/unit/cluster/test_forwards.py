@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,7 +17,7 @@ from kproxy.cluster.report import report
 from kproxy.config.values import Forward
 from kproxy.errors import ConfigError
 from kproxy.relay.selector import RelaySelector
-from tests.unit.cluster.doorway import Doorway, in_loop, reset, until
+from tests.unit.cluster.doorway import Doorway, Lines, in_loop, reset, until
 
 NOBODY = "127.0.0.1:1"
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -114,7 +113,7 @@ def test_many_at_once_do_not_mix() -> None:
     in_loop(scenario)
 
 
-def test_nobody_is_there(caplog: pytest.LogCaptureFixture) -> None:
+def test_nobody_is_there() -> None:
     async def scenario(selector: RelaySelector) -> None:
         async with forwarded(selector, None) as there:
             for _ in range(3):
@@ -126,9 +125,9 @@ def test_nobody_is_there(caplog: pytest.LogCaptureFixture) -> None:
             assert shown.problem is not None
             assert "refused" in shown.problem
 
-    with caplog.at_level(logging.WARNING):
+    with Lines() as log:
         in_loop(scenario)
-    assert len([one for one in caplog.messages if "leads nowhere" in one]) == 1, "said once, not for each client"
+    assert len([one for one in log.texts if "leads nowhere" in one]) == 1, "said once, not for each client"
 
 
 @pytest.mark.parametrize("who", ["client", "server"])

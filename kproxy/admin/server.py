@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import socket
+from collections.abc import Sequence
 from functools import partial
 
 from kproxy.address import Address
@@ -73,6 +74,12 @@ class AdminServer:
         assert self._listening is not None
         host, port = self._listening.sockets[0].getsockname()[:2]
         return Address(host, port)
+
+    @property
+    def sockets(self) -> Sequence[socket.socket]:
+        """Those that listen. Not for use after `close`."""
+        assert self._listening is not None
+        return self._listening.sockets
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, from accept to close; asyncio runs a task of this for each. Nothing escapes."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+import socket
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
@@ -15,6 +16,7 @@ from kproxy.app.nextstep import Invocation
 from kproxy.app.present import show_nodes
 from kproxy.cluster.encryption import Ends
 from kproxy.cluster.gateway import Gateway
+from kproxy.cluster.own import OwnAddresses
 from kproxy.cluster.places import Places
 from kproxy.cluster.report import report
 from kproxy.cluster.tasks import Supervised, said
@@ -53,6 +55,7 @@ class Clusters:
         self._carriers = carriers
         self._supervised = supervised
         self._invocation = invocation
+        self.own = OwnAddresses()
         self.gateways: list[Gateway] = []
         self._exploring: dict[tuple[str, str], asyncio.Task[None]] = {}  # by the names of cluster and upstream
         self._around: dict[str, list[asyncio.Task[None]]] = {}  # what else is done for it
@@ -70,7 +73,7 @@ class Clusters:
         of_cluster = await self._supervised.enter_async_context(Supervised(f"cluster {cluster.name}"))
         carry = partial(self._carriers.carry, cluster.name)
         news = partial(self._carriers.changed, cluster.name)
-        return Gateway(cluster, self._metrics, of_cluster, self._places, carry, news, others)
+        return Gateway(cluster, self._metrics, of_cluster, self._places, carry, news, others, self.own)
 
     def begin(self, gateway: Gateway) -> None:
         """Find the cluster's nodes, and look after it."""
@@ -99,6 +102,12 @@ class Clusters:
         if key in self._exploring:
             self._exploring[key].cancel()
         self._exploring[key] = gateway.tasks.create_task(self._explore(gateway, upstream))
+
+    def listens_beside(self, sockets: Iterable[socket.socket]) -> None:
+        """Lead to none of these sockets, on which the process listens for something else than clients."""
+        self.own.add(sockets)
+        for gateway in self.gateways:
+            self._carriers.changed(gateway.config.name)
 
     def gateway(self, name: str) -> Gateway | None:
         """Of the cluster with this name, if it is served."""

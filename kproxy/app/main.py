@@ -183,6 +183,7 @@ class App:
                     self._may_switch,
                 )
                 admin = await start_admin(self._config.admin, pages, self._admin_tls)
+                clusters.listens_beside(admin.sockets)
             log.info("kproxy %s", __version__)
             for gateway in clusters.gateways:
                 clusters.begin(gateway)

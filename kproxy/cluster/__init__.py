@@ -4,6 +4,7 @@ localports  which local port each node has (pure)
 topology    the nodes of an upstream, their advertised addresses and their local ports (pure)
 told        the local addresses that clients were told, for as long as they hold (pure)
 listeners   the sockets that clients connect to: bound before kproxy advertises them, closed when unused
+own         the addresses on which the process listens, which no upstream leads to
 known       what kproxy has found out: which cluster it is, which node each address leads to, each node's route (pure)
 identity    asks which cluster and which node answers at an upstream address, and finds the proof
 opening     opens one upstream connection: connect, TLS, login

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from kproxy.address import Address
 from kproxy.cluster.listeners import Listener, Listeners
+from kproxy.cluster.own import OwnAddresses
 from kproxy.cluster.places import Places
 from kproxy.config.values import Forward
 from kproxy.errors import ConfigError, UpstreamError
@@ -53,11 +54,13 @@ class Forwards:
         tasks: asyncio.TaskGroup,
         places: Places,
         connect: Connect,
+        own: OwnAddresses | None = None,
     ) -> None:
         self._name = name
         self._tasks = tasks
         self._places = places
         self._connect = connect
+        self._own = own
         self.leading: list[Leading] = []
         try:
             for forward in forwards:
@@ -70,7 +73,7 @@ class Forwards:
         def accepted(client: socket.socket, peer: Address, listener: Listener) -> None:
             self._accepted(leading, client)
 
-        listeners = Listeners(listen, accepted)
+        listeners = Listeners(listen, accepted, self._own)
         try:
             port = listeners.bind(None, listen.port).port
         except OSError as error:
@@ -81,14 +84,6 @@ class Forwards:
         leading = Leading(Address(listen.host, port), forward.to, listeners)
         self.leading.append(leading)
         self._places.listening += listeners.sockets
-
-    def is_own(self, address: Address) -> bool:
-        """Whether connecting to this IP address and port would reach one of these ports."""
-        return any(one.listeners.is_own(address) for one in self.leading)
-
-    def addresses(self) -> frozenset[Address]:
-        """The IP addresses and ports that are bound."""
-        return frozenset().union(*(one.listeners.addresses() for one in self.leading))
 
     def stop_accepting(self) -> None:
         """Close the ports; connections that are there stay."""

@@ -19,6 +19,7 @@ from kproxy.cluster.listeners import Listeners
 from kproxy.cluster.localports import LocalPorts
 from kproxy.cluster.meeting import Met
 from kproxy.cluster.nodeports import NodePorts
+from kproxy.cluster.own import OwnAddresses
 from kproxy.cluster.places import Places
 from kproxy.cluster.reach import Concerns, Reach
 from kproxy.cluster.topology import Learned, Node, NodeKey, Topology
@@ -38,6 +39,8 @@ class Gateway:
     """The local side of one cluster. `carry` takes over clients that have spoken; `on_change` is called when there is
     something new about its nodes.
 
+    `own` are the addresses on which the process listens, which no upstream leads to.
+
     `others` are its upstreams beside the one that is active. Each of them is explored, and the nodes of each have
     listeners; a local port leads to a node of the active one. `topology`, `reach` and `explorer` are the active one's.
     """
@@ -51,9 +54,11 @@ class Gateway:
         carry: Carry,
         on_change: Callable[[], None] = lambda: None,
         others: Sequence[ClusterConfig] = (),
+        own: OwnAddresses | None = None,
     ) -> None:
         self.tasks = tasks
         self._on_change = on_change
+        self.own = own or OwnAddresses()
         self._warned_wildcard = False
         self._ended = False
         self.active = config.upstream
@@ -64,21 +69,21 @@ class Gateway:
             config, metrics, places, self.local_host, carry,
             expects_tls=client_tls(config) is not None,
         )  # fmt: skip
-        self._listeners = Listeners(config.listen, self.door.accepted)
+        self._listeners = Listeners(config.listen, self.door.accepted, self.own)
         try:
             bootstrap = self._listeners.bind(None, config.listen.port)
         except OSError as error:
             raise ConfigError(_bind_problem(config.listen, error)) from None
         self.listen = Address(config.listen.host, bootstrap.port)
         try:
-            self.forwards = Forwards(config.name, config.forward, config.listen, tasks, places, self._connect)
+            self.forwards = Forwards(config.name, config.forward, config.listen, tasks, places, self._connect, self.own)
         except ConfigError:
             self._listeners.close_all()
             raise
         window = config.effective_node_ports(self.listen.port)
         ports = LocalPorts(window.first, window.last)
         self._upstream = partial(
-            Upstream, ports=ports, metrics=metrics, tasks=tasks, is_own=self._is_own, learn=self._learn,
+            Upstream, ports=ports, metrics=metrics, tasks=tasks, is_own=self.own.leads_here, learn=self._learn,
             on_news=on_change,
         )  # fmt: skip
         for one in (config, *others):
@@ -319,13 +324,6 @@ class Gateway:
     def sessions_of(self, node: Node) -> int:
         """Open client connections to one node."""
         return self.door.sessions_of(node.key)
-
-    def bound_addresses(self) -> frozenset[Address]:
-        """The IP addresses and ports of its listeners."""
-        return self._listeners.addresses() | self.forwards.addresses()
-
-    def _is_own(self, address: Address) -> bool:
-        return self._listeners.is_own(address) or self.forwards.is_own(address)
 
     def is_bound(self, node: Node) -> bool:
         return (None if self.config.sni is not None else node.key) in self._listeners.bound

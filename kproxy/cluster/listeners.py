@@ -12,9 +12,10 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from kproxy.address import Address
+from kproxy.cluster.own import OwnAddresses
 from kproxy.cluster.topology import NodeKey
 from kproxy.dial.sockets import tune_accepted, tune_listening
 from kproxy.errors import ConfigError
@@ -43,16 +44,16 @@ class Listener:
 
 
 class Listeners:
-    """All listeners of one cluster, on one host."""
+    """All listeners of one cluster, on one host; `own` knows those of the whole process."""
 
-    def __init__(self, listen: Address, on_accept: OnAccept) -> None:
+    def __init__(self, listen: Address, on_accept: OnAccept, own: OwnAddresses | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._host = listen
         self._on_accept = on_accept
         self._hosts = _resolve(listen)
         self._reserve = _open_reserve()
         self.bound: dict[NodeKey | None, Listener] = {}
-        self._ports: set[int] = set()  # of those
+        self._own = own or OwnAddresses()
         self.accepting = True
 
     def bind(self, key: NodeKey | None, port: int) -> Listener:
@@ -68,7 +69,7 @@ class Listeners:
                 sock.close()
             raise
         listener = self.bound[key] = Listener(key, port, sockets)
-        self._ports.add(port)
+        self._own.add(sockets)
         for sock in sockets:
             self._loop.add_reader(sock.fileno(), self._accept, sock, sock.getsockname()[0], listener)
         return listener
@@ -76,7 +77,7 @@ class Listeners:
     def close(self, key: NodeKey | None) -> None:
         """Stop listening; connections that were accepted stay."""
         listener = self.bound.pop(key)
-        self._ports.discard(listener.port)
+        self._own.remove(listener.sockets)
         for sock in listener.sockets:
             self._loop.remove_reader(sock.fileno())
             sock.close()
@@ -93,16 +94,6 @@ class Listeners:
     def sockets(self) -> int:
         """How many sockets listen."""
         return len(self.bound) * len(self._hosts)
-
-    def is_own(self, address: Address) -> bool:
-        """Whether connecting to this IP address and port would reach one of these listeners."""
-        # Asked on each dial: hundreds of listeners are looked at closer only where one has this port.
-        return address.port in self._ports and leads_to(address, self.addresses())
-
-    def addresses(self) -> frozenset[Address]:
-        """The IP addresses and ports that are bound."""
-        names = [sock.getsockname() for listener in self.bound.values() for sock in listener.sockets]
-        return frozenset(Address(str(name[0]), int(name[1])) for name in names)
 
     def _accept(self, sock: socket.socket, host: str, listener: Listener) -> None:
         for _ in range(_ACCEPT_AT_ONCE):
@@ -133,14 +124,6 @@ class Listeners:
             with contextlib.suppress(OSError):
                 sock.accept()[0].close()
         self._reserve = _open_reserve()
-
-
-def leads_to(address: Address, bound: Collection[Address]) -> bool:
-    """Whether connecting to this IP address and port would reach one of the sockets bound there."""
-    if address in bound:
-        return True
-    wildcards = {Address("0.0.0.0", address.port), Address("::", address.port)}
-    return not wildcards.isdisjoint(bound) and _is_local(address.host)
 
 
 def _open_reserve() -> int | None:
@@ -174,14 +157,3 @@ def _listen(family: int, host: str, port: int) -> socket.socket:
         sock.close()
         raise
     return sock
-
-
-def _is_local(host: str) -> bool:
-    """Whether this machine has the address: then a socket can be bound to it."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((host, 0))
-        except OSError:
-            return False
-    return True

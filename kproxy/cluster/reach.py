@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Sequence
+from time import monotonic
 
 from kproxy.address import Address
 from kproxy.cluster.known import BootstrapAnswered, Fact, Known, LeadsTo, NodeReached, Reached
@@ -27,6 +28,9 @@ from kproxy.sasl.mechanism import Refused
 from kproxy.tls.handshakes import BrokerTls
 
 log = logging.getLogger(__name__)
+
+# Between two lines about addresses that are kproxy's own, in seconds: a broker may name thousands.
+_LOOPS_SAID_EVERY = 30.0
 
 Concerns = Callable[[NodeKey | None, Address], bool]
 """Whether a new configuration concerns a session that was opened to a node (None: a bootstrap server) at this
@@ -58,6 +62,7 @@ class Reach:
         self._claim = claim
         self.routes = Routes(config.map)
         self.known = Known(cluster_id=config.cluster_id)
+        self._silent_on_loops_until = 0.0
         self.settled = asyncio.Event()  # all bootstrap servers have been asked once
         self.searched = asyncio.Event()  # a route to each node has been looked for
 
@@ -185,8 +190,18 @@ class Reach:
                 _say_wrong(key.label, errors)
                 return upstream
         failure = errors[0] if len(errors) == 1 else _all_of(errors)
+        if any(error.reason == "loop" for error in errors):
+            self._say_loop(key, failure)
         self.note(NodeReached(key, Reached(problem=str(failure))))
         raise failure
+
+    def _say_loop(self, key: NodeKey, failure: UpstreamError) -> None:
+        """Say it also where no client wants the node: its broker, or a map, is wrong. What is wrong at start is shown
+        with all nodes."""
+        news = self.known.reached(key).problem != str(failure)
+        if news and self.searched.is_set() and monotonic() >= self._silent_on_loops_until:
+            self._silent_on_loops_until = monotonic() + _LOOPS_SAID_EVERY
+            log.warning("cluster %s: %s cannot be reached: %s", self._config.title, key, failure)
 
     def candidates(self, key: NodeKey) -> list[Route]:
         """The routes to a node, best first: the one that worked last, then as `Routes` says; last of all an address

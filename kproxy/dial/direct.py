@@ -65,8 +65,9 @@ class Direct:
             raise UpstreamError("resolve", f"{address}: {text}") from None
 
     def _check(self, address: Address, found: Sequence[AddrInfo]) -> None:
-        for info in found:
-            if self._is_own(Address(str(info[4][0]), address.port)):
+        for _, _, _, _, to in found:
+            scope = f"%{to[3]}" if len(to) == 4 and to[3] else ""  # of a link-local address: which interface
+            if self._is_own(Address(f"{to[0]}{scope}", address.port)):
                 raise UpstreamError("loop", f"{address} is kproxy's own listener: to connect there would be a loop")
 
     async def _connected(self, address: Address, found: Sequence[AddrInfo], limit: Limit) -> socket.socket:

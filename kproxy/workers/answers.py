@@ -19,7 +19,7 @@ def view(gateway: Gateway) -> messages.View:
         key: Node(key, node.advertised, gateway.local_address(node, "").port, node.absent_since)
         for key, node in gateway.topology.nodes.items()
     }
-    return messages.View(nodes, gateway.reach.known, gateway.bound_addresses())
+    return messages.View(nodes, gateway.reach.known, gateway.own.addresses())
 
 
 def localised(gateway: Gateway, question: messages.Localise) -> messages.Localised | messages.NotLocalised:

@@ -230,8 +230,8 @@ class Configured:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a worker knows of a cluster: its nodes, each with the port that clients are told; how they are reached; what
-    is bound."""
+    """What a worker knows of a cluster: its nodes, each with the port that clients are told; how they are reached;
+    where kproxy listens, for whichever cluster."""
 
     nodes: dict[NodeKey, Node]
     known: Known

@@ -18,7 +18,7 @@ from typing import Any
 
 from kproxy.address import Address
 from kproxy.cluster.encryption import Ends
-from kproxy.cluster.listeners import leads_to
+from kproxy.cluster.own import OwnAddresses
 from kproxy.cluster.reach import Reach
 from kproxy.cluster.tasks import Supervised
 from kproxy.cluster.told import Told
@@ -126,15 +126,22 @@ class _Visit:
 class Cluster:
     """A cluster as a worker knows it."""
 
-    def __init__(self, config: ClusterConfig, main: MainProcess, metrics: Metrics, tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self,
+        config: ClusterConfig,
+        main: MainProcess,
+        metrics: Metrics,
+        tasks: asyncio.TaskGroup,
+        own: OwnAddresses,
+    ) -> None:
+        self._own = own
         self._name = config.name
         self._sni = config.sni
         self._main = main
         self._topology = Topology(0, 0)  # the main process gives out the ports
         self._told = Told()
-        self._bound: frozenset[Address] = frozenset()
         self._reach = Reach(
-            config, self._topology, metrics, tasks, lambda address: leads_to(address, self._bound),
+            config, self._topology, metrics, tasks, own.leads_here,
             lambda fact: main.tell(messages.Noted(config.name, fact)), self._claim,
         )  # fmt: skip
         self.dial = self._reach.dial
@@ -151,7 +158,7 @@ class Cluster:
 
     def _adopt(self, view: messages.View) -> None:
         self._topology.take_over(view.nodes)
-        self._bound = view.bound
+        self._own.take_over(view.bound)
         self._reach.adopt(view.known)
 
     def localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
@@ -203,6 +210,7 @@ class Worker:
         self._configured = configured
         self._selector = selector
         self._metrics = Metrics()
+        self._own = OwnAddresses()
         self._clusters: dict[str, Cluster] = {}
         self._holds: dict[int, str | None] = {}
         self._batch: Batch | None = None  # while somebody looks on
@@ -221,7 +229,7 @@ class Worker:
             await asyncio.Event().wait()
 
     def _add(self, config: ClusterConfig) -> None:
-        cluster = self._clusters[config.name] = Cluster(config, self._main, self._metrics, self._tasks)
+        cluster = self._clusters[config.name] = Cluster(config, self._main, self._metrics, self._tasks, self._own)
         self._here.make_room(config, cluster.dial, cluster.localise, cluster.knows)
 
     def _receive(self) -> None:  # noqa: C901  # one branch for each message

@@ -12,6 +12,7 @@ import pytest
 from kproxy.address import Address
 from kproxy.cluster.known import Explored, Known
 from kproxy.cluster.topology import Node, NodeKey
+from kproxy.cluster.own import OwnAddresses
 from kproxy.config import ClusterConfig
 from kproxy.errors import WireError
 from kproxy.metrics import Metrics
@@ -57,7 +58,7 @@ def main(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Main, Cluster]]:
         main = Main(one)
         main.answer(1, view(THERE, 19093))
         config = ClusterConfig(bootstrap_servers=(Address("b", 1),))
-        cluster = Cluster(config, MainProcess(other), Metrics(), asyncio.TaskGroup())
+        cluster = Cluster(config, MainProcess(other), Metrics(), asyncio.TaskGroup(), OwnAddresses())
         assert main.heard() == messages.Asked(1, messages.Look("default"))
         yield main, cluster
 

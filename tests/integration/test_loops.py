@@ -1,0 +1,103 @@
+"""Brokers that send kproxy in a circle: to itself, or to another kproxy that leads back. No real broker does so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.harness.fakebroker import FakeBroker
+from tests.harness.peers import Peer
+from tests.harness.process import Kproxy, free_window, wait_until
+from tests.harness.rawclient import METADATA, RawClient
+
+pytestmark = pytest.mark.integration
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="--workers needs Linux")
+
+
+class Circled(Kproxy):
+    """kproxy with the clusters `honest`, which listens on a wildcard address, and `hostile`, which has a forward."""
+
+    def __init__(self, directory: Path, honest: str, hostile: str, *args: str) -> None:
+        first = free_window(300)
+        self.admin = f"127.0.0.1:{first + 298}"
+        self.honest, self.hostile, self.forward = first, first + 100, first + 299
+        self.bootstrap = f"127.0.0.1:{self.hostile}"
+        self.log_path, self._findings = directory / "log", directory / "leaks"
+        config = directory / "kproxy.yaml"
+        config.write_text(
+            "clusters:\n"
+            f"- {{name: honest, bootstrap-servers: '{honest}', listen: '0.0.0.0:{self.honest}',"
+            f" node-ports: {first + 1}-{first + 50}}}\n"
+            f"- {{name: hostile, bootstrap-servers: '{hostile}', listen: '127.0.0.1:{self.hostile}',"
+            f" node-ports: {first + 101}-{first + 150}, forward: ['{self.forward}=127.0.0.1:1']}}\n"
+        )
+        command = ["run", "-c", str(config), "--admin", self.admin, *args]
+        with self.log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "kproxy", *command],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=Path(__file__).parents[2],
+            )
+
+    def local(self, node: int) -> str:
+        return f"127.0.0.1:{self.hostile + 1 + node}"
+
+
+@pytest.fixture
+def brokers() -> Iterator[Callable[[FakeBroker], str]]:
+    with ExitStack() as held:
+        yield lambda broker: held.enter_context(Peer(broker)).address
+
+
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=linux_only)])
+def test_kproxy_dials_none_of_its_own_listeners(
+    workers: str, brokers: Callable[[FakeBroker], str], tmp_path: Path
+) -> None:
+    honest, hostile = FakeBroker(cluster_id="honest"), FakeBroker(cluster_id="hostile")
+    at = brokers(honest)
+    host, _, port = at.rpartition(":")
+    honest.nodes = [(1, host, int(port))]
+    elsewhere = brokers(hostile)
+    with Circled(tmp_path, at, elsewhere, "--workers", workers) as proxy:
+        circles = [
+            ("0.0.0.0", proxy.hostile),
+            ("::ffff:127.0.0.1", proxy.hostile),
+            ("0", int(proxy.admin.rpartition(":")[2])),
+            ("2130706433", proxy.forward),
+            ("0x7f.1", proxy.hostile + 1 + 1),  # its own node
+            ("localhost", proxy.honest),
+            ("127.0.0.9", proxy.honest + 1 + 1),  # this machine has all of 127.0.0.0/8
+            ("0177.0.0.01", proxy.hostile),
+        ]
+        # A broker on this machine, at another port, is none of them.
+        hostile.nodes = [(0, host, int(elsewhere.rpartition(":")[2])), *_numbered(circles)]
+        wait_until(lambda: "kproxy" in proxy.get("/status")[1], "it answers")
+        wait_until(lambda: proxy.get("/readyz?requires=one")[0] == 200, "it knows its nodes")
+        with RawClient(proxy.local(0)) as client:
+            assert client.works()
+        for node in range(1, len(circles) + 1):
+            with RawClient(proxy.local(node)) as client:
+                assert not client.works()
+        with RawClient(f"127.0.0.1:{proxy.honest + 1 + 1}") as client:
+            assert client.works()
+        for node, (_, own) in enumerate(circles, 1):
+            assert f":{own} is kproxy's own listener: to connect there would be a loop" in proxy.log
+            assert proxy.metric("kproxy_upstream_dial_failures_total", node=str(node), reason="loop") > 0
+            for why in ("timeout", "closed", "limit"):
+                assert not proxy.metric("kproxy_upstream_dial_failures_total", node=str(node), reason=why)
+        hostile.nodes = [*hostile.nodes, (30, "0", proxy.hostile)]
+        with RawClient(proxy.local(0)) as client:
+            client.ask(METADATA, 2, b"\xff\xff\xff\xff")
+        said = f"cluster hostile: broker 30 cannot be reached: 0:{proxy.hostile} is kproxy's own listener"
+        wait_until(lambda: said in proxy.log, "it is said, though no client has come")
+
+
+def _numbered(addresses: list[tuple[str, int]]) -> list[tuple[int, str, int]]:
+    return [(number, *address) for number, address in enumerate(addresses, 1)]

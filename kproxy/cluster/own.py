@@ -55,7 +55,10 @@ class OwnAddresses:
         # Asked on each dial: the address is looked at closer only where a listener has this port.
         if address.port not in self._ports:
             return False
-        dialled = _dialled(address.host)
+        try:
+            dialled = _dialled(address.host)
+        except ValueError:  # no IP address: nothing that was resolved
+            return False
         if Address(dialled.partition("%")[0], address.port) in self._bound:
             return True
         if not any(Address(wildcard, address.port) in self._bound for wildcard in ("0.0.0.0", "::")):
@@ -69,12 +72,8 @@ def _bound_at(sock: socket.socket) -> Address:
 
 
 def _dialled(host: str) -> str:
-    """The address to which the system connects when it is given this one."""
-    try:
-        ip = ipaddress.ip_address(host)
-    except ValueError:  # no IP address: nothing that was resolved
-        return host
-    ip = _as_ipv4(ip)
+    """The IP address to which the system connects when it is given this one. Raises ValueError if this is none."""
+    ip = _as_ipv4(ipaddress.ip_address(host))
     if ip.is_unspecified:
         return "127.0.0.1" if ip.version == 4 else "::1"
     return str(ip)

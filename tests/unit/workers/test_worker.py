@@ -11,8 +11,8 @@ import pytest
 
 from kproxy.address import Address
 from kproxy.cluster.known import Explored, Known
-from kproxy.cluster.topology import Node, NodeKey
 from kproxy.cluster.own import OwnAddresses
+from kproxy.cluster.topology import Node, NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.errors import WireError
 from kproxy.metrics import Metrics

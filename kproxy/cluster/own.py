@@ -61,7 +61,9 @@ class OwnAddresses:
             return False
         if Address(dialled.partition("%")[0], address.port) in self._bound:
             return True
-        if not any(Address(wildcard, address.port) in self._bound for wildcard in ("0.0.0.0", "::")):
+        # kproxy binds `::` for IPv4 as well.
+        wildcards = ("::",) if ":" in dialled else ("::", "0.0.0.0")
+        if not any(Address(wildcard, address.port) in self._bound for wildcard in wildcards):
             return False
         return _is_of_this_machine(dialled)
 

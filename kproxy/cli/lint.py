@@ -71,7 +71,7 @@ def lint(files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bo
             click.echo(line)
         for line in difference or ():
             click.echo(line)
-    if fixed is not None and write:
+    if fixed is not None and write and sources:
         fixing.write(fixed)
         click.echo(f"kproxy: wrote {len(fixed.changed)} of {len(sources)} files", err=True)
         report = Report(fixed.after.sources, fixed.after.findings, (), (), report.unreadable)

@@ -25,7 +25,8 @@ def text(report: Report) -> Iterator[str]:
         yield ""
     for line in report.unknown:
         yield from textwrap.wrap(f"not checked: {said(line)}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-    yield summary(report)
+    if _looked_at(report):
+        yield summary(report)
 
 
 def _finding(report: Report, finding: Finding) -> Iterator[str]:
@@ -44,8 +45,13 @@ def summary(report: Report) -> str:
         for severity in (Severity.ERROR, Severity.WARNING, Severity.NOTE)
     ]
     parts = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts if count]
-    files = len(report.sources) - len(report.unreadable)
+    files = _looked_at(report)
     return f"{', '.join(parts) or 'no mistakes found'} in {files} file{'' if files == 1 else 's'}"
+
+
+def _looked_at(report: Report) -> int:
+    """The number of files that were read and known."""
+    return sum(source.name not in report.unreadable for source in report.sources)
 
 
 _HEADINGS = ("listener", "advertised", "same network", "its host", "other hosts")
@@ -126,6 +132,8 @@ def as_json(report: Report, difference: Sequence[str] | None = None) -> str:
 
 def github(report: Report) -> Iterator[str]:
     """Annotations for GitHub Actions."""
+    for name, why in report.unreadable.items():
+        yield f"::error file={_property(said(name))},title=not read::{_data(said(why))}"
     words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
     for one in report.findings:
         lines = [f"{said(one.text)}. {one.why}", *(f"corrected: {line}" for line in one.corrected(report.sources))]

@@ -44,6 +44,56 @@ def test_exit_codes(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert invoke(["lint", "--fix", "--write", "-"]) == 2
 
 
+@pytest.mark.parametrize("form", ["text", "github", "json"])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("none", "does not exist"),
+        ("directory", "is a directory; name the files in it"),
+        ("empty", "is empty"),
+        ("blank", "is empty"),
+        ("binary", "is not UTF-8 text"),
+        ("prose", "is no file that kproxy knows; with --as you can say what it is"),
+        ("large", "is larger than 4 MiB"),
+        ("loop", "too many levels of symbolic links"),
+        ("none/x", "does not exist"),
+        ("empty/x", "not a directory"),
+    ],
+)
+def test_a_file_that_cannot_be_linted_is_one_line(
+    name: str, why: str, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for content, named in ((b"", "empty"), (b" \n\t\n", "blank"), (b"\x7fELF\0\0", "binary"), (b"hello\n", "prose")):
+        (tmp_path / named).write_bytes(content)
+    (tmp_path / "large").write_bytes(b"#" * (4 * 1024 * 1024 + 1))
+    assert invoke(["lint", "--format", form, str(tmp_path / name)]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith(f"kproxy: {tmp_path / name}: {why}")
+    assert err.count("\n") == 1
+    assert "mistakes" not in out
+    if form == "text":
+        assert out == ""
+    elif form == "github":
+        assert out.startswith(f"::error file={tmp_path / name},title=not read::{why}")
+
+
+def test_only_files_that_were_linted_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, empty = tmp_path / "good.properties", tmp_path / "empty"
+    good.write_text(GOOD)
+    empty.write_text("")
+    assert invoke(["lint", str(good), str(empty), str(tmp_path / "none"), str(tmp_path / "none2")]) == 2
+    out, err = capsys.readouterr()
+    assert "no mistakes found in 1 file\n" in out
+    assert err.count("\n") == 3
+
+
+def test_fix_of_nothing_writes_nothing_and_does_not_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["lint", "--fix", "--write", str(tmp_path / "none")]) == 2
+    assert capsys.readouterr().err == f"kproxy: {tmp_path / 'none'}: does not exist\n"
+
+
 def test_what_a_person_reads(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     invoke(["lint", str(file)])
     out = capsys.readouterr().out

@@ -16,6 +16,7 @@
     profiles  up, down, list
     migrate   migrate, of the room migrate
     asking    the options of commands that ask a running kproxy
+    servers   HOST:PORT as a word, in the place of -b
     flags     makes flags from the declaration in `kproxy.config`, and their grouped help
 
 Exit codes: 0 fine; 1 failed while running; 2 wrong usage or configuration; 130 ended by Ctrl-C.

@@ -10,6 +10,7 @@ import click
 
 from kproxy.cli.flags import ConfiguredCommand, given
 from kproxy.cli.group import kproxy
+from kproxy.cli.servers import add, servers_argument
 
 
 @kproxy.group("config", invoke_without_command=True)
@@ -50,7 +51,8 @@ def check(file: Path) -> int:
 
 
 @config_group.command(cls=ConfiguredCommand)
-def show(**values: object) -> int:
+@servers_argument
+def show(servers: tuple[str, ...], **values: object) -> int:
     """Show the effective configuration as YAML, with secrets masked.
 
     \b
@@ -62,6 +64,7 @@ def show(**values: object) -> int:
     from kproxy.config import show as show_config
 
     file, flags = given(values)
+    add(flags, servers)
     loaded = read(flags, os.environ, file)
     click.echo(show_config(loaded.config, loaded.origins), nl=False)
     return 0

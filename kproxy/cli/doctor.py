@@ -9,13 +9,14 @@ import click
 
 from kproxy.cli.flags import ConfiguredCommand, given
 from kproxy.cli.group import kproxy, needs_unix
+from kproxy.cli.servers import add, servers_argument
 
 # A client's own limits are longer; here, a cluster that drops packets is to be known for one within seconds.
 _DEFAULTS = {"connect-timeout": "3s"}
 
 
 @kproxy.command(cls=ConfiguredCommand, defaults=_DEFAULTS)
-@click.argument("servers", nargs=-1, metavar="[HOST:PORT[,...]]")
+@servers_argument
 @click.option("--topic", metavar="NAME", help="Also check what this user may do with this topic.")
 @click.option("--group", metavar="NAME", help="Also check this consumer group.")
 @click.option(
@@ -49,10 +50,7 @@ def doctor(
     """
     needs_unix(click.get_current_context())
     file, flags = given(values)
-    if servers:
-        if "bootstrap_servers" in flags:
-            raise click.UsageError("give the servers once: as an argument, or with -b")
-        flags["bootstrap_servers"] = servers
+    add(flags, servers)
     from kproxy.doctor.clients import Client
     from kproxy.doctor.course import run
     from kproxy.doctor.examine import Wish

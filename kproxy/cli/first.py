@@ -13,7 +13,7 @@ _EXAMPLE = ("kafka.example:9092",)
 _ADDRESS = re.compile(r"(\w+://)?((\[[0-9a-f:.%]+\]|[\w.-]+):\d{1,5}|[\w-]+(\.[\w-]+)+|localhost)", re.ASCII | re.I)
 _COMMANDS = (
     ("Find out why a client cannot use the cluster, and what to do:", "kproxy doctor"),
-    ("Start the proxy. Clients then use 127.0.0.1:19092 as their bootstrap server:", "kproxy run -b"),
+    ("Start the proxy. Clients then use 127.0.0.1:19092 as their bootstrap server:", "kproxy run"),
     ("See what is in the cluster:", "kproxy ls"),
 )
 

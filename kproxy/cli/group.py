@@ -85,7 +85,7 @@ def kproxy(ctx: click.Context) -> int:
     """Use a Kafka cluster whose advertised broker addresses you cannot reach.
 
     \b
-      kproxy run -b kafka.example:9092
+      kproxy run kafka.example:9092
       kcat -b 127.0.0.1:19092 -L
 
     The first line starts the proxy. The second line is any Kafka client that uses the proxy as its bootstrap server.

@@ -21,7 +21,7 @@ def wait(admin: str, admin_ca: Path | None, admin_token_file: Path | None, ready
     """Wait until a running or starting kproxy is ready.
 
     \b
-      kproxy run -b kafka.example:9092 &
+      kproxy run kafka.example:9092 &
       kproxy wait && kcat -b 127.0.0.1:19092 -L
 
     The exit code is 0 if kproxy is ready. It is 1 if kproxy is not ready in time; the reasons are printed.

@@ -15,6 +15,7 @@ import click
 from kproxy.cli.asking import ca_option, trusting, without_scheme
 from kproxy.cli.flags import ConfiguredCommand, given, reaching
 from kproxy.cli.group import kproxy, show_tracebacks
+from kproxy.cli.servers import add, servers_argument
 
 if TYPE_CHECKING:
     from kproxy.admin.client import AdminClient
@@ -32,7 +33,7 @@ def _offers(setting: Setting) -> bool:
 
 
 @kproxy.command(cls=ConfiguredCommand, offers=_offers, defaults={"log-level": "error"})
-@click.argument("servers", required=False, metavar="[HOST:PORT[,...]]")
+@servers_argument
 @click.option(
     "--topic",
     multiple=True,
@@ -49,8 +50,9 @@ def _offers(setting: Setting) -> bool:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def ls(
-    ctx: click.Context, /, servers: str | None, topic: tuple[str, ...], internal: bool, partitions: bool, groups: bool,
-    listeners: bool, compare: bool, through: str | None, as_json: bool, admin_ca: Path | None, **values: object,
+    ctx: click.Context, /, servers: tuple[str, ...], topic: tuple[str, ...], internal: bool, partitions: bool,
+    groups: bool, listeners: bool, compare: bool, through: str | None, as_json: bool, admin_ca: Path | None,
+    **values: object,
 ) -> int:  # fmt: skip
     """Show what is in a cluster: brokers, controller, topics, listeners, groups.
 
@@ -73,10 +75,7 @@ def ls(
     if compare and (groups or listeners or partitions):
         raise click.UsageError("--compare shows neither groups nor listeners nor each partition")
     file, flags = given(values)
-    if servers is not None:
-        if "bootstrap_servers" in flags:
-            raise click.UsageError("the bootstrap servers are given twice: HOST:PORT and -b")
-        flags["bootstrap_servers"] = (servers,)
+    add(flags, servers)
     assert isinstance(ctx.command, ConfiguredCommand)
     environment = dict(os.environ)
     https = _take_https(flags, environment)

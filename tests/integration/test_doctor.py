@@ -506,7 +506,7 @@ def test_mistakes_of_the_command_line() -> None:
     for arguments, says in (
         ((), "no bootstrap server is given"),
         (("nonsense:port",), "is not a port"),
-        (("a:1", "-b", "b:1"), "give the servers once"),
+        (("a:1", "-b", "b:1"), "the bootstrap servers are given twice"),
         (("a:1", "--client", "perl:1"), "allowed: NAME:VERSION with one of java"),
     ):
         done = run("doctor", *arguments)

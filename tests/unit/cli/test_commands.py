@@ -77,6 +77,82 @@ def test_run_starts_the_app_with_the_configuration(app: App, monkeypatch: pytest
     assert (config.admin, config.ready_requires, config.log_level) == (None, "none", "error")
 
 
+@pytest.mark.parametrize(
+    ("words", "servers"),
+    [
+        (["a:1"], ["a:1"]),
+        (["a:1,b", "c:2"], ["a:1", "b:9092", "c:2"]),
+        (["--no-tls", "a:1", "--admin", "off", "[::1]:2"], ["a:1", "[::1]:2"]),
+        (["@staging", "a:1"], ["a:1"]),
+        (["@staging"], ["profile:9092"]),
+        (["-c", "k.yaml", "a:1"], ["a:1"]),
+    ],
+)
+def test_the_bootstrap_servers_are_words_as_well(
+    words: list[str], servers: list[str], app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `kproxy doctor` and `kproxy ls` take them; they override the variable, the file and the profile."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("KPROXY_BOOTSTRAP_SERVERS", "" if "@staging" in words else "variable")
+    (tmp_path / "kproxy").mkdir()
+    (tmp_path / "kproxy" / "staging.yaml").write_text("bootstrap-servers: profile\n")
+    Path("k.yaml").write_text("bootstrap-servers: file\n")
+    assert invoke(["run", *words]) == 0
+    assert [str(server) for server in app.configs[0].clusters[0].bootstrap_servers] == servers
+    assert invoke(["config", "show", *words]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("kproxy.yaml", "kproxy.yaml is a file; to read it: -c kproxy.yaml"),
+        ("client.properties", "client.properties is a file; to read it: --client-config client.properties"),
+        ("staging", "staging is a profile; to use it: @staging"),
+        ("gone.yaml", ""),
+        ("kafka.d", ""),
+        ("kafka", ""),
+    ],
+)
+def test_a_file_or_a_profile_is_no_server(
+    words: str, says: str, app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "kproxy").mkdir()
+    for name in ("kproxy/staging.yaml", "kproxy.yaml", "client.properties", "kafka.d", "kafka"):
+        (tmp_path / name).touch()
+    code = invoke(["run", words])
+    err = capsys.readouterr().err
+    assert (code, err) == ((2, f"kproxy: {says} (see 'kproxy run --help')\n") if says else (0, ""))
+
+
+@pytest.mark.parametrize(
+    ("words", "servers", "command"),
+    [
+        ("a:1 -- x y", "a:1", "x y"),
+        ("a:1 x y", "a:1", "x y"),
+        ("a:1,b:2 c:3 --tls -- x", "a:1,b:2 c:3", "x"),
+        ("--tls a:1 --admin off b:2 -- x -- y", "a:1 b:2", "x -- y"),
+        ("@staging a:1 -- x", "a:1", "x"),
+        ("@staging -- x", "", "x"),
+        ("-b a:1 x b:2", "", "x b:2"),
+        ("-b a:1 -- b:2 x", "", "b:2 x"),
+        ("-b a:1 run.sh", "", "run.sh"),  # a port is required
+        ("-b a:1 run.sh -- x", "", "run.sh -- x"),
+        ("a:1 run.sh b:2", "a:1", "run.sh b:2"),
+    ],
+)
+def test_exec_takes_servers_before_its_command(
+    words: str, servers: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "kproxy").mkdir()
+    (tmp_path / "kproxy" / "staging.yaml").write_text("bootstrap-servers: profile\n")
+    exec_ = group.kproxy.get_command(click.Context(group.kproxy), "exec")
+    assert exec_ is not None
+    context = exec_.make_context("exec", words.split(), parent=click.Context(group.kproxy))
+    assert (" ".join(context.params["servers"]), " ".join(context.params["command"])) == (servers, command)
+
+
 def test_the_app_is_told_the_command_line_without_secrets(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """To say it again, to somebody whose brokers cannot be reached."""
     monkeypatch.setenv("KPROXY_SASL_PASSWORD", "hunter2")
@@ -241,7 +317,17 @@ def test_the_traceback_of_a_defect_is_there_for_those_who_ask(
         (["run"], "no bootstrap server is given; allowed: -b HOST:PORT, KPROXY_BOOTSTRAP_SERVERS, "
                   "or bootstrap-servers in a file (-c FILE)"),
         (["run", "--lisen", "x"], "no such option '--lisen'…(see 'kproxy run --help')"),
-        (["run", "kafka:9092"], "got unexpected extra argument (kafka:9092) (see 'kproxy run --help')"),
+        (["run", "kafka:9092", "-b", "kafka"],
+         "the bootstrap servers are given twice: HOST:PORT and -b (see 'kproxy run --help')"),
+        (["exec", "kafka:9092", "-b", "kafka", "--", "x"],
+         "the bootstrap servers are given twice: HOST:PORT and -b (see 'kproxy exec --help')"),
+        (["doctor", "kafka:9092", "-b", "kafka"],
+         "the bootstrap servers are given twice: HOST:PORT and -b (see 'kproxy doctor --help')"),
+        (["exec", "kafka:9092"], "missing argument '[HOST:PORT[,...]] [--] COMMAND...' (see 'kproxy exec --help')"),
+        (["exec", "kafka:9092", "--"],
+         "missing argument '[HOST:PORT[,...]] [--] COMMAND...' (see 'kproxy exec --help')"),
+        (["run", "--tls", "@staging"],
+         "@staging: a profile must be the first word, before all options (see 'kproxy run --help')"),
         (["run", "-b"], "option '-b' requires an argument (see 'kproxy run --help')"),
         (["rum"], "no such command 'rum'…(see 'kproxy --help')"),
         (["-b", "x"], "no such option '-b'…(see 'kproxy --help')"),
@@ -264,7 +350,7 @@ def test_wrong_usage_is_one_line_and_2(arguments: list[str], line: str, capsys: 
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["--help"]) == 0
     text = capsys.readouterr().out
-    assert text.index("kproxy run -b kafka.example:9092") < text.index("Options:")
+    assert text.index("kproxy run kafka.example:9092") < text.index("Options:")
     for command in ("run", "demo", "config"):
         assert f"\n  {command} " in text
 
@@ -277,7 +363,7 @@ def test_kproxy_config_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) 
 def test_help_of_run_has_every_option_in_its_group_after_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["run", "--help"]) == 0
     text = capsys.readouterr().out
-    assert text.index("kproxy run -b kafka.example:9092") < text.index("Options:")
+    assert text.index("kproxy run kafka.example:9092") < text.index("Options:")
     for setting in all_settings():
         heading, flag = f"\n{setting.option.group}:\n", f" {setting.flag}"
         assert text.count(heading) == 1
@@ -308,7 +394,13 @@ def test_a_command_loads_no_other() -> None:
         "sys.exit(' '.join(name for name in sys.modules if name.startswith('kproxy.cli.')))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert {name.removeprefix("kproxy.cli.") for name in done.stderr.split()} == {"first", "flags", "group", "run"}
+    assert {name.removeprefix("kproxy.cli.") for name in done.stderr.split()} == {
+        "first",
+        "flags",
+        "group",
+        "run",
+        "servers",
+    }
 
 
 def test_what_only_prints_loads_little() -> None:
@@ -427,7 +519,7 @@ def test_options_of_commands_come_from_the_declaration_alone() -> None:
     context = click.Context(run)
     # The longest name of each: click remembers the help option of whoever asked first, with -h or without.
     own = [p.opts[-1] for p in run.get_params(context) if not isinstance(p, ConfiguredOption)]
-    assert own == ["--config", "--help"]
+    assert own == ["--config", "servers", "--help"]
 
 
 def test_a_secret_is_no_flag() -> None:

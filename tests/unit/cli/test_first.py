@@ -29,7 +29,7 @@ def shown(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[list[st
 )
 def test_the_commands_that_matter(words: list[str], target: str, capsys: pytest.CaptureFixture[str]) -> None:
     commands, text = shown(words, capsys)
-    assert commands == [f"kproxy doctor {target}", f"kproxy run -b {target}", f"kproxy ls {target}"]
+    assert commands == [f"kproxy doctor {target}", f"kproxy run {target}", f"kproxy ls {target}"]
     assert max(map(len, text.splitlines())) <= 80
     assert "'kproxy --help' lists all commands." in text
     assert ("kproxy demo" in text) is (words == [])

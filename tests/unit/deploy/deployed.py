@@ -13,12 +13,13 @@ import click
 
 from kproxy.cli.flags import given
 from kproxy.cli.group import kproxy
+from kproxy.cli.servers import add
 from kproxy.config import Config, load
 
 ROOT = Path(__file__).parents[3]
 IMAGE_FILE = ROOT / "deploy" / "image.yaml"
-# Parameters of `kproxy exec` that are no options of kproxy.
-OF_EXEC = ("command", "timeout")
+# Parameters of `kproxy run` and `kproxy exec` that are no options of kproxy.
+NO_OPTIONS = ("command", "servers", "timeout")
 CONTAINER_FILE = "/etc/kproxy/kproxy.yaml"
 # The security of a pod and its container together.
 UNPRIVILEGED = {
@@ -40,7 +41,8 @@ def run_config(
     command = kproxy.get_command(click.Context(kproxy), words[0])
     assert command is not None
     with command.make_context(words[0], list(words[1:])) as context:
-        file, flags = given({name: value for name, value in context.params.items() if name not in OF_EXEC})
+        file, flags = given({name: value for name, value in context.params.items() if name not in NO_OPTIONS})
+        add(flags, context.params["servers"])
     here = {CONTAINER_FILE: IMAGE_FILE, **(files or {})}
     if "client_config" in flags:
         flags["client_config"] = str(here.get(str(flags["client_config"]), flags["client_config"]))

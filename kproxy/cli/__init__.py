@@ -3,6 +3,7 @@
     __init__  `main`: converts each error to one line and an exit code
     group     the command `kproxy` itself, where its commands are, and code that they share
     first     what `kproxy` alone, or `kproxy HOST:PORT`, shows
+    about     help, version
     run       run, exec
     look      wait, reload
     doctor    doctor

@@ -27,6 +27,7 @@ MODULES = {
     "down": "profiles",
     "exec": "run",
     "explain": "explain",
+    "help": "about",
     "lint": "lint",
     "list": "profiles",
     "ls": "ls",
@@ -35,6 +36,7 @@ MODULES = {
     "run": "run",
     "tap": "tap",
     "up": "profiles",
+    "version": "about",
     "wait": "look",
 }
 
@@ -59,11 +61,16 @@ class _Commands(first.FirstContact):
         return super().get_command(ctx, cmd_name)
 
 
-def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    if value and not ctx.resilient_parsing:
-        from kproxy import __version__, compiled
+def print_version() -> None:
+    """Print kproxy's version, and whether it is compiled."""
+    from kproxy import __version__, compiled
 
-        click.echo(f"kproxy {__version__} ({compiled.which()})")
+    click.echo(f"kproxy {__version__} ({compiled.which()})")
+
+
+def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        print_version()
         ctx.exit()
 
 
@@ -73,11 +80,12 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(
+    "-V",
     "--version",
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_print_version,
+    callback=_show_version,
     help="Show the version.",
 )
 @click.pass_context

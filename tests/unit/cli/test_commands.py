@@ -13,6 +13,7 @@ from types import ModuleType
 import click
 import pytest
 
+from kproxy import __version__, compiled
 from kproxy.address import Address
 from kproxy.app.nextstep import Invocation
 from kproxy.app.reload import Source
@@ -331,6 +332,10 @@ def test_the_traceback_of_a_defect_is_there_for_those_who_ask(
         (["run", "-b"], "option '-b' requires an argument (see 'kproxy run --help')"),
         (["rum"], "no such command 'rum'…(see 'kproxy --help')"),
         (["-b", "x"], "no such option '-b'…(see 'kproxy --help')"),
+        (["help", "rum"], "no such command 'rum'…(see 'kproxy --help')"),
+        (["help", "kafka:9092"], "no such command 'kafka:9092'…(see 'kproxy --help')"),
+        (["help", "config", "chek"], "no such command 'chek'…(see 'kproxy config --help')"),
+        (["help", "run", "x"], "'kproxy run' has no commands of its own (see 'kproxy run --help')"),
         (["config", "chek"], "no such command 'chek'…(see 'kproxy config --help')"),
         (["config", "check"], "missing argument 'FILE' (see 'kproxy config check --help')"),
         (["run", "--admin", "h:1", "--no-admin"],
@@ -374,10 +379,20 @@ def test_help_of_run_has_every_option_in_its_group_after_an_example(capsys: pyte
         assert expected in words
 
 
-def test_version() -> None:
-    done = kproxy("--version")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("kproxy ")
+@pytest.mark.parametrize("word", ["--version", "-V", "version"])
+def test_version(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([word]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == (f"kproxy {__version__} ({compiled.which()})\n", "")
+
+
+@pytest.mark.parametrize("words", ["", "run", "exec", "ls", "explain", "config", "config show", "migrate plan", "help"])
+def test_help_is_a_command_too(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([*words.split(), "--help"]) == 0
+    expected = capsys.readouterr().out
+    assert expected.startswith(f"Usage: {' '.join(['kproxy', *words.split()])} ")
+    assert invoke(["help", *words.split()]) == 0
+    assert capsys.readouterr().out == expected
 
 
 def test_each_command_is_where_it_is_looked_for() -> None:

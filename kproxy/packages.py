@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -26,4 +28,6 @@ def install(package: str) -> str:
     """The command that adds it, for this environment, wherever the user stands."""
     if Path(sys.prefix, "pipx_metadata.json").exists():
         return f"pipx inject {shlex.quote(Path(sys.prefix).name)} {package}"
+    if importlib.util.find_spec("pip") is None and shutil.which("uv"):  # as in an environment that uv has made
+        return f"uv pip install --python {shlex.quote(sys.executable)} {package}"
     return f"{shlex.quote(sys.executable)} -m pip install {package}"

@@ -64,7 +64,8 @@ def invoke(arguments: Sequence[str]) -> int:
         causes = list(_causes(error))
         if session.debug:
             traceback.print_exception(error)
-        return _complain(FAILED, *(_say(cause) for cause in causes))
+        code = USAGE if all(isinstance(cause, ConfigError) for cause in causes) else FAILED
+        return _complain(code, *(line for cause in causes for line in _say(cause)))
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -76,7 +77,13 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def _say(error: BaseException) -> str:
+def _say(error: BaseException) -> Sequence[str]:
+    if isinstance(error, ConfigError):
+        return error.problems
+    return [_in_one_line(error)]
+
+
+def _in_one_line(error: BaseException) -> str:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error or type(error).__name__}"

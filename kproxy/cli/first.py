@@ -31,7 +31,7 @@ def show(words: Sequence[str] = ()) -> None:
         click.echo(f"{purpose}\n  {command} {target}\n")
     if not words:
         click.echo("'kproxy discover' looks for clusters in Kubernetes, Docker and on this machine.")
-        click.echo("'kproxy demo' shows how kproxy works, with a real cluster on this machine.")
+        click.echo("'kproxy demo' shows how kproxy works. It needs Java, Maven and confluent-kafka.")
     click.echo("'kproxy --help' lists all commands.")
 
 

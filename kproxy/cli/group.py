@@ -97,7 +97,8 @@ def kproxy(ctx: click.Context) -> int:
       kcat -b 127.0.0.1:19092 -L
 
     The first line starts the proxy. The second line is any Kafka client that uses the proxy as its bootstrap server.
-    The client and the brokers need no other setting. 'kproxy demo' shows this with a real cluster on this machine.
+    The client and the brokers need no other setting. 'kproxy demo' shows this with a real cluster on this machine
+    (with Java, Maven and confluent-kafka).
     """
     if ctx.invoked_subcommand is None:
         first.show()

@@ -16,7 +16,8 @@ def demo(once: bool) -> int:
       kproxy demo
 
     The advertised names of the cluster cannot be resolved. A client fails; then the same client works through kproxy.
-    This needs Java and Maven.
+    This needs Java 17, Maven and the Python package confluent-kafka. If one of them is missing, the command says how to
+    get it before it starts anything.
     """
     needs_unix(click.get_current_context())
     from kproxy.demo.story import run_demo
@@ -44,7 +45,7 @@ def devcluster(brokers: int, advertise: str, localhost: bool) -> int:
 
     The brokers advertise names that cannot be resolved. Each broker has listeners for plaintext, TLS and SASL. For
     each kind of listener, the command prints the line that starts kproxy. Ctrl-C stops the cluster and removes its
-    data. This needs Java and Maven.
+    data. This needs Java 17 and Maven.
     """
     needs_unix(click.get_current_context())
     from rich.console import Console

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.errors import ConfigError
+from kproxy.packages import install
 
 # Without spark-submit: a task is tried again only with the second number.
 _HERE = "local[*,4]"
@@ -26,7 +27,7 @@ def spark_session(name: str, master: str | None, *, reads_kafka: bool = False) -
         from pyspark.sql import SparkSession
     except ImportError:
         raise ConfigError(
-            "pyspark is not installed: pip install pyspark, or run spark-submit with python -m kproxy.migrate"
+            f"pyspark is not installed: {install('pyspark')}, or run spark-submit with python -m kproxy.migrate"
         ) from None
     builder = SparkSession.builder.appName(name)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ

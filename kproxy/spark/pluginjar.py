@@ -19,6 +19,7 @@ from kproxy import __version__
 from kproxy.devcluster.jars import cache_directory
 from kproxy.errors import ConfigError
 from kproxy.java import find_java
+from kproxy.packages import install
 from kproxy.spark.defaults import JARS, PLUGINS, merged, of_session, spark_home
 
 CLASS = "kproxy.spark.KproxyPlugin"
@@ -108,7 +109,7 @@ def _spark_jars() -> Path:
     home = spark_home()
     if home is None or not any((home / "jars").glob("janino-*.jar")):
         raise ConfigError(
-            "kproxy's Spark plugin needs pyspark with Spark's jars: pip install pyspark, or set SPARK_HOME"
+            f"kproxy's Spark plugin needs pyspark with Spark's jars: {install('pyspark')}, or set SPARK_HOME"
         )
     return home / "jars"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -72,6 +74,10 @@ def test_the_version_is_that_of_the_distribution(monkeypatch: pytest.MonkeyPatch
 
 def test_packages_are_added_to_the_python_that_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert shlex.split(install("gssapi")) == [sys.executable, "-m", "pip", "install", "gssapi"]
+    with monkeypatch.context() as patched:
+        patched.setattr(importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
+        assert shlex.split(install("gssapi")) == ["uv", "pip", "install", "--python", sys.executable, "gssapi"]
     prefix = tmp_path / "my kproxy"
     prefix.mkdir()
     (prefix / "pipx_metadata.json").touch()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -268,6 +269,8 @@ def test_the_exit_code_is_the_app_s(app: App, code: int) -> None:
             1,
             "kproxy: a\nkproxy: b\n",
         ),
+        (ExceptionGroup("a", [ExceptionGroup("b", [ConfigError("one", "two")])]), 2, "kproxy: one\nkproxy: two\n"),
+        (ExceptionGroup("a", [ConfigError("one"), OSError(1, "b")]), 1, "kproxy: one\nkproxy: b\n"),
         (
             ModuleNotFoundError("No module named 'cramjam'", name="cramjam"),
             1,
@@ -547,3 +550,20 @@ def test_a_secret_is_no_flag() -> None:
                 f"kproxy: --{key} is not a flag, because other users can read a command line; allowed: {variable},"
                 f" or {key} in a file (-c FILE) (see 'kproxy run --help')\n"
             )
+
+
+def test_the_demo_says_what_it_needs_before_it_starts_anything(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In its help, and in one line with the command that installs it."""
+    from kproxy.demo import story
+
+    assert invoke(["demo", "--help"]) == 0
+    assert "Java 17, Maven and the Python package confluent-kafka" in " ".join(capsys.readouterr().out.split())
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if "confluent" in name else find_spec(name))
+    monkeypatch.setattr(story.jars, "check", lambda version: None)
+    assert invoke(["demo"]) == 2
+    assert capsys.readouterr().err == (
+        f"kproxy: the demo needs the client confluent-kafka: {install('confluent-kafka')}\n"
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -19,6 +20,7 @@ from kproxy.config import Config
 from kproxy.config.options import all_settings
 from kproxy.config.sources import BOOTSTRAP_VARIABLE, CONFIG_VARIABLE
 from kproxy.errors import ConfigError
+from kproxy.watch.events import Events
 
 # Exit codes beside the command's own, as shells, env and timeout have them.
 NOT_READY, NOT_EXECUTABLE, NOT_FOUND, BY_SIGNAL = 125, 126, 127, 128
@@ -70,17 +72,9 @@ class Command:
                 signal.signal(number, signal.SIG_IGN)
             else:
                 loop.add_signal_handler(number, self._signalled, number)
-        until = loop.time() + self._timeout
-        while reasons := proxy.not_ready():
-            if self._stop_with is not None:
-                return BY_SIGNAL + self._stop_with
-            if useless := proxy.useless_to_wait():
-                self.problem = f"the command is not run: {'; '.join(useless)}"
-                return NOT_READY
-            if loop.time() >= until:
-                self.problem = f"not ready after {self._timeout:g} s, so the command is not run: {'; '.join(reasons)}"
-                return NOT_READY
-            await asyncio.sleep(_LOOK_AGAIN)
+        with _listening() as events:
+            if (code := await self._wait(proxy, events)) is not None:
+                return code
         try:
             self._process = await self._start(proxy.bootstrap)
         except FileNotFoundError:
@@ -100,6 +94,22 @@ class Command:
             for number in {signal.SIGINT, signal.SIGTERM} - {*self._ignored}:
                 loop.add_signal_handler(number, proxy.control.stop, number)
         return code if code >= 0 else BY_SIGNAL - code
+
+    async def _wait(self, proxy: main.App, events: Events) -> int | None:
+        """Until kproxy is ready: None, or the exit code if there is no sense in waiting any more."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._timeout
+        while reasons := proxy.not_ready():
+            if self._stop_with is not None:
+                return BY_SIGNAL + self._stop_with
+            if useless := proxy.useless_to_wait():
+                self.problem = _why("the command is not run", useless, events)
+                return NOT_READY
+            if loop.time() >= until:
+                self.problem = _why(f"not ready after {self._timeout:g} s, so the command is not run", reasons, events)
+                return NOT_READY
+            await asyncio.sleep(_LOOK_AGAIN)
+        return None
 
     async def _start(self, bootstrap: Mapping[str, Address]) -> asyncio.subprocess.Process:
         """Start it. Raises OSError."""
@@ -121,6 +131,30 @@ class Command:
                 self._stop_with = number
         elif self._process.returncode is None and not (number in _OF_TERMINALS and _in_foreground()):
             self._process.send_signal(number)
+
+
+@contextlib.contextmanager
+def _listening() -> Iterator[Events]:
+    """The lines that the log writes meanwhile."""
+    events = Events()
+    logging.getLogger().addHandler(events)
+    try:
+        yield events
+    finally:
+        logging.getLogger().removeHandler(events)
+
+
+def _why(what: str, reasons: Sequence[str], events: Events) -> str:
+    """What was not done, and why; but what the log has said is not said again."""
+    written = [event.text for event in events.last()]
+    left = [reason for reason in reasons if not any(_cause(reason) in text for text in written)]
+    said = "" if len(left) == len(reasons) else "; the lines above say why"
+    return f"{what}{said}: {'; '.join(left)}" if left else f"{what}{said}"
+
+
+def _cause(reason: str) -> str:
+    """The part of a reason that the log has in the same words: after the node, which stands there in another way."""
+    return reason.rpartition(" cannot be reached: ")[2]
 
 
 def _in_foreground() -> bool:

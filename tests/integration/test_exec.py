@@ -62,6 +62,21 @@ def test_kafka_console_consumer(cluster: DevCluster) -> None:
     assert (done.returncode, done.stdout) == (0, "five\n"), done.stderr
 
 
+def test_each_broker_that_cannot_be_reached_is_said_once(cluster: DevCluster) -> None:
+    """HOST:PORT needs no -b here."""
+    first = cluster.bootstrap.partition(",")[0]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("KPROXY_")}
+    command = [sys.executable, "-m", "kproxy", "exec", first, "--map", "*=127.0.0.1:1", "--timeout", "2s", "--", "true"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (125, "")
+    lost = [line for line in done.stderr.splitlines() if "NOT reachable: " in line]
+    assert len(lost) == len(cluster.advertised)
+    assert done.stderr.count("Say where each of them is") == 1
+    assert done.stderr.splitlines()[-1] == (
+        "kproxy: not ready after 2 s, so the command is not run; the lines above say why"
+    )
+
+
 def test_several_at_once(cluster: DevCluster) -> None:
     """Each has ports of its own."""
     show = [sys.executable, "-c", "import os; print(os.environ['KPROXY_BOOTSTRAP'], flush=True); input()"]

@@ -141,8 +141,8 @@ SECTION = Section(
             "them in a firewall, widen `--node-ports`.",
         ),
         Row(
-            "`not ready after … s, so the command is not run: …`",
-            "`kproxy exec` gave up; the message continues with the reason. If the network is slow, use a longer "
+            "`not ready after … s, so the command is not run`",
+            "`kproxy exec` gave up. The reason follows, or is in the lines above. If the network is slow, use a longer "
             "`--timeout`.",
         ),
         Row(

@@ -233,6 +233,17 @@ def test_a_cluster_that_is_not_reached_in_time(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize(("level", "above"), [("warning", 1), ("error", 0)])
+def test_why_a_cluster_is_not_reached_is_said_once(level: str, above: int, tmp_path: Path) -> None:
+    """By the log, or else at the end; bootstrap servers and brokers alike."""
+    options = ["-b", "127.0.0.1:1", "--timeout", "1s", "--log-level", level]
+    done = kproxy_exec("touch", str(tmp_path / "ran"), options=options)
+    assert done.returncode == NOT_READY
+    assert done.stderr.count("127.0.0.1:1: connection refused") == 1
+    assert done.stderr.count("the lines above say why") == above
+    assert done.stderr.splitlines()[-1].startswith("kproxy: not ready after 1 s, so the command is not run")
+
+
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = "{}:{}".format(*taken.getsockname())

@@ -11,6 +11,7 @@
     secured       TLS on such a connection
     server        the bound address and its connections
     client        asks the admin endpoint of another kproxy
+    neighbour     what the kproxy says that may run on this machine already
 
 To add a page, write a function in `pages` and add a line to `routes.TABLE`, also for methods other than GET. This file
 imports nothing: otherwise a command that asks another kproxy would load what only the server needs.

@@ -16,6 +16,7 @@
     stderr      the stderr of a running kproxy, which a thread writes
     present     what a person sees at start
     table       a table of nodes, or a list on a narrow terminal
+    neighbours  says whose port a bootstrap server is, if it is another kproxy's
     nextstep    the command lines that help where a broker cannot be reached
     follow      what `kproxy tap` shows
     pcap        what `kproxy tap --pcap` writes: the packets of connections that had the frames

@@ -88,6 +88,11 @@ class Clusters:
     def _begin_upstream(self, gateway: Gateway, upstream: Upstream) -> None:
         config = upstream.config
         servers = ",".join(str(server) for server in config.bootstrap_servers)
+        if config.upstream == gateway.active and config.usual_port_taken_by:
+            log.warning(
+                "cluster %s: kproxy listens on %s instead of its usual port, to which %s leads: give clients %s",
+                config.title, gateway.listen, config.usual_port_taken_by, gateway.bootstrap,
+            )  # fmt: skip
         if config.upstream == gateway.active:
             log.info("cluster %s: listening on %s for %s", config.title, gateway.listen, servers)
         else:

@@ -25,6 +25,7 @@ from kproxy.app import logs
 from kproxy.app.carriers import Carriers
 from kproxy.app.clusters import Clusters
 from kproxy.app.control import Control
+from kproxy.app.neighbours import say_neighbours
 from kproxy.app.nextstep import Invocation
 from kproxy.app.reload import Reloader, Source, watch
 from kproxy.app.stderr import written_by_thread
@@ -152,6 +153,7 @@ class App:
             self._config, self._metrics, self._places, self._carriers, supervised, self._invocation
         )
         try:
+            await say_neighbours(self._config)
             await clusters.open_all()
             if switching is not None:
                 switching.begin(self._config)  # before the loop turns, and a client is heard

@@ -139,10 +139,11 @@ def _client(config: Config, ca: Path | None, *, https: bool, token_needed: bool)
 def _list(config: Config, wanted: Wanted, client: AdminClient | None, partitions: bool, as_json: bool) -> int:
     import asyncio
 
+    from kproxy.admin import neighbour
     from kproxy.listing import asjson, running, text
     from kproxy.listing.gather import gather
 
-    served = running.look(client)
+    served = neighbour.look(client)
     found = []
     for cluster in config.clusters:
         seen = asyncio.run(gather(cluster, wanted))
@@ -173,7 +174,8 @@ def _compare(config: Config, wanted: Wanted, client: AdminClient | None, through
     import asyncio
 
     from kproxy.address import Address
-    from kproxy.listing import asjson, running, text
+    from kproxy.admin import neighbour
+    from kproxy.listing import asjson, text
     from kproxy.listing.pair import look
 
     if len(config.served) > 1:
@@ -182,7 +184,7 @@ def _compare(config: Config, wanted: Wanted, client: AdminClient | None, through
         other = None if through is None else Address.parse(through, 9092)
     except ValueError as error:
         raise click.UsageError(f"--through: {error}") from None
-    told = running.look(client) if len(config.clusters) > 1 else []
+    told = neighbour.look(client) if len(config.clusters) > 1 else []
     cluster = next((one for one in config.clusters if _is_active(one, told)), config.served[0])
     pair = asyncio.run(look(cluster, client, other, wanted))
     if as_json:

@@ -74,8 +74,8 @@ def in_cluster(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
         if index and hop.scheme == "docker":
             text = f"{hop} is about the containers of this machine; allowed: as the first --via"
             yield Finding(((*at, "via", index),), text)
-    if not cluster.via:  # behind a hop, the same address is another machine's
-        yield from _loops(cluster, at)
+    yield from _loops(cluster, cluster.listen, at)
+    yield from _forwards_to_themselves(cluster, at)
     for key, text in (*cluster.tls_problems(), *cluster.login_problems()):
         yield Finding(((*at, key),), text)
 
@@ -89,21 +89,44 @@ def _of_sni(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
         yield Finding(((*at, "node-ports"), (*at, "sni")), text)
 
 
-def _loops(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
-    """What leads to an address of kproxy's own."""
-    own, listen = cluster.listen, (*at, "listen")
+def _loops(cluster: ClusterConfig, own: Address, at: Loc) -> Iterator[Finding]:
+    """What would lead back to kproxy if it listened at `own`."""
+    if cluster.via or not own.port:  # behind a hop, the same address is another machine's
+        return
+    why = "kproxy would connect to itself; allowed: another address, or another port in listen"
+    listen = (*at, "listen")
     for index, server in enumerate(cluster.bootstrap_servers):
-        if own.port and _same(server, own):
-            text = f"{server} is kproxy's own listen address, a loop; allowed: the address of a broker"
-            yield Finding(((*at, "bootstrap-servers", index), listen), text)
+        if _same(server, own):
+            yield Finding(((*at, "bootstrap-servers", index), listen), f"{server} is also the address of listen: {why}")
     for index, one in enumerate(cluster.map):
-        if own.port and one.dial_port == own.port and _same_host(one.dial_host, own.host):
-            text = f"{one} leads to kproxy's own listen address, a loop; allowed: the address of a broker"
-            yield Finding(((*at, "map", index), listen), text)
+        if one.dial_port == own.port and _same_host(one.dial_host, own.host):
+            yield Finding(((*at, "map", index), listen), f"{one} leads to the address of listen: {why}")
     for index, forward in enumerate(cluster.forward):
-        if _same(forward.to, own) or _same(forward.to, forward.listen(own)):
-            text = f"{forward} leads to kproxy itself, a loop; allowed: an address that something else listens on"
+        if _same(forward.to, own):
+            yield Finding(((*at, "forward", index), listen), f"{forward} leads to the address of listen: {why}")
+
+
+def _forwards_to_themselves(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
+    for index, forward in enumerate(cluster.forward):
+        if not cluster.via and _same(forward.to, forward.listen(cluster.listen)):
+            text = f"{forward} leads to itself, a loop; allowed: an address that something else listens on"
             yield Finding(((*at, "forward", index),), text)
+
+
+def usual_port_taken_by(clusters: Iterable[ClusterConfig]) -> str:
+    """What of these clusters, which have one listener, leads to the address where it is: "" if nothing does."""
+    for cluster in clusters:
+        for finding in _loops(cluster, cluster.listen, ()):
+            key, index = str(finding.locs[0][0]), finding.locs[0][1]
+            assert isinstance(index, int)
+            return str(getattr(cluster, key.replace("-", "_"))[index])
+    return ""
+
+
+def is_free_listener(listen: Address, clusters: Iterable[ClusterConfig], claimed: Iterable[Address]) -> bool:
+    """Whether nothing of these clusters leads to this address, and nothing else of kproxy's listens there."""
+    leads = any(True for cluster in clusters for _ in _loops(cluster, listen, ()))
+    return not leads and not any(one.port == listen.port and share_host(one.host, listen.host) for one in claimed)
 
 
 def between_clusters(config: Config) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ the rest. The module is as long as there are options.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -43,6 +43,9 @@ ENV_PREFIX = "KPROXY_"
 # The groups of options that an upstream has for itself.
 _OF_UPSTREAM = (CLUSTER, REACH, TLS, LOGIN)
 DEFAULT_KAFKA_PORT = 9092
+DEFAULT_ADMIN = Address("127.0.0.1", 19091)
+# Where kproxy listens if its usual port is a bootstrap server's.
+OTHER_LISTENERS = tuple(Address("127.0.0.1", port) for port in (19292, 19492, 19692, 19892))
 
 
 class ClusterConfig(TlsOptions, SaslOptions):
@@ -169,13 +172,21 @@ class ClusterConfig(TlsOptions, SaslOptions):
     upstream: str = ""
     active: bool = True
 
-    # The port of the admin endpoint, if that is on the same host: set by the Config that this belongs to.
+    # Set by the Config that this belongs to: the port of the admin endpoint, if that is on the same host; what leads to
+    # the usual address of `listen`, so that this is another one, "" if nothing does.
     _admin_port: int = PrivateAttr(default=0)
+    _usual_port_taken_by: str = PrivateAttr(default="")
 
     @property
     def title(self) -> str:
         """The cluster in messages; with its upstream, if it has several."""
         return f"{self.name}/{self.upstream}" if self.upstream else self.name
+
+    @property
+    def usual_port_taken_by(self) -> str:
+        """The bootstrap server, map or forward that leads to the default of `listen`, so that `listen` is another
+        address; "" if there is none, or the user says where to listen."""
+        return self._usual_port_taken_by
 
     def effective_node_ports(self, listen_port: int | None = None) -> PortRange:
         """The window of node ports. With `listen` on port 0, pass the port that was really bound."""
@@ -203,8 +214,28 @@ class ClusterConfig(TlsOptions, SaslOptions):
 
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> ClusterConfig:
+        _listen_elsewhere([self], ())  # what it shares with other upstreams, and with the process, the Config knows
         checks.enforce(checks.in_cluster(self, ()), info.context)
         return self
+
+    def _listen_at(self, listen: Address, taken_by: str) -> None:
+        self.__dict__["listen"] = listen  # frozen for all others
+        self._usual_port_taken_by = taken_by
+
+
+def _listen_elsewhere(sharing: Sequence[ClusterConfig], claimed: Sequence[Address]) -> None:
+    """Let these clusters, which share a listener, leave the default port if a bootstrap server has it: that is also the
+    port of a well-known quickstart. Where the user says where to listen, nothing is changed."""
+    if any("listen" in cluster.model_fields_set for cluster in sharing):
+        return
+    taken_by = next((one.usual_port_taken_by for one in sharing if one.usual_port_taken_by), "")
+    taken_by = taken_by or checks.usual_port_taken_by(sharing)
+    if not taken_by:
+        return
+    free = (one for one in OTHER_LISTENERS if checks.is_free_listener(one, sharing, claimed))
+    listen = next(free, OTHER_LISTENERS[0])
+    for cluster in sharing:
+        cluster._listen_at(listen, taken_by)
 
 
 class Config(Model):
@@ -216,7 +247,7 @@ class Config(Model):
         Address | None,
         kinds.listen_address_or_off(),
         Option(PROCESS, "Address of the HTTP endpoint: status page, metrics, health.", off="--no-admin"),
-    ] = Address("127.0.0.1", 19091)
+    ] = DEFAULT_ADMIN
     admin_tls_cert: Annotated[
         Path | None,
         kinds.path(),
@@ -371,6 +402,13 @@ class Config(Model):
 
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Config:
+        by_name = {
+            cluster.name: [one for one in self.clusters if one.name == cluster.name] for cluster in self.clusters
+        }
+        for name, sharing in by_name.items():
+            if len(sharing) == 1 or all(one.upstream for one in sharing):  # else a mistake, which is said
+                others = [one.listen for one in self.clusters if one.name != name]
+                _listen_elsewhere(sharing, [*others, *([] if self.admin is None else [self.admin])])
         for cluster in self.clusters:
             if self.admin is not None and checks.share_host(self.admin.host, cluster.listen.host):
                 cluster._admin_port = self.admin.port

@@ -7,22 +7,28 @@ import contextlib
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from kproxy.admin import neighbour
+from kproxy.admin.client import AdminClient
 from kproxy.config import ClusterConfig, Config, load
 from kproxy.doctor import picture, report
 from kproxy.doctor.contact import Contacts
 from kproxy.doctor.examine import Wish, examine
-from kproxy.doctor.found import Step
+from kproxy.doctor.found import Examination, Neighbour, Step
 from kproxy.doctor.judge import judge
 from kproxy.doctor.line import Line
+from kproxy.doctor.places import is_loopback
 from kproxy.doctor.report import Report
 from kproxy.doctor.trial import find, with_right_tls
 from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector
 
+# For the answer of a kproxy on this machine, in seconds: an addition to what brokers say.
+_ADMIN_SECONDS = 2.0
 HEALTHY, PROBLEMS, UNCHECKED = 0, 1, 2
 
 
@@ -76,6 +82,7 @@ class Course:
             contacts = Contacts(cluster, tasks, on_step)
             closing.push_async_callback(contacts.close)
             found = await examine(cluster, contacts, on_step, self._wish)
+            found = replace(found, neighbour=await self._neighbour(found))
             findings = judge(found)
             corrected = with_right_tls(found, line)
             if corrected is not None:  # what a client meets that has mended that
@@ -90,6 +97,24 @@ class Course:
             if any(one.problem for one in findings):
                 outcome = await find(again or found, line, load_one, contacts.quiet(), selector)
         return Report(cluster.name, found, tuple(findings), outcome, examined, again)
+
+    async def _neighbour(self, found: Examination) -> Neighbour | None:
+        """The kproxy on this machine that has answered in the place of the brokers. It must say itself that each
+        address that was told is one of its own."""
+        admin = self._config.admin
+        if admin is None or found.via or found.asked is None or not is_loopback(found.asked.address.host):
+            return None
+        try:
+            client = AdminClient(admin, self._config.admin_token, _ADMIN_SECONDS)
+        except ValueError:  # a token that cannot be one
+            return None
+        served = await asyncio.to_thread(neighbour.look, client)
+        addresses = [found.asked.address, *[one.address for one in found.nodes]]
+        clusters = [neighbour.with_listener(address, served) for address in addresses]
+        cluster = clusters[0]
+        if cluster is None or cluster.cluster_id != found.asked.cluster_id or any(one != cluster for one in clusters):
+            return None
+        return Neighbour(str(admin), cluster.bootstrap_servers, cluster.via)
 
 
 def run(

@@ -132,6 +132,16 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A kproxy that runs on this machine: the port that was examined is one of its own. `admin`: its admin endpoint;
+    `servers`: the bootstrap servers that it leads to, and `via` along which hops."""
+
+    admin: str
+    servers: tuple[str, ...]
+    via: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Examination:
     """All that was found out about one cluster.
 
@@ -139,8 +149,8 @@ class Examination:
     `contents` is None if the topics were not asked for. `settings`: the listener settings of the node that was asked,
     None if the user may not see them. `elsewhere`: this broker's other listeners. `coordinator`: Kafka's error code and
     node id, None if nobody was asked. `login`: the mechanism with which kproxy logs in, as `user`. `certificate_given`:
-    kproxy has a client certificate. `client`: the one in use, if the user says so. `not_checked`: what was left out,
-    and why.
+    kproxy has a client certificate. `client`: the one in use, if the user says so. `neighbour`: the kproxy that
+    answered in the place of the brokers, as it says itself. `not_checked`: what was left out, and why.
     """
 
     bootstrap: tuple[Contact, ...]
@@ -159,6 +169,7 @@ class Examination:
     via: tuple[str, ...] = ()
     mapped: bool = False
     client: Client | None = None
+    neighbour: Neighbour | None = None
     not_checked: tuple[str, ...] = ()
 
     def of_asked(self, contacts: Sequence[Contact]) -> Contact:

@@ -14,7 +14,8 @@ import click
 from kproxy import remedies
 from kproxy.doctor import picture, said
 from kproxy.doctor.findings import Finding
-from kproxy.doctor.found import Contact, Examination, Step, Verdict
+from kproxy.doctor.found import Contact, Examination, Neighbour, Step, Verdict
+from kproxy.doctor.line import shell
 from kproxy.doctor.trial import Outcome, Tried
 from kproxy.printable import escaped, one_line
 from kproxy.remedies.faults import Fault
@@ -108,13 +109,7 @@ def text(report: Report, *, fancy: bool) -> Iterator[str]:
         yield from _for_good(report.problems)
     elif found.asked is not None:
         yield from _section("Nothing is wrong")
-        brokers = f"{len(found.nodes)} broker" + ("s" if len(found.nodes) != 1 else "")
-        yield _wrapped(
-            f"A client on this machine reaches {brokers} at the addresses that the cluster advertises. It needs no"
-            " kproxy. If your client fails all the same, run this command where the client runs, with the client's own"
-            " configuration (--client-config FILE), and with --topic and --group.",
-            "   ", "   ",
-        )  # fmt: skip
+        yield _wrapped(_nothing_wrong(found), "   ", "   ")
     if notes:
         yield from _section("Worth knowing")
         for finding in notes:
@@ -125,6 +120,22 @@ def text(report: Report, *, fancy: bool) -> Iterator[str]:
         for line in last.not_checked:
             yield _wrapped(line, "   ", " - ")
     yield ""
+
+
+def _nothing_wrong(found: Examination) -> str:
+    brokers = f"{len(found.nodes)} broker" + ("s" if len(found.nodes) != 1 else "")
+    if found.neighbour is not None:
+        words = ["kproxy", "doctor", *found.neighbour.servers, *(f"--via={one}" for one in found.neighbour.via)]
+        return (
+            f"A client on this machine reaches {brokers} through the kproxy that runs here already: all these addresses"
+            f" are its own, as its admin endpoint at {found.neighbour.admin} says. Behind it, nothing was checked:"
+            f" {shell(words)}"
+        )
+    return (
+        f"A client on this machine reaches {brokers} at the addresses that the cluster advertises. It needs no kproxy."
+        " If your client fails all the same, run this command where the client runs, with the client's own"
+        " configuration (--client-config FILE), and with --topic and --group."
+    )
 
 
 def _section(title: str) -> Iterator[str]:
@@ -227,10 +238,17 @@ def _value(report: Report) -> dict[str, Any]:
         },
         "bootstrap": [_contact(one) for one in report.found.bootstrap],
         "nodes": [_contact(one) for one in found.nodes],
+        "kproxy": _neighbour(found.neighbour),
         "findings": [_finding(one) for one in report.findings],
         "works_now": _tried(report.outcome.tried) if report.outcome and report.outcome.tried else None,
         "not_checked": list((report.again or found).not_checked),
     }
+
+
+def _neighbour(neighbour: Neighbour | None) -> dict[str, Any] | None:
+    if neighbour is None:
+        return None
+    return {"admin": neighbour.admin, "bootstrap_servers": list(neighbour.servers), "via": list(neighbour.via)}
 
 
 def _step(step: Step) -> dict[str, Any]:

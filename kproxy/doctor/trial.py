@@ -21,6 +21,7 @@ from kproxy.cluster.places import Places
 from kproxy.cluster.tasks import Supervised
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
+from kproxy.config.options import OTHER_LISTENERS
 from kproxy.dial.dialer import Dialer
 from kproxy.dial.stream import Stream
 from kproxy.doctor.contact import Contacts
@@ -34,8 +35,6 @@ from kproxy.workers.here import Here
 Load = Callable[[Line], ClusterConfig]
 """The cluster that a line configures. Raises ConfigError."""
 
-# Where kproxy may listen if its default port is taken.
-_LISTEN = ("127.0.0.1:19292", "127.0.0.1:19492", "127.0.0.1:19692", "127.0.0.1:19892")
 # Nodes for which other addresses are tried.
 _MOST_NODES = 64
 # The connections of a trial are few.
@@ -189,7 +188,7 @@ async def _try(line: Line, load: Load, selector: RelaySelector) -> Tried:
     except ConfigError:
         if "listen" in line.options or line.file is not None:
             raise
-    for listen in _LISTEN:  # the default port is taken, by another kproxy perhaps
+    for listen in map(str, OTHER_LISTENERS):  # the default port is taken, by another kproxy perhaps
         other = line.with_options(listen=listen, admin=str(_before(listen)))
         with contextlib.suppress(ConfigError):
             return await _run(other, load(other), selector)

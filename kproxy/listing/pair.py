@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kproxy.address import Address
+from kproxy.admin import neighbour
 from kproxy.admin.client import AdminClient
 from kproxy.config import ClusterConfig
 from kproxy.errors import AdminError
@@ -46,7 +47,7 @@ def _bootstrap(admin: AdminClient | None, cluster_id: str | None) -> Address:
     instead = "start one with kproxy run, or say where it listens with --through HOST:PORT"
     if admin is None:
         raise AdminError(f"--admin is off, so that no kproxy can be found: {instead}")
-    found = running.serving(admin.address, running.clusters(admin), cluster_id)
+    found = running.serving(admin.address, neighbour.clusters(admin), cluster_id)
     if found is None:
         raise AdminError(f"the kproxy at {admin.address} (--admin) does not serve the cluster {cluster_id}: {instead}")
     if found.bootstrap is None:

@@ -1,16 +1,15 @@
-"""The kproxy that runs on this machine: whether it serves a cluster, and what it calls the brokers."""
+"""The kproxy that runs on this machine: whether it serves a cluster, and what it calls the brokers.
+
+`kproxy.admin.neighbour` asks it.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kproxy.address import Address
-from kproxy.admin.client import AdminClient
-from kproxy.errors import AdminError
 from kproxy.printable import escaped
-from kproxy.status import asjson
 from kproxy.status.shown import ClusterStatus
 
 SECONDS = 2.0
@@ -25,23 +24,6 @@ class Running:
     admin: str
     bootstrap: str | None
     local: Mapping[int, str]
-
-
-def clusters(client: AdminClient) -> Sequence[ClusterStatus]:
-    """Those that the kproxy with this admin endpoint serves. Raises AdminError if there is none."""
-    status = client.get("/status")
-    try:
-        return asjson.read(json.dumps(status).encode()).clusters
-    except ValueError as error:
-        raise AdminError(f"the server at {client.address} (--admin): {error}") from None
-
-
-def look(client: AdminClient | None) -> Sequence[ClusterStatus]:
-    """The same, without a difference between one that serves nothing and none."""
-    try:
-        return [] if client is None else clusters(client)
-    except AdminError:
-        return []
 
 
 def serving(admin: Address | None, served: Sequence[ClusterStatus], cluster_id: str | None) -> Running | None:

@@ -22,7 +22,7 @@ from kproxy.remedies.faults import Fault
 from tests.harness.clients import unique
 from tests.harness.network import KPROXY, PYTHON, Host, Network
 from tests.harness.tls import Authority
-from tests.scenarios.sites import Site, fails, works
+from tests.scenarios.sites import Site, Sites, fails, works
 
 pytestmark = pytest.mark.integration
 
@@ -56,6 +56,8 @@ CASES = (
     Case("HERE", 9112, "here-{id}.farm.example:9112", Fault.NAME_RESOLVES_WRONGLY, "this machine itself"),
     Case("VPC", 9113, "vpc-{id}.farm.example:9113", Fault.PRIVATE_ADDRESS_ADVERTISED, "resolves to 10.77.0.9"),
 )
+# Where the broker of the other cluster listens that advertises localhost:19092, as a well-known quickstart does.
+QUICK = "10.9.0.21:9120"
 # What /etc/hosts of the laptop has: DNS that leads elsewhere.
 NAMES = {
     "swap-1.farm.example": "10.9.0.12",
@@ -68,18 +70,31 @@ NAMES = {
 
 
 @pytest.fixture(scope="module")
-def farm(network: Network) -> Iterator[Site]:
+def sites(network: Network) -> Iterator[Sites]:
     listeners = [ListenerSpec(one.name, one.advertised, bound=f"10.9.0.1{{id}}:{one.port}") for one in CASES]
     cluster = DevCluster(2, client_bound="10.9.0.1{id}:9092", extra_listeners=listeners, heap="128m")
-    alien = DevCluster(1, client_bound="10.9.0.21:9110", heap="128m")
+    alien = DevCluster(
+        1, client_bound="10.9.0.21:9110", extra_listeners=[ListenerSpec("QUICK", "localhost:19092", bound=QUICK)],
+        heap="128m",
+    )  # fmt: skip
     with network.host("farm", "10.9.0.11/24", "10.9.0.12/24", "10.9.0.21/24") as here:
         try:
             for starting in [here.submit(cluster.start), here.submit(alien.start)]:
                 starting.result()
-            yield Site(here, cluster)
+            yield Sites(Site(here, cluster), Site(here, alien))
         finally:
             cluster.stop(timeout=0)
             alien.stop(timeout=0)
+
+
+@pytest.fixture(scope="module")
+def farm(sites: Sites) -> Site:
+    return sites.cloud
+
+
+@pytest.fixture(scope="module")
+def alien(sites: Sites) -> Site:
+    return sites.other
 
 
 @pytest.fixture(scope="module")
@@ -185,3 +200,37 @@ def test_a_client_that_asked_the_wrong_listener(farm: Site, host: Callable[..., 
     assert "leads to the listener SHORT" in finding["why"]
     assert finding["fix"] == ["bootstrap.servers=kafka-1.farm.example:9100"]
     works(inside, "librdkafka", farm, bootstrap=finding["fix"][0].removeprefix("bootstrap.servers="))
+
+
+def test_a_quickstart_at_the_port_that_kproxy_usually_has(alien: Site, host: Callable[..., Host]) -> None:
+    """Nothing of kproxy's is there, so it is no loop. Nor do doctor and ls listen anywhere."""
+    desk, server = host("desk", "10.9.0.72/24"), "localhost:19092"
+    with desk.running(PYTHON, "-m", "tests.harness.forward", f"127.0.0.1:19092={QUICK}", until="forwarding"):
+        code, report = doctor(desk, server)
+        assert (code, report["verdict"], report["kproxy"]) == (0, "healthy", None)
+        done = desk.run(*KPROXY, "ls", server)
+        assert (done.returncode, done.stderr) == (0, "")
+        with desk.running(*KPROXY, "run", "-b", server, until="bootstrap.servers=127.0.0.1:19292"):
+            works(desk, "librdkafka", alien, bootstrap="127.0.0.1:19292")
+            code, report = doctor(desk, "localhost:19292")
+            assert (code, report["verdict"]) == (0, "healthy")
+            assert report["kproxy"]["bootstrap_servers"] == [server]
+            said = desk.run(*KPROXY, "doctor", "localhost:19292").stdout
+            assert "through the kproxy that runs here already" in " ".join(said.split())
+            assert "needs no kproxy" not in " ".join(said.split())
+
+
+def test_another_kproxy_at_the_usual_port(farm: Site, host: Callable[..., Host]) -> None:
+    """It is asked; and what is no kproxy's is not called one."""
+    desk = host("desk", "10.9.0.73/24")
+    second = [*KPROXY, "run", "-b", "localhost:19092", "--admin", "127.0.0.1:18000"]
+    with desk.running(*KPROXY, "run", "-b", "10.9.0.11:9100,10.9.0.12:9100", until="bootstrap.servers="):
+        with desk.running(*second, until="localhost:19092 is a port of the kproxy with the admin endpoint"):
+            pass
+        code, report = doctor(desk, "localhost:19092")
+        assert (code, report["kproxy"]["bootstrap_servers"]) == (0, ["10.9.0.11:9100", "10.9.0.12:9100"])
+    with (
+        desk.running(PYTHON, "-m", "tests.harness.forward", f"127.0.0.1:19092={QUICK}", until="forwarding"),
+        desk.running(*second, until="bootstrap.servers=") as said,
+    ):
+        assert "is a port of the kproxy" not in said()

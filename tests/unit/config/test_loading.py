@@ -218,34 +218,34 @@ def test_variables_that_are_no_options() -> None:
             ["--advertise: FIRST_PORT 65337 and 200 node ports go beyond port 65535; allowed: a lower FIRST_PORT"],
         ),
         (
-            {"bootstrap_servers": "a,LOCALHOST:19092"},
+            {"bootstrap_servers": "a,LOCALHOST:19092", "listen": "127.0.0.1:19092"},
             {},
             [
-                "--bootstrap-servers: LOCALHOST:19092 is kproxy's own listen address, a loop; "
-                "allowed: the address of a broker"
+                "--bootstrap-servers: LOCALHOST:19092 is also the address of listen: kproxy would connect to itself; "
+                "allowed: another address, or another port in listen"
             ],
         ),
         (
             {"bootstrap_servers": "a", "map": "node:1=localhost:19092"},
-            {},
+            {"KPROXY_LISTEN": "127.0.0.1:19092"},
             [
-                "--map: node:1=localhost:19092 leads to kproxy's own listen address, a loop; "
-                "allowed: the address of a broker"
+                "--map: node:1=localhost:19092 leads to the address of listen: kproxy would connect to itself; "
+                "allowed: another address, or another port in listen"
             ],
         ),
         (
-            {"bootstrap_servers": "a", "forward": "8081=localhost:19092"},
+            {"bootstrap_servers": "a", "forward": "8081=localhost:19092", "listen": "127.0.0.1:19092"},
             {},
             [
-                "--forward: 8081=localhost:19092 leads to kproxy itself, a loop; "
-                "allowed: an address that something else listens on"
+                "--forward: 8081=localhost:19092 leads to the address of listen: kproxy would connect to itself; "
+                "allowed: another address, or another port in listen"
             ],
         ),
         (
             {"bootstrap_servers": "a", "forward": "8081=LOCALHOST:8081,19100=a:1,10.0.0.1:19101=a:1"},
             {},
             [
-                "--forward: 8081=LOCALHOST:8081 leads to kproxy itself, a loop; "
+                "--forward: 8081=LOCALHOST:8081 leads to itself, a loop; "
                 "allowed: an address that something else listens on",
                 "--forward: node-ports 19093-19292 (the ports after listen) and forward 127.0.0.1:19100 overlap; "
                 "allowed: ports that nothing else uses",
@@ -645,3 +645,29 @@ def test_a_protocol_in_a_client_properties(tmp_path: Path) -> None:
     properties.write_text("bootstrap.servers=SSL://a:1,SSL://b:2\nsecurity.protocol=SSL\n")
     servers = load({"client_config": str(properties)}, {}, None).clusters[0].bootstrap_servers
     assert servers == (Address("a", 1), Address("b", 2))
+
+
+@pytest.mark.parametrize(
+    ("flags", "listen", "taken_by"),
+    [
+        ({}, "127.0.0.1:19092", ""),
+        ({"bootstrap_servers": "a,LOCALHOST:19092"}, "127.0.0.1:19292", "LOCALHOST:19092"),
+        ({"bootstrap_servers": "127.0.0.1:19092,localhost:19292"}, "127.0.0.1:19492", "127.0.0.1:19092"),
+        ({"map": "node:1=localhost:19092"}, "127.0.0.1:19292", "node:1=localhost:19092"),
+        ({"forward": "8081=localhost:19092"}, "127.0.0.1:19292", "8081=localhost:19092"),
+        ({"bootstrap_servers": "localhost:19092", "admin": "127.0.0.1:19292"}, "127.0.0.1:19492", "localhost:19092"),
+        ({"bootstrap_servers": "localhost:19092", "via": "ssh://bastion"}, "127.0.0.1:19092", ""),
+        ({"bootstrap_servers": "localhost:19092", "listen": "127.0.0.1:5"}, "127.0.0.1:5", ""),
+    ],
+)
+def test_a_bootstrap_server_at_the_usual_port_of_kproxy(flags: dict[str, object], listen: str, taken_by: str) -> None:
+    cluster = load({"bootstrap_servers": "a"} | flags, {}, None).clusters[0]
+    assert (str(cluster.listen), cluster.usual_port_taken_by) == (listen, taken_by)
+
+
+def test_two_upstreams_leave_the_usual_port_together(tmp_path: Path) -> None:
+    file = tmp_path / "k.yaml"
+    file.write_text(
+        "active: blue\nupstreams: {blue: {bootstrap-servers: a}, green: {bootstrap-servers: localhost:19092}}\n"
+    )
+    assert {str(one.listen) for one in load({}, {}, file).clusters} == {"127.0.0.1:19292"}

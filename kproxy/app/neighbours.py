@@ -1,0 +1,36 @@
+"""What kproxy says at start of another kproxy at whose port a bootstrap server is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from kproxy.config import Config
+from kproxy.config.options import DEFAULT_ADMIN
+
+log = logging.getLogger(__name__)
+
+# For the answer of the other kproxy, in seconds. Usually nothing listens there, which is known at once.
+_SECONDS = 2.0
+
+
+async def say_neighbours(config: Config) -> None:
+    """Where the usual port is a bootstrap server's, the kproxy that uses it may be another one: ask it, if it has its
+    admin endpoint at the usual address. It says nothing of one that has not."""
+    clusters = [one for one in config.served if one.usual_port_taken_by]
+    if not clusters:
+        return
+    from kproxy.admin import neighbour
+    from kproxy.admin.client import AdminClient
+
+    client = AdminClient(DEFAULT_ADMIN, seconds=_SECONDS)  # this kproxy's token is not for others
+    served = await asyncio.to_thread(neighbour.look, client)
+    for cluster in clusters:
+        for server in cluster.bootstrap_servers:
+            other = neighbour.with_listener(server, served)
+            if other is not None:
+                log.warning(
+                    "cluster %s: %s is a port of the kproxy with the admin endpoint %s, which leads to %s: clients can"
+                    " use it without this kproxy",
+                    cluster.title, server, client.address, ",".join(other.bootstrap_servers),
+                )  # fmt: skip

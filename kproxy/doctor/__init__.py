@@ -2,6 +2,7 @@
 
 An examination asks; `judge` and all that follows it are pure. So each verdict can be tested without a network.
 
+    direct     contacts the same addresses without the hops of --via
     found      what an examination has found out
     contact    contacts one address: resolve, connect, TLS, login, who is there
     spoken     what a port speaks to which no broker answered
@@ -10,6 +11,8 @@ An examination asks; `judge` and all that follows it are pure. So each verdict c
     listeners  a broker's listener settings: reading them, and the corrected lines
     findings   what is wrong, or worth knowing
     causes     why one contact failed
+    hops       the hops of --via: which fails, and whether a client does without them
+    names      what to check where a bootstrap server's name is not resolved
     clients    which clients and brokers are too old for each other
     judge      all findings, the first to mend first
     beyond     what is wrong beyond addresses: controller, topics, rights, versions, certificates

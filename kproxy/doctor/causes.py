@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from kproxy.doctor.findings import Whose
 from kproxy.doctor.found import Contact, Examination, Spoken
+from kproxy.doctor.names import looks_like
 from kproxy.doctor.places import Place, is_loopback, is_private, place_of
 from kproxy.remedies.faults import Fault
 
@@ -28,6 +29,8 @@ _BY_NAME = {
     ),
     Place.KUBERNETES: (Fault.KUBERNETES_NAME_ADVERTISED, "only pods of that Kubernetes cluster can resolve this name"),
 }
+# What a hop says of an address that it does not connect to, whatever is there.
+_OF_HOPS = ("ssh-forbidden", "proxy", "kubernetes", "kubernetes-forbidden", "docker", "other")
 _NOT_KAFKA = {
     Spoken.HTTP: "a web server or an HTTP proxy listens there (it speaks HTTP)",
     Spoken.SSH: "an SSH server listens there",
@@ -86,7 +89,9 @@ def _wants_login(contact: Contact, found: Examination) -> Cause:
 def _failed(contact: Contact, found: Examination, now: datetime) -> Cause:
     reason = contact.reason
     if reason == "resolve":
-        return _resolving(contact)
+        return _resolving(contact, found)
+    if found.via and reason in _OF_HOPS and not contact.answered:
+        return Cause(Fault.HOP_FAILED, contact.problem, Whose.HOP)
     if reason in ("refused", "timeout", "unreachable") and not contact.answered and contact.spoken is Spoken.UNKNOWN:
         return _connecting(contact, found)
     if reason == "limit":
@@ -102,15 +107,17 @@ def _failed(contact: Contact, found: Examination, now: datetime) -> Cause:
     return _speaking(contact, found)
 
 
-def _resolving(contact: Contact) -> Cause:
+def _resolving(contact: Contact, found: Examination) -> Cause:
     if "no answer from DNS" in contact.problem:
         return Cause(Fault.DNS_SILENT, "this machine's resolver did not answer in time", Whose.MACHINE)
     host = (contact.address).host
     named = _BY_NAME.get(place_of(host)) if contact.expected is not None else None
+    cannot = f"{found.dialler} cannot resolve the name"
     if named is not None:
-        return Cause(named[0], f"this machine cannot resolve the name: {named[1]}", Whose.BROKER)
-    whose = Whose.BROKER if contact.expected is not None else Whose.ADDRESS
-    return Cause(Fault.NAME_NOT_RESOLVED, "this machine cannot resolve the name", whose)
+        return Cause(named[0], f"{cannot}: {named[1]}", Whose.BROKER)
+    if contact.expected is not None:
+        return Cause(Fault.NAME_NOT_RESOLVED, cannot, Whose.BROKER)
+    return Cause(Fault.NAME_NOT_RESOLVED, f"{cannot}. It {looks_like(host)}", Whose.ADDRESS)
 
 
 def _connecting(contact: Contact, found: Examination) -> Cause:
@@ -120,7 +127,8 @@ def _connecting(contact: Contact, found: Examination) -> Cause:
         why = "this means every interface of the broker; a client takes it for its own machine"
         return Cause(Fault.WILDCARD_ADVERTISED, why, Whose.BROKER)
     if advertised and is_loopback(host) and not _asked_here(found):
-        why = "localhost is the client's own machine, where no broker listens"
+        whose = f"the machine of {found.via[-1]}" if found.via else "the client's own machine"
+        why = f"localhost is {whose}, where no broker listens"
         return Cause(Fault.LOOPBACK_ADVERTISED, why, Whose.BROKER)
     where = f"the name resolves to {', '.join(contact.resolved)}" if _is_name(contact) and contact.resolved else ""
     if reason == "refused":
@@ -137,12 +145,12 @@ def _connecting(contact: Contact, found: Examination) -> Cause:
         return Cause(Fault.PORT_CLOSED, why, Whose.BROKER if advertised else Whose.ADDRESS)
     addresses = contact.resolved or (host,)
     if reason == "unreachable" and all(":" in address for address in addresses):
-        why = "it has IPv6 addresses only, and this machine has no route for IPv6"
+        why = f"it has IPv6 addresses only, and {found.dialler} has no route for IPv6"
         return Cause(Fault.IPV6_ONLY, why, Whose.MACHINE)
     how = "no route leads there" if reason == "unreachable" else "nothing answers (a firewall drops the packets)"
     if advertised and any(is_private(address) for address in addresses):
         text = f"{where}, a private address" if where else "this is a private address"
-        why = f"{text}, which this machine cannot reach: {how}"
+        why = f"{text}, which {found.dialler} cannot reach: {how}"
         return Cause(Fault.PRIVATE_ADDRESS_ADVERTISED, why, Whose.BROKER)
     fault = Fault.NO_ROUTE if reason == "unreachable" else Fault.FILTERED
     return Cause(fault, f"{where}: {how}" if where else how, Whose.NETWORK if advertised else Whose.ADDRESS)

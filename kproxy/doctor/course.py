@@ -15,8 +15,9 @@ import click
 from kproxy.admin import neighbour
 from kproxy.admin.client import AdminClient
 from kproxy.config import ClusterConfig, Config, load
-from kproxy.doctor import picture, report
-from kproxy.doctor.contact import Contacts
+from kproxy.doctor import hops, picture, report
+from kproxy.doctor.contact import Contacts, OnStep
+from kproxy.doctor.direct import contacts_without_hops
 from kproxy.doctor.examine import Wish, examine
 from kproxy.doctor.found import Examination, Neighbour, Step
 from kproxy.doctor.judge import judge
@@ -51,6 +52,9 @@ class Course:
         self._wish = wish
         self._on_step = on_step
         self._config = self._load(line)
+        via = self._config.clusters[0].via
+        if via and line.file is None and "via" not in line.options:  # a variable has it: what is printed must, too
+            self._line = line.with_options(via=tuple(hop.url for hop in via))
 
     def _load(self, line: Line) -> Config:
         return load(line.options, self._environ, line.file, self._defaults)
@@ -81,28 +85,36 @@ class Course:
         async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as closing:
             contacts = Contacts(cluster, tasks, on_step)
             closing.push_async_callback(contacts.close)
-            found = await examine(cluster, contacts, on_step, self._wish)
-            found = replace(found, neighbour=await self._neighbour(found))
+            found = await self._examine(line, cluster, contacts, on_step, tasks)
             findings = judge(found)
             corrected = with_right_tls(found, line)
             if corrected is not None:  # what a client meets that has mended that
                 line, right = corrected, load_one(corrected)
                 contacts = Contacts(right, tasks, on_step)
                 closing.push_async_callback(contacts.close)
-                again = await examine(right, contacts, on_step, self._wish)
+                again = await self._examine(line, right, contacts, on_step, tasks)
                 known = {one.fault for one in findings}
                 findings += [one for one in judge(again) if one.fault not in known or one.about]
             examined = tuple(steps)
-            outcome = None
-            if any(one.problem for one in findings):
-                outcome = await find(again or found, line, load_one, contacts.quiet(), selector)
+            outcome, last = None, again or found
+            if any(one.problem for one in findings) or (last.via and hops.reached_without(last) is not True):
+                outcome = await find(last, line, load_one, contacts.quiet(), selector)
         return Report(cluster.name, found, tuple(findings), outcome, examined, again)
+
+    async def _examine(
+        self, line: Line, cluster: ClusterConfig, contacts: Contacts, on_step: OnStep, tasks: asyncio.TaskGroup
+    ) -> Examination:
+        found = await examine(cluster, contacts, on_step, self._wish)
+        if found.via and found.asked is not None:
+            direct = await contacts_without_hops(cluster, found, tasks)
+            return replace(found, direct=direct, through=(*line.words("exec"), "--"))
+        return replace(found, neighbour=await self._neighbour(found))
 
     async def _neighbour(self, found: Examination) -> Neighbour | None:
         """The kproxy on this machine that has answered in the place of the brokers. It must say itself that each
         address that was told is one of its own."""
         admin = self._config.admin
-        if admin is None or found.via or found.asked is None or not is_loopback(found.asked.address.host):
+        if admin is None or found.asked is None or not is_loopback(found.asked.address.host):
             return None
         try:
             client = AdminClient(admin, self._config.admin_token, _ADMIN_SECONDS)

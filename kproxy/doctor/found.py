@@ -150,7 +150,9 @@ class Examination:
     None if the user may not see them. `elsewhere`: this broker's other listeners. `coordinator`: Kafka's error code and
     node id, None if nobody was asked. `login`: the mechanism with which kproxy logs in, as `user`. `certificate_given`:
     kproxy has a client certificate. `client`: the one in use, if the user says so. `neighbour`: the kproxy that
-    answered in the place of the brokers, as it says itself. `not_checked`: what was left out, and why.
+    answered in the place of the brokers, as it says itself. `direct`: contacts with the same addresses without `via`,
+    as a client makes them; empty if there is no hop, or no broker was reached along it. `through`: the words that a
+    command needs before it to get there, none without hops. `not_checked`: what was left out, and why.
     """
 
     bootstrap: tuple[Contact, ...]
@@ -170,7 +172,14 @@ class Examination:
     mapped: bool = False
     client: Client | None = None
     neighbour: Neighbour | None = None
+    direct: tuple[Contact, ...] = ()
+    through: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
+
+    @property
+    def dialler(self) -> str:
+        """What connects to the brokers, and resolves their names."""
+        return f"the last hop, {self.via[-1]}," if self.via else "this machine"
 
     def of_asked(self, contacts: Sequence[Contact]) -> Contact:
         """Of these, the contact with the node that was asked, whose `settings` are known; else the first."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from kproxy.doctor import beyond, mend
+from kproxy.doctor import beyond, hops, mend
 from kproxy.doctor.causes import Cause, cause_of
 from kproxy.doctor.findings import Finding, Whose
 from kproxy.doctor.found import Contact, Examination
@@ -36,11 +36,11 @@ _USELESS_HERE = (
 
 def judge(found: Examination, now: datetime | None = None) -> list[Finding]:
     """All findings, the first to mend first; notes come last."""
-    hop = next((one for one in (*found.bootstrap, *found.nodes) if one.via_failed), None)
+    hop = hops.failing(found)
     if hop is not None:
-        why = f"The hop itself fails, so nothing behind it can be checked: {hop.problem}."
-        return [Finding(Fault.HOP_FAILED, found.via, why, Whose.HOP, fix=mend.hop(found))]
+        return [hop]
     findings = [
+        *hops.needed(found),
         *_bootstrap(found, now),
         *_mixed(found),
         *_advertised(found, now),
@@ -117,7 +117,7 @@ def _mixed(found: Examination) -> Iterator[Finding]:
 
 def _advertised(found: Examination, now: datetime | None) -> Iterator[Finding]:
     groups = _grouped(found.nodes, found, now, _at_advertised)
-    better = better_listener(found)
+    better = None if found.via else better_listener(found)  # the client asks without the hop
     for group in groups:
         cause = group.cause
         if better is not None and cause.fault in _USELESS_HERE:
@@ -163,8 +163,9 @@ def _works_here_only(found: Examination) -> Iterator[Finding]:
         place = place_of((one.advertised or one.address).host)
         if place in (Place.LOOPBACK, Place.WILDCARD):
             fault = Fault.LOOPBACK_ADVERTISED if place is Place.LOOPBACK else Fault.WILDCARD_ADVERTISED
+            where = "this machine" if not found.via else f"the machine of {found.via[-1]}"
             why = (
-                f"{one.expected} advertises {one.advertised or one.address}, which works on this machine only. Clients"
+                f"{one.expected} advertises {one.advertised or one.address}, which works on {where} only. Clients"
                 " in containers and on other machines will fail."
             )
             line, fix = mend.advertised(fault, [one], found)

@@ -30,9 +30,9 @@ class Line:
                 options[name] = value
         return Line(options, self.file)
 
-    def words(self) -> list[str]:
-        """`kproxy`, `run` and the options, with the passwords of URLs masked."""
-        words = ["kproxy", "run", *(["-c", str(self.file)] if self.file else [])]
+    def words(self, command: str = "run") -> list[str]:
+        """`kproxy`, the command and the options, with the passwords of URLs masked."""
+        words = ["kproxy", command, *(["-c", str(self.file)] if self.file else [])]
         for setting in all_settings():
             if setting.name not in self.options:
                 continue

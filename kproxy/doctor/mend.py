@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from kproxy.address import Address
 from kproxy.doctor import listeners as settings
+from kproxy.doctor import names
 from kproxy.doctor.found import Contact, Examination, Listener
 from kproxy.doctor.places import Place, is_loopback, place_of
 from kproxy.remedies.faults import Fault
@@ -29,7 +30,9 @@ def advertised(fault: Fault, contacts: Sequence[Contact], found: Examination) ->
     if found.mapped and contact.address != contact.advertised:
         return f"--map {contact.advertised}={contact.address}", (f"--map {contact.advertised}=HOST:PORT",)
     if fault in (Fault.FILTERED, Fault.NO_ROUTE, Fault.SILENT, Fault.CLOSED, Fault.DNS_SILENT, Fault.IPV6_ONLY):
-        return "", (f"# Let this machine reach {wrong} (firewall, security group, VPN, route), or advertise another",)
+        return "", (
+            f"# Let {found.dialler} reach {wrong} (firewall, security group, VPN, route), or advertise another",
+        )
     known = settings.listeners_of(found.settings) if found.settings else []
     listener = settings.listener_that_advertises(known, wrong)
     name = listener.name if listener else "NAME"
@@ -92,8 +95,10 @@ def bootstrap(fault: Fault, contact: Contact, found: Examination) -> tuple[str, 
     lines = _of_certificate(fault, contact, found) or _of_login(fault, contact, found)
     if lines:
         return lines
-    if fault in (Fault.NAME_NOT_RESOLVED, Fault.PORT_CLOSED, Fault.NOT_KAFKA, Fault.FILTERED, Fault.NO_ROUTE):
-        return ("bootstrap.servers=HOST:PORT   # the address of a broker that this machine can reach",)
+    if fault is Fault.NAME_NOT_RESOLVED:
+        return tuple(names.checks(contact, found))
+    if fault in (Fault.PORT_CLOSED, Fault.NOT_KAFKA, Fault.FILTERED, Fault.NO_ROUTE):
+        return (f"bootstrap.servers=HOST:PORT   # the address of a broker that {found.dialler} can reach",)
     return ()
 
 
@@ -113,19 +118,25 @@ def _of_certificate(fault: Fault, contact: Contact, found: Examination) -> tuple
     if fault is Fault.CERTIFICATE_EXPIRED:
         return (
             "keytool -list -v -keystore broker.p12   # shows the dates; have the CA sign the same key again",
-            f"openssl s_client -connect {address} -showcerts </dev/null | openssl x509 -noout -dates",
+            f"openssl s_client -connect {address} -showcerts </dev/null | openssl x509 -noout -dates{_there(found)}",
         )
     if fault is Fault.CERTIFICATE_NOT_YET_VALID:
         return ("timedatectl status   # is this machine's clock right, and was that of the CA?",)
     if fault is Fault.CERTIFICATE_UNTRUSTED:
         return (
-            f"openssl s_client -connect {address} -showcerts </dev/null   # the last certificate is nearest to the CA",
+            f"openssl s_client -connect {address} -showcerts </dev/null   # the last certificate is nearest to the CA"
+            f"{_there(found, '; ')}",
             "keytool -importcert -alias kafka-ca -file ca.pem -keystore truststore.p12 -storetype PKCS12",
             "ssl.truststore.location=truststore.p12",
         )
     if fault in (Fault.CLIENT_CERTIFICATE_MISSING, Fault.CLIENT_CERTIFICATE_REFUSED):
         return ("ssl.keystore.location=client.p12", "ssl.keystore.password=PASSWORD")
     return ()
+
+
+def _there(found: Examination, before: str = "   # ") -> str:
+    """Where a command is to run that asks a broker by itself."""
+    return f"{before}run it where {found.via[-1]} leads" if found.via else ""
 
 
 def _of_login(fault: Fault, contact: Contact, found: Examination) -> tuple[str, ...]:
@@ -152,14 +163,9 @@ def same_address(address: str, found: Examination) -> tuple[str, tuple[str, ...]
     )
 
 
-def hop(found: Examination) -> tuple[str, ...]:
-    """Of a hop that fails."""
-    return ("# see the section on --via in docs/troubleshooting.md",) if found.via else ()
-
-
 def leaderless(found: Examination) -> tuple[str, ...]:
     """Of partitions without a leader."""
-    return (f"kafka-topics --bootstrap-server {_server(found)} --describe --unavailable-partitions",)
+    return (f"{_tool('kafka-topics', found)} --describe --unavailable-partitions",)
 
 
 def rights(found: Examination, topic: str, operations: Sequence[str]) -> tuple[str, ...]:
@@ -175,9 +181,7 @@ def group_rights(found: Examination) -> tuple[str, ...]:
 def _acls(found: Examination, resource: list[str], operations: Sequence[str]) -> str:
     user = shlex.quote(principal(found))
     wanted = " ".join(f"--operation {name}" for name in operations)
-    return (
-        f"kafka-acls --bootstrap-server {_server(found)} --add --allow-principal {user} {wanted} {' '.join(resource)}"
-    )
+    return f"{_tool('kafka-acls', found)} --add --allow-principal {user} {wanted} {' '.join(resource)}"
 
 
 def principal(found: Examination) -> str:
@@ -187,8 +191,11 @@ def principal(found: Examination) -> str:
     return "User:CN=…" if found.certificate_given else "User:ANONYMOUS"
 
 
-def _server(found: Examination) -> str:
-    return str(found.asked.address if found.asked is not None else found.bootstrap[0].address)
+def _tool(name: str, found: Examination) -> str:
+    """One of Kafka's tools, as far as its bootstrap server: it cannot use a hop, so kproxy goes along it."""
+    if found.through:
+        return f"{shlex.join(found.through)} {name} --bootstrap-server '{{bootstrap}}'"
+    return f"{name} --bootstrap-server {found.asked.address if found.asked is not None else found.bootstrap[0].address}"
 
 
 def _port(taken: set[int]) -> int:

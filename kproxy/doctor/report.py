@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from kproxy import remedies
-from kproxy.doctor import picture, said
+from kproxy.doctor import hops, picture, said
 from kproxy.doctor.findings import Finding
 from kproxy.doctor.found import Contact, Examination, Neighbour, Step, Verdict
 from kproxy.doctor.line import shell
@@ -110,6 +110,8 @@ def text(report: Report, *, fancy: bool) -> Iterator[str]:
     elif found.asked is not None:
         yield from _section("Nothing is wrong")
         yield _wrapped(_nothing_wrong(found), "   ", "   ")
+        if report.outcome is not None:
+            yield from _works_now(report)
     if notes:
         yield from _section("Worth knowing")
         for finding in notes:
@@ -131,8 +133,16 @@ def _nothing_wrong(found: Examination) -> str:
             f" are its own, as its admin endpoint at {found.neighbour.admin} says. Behind it, nothing was checked:"
             f" {shell(words)}"
         )
+    if found.via and hops.reached_without(found) is None:
+        return (
+            f"Through {', then '.join(found.via)}, kproxy reaches {brokers}. A client on this machine cannot use that"
+            " by itself. Without it, the addresses accept connections; whether the same brokers answer there, only a"
+            " login would tell, and kproxy does not log in there. Otherwise the client needs kproxy:"
+        )
+    without = f", also without {', then '.join(found.via)}" if found.via else ""
     return (
-        f"A client on this machine reaches {brokers} at the addresses that the cluster advertises. It needs no kproxy."
+        f"A client on this machine reaches {brokers} at the addresses that the cluster advertises{without}. It needs no"
+        " kproxy."
         " If your client fails all the same, run this command where the client runs, with the client's own"
         " configuration (--client-config FILE), and with --topic and --group."
     )
@@ -145,6 +155,9 @@ def _section(title: str) -> Iterator[str]:
 
 def _messages(problems: Sequence[Finding]) -> Iterator[str]:
     """The words of the usual clients for the first problem."""
+    if problems[0].fault is Fault.HOP_FAILED:
+        yield _wrapped("A client of kproxy is disconnected. kproxy's own words stand above.", "   ", "   ")
+        return
     for program, message in sorted(said.messages(problems[0]), key=lambda one: one[0]):
         yield _wrapped(message, " " * 16, f"   {program:<12} ")
 
@@ -238,6 +251,7 @@ def _value(report: Report) -> dict[str, Any]:
         },
         "bootstrap": [_contact(one) for one in report.found.bootstrap],
         "nodes": [_contact(one) for one in found.nodes],
+        "without_hops": [_contact(one) for one in found.direct],
         "kproxy": _neighbour(found.neighbour),
         "findings": [_finding(one) for one in report.findings],
         "works_now": _tried(report.outcome.tried) if report.outcome and report.outcome.tried else None,
@@ -290,7 +304,7 @@ def _contact(contact: Contact) -> dict[str, Any]:
 
 def _finding(finding: Finding) -> dict[str, Any]:
     remedy = remedies.of(finding.fault)
-    said = remedies.of(finding.symptom or finding.fault).messages
+    said = () if finding.fault is Fault.HOP_FAILED else remedies.of(finding.symptom or finding.fault).messages
     return {
         "fault": finding.fault.value,
         "problem": finding.problem,

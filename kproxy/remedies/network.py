@@ -251,6 +251,16 @@ TABLE: tuple[Remedy, ...] = (
         ),
     ),
     Remedy(
+        Fault.HOP_NEEDED,
+        "The brokers can be reached through a hop only",
+        "A Kafka client connects to brokers by itself. It uses no SSH server, no Kubernetes API server and no HTTP proxy, "
+        "and Java's and librdkafka's clients use no SOCKS proxy either. So it does not reach brokers that are behind one.",
+        "`nc -vz HOST PORT` on the client's machine, and in an SSH session on the hop.",
+        "Let kproxy connect through the hop (`--via`) for as long as clients need it: `kproxy up` runs it in the "
+        "background. Or let the client's machine reach the brokers: a VPN, a route, a firewall rule, their names in DNS.",
+        (),
+    ),
+    Remedy(
         Fault.PROXY_LOOP,
         "The address leads back to kproxy",
         "The cluster advertises the address on which kproxy itself listens, for example `localhost:9092`. A connection "

@@ -9,12 +9,14 @@ Names of brokers mean something to the bastion alone. The user has a key, and th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.harness.network import Host
+from tests.harness.network import KPROXY, Host
 from tests.harness.ways import Home, make_key, tool
 from tests.scenarios.sites import NAMES, Site, fails, kproxy_exec, works
 
@@ -67,3 +69,85 @@ def test_a_bastion_with_another_key_than_the_user_knows(laptop: Host, home: Home
     done = laptop.run(*kproxy_exec(f"{VIA} --timeout 3s"), "true", env=env)
     assert done.returncode == 125
     assert "host key" in done.stderr.splitlines()[-1]
+
+
+def doctor(host: Host, env: Mapping[str, str], *arguments: str) -> tuple[int, dict[str, Any]]:
+    """Its exit code, and its report."""
+    done = host.run(*KPROXY, "doctor", "--json", *arguments, env=env)
+    assert done.stderr == ""
+    return done.returncode, json.loads(done.stdout)
+
+
+def faults(report: dict[str, Any]) -> list[str]:
+    return [one["fault"] for one in report["findings"] if one["problem"]]
+
+
+def test_what_the_doctor_says_of_brokers_behind_the_bastion(laptop: Host, cloud: Site, env: Mapping[str, str]) -> None:
+    """All is well behind the hop, which a client cannot use: the line that works is kproxy's, with the hop in it."""
+    code, report = doctor(laptop, env, *VIA.split())
+    assert (code, faults(report)) == (1, ["hop-needed"])
+    finding = report["findings"][0]
+    assert (finding["symptom"], finding["about"]) == ("name-not-resolved", [BROKER])
+    assert (
+        "Without that, this machine does not reach the cluster: kafka-1.vpc.internal:9092: this machine"
+        in finding["why"]
+    )
+    assert [one["verdict"] for one in report["nodes"]] == ["ok"] * 3
+    line = report["works_now"]
+    assert (line["works"], line["reached"], line["nodes"]) == (True, 3, 3)
+    assert line["command"] == ["kproxy", "run", *VIA.split()]
+    works(laptop, "librdkafka", cloud, through=" ".join(line["command"][2:]), env=env)
+
+    said = laptop.run(*KPROXY, "doctor", *VIA.split(), env=env).stdout
+    assert "Nothing is wrong" not in said
+    assert f"kproxy run {VIA}\n" in said
+    assert "Failed to resolve 'kafka-1.vpc.internal:9092'" in " ".join(said.split())
+
+
+def test_a_hop_that_a_variable_names_is_in_the_line(laptop: Host, cloud: Site, env: Mapping[str, str]) -> None:
+    code, report = doctor(laptop, {**env, "KPROXY_VIA": "ssh://root@bastion.example"}, "-b", BROKER)
+    assert (code, report["works_now"]["command"]) == (1, ["kproxy", "run", *VIA.split()])
+
+
+def test_a_machine_that_needs_no_hop(host: Callable[..., Host], cloud: Site, env: Mapping[str, str]) -> None:
+    inside = host("inside", "198.51.100.51/24", "10.0.0.51/24", names={**NAMES, "bastion.example": "198.51.100.22"})
+    code, report = doctor(inside, env, *VIA.split())
+    assert (code, report["verdict"], report["works_now"]) == (0, "healthy", None)
+    assert [one["verdict"] for one in report["without_hops"]] == ["ok"] * 4
+    said = inside.run(*KPROXY, "doctor", *VIA.split(), env=env).stdout
+    assert "also without ssh://root@bastion.example. It needs no kproxy." in " ".join(said.split())
+    works(inside, "librdkafka", cloud, bootstrap=BROKER)
+
+
+def test_commands_go_along_the_hop(laptop: Host, cloud: Site, env: Mapping[str, str]) -> None:
+    _, report = doctor(laptop, env, *VIA.split(), "--topic", "nowhere")
+    assert faults(report) == ["hop-needed", "topic-unknown"]
+    fix = report["findings"][1]["fix"][0]
+    assert fix.startswith(f"kproxy exec {VIA} -- kafka-acls --bootstrap-server '{{bootstrap}}' --add ")
+
+
+def test_the_bastion_resolves_the_names(laptop: Host, env: Mapping[str, str]) -> None:
+    code, report = doctor(laptop, env, "kafka-9.vpc.internal:9092", "--via", "ssh://root@bastion.example")
+    assert (code, faults(report)) == (1, ["name-not-resolved"])
+    why = report["findings"][0]["why"]
+    assert "the last hop, ssh://root@bastion.example, cannot resolve the name" in why
+    assert "only the resolver of a private network knows" in why
+    assert "this machine" not in why
+    command = "ssh root@bastion.example getent hosts kafka-9.vpc.internal   # there the name is resolved"
+    assert report["findings"][0]["fix"] == [command]
+
+
+def test_the_doctor_explains_an_ssh_server_as_one(laptop: Host, home: Home, env: Mapping[str, str]) -> None:
+    """Without a word about SOCKS."""
+    home.known_hosts.write_text("")
+    code, report = doctor(laptop, env, *VIA.split())
+    assert (code, faults(report)) == (1, ["hop-failed"])
+    assert "the host key of bastion.example" in report["findings"][0]["why"]
+    assert report["findings"][0]["fix"] == [
+        "ssh-keygen -F bastion.example   # the key that this user knows, if any",
+        "ssh root@bastion.example true   # shows the server's key: compare it before you accept it",
+    ]
+    assert report["findings"][0]["messages"] == []
+    said = laptop.run(*KPROXY, "doctor", *VIA.split(), env=env).stdout
+    assert "SOCKS" not in said
+    assert "curl" not in said

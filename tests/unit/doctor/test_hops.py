@@ -1,0 +1,119 @@
+"""What is said of hops, and of names that they resolve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kproxy.doctor import hops
+from kproxy.doctor.found import Contact, Examination
+from kproxy.doctor.judge import judge
+from kproxy.remedies.faults import Fault
+from tests.unit.doctor.examined import bad, examination, good, identity
+
+SSH = "ssh://root@bastion:2222"
+
+
+def behind(*direct: Contact, via: tuple[str, ...] = (SSH,), **more: Any) -> Examination:
+    nodes = [good(f"kafka-{node}.example:9092", node, node) for node in (1, 2, 3)]
+    return examination(*nodes, via=via, direct=direct, **more)
+
+
+@pytest.mark.parametrize(
+    ("via", "reason", "command"),
+    [
+        (SSH, "ssh", "ssh -v -o BatchMode=yes -p 2222 root@bastion true"),
+        (SSH, "ssh-host-key", "ssh-keygen -F '[bastion]:2222'"),
+        (SSH, "ssh-auth", "ssh-add -l"),
+        ("socks5://proxy:1080", "proxy", "curl -v --socks5-hostname proxy:1080 telnet://kafka:9092"),
+        ("http://u:***@proxy:3128", "proxy", "curl -v --proxytunnel --proxy proxy:3128 --proxy-user USER telnet://"),
+        ("https://proxy:443", "proxy-auth", "curl -v --proxytunnel --proxy https://proxy:443 telnet://kafka:9092"),
+        ("kubernetes://staging/kafka", "kubernetes-auth", "kubectl --context staging --namespace kafka get pods"),
+        ("docker://shop_default", "docker", "docker network inspect shop_default"),
+    ],
+)
+def test_a_hop_that_fails_is_tried_by_the_means_of_its_kind(via: str, reason: str, command: str) -> None:
+    failed = bad("kafka:9092", reason, problem=f"--via {via}: no login", via_failed=True)
+    found = examination(bootstrap=(failed,), via=("ssh://first", via))
+    (finding,) = judge(found)
+    assert (finding.fault, finding.about) == (Fault.HOP_FAILED, (via,))
+    assert finding.fix[0].startswith(command)
+    if not via.startswith("socks5"):
+        assert "socks" not in " ".join((finding.why, *finding.fix)).lower()
+
+
+@pytest.mark.parametrize("reason", ["ssh-forbidden", "proxy", "kubernetes-forbidden", "other"])
+def test_an_address_that_a_hop_does_not_connect_to_is_not_called_silent(reason: str) -> None:
+    lost = bad("kafka-1.example:9092", reason, 1, problem="--via forbids forwarding to that address")
+    (finding,) = judge(examination(lost, via=(SSH,)))
+    assert (finding.fault, finding.why.count("forbids forwarding")) == (Fault.HOP_FAILED, 1)
+
+
+def test_without_the_hop_nothing_is_reached() -> None:
+    found = behind(bad("kafka.example:9092", "resolve"))
+    (finding,) = judge(found)
+    assert (finding.fault, finding.symptom) == (Fault.HOP_NEEDED, Fault.NAME_NOT_RESOLVED)
+    assert f"it cannot use {SSH}, as kproxy does" in finding.why
+    assert "kafka.example:9092: this machine cannot resolve the name" in finding.why
+    assert hops.reached_without(found) is False
+
+
+def test_one_bootstrap_server_is_enough_and_each_broker_is_needed() -> None:
+    servers = (bad("a.example:9092", "refused"), good("b.example:9092", 1))
+    nodes = [good(f"kafka-{node}.example:9092", node, node) for node in (1, 2, 3)]
+    assert hops.reached_without(behind(*servers, *nodes)) is True
+    lost = bad("kafka-3.example:9092", "timeout", 3)
+    (finding,) = judge(behind(*servers, *nodes[:2], lost))
+    assert (finding.fault, finding.about) == (Fault.HOP_NEEDED, ("kafka-3.example:9092",))
+
+
+def test_another_cluster_at_the_same_address_is_not_the_cluster_behind_the_hop() -> None:
+    """localhost:9092 is another machine's behind a hop."""
+    (finding,) = judge(behind(good("localhost:9092", 1, identity=identity(1, "other"))))
+    assert (finding.fault, finding.symptom) == (Fault.HOP_NEEDED, Fault.WRONG_CLUSTER)
+    assert "localhost:9092: another Kafka cluster answers there, with the id other" in finding.why
+
+
+def test_brokers_that_answer_after_a_login_only_are_not_judged_without_the_hop() -> None:
+    found = behind(bad("kafka.example:9092", "sasl", wants_login=True), login="PLAIN")
+    assert judge(found) == []
+    assert hops.reached_without(found) is None
+
+
+@pytest.mark.parametrize(
+    ("address", "says", "command"),
+    [
+        ("kafka:9092", "has no domain", "docker ps"),
+        ("3f9a1c2b4d51:9092", "the name of a container", "docker ps"),
+        ("kafka.team.svc:9092", "a Service or a pod", "kubectl get services --all-namespaces | grep kafka"),
+        ("kafka.prod.internal:9092", "private network", "getent hosts kafka.prod.internal"),
+        ("kafka.example.com:9092", "misspelt", "getent hosts kafka.example.com"),
+        ("a'b:9092", "has no domain", "docker ps"),
+    ],
+)
+def test_a_bootstrap_name_that_is_not_resolved(address: str, says: str, command: str) -> None:
+    (finding,) = judge(examination(bootstrap=(bad(address, "resolve"),)))
+    assert says in finding.why
+    assert finding.fix[0].startswith(command)
+
+
+@pytest.mark.parametrize(
+    ("via", "command"),
+    [
+        (SSH, "ssh -p 2222 root@bastion getent hosts kafka.prod.internal"),
+        ("kubernetes://kafka", "kubectl --namespace kafka get services,pods"),
+        ("docker://shop", "docker network inspect shop"),
+        ("http://proxy:3128", "# http://proxy:3128 resolves the name"),
+    ],
+)
+def test_a_name_that_the_last_hop_does_not_resolve(via: str, command: str) -> None:
+    (finding,) = judge(examination(bootstrap=(bad("kafka.prod.internal:9092", "resolve"),), via=("ssh://first", via)))
+    assert f"the last hop, {via}, cannot resolve the name" in finding.why
+    assert "this machine" not in finding.why
+    assert finding.fix[0].startswith(command)
+
+
+def test_a_namespace_is_read_from_a_name_in_kubernetes() -> None:
+    (finding,) = judge(examination(bootstrap=(bad("kafka-0.kafka.team.svc.cluster.local:9092", "resolve"),)))
+    assert "--via k8s://team " in finding.fix[1]

@@ -13,7 +13,7 @@ class Whose(Enum):
 
     BROKER = "the broker's configuration"
     CLIENT = "the client's configuration"
-    ADDRESS = "the bootstrap address in the client's configuration, or the server itself, which may be down"
+    ADDRESS = "the bootstrap address in the client's configuration; or the server itself, which may be down"
     MACHINE = "this machine"
     NETWORK = "the network between this machine and the broker"
     HOP = "the hop (--via)"

@@ -99,10 +99,10 @@ def text(report: Report, *, fancy: bool) -> Iterator[str]:
         for number, finding in enumerate(report.problems, 1):
             yield _wrapped(finding.why, "   ", f"{number}. ")
             if finding.line:
-                yield f"   The line that is wrong ({finding.whose.value}):"
+                yield _wrapped(f"The line that is wrong ({finding.whose.value}):", "   ", "   ")
                 yield f"     {escaped(finding.line)}"
             else:
-                yield f"   Where to mend it: {finding.whose.value}."
+                yield _wrapped(f"Where to mend it: {finding.whose.value}.", "   ", "   ")
         yield from _section("What your client will say")
         yield from _messages(report.problems)
         yield from _works_now(report)

@@ -5,6 +5,7 @@
     carriers    what the app asks of those who carry the sessions
     switching   the switches of clusters that have two upstreams, and what the admin endpoint shows of them
     switch      the switch of one cluster: its events, timers and effects, each step written down first
+    keeping     the state of one cluster on the disk, and what to rely on where it cannot be written
     statedir    what is written down: `--state-dir`
     effects     what a switch does to clusters and sessions
     control     how the process ends: signals, `--exit-with`, `/quit`, drain

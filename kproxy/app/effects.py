@@ -3,16 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from kproxy.app.switch import Standing, Writes
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.led import Dial, Localise
 from kproxy.config import ClusterConfig
-from kproxy.switching.doubts import Identity
+from kproxy.switching.doubts import Doubt, Identity
 from kproxy.switching.parts import Part, split
 from kproxy.switching.positions import Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How it stands with an upstream: the id of its Kafka cluster, and why sessions cannot be led there now, or ""."""
+
+    cluster_id: str | None
+    problem: str
+
+
+class Writes(Protocol):
+    """How it stands with the writes of a cluster's clients; see `kproxy.cluster.writing`."""
+
+    @property
+    def unanswered(self) -> int: ...
+    @property
+    def held(self) -> int: ...
+    @property
+    def doubts(self) -> Sequence[Doubt]: ...
+
+
+class Effects(Protocol):
+    """What a switch does to the process, and asks it, about a unit. Nothing of it waits.
+
+    `make_part`: lead these clients by themselves from now on, to this upstream. `end_part`: no more; returns why not,
+    or "".
+    """
+
+    def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None: ...
+    def release_write_hold(self, unit: str) -> None: ...
+    def flip(self, unit: str, to: str, *, everyone: bool) -> None: ...
+    def guard_everyone(self, unit: str) -> None: ...
+    def fetched(self, unit: str) -> tuple[Identity, ...] | None: ...
+    def know(self, unit: str, fetched: Sequence[Identity]) -> None: ...
+    def writes(self, unit: str) -> Writes: ...
+    def waiting(self, unit: str) -> Sequence[Waiting]: ...
+    def upstreams(self, unit: str) -> Mapping[str, Standing]: ...
+    def make_part(self, cluster: str, part: Part, active: str) -> None: ...
+    def end_part(self, cluster: str, part: str) -> str: ...
 
 
 class Holds(Protocol):

@@ -2,7 +2,8 @@
 process at a time.
 
 A file is replaced as a whole, and is on the disk before `write` returns: what kproxy does next relies on that. It is
-written on the thread of the data plane, a few times in a switch, so the directory belongs on a local disk.
+written on the thread of the data plane, a few times in a switch, so the directory belongs on a local disk. While writes
+are held, room for the next state is kept beside it: a disk that gets full then does not hinder the end of the hold.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import fcntl
 import os
 import stat
+import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -23,7 +25,10 @@ from kproxy.switching.state import State
 
 # No state has more bytes.
 _MOST = 512 * 1024
+# By how many bytes the next state of a switch may be longer than this one: names, a reason, some numbers.
+_LONGER = 4096
 _PRIVATE = 0o600
+_SCRATCH = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class StateDir:
@@ -101,20 +106,33 @@ class StateDir:
         fetched: Collection[Identity] | None = (),
     ) -> None:  # fmt: skip
         """Keep this from now on, without `fetched` if that would be more than can be read again: clients choose their
-        names. Raises OSError; then the file is what it was before."""
+        names. Raises OSError; then the file is what it was before, or, if only the directory could not be synced, what
+        was to be written: `read` tells."""
         data = asjson.written(unit, state, ended=ended, parts=parts, clients=clients, fetched=fetched)
         if len(data) > _MOST:
             data = asjson.written(unit, state, ended=ended, parts=parts, clients=clients, fetched=None)
         name = _file_of(unit)
         scratch = f".{name}.new"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(scratch, flags, _PRIVATE, dir_fd=self._folder)
+        descriptor = os.open(scratch, _SCRATCH, _PRIVATE, dir_fd=self._folder)  # not truncated: it may be kept room
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
-            file.flush()
+            file.truncate()
             os.fsync(descriptor)
         os.replace(scratch, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         os.fsync(self._folder)
+        if state.holds:
+            self._keep_room(scratch, len(data) + _LONGER)
+
+    def _keep_room(self, scratch: str, size: int) -> None:
+        """If that is not possible, the next state is written where there is room."""
+        if sys.platform == "darwin":
+            return
+        with contextlib.suppress(OSError):
+            descriptor = os.open(scratch, _SCRATCH, _PRIVATE, dir_fd=self._folder)
+            try:
+                os.posix_fallocate(descriptor, 0, size)
+            finally:
+                os.close(descriptor)
 
 
 def _file_of(unit: str) -> str:

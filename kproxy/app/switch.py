@@ -2,25 +2,28 @@
 does what it asks for.
 
 Each step is written to the state directory first, and done then: a kproxy that is killed goes on where it was. What
-cannot be written is not done.
+cannot be written is not done, but for the undo at the deadline: another process would find a state whose deadline has
+passed, and go back too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
+from kproxy.app.effects import Effects
+from kproxy.app.keeping import Keeping
 from kproxy.app.statedir import StateDir
 from kproxy.errors import ConfigError
 from kproxy.printable import one_line
 from kproxy.status.shown import SwitchStatus
 from kproxy.switching import asjson, state
-from kproxy.switching.doubts import GIVEN_UP_LATE, Doubt, Identity
-from kproxy.switching.parts import Part, split
+from kproxy.switching.doubts import GIVEN_UP_LATE, Doubt
+from kproxy.switching.parts import split
 from kproxy.switching.positions import Waiting
 from kproxy.switching.state import MOST_SECONDS, Command, Effect, Facts, Phase, State, Step
 
@@ -33,45 +36,6 @@ _REMIND = 30.0
 # For so long after its sessions were led elsewhere, a kproxy that is begun again guards all clients: each may be one
 # that has not asked for its positions yet. Later, most have, and would wait in vain.
 _GUARDED = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How it stands with an upstream: the id of its Kafka cluster, and why sessions cannot be led there now, or ""."""
-
-    cluster_id: str | None
-    problem: str
-
-
-class Writes(Protocol):
-    """How it stands with the writes of a cluster's clients; see `kproxy.cluster.writing`."""
-
-    @property
-    def unanswered(self) -> int: ...
-    @property
-    def held(self) -> int: ...
-    @property
-    def doubts(self) -> Sequence[Doubt]: ...
-
-
-class Effects(Protocol):
-    """What a switch does to the process, and asks it, about a unit. Nothing of it waits.
-
-    `make_part`: lead these clients by themselves from now on, to this upstream. `end_part`: no more; returns why not,
-    or "".
-    """
-
-    def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None: ...
-    def release_write_hold(self, unit: str) -> None: ...
-    def flip(self, unit: str, to: str, *, everyone: bool) -> None: ...
-    def guard_everyone(self, unit: str) -> None: ...
-    def fetched(self, unit: str) -> tuple[Identity, ...] | None: ...
-    def know(self, unit: str, fetched: Sequence[Identity]) -> None: ...
-    def writes(self, unit: str) -> Writes: ...
-    def waiting(self, unit: str) -> Sequence[Waiting]: ...
-    def upstreams(self, unit: str) -> Mapping[str, Standing]: ...
-    def make_part(self, cluster: str, part: Part, active: str) -> None: ...
-    def end_part(self, cluster: str, part: str) -> str: ...
 
 
 class Switch:
@@ -99,10 +63,12 @@ class Switch:
         self.configured = configured
         self.upstreams = upstreams
         self.directory = directory
+        self._keeping = Keeping(directory, cluster)
         self._effects = effects
         self._now = now
         self._is_stopping = is_stopping
         self._timers: list[asyncio.TimerHandle] = []
+        self._rewrite: asyncio.TimerHandle | None = None
         self._defect = ""
         self._has_begun = False
         kept = None if directory is None or part_of is not None else directory.read(cluster)
@@ -129,19 +95,13 @@ class Switch:
 
     def write(self) -> None:
         """Write down the state as it is. Raises ConfigError."""
-        if self.directory is not None:
-            try:
-                self._keep(self.state)
-            except OSError as error:
-                raise ConfigError(f"--state-dir: the state cannot be written: {error.strerror}") from None
+        if problem := self._keep(self.state):
+            raise ConfigError(problem)
 
-    def _keep(self, state: State, *, ended: bool = False) -> None:
-        """Raises OSError."""
-        assert self.directory is not None
+    def _keep(self, state: State, *, ended: bool = False) -> str:
+        """Returns why that was not possible, or ""."""
         fetched = self._effects.fetched(self.cluster) if ended and self._now() >= self._knows_from else None
-        self.directory.write(
-            self.cluster, state, ended=ended, parts=self.parts, clients=self.clients, fetched=fetched
-        )  # fmt: skip
+        return self._keeping.write(state, ended=ended, parts=self.parts, clients=self.clients, fetched=fetched)
 
     def begin(self) -> None:
         """Go on where the process before was, unless it has begun already. Raises ConfigError."""
@@ -172,13 +132,12 @@ class Switch:
     def end(self) -> None:
         """Do nothing any more. If no client waits for the answer to a write, the next process may rely on that."""
         self._disarm()
+        if self._rewrite is not None:
+            self._rewrite.cancel()
         facts = self._facts()
         if self.directory is None or not self._has_begun or facts.unsettled or self.state.holds:
             return
-        try:
-            self._keep(self.state, ended=True)
-        except OSError as error:
-            log.warning("cluster %s: --state-dir: the end cannot be written: %s", self.cluster, error.strerror)
+        self._keep(self.state, ended=True)
 
     def obey(self, command: Command) -> str:
         """Do as commanded; return why not, or ""."""
@@ -202,9 +161,27 @@ class Switch:
             self._timers.append(asyncio.get_running_loop().call_later(_SOON, self._settle))
 
     def _expire(self) -> None:
-        if problem := self._take(state.expired(self.state, self._now())):
+        step = state.expired(self.state, self._now())
+        if not (problem := self._take(step)):
+            return
+        if self._keeping.may_be_committed:
+            # Another process would go on as committed, and may be told to release.
             log.error("cluster %s: the deadline has passed, but %s; writes are held on", self.cluster, problem)
             self._timers.append(asyncio.get_running_loop().call_later(_AGAIN, self._expire))
+            return
+        log.error("cluster %s: the deadline has passed: it goes back, although %s", self.cluster, problem)
+        before, self.state = self.state, step.state
+        self._do(before, step)
+
+    def _write_again(self) -> None:
+        """Until the disk has the state as it is."""
+        self._rewrite = None
+        if self._keeping.problem and self._keep(self.state):
+            self._write_again_soon()
+
+    def _write_again_soon(self) -> None:
+        if self._rewrite is None:
+            self._rewrite = asyncio.get_running_loop().call_later(_AGAIN, self._write_again)
 
     def _remind(self) -> None:
         log.warning(
@@ -220,11 +197,9 @@ class Switch:
         """Write the next state down, then do what belongs to it. Return why that was not possible, or ""."""
         if step.state == self.state:
             return ""
-        if self.directory is not None:
-            try:
-                self._keep(step.state)
-            except OSError as error:
-                return f"the state cannot be written to --state-dir: {error.strerror}"
+        if problem := self._keep(step.state):
+            self._write_again_soon()
+            return problem
         before, self.state = self.state, step.state
         self._do(before, step)
         return ""
@@ -282,6 +257,10 @@ class Switch:
 
     # What is known
 
+    @property
+    def _problem(self) -> str:
+        return self._defect or self._keeping.problem
+
     def _facts(self, seconds: float = 0.0) -> Facts:
         writes = self._effects.writes(self.cluster)
         doubts = [_said(doubt) for doubt in writes.doubts]
@@ -321,7 +300,7 @@ class Switch:
             "held": writes.held,
             "doubts": doubts,
             "waiting": [_stale(one) for one in self._effects.waiting(self.cluster)],
-            "problem": self._defect,
+            "problem": self._problem,
         }
 
     def status(self) -> SwitchStatus:
@@ -341,7 +320,8 @@ class Switch:
             doubts=len(writes.doubts),
             waiting=len(self._effects.waiting(self.cluster)),
             last=_last(now),
-            problem=self._defect,
+            problem=self._problem,
+            stuck=bool(self._defect) or now.phase is Phase.COMMITTED,
         )
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from kproxy import __version__
 from kproxy.admin.pages import Switched
+from kproxy.app.effects import Effects
 from kproxy.app.statedir import StateDir
-from kproxy.app.switch import Effects, Switch
+from kproxy.app.switch import Switch
 from kproxy.config import ClusterConfig, Config
 from kproxy.config.changes import may_be_the_same
 from kproxy.errors import ConfigError

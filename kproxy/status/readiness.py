@@ -32,14 +32,15 @@ def useless_to_wait(cluster: ClusterStatus) -> list[str]:
 
 def _in_a_switch(name: str, switch: SwitchStatus) -> list[str]:
     """Where clients cannot write before a person does something."""
-    if switch.problem:
-        return [f"cluster {name}: {switch.problem}"]
-    if switch.phase != "committed":
+    if not switch.stuck:
         return []  # it ends by itself, in seconds
-    return [
-        f"cluster {name}: switch {switch.switch} has committed and holds all writes: "
-        "kproxy migrate switch --resume goes on, --abort goes back"
-    ]
+    said = [f"cluster {name}: {switch.problem}"] if switch.problem else []
+    if switch.phase == "committed":
+        said.append(
+            f"cluster {name}: switch {switch.switch} has committed and holds all writes: "
+            "kproxy migrate switch --resume goes on, --abort goes back"
+        )
+    return said
 
 
 def _out_of_reach(cluster: ClusterStatus, requires: Requires) -> list[str]:

@@ -50,8 +50,8 @@ class SwitchStatus:
     `seconds`: how long writes have been held, `seconds_left`: until the switch undoes itself, None where it does not.
     `unanswered`: writes without an answer, while they are held. `held`: sessions that wait with a write. `doubts`:
     clients that may repeat a write. `waiting`: consumers that get nothing, since they have not asked for their position
-    since the switch. `last`: what came of the last switch. `problem`: why no command is obeyed. `parts`: the same of
-    each of its parts, whose names are in `part`.
+    since the switch. `last`: what came of the last switch. `problem`: why no command is obeyed. `stuck`: writes may
+    wait until a person does something. `parts`: the same of each of its parts, whose names are in `part`.
     """
 
     phase: str
@@ -67,6 +67,7 @@ class SwitchStatus:
     waiting: int
     last: str
     problem: str
+    stuck: bool = False
     part: str = ""
     parts: tuple[SwitchStatus, ...] = ()
 

@@ -122,6 +122,7 @@ def test_the_upstream_that_clients_are_not_led_to_is_shown_too(browser: Browser)
     switch = {
         "phase": "serving", "switch": "", "active": "blue", "configured": "blue", "to": "", "seconds": 0,
         "seconds_left": None, "unanswered": 0, "held": 0, "doubts": 0, "waiting": 0, "last": "", "problem": "",
+        "stuck": False,
     }  # fmt: skip
     for nodes, lost, refuses, says in (
         (3, 0, None, "Upstream green is not active: <new>:9092, with the id g; all 3 nodes can be reached."),

@@ -20,6 +20,7 @@ from tests.harness.flow import Flow, JavaFlow, create_topic
 from tests.harness.going import python
 from tests.harness.moving import rows
 from tests.harness.process import wait_until
+from tests.harness.smallfs import fill, small_file_system
 from tests.harness.switched import BLUE, GREEN, Switched
 from tests.harness.twosides import TwoSides, two_sides
 
@@ -300,6 +301,40 @@ def test_what_a_killed_kproxy_left_is_waited_for(start: Start) -> None:
     assert "was begun or killed, or got its upstreams, a short time ago" in answer["problem"]
     kproxy.stop()
     assert json.loads(kproxy.state_file.read_text())["ended"] is False
+
+
+def test_a_full_disk_does_not_make_a_hold_longer(sides: TwoSides, start: Start, topic: str, tmp_path: Path) -> None:
+    """Nor an undo impossible: a hold keeps room for it. In the second hold, somebody has taken that too."""
+    with small_file_system(tmp_path / "kproxy" / "state") as small:
+        kproxy = start()
+        with Flow(kproxy.bootstrap, topic, PARTITIONS) as flow:
+            kproxy.hold("x1")
+            fill(small)
+            assert kproxy.must("undo", "x1")["last"]["outcome"] == "undone"
+            flow.wait_flowing()
+            (small / "filler").unlink()
+            kproxy.hold("x2", seconds=3)
+            (small / ".cluster-default.json.new").unlink()
+            fill(small)
+            for do in ("flip", "undo"):
+                code, answer = kproxy.tell(do, "x2")
+                assert code == 409
+                assert "No space left on device" in answer["problem"]
+                assert "No space left on device" in answer["cluster"]["problem"]
+            seen = kproxy.wait_for("serving")
+            assert (seen["active"], seen["last"]["outcome"]) == (BLUE, "undone")
+            assert "No space left on device" in seen["problem"]
+            assert kproxy.get("/readyz")[0] == 200, "clients can write"
+            flow.wait_flowing()
+            code, answer = kproxy.tell("hold", "x3", to=GREEN, seconds=20)
+            assert (code, "No space left on device" in answer["problem"]) == (409, True)
+            (small / "filler").unlink()
+            wait_until(lambda: not kproxy.seen()["problem"], "the disk has the state")
+            kproxy.hold("x4")
+            kproxy.must("undo", "x4")
+        assert "the deadline has passed: it goes back, although" in kproxy.log
+        kproxy.process.terminate()
+        kproxy.process.wait(60)
 
 
 def test_one_state_directory_is_for_one_kproxy(start: Start) -> None:

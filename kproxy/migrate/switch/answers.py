@@ -42,7 +42,8 @@ class Cluster:
     """`upstreams`: their cluster ids, "" where it is not known; `why_not`: why one cannot be led to, of those that
     cannot. `waiting`: consumers that have not asked for their positions yet, and get no records until then. `doubts`:
     clients of whom it is not known whether a write has come through. `unsure`: seconds for which any client may be one,
-    since that kproxy does not know the time before its start. `problem`: a defect, "" if there is none."""
+    since that kproxy does not know the time before its start. `problem`: a defect, or a disk that cannot be
+    written, "" if there is none."""
 
     name: str
     state: State

@@ -172,7 +172,7 @@ class Drive:
             who, event = self._events.get(timeout=max(0.001, due - now))
         except queue.Empty:
             if time.monotonic() >= until:
-                self._step(Late())
+                self._step(Late(self._why_late()))
             return
         while True:
             self._asked.discard(who)
@@ -182,6 +182,11 @@ class Drive:
                 who, event = self._events.get_nowait()
             except queue.Empty:
                 return
+
+    def _why_late(self) -> str:
+        """What kproxies say that hinders them; "" if they say nothing."""
+        said = [f"{name}: {one.problem}" for name, one in sorted(dict(self._answers).items()) if one.problem]
+        return f"{self.whole.stage} took too long: {'; '.join(said)}" if said else ""
 
     def _step(self, event: Event) -> None:
         before = self.whole

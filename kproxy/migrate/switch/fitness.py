@@ -97,7 +97,7 @@ def _of_cluster(cluster: Cluster, wanted: Wanted) -> Iterator[tuple[str, str]]:
         yield STOP, f"leads to {wanted.to} already"
         return
     if cluster.problem:
-        yield STOP, f"has a problem that only its restart ends: {cluster.problem}"
+        yield STOP, f"has a problem: {cluster.problem}"
     if wanted.to in cluster.why_not:
         yield STOP, f"cannot lead to {wanted.to}: {cluster.why_not[wanted.to]}"
     for name, side, expected in ((state.active, "active", wanted.origin_id), (wanted.to, "other", wanted.target_id)):

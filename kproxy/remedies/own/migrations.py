@@ -45,8 +45,8 @@ SECTION = Section(
             "This kproxy has been switched, or its `active` is the target. Ask which of them are right before you go on.",
         ),
         Row(
-            "`has a problem that only its restart ends: …`",
-            "A defect stopped its last switch. Restart it.",
+            "`has a problem: …`",
+            "A defect stopped its last switch: restart it. Or its `--state-dir` cannot be written: make room.",
         ),
         Row(
             "`does not reach its upstream …: its log and /status say why`",

@@ -86,9 +86,15 @@ SECTION = Section(
             "clients give up their writes after 30 s to 2 minutes.",
         ),
         Row(
-            "`… the deadline has passed, but …; writes are held on`, `the state cannot be written to --state-dir: …`",
-            "The disk of `--state-dir` is full or broken. kproxy does nothing that it cannot write down, and tries again "
-            "each second. Make room.",
+            "`the state cannot be written to --state-dir: …`, `… kproxy tries again each second`, `… the deadline has "
+            "passed: it goes back, although …`, `… the state is written to --state-dir again`",
+            "The disk of `--state-dir` is full or broken. kproxy does nothing that it cannot write down, but for one "
+            "thing: at the deadline of a hold it goes back in any case. Make room.",
+        ),
+        Row(
+            "`… the deadline has passed, but …; writes are held on`",
+            "The disk of `--state-dir` is broken, and it may say already that this kproxy has committed. Make room or "
+            "mend it: kproxy tries again each second.",
         ),
         Row(
             "`a defect has stopped this switch here: restart kproxy, it goes on with its --state-dir`",

@@ -19,13 +19,14 @@ def test_a_state_is_there_again(tmp_path: Path) -> None:
     directory = StateDir(tmp_path / "a" / "b")
     assert directory.read("one") is None
     directory.write("one", HELD)
+    directory.write("one", State("blue"))
     directory.write("two", State("green"), ended=True)
     directory.close()
     directory = StateDir(tmp_path / "a" / "b")
     one, two = directory.read("one"), directory.read("two")
     assert one is not None
     assert two is not None
-    assert (one.state, one.ended) == (HELD, False)
+    assert (one.state, one.ended) == (State("blue"), False)
     assert (two.state, two.ended) == (State("green"), True)
     assert {path.name for path in (tmp_path / "a" / "b").iterdir()} == {"lock", "cluster-one.json", "cluster-two.json"}
     assert (tmp_path / "a" / "b" / "cluster-one.json").stat().st_mode & 0o777 == 0o600
@@ -43,6 +44,7 @@ def test_only_one_has_it(tmp_path: Path) -> None:
 def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
     directory = StateDir(tmp_path)
     directory.write("one", HELD)
+    (tmp_path / ".cluster-one.json.new").unlink()  # the room for the next state
     os.symlink("/dev/full", tmp_path / ".cluster-one.json.new")
     with pytest.raises(OSError, match=r"symbolic|Too many"):
         directory.write("one", State("green"))

@@ -1,113 +1,19 @@
-"""The switch of one cluster in a process: files first, then effects; deadlines; what a disk and a defect do to it."""
+"""The switch of one cluster in a process: files first, then effects; deadlines; what a defect does to it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from kproxy.app.statedir import StateDir
-from kproxy.app.switch import Standing, Switch
+from kproxy.app.switch import Switch
 from kproxy.errors import ConfigError
 from kproxy.switching.doubts import Doubt, Identity
-from kproxy.switching.positions import Waiting
 from kproxy.switching.state import Command, Do, Phase, State
-
-HOLD = Command(Do.HOLD, "x", to="green", seconds=20)
-
-
-@dataclass
-class Process:
-    """Effects, as they come; `state()` is what was on the disk then."""
-
-    state: Callable[[], State]
-    done: list[tuple[str, Phase]] = field(default_factory=list)
-    unanswered: int = 0
-    held: int = 0
-    doubts: Sequence[Doubt] = ()
-    settled: Callable[[], None] | None = None
-    fails: bool = False
-    known: tuple[Identity, ...] | None = ()
-
-    def _note(self, what: str) -> None:
-        if self.fails:
-            raise RuntimeError("a defect")
-        self.done.append((what, self.state().phase))
-
-    def begin_write_hold(self, cluster: str, on_settled: Callable[[], None]) -> None:
-        self._note("hold")
-        self.settled = on_settled
-
-    def release_write_hold(self, cluster: str) -> None:
-        self._note("release")
-
-    def flip(self, cluster: str, to: str, *, everyone: bool) -> None:
-        assert self.state().active == to
-        self._note(f"flip to {to}" + (", guarding everyone" if everyone else ""))
-
-    def fetched(self, cluster: str) -> tuple[Identity, ...] | None:
-        return self.known
-
-    def know(self, cluster: str, fetched: Sequence[Identity]) -> None:
-        self.known = tuple(fetched)
-
-    def guard_everyone(self, cluster: str) -> None:
-        self.done.append(("guard", self.state().phase))
-
-    def writes(self, cluster: str) -> Process:
-        return self
-
-    def waiting(self, cluster: str) -> Sequence[Waiting]:
-        return [Waiting(Identity("10.0.0.2", "reader"), b"t", 0, 5, 0.0)]
-
-    def upstreams(self, cluster: str) -> Mapping[str, Standing]:
-        return {"blue": Standing("b", ""), "green": Standing("g", "")}
-
-
-@dataclass
-class Bench:
-    """One process after another with the same directory. `now` is their clock."""
-
-    path: Path
-    now: float = 1000.0
-    directory: StateDir | None = None
-    process: Process = field(init=False)
-    switch: Switch = field(init=False)
-
-    def begin(self, *, settled: bool = True) -> Switch:
-        if self.directory is not None:
-            self.directory.close()
-        directory = self.directory = StateDir(self.path)
-        if settled and directory.read("c") is None:
-            directory.write("c", State("blue"), ended=True)
-        self.process = Process(self.on_disk)
-        stopping = [False]
-        self.switch = Switch(
-            "c", "blue", ["blue", "green"], directory, self.process, lambda: self.now, lambda: stopping[0]
-        )
-        self.stopping = stopping
-        self.switch.begin()
-        return self.switch
-
-    def on_disk(self) -> State:
-        assert self.directory is not None
-        kept = self.directory.read("c")
-        assert kept is not None
-        return kept.state
-
-    def to(self, *commands: Command) -> None:
-        for command in commands:
-            assert self.switch.obey(command) == ""
-            if command.do is Do.HOLD:
-                assert self.process.settled is not None
-                self.process.settled()
-
-
-FLIP, COMMIT, RELEASE = (Command(do, "x") for do in (Do.FLIP, Do.COMMIT, Do.RELEASE))
+from tests.unit.app.switchbench import COMMIT, FLIP, HOLD, RELEASE, Bench, Process
 
 
 @pytest.fixture
@@ -160,24 +66,6 @@ async def test_the_deadline_undoes_it(bench: Bench) -> None:
     bench.process.release_write_hold = lambda cluster: undone.set()  # type: ignore[method-assign]
     await asyncio.wait_for(undone.wait(), 60)
     assert bench.on_disk().active == "blue"
-
-
-async def test_what_cannot_be_written_is_not_done(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.begin()
-    full = OSError(28, "No space left on device")
-    monkeypatch.setattr(StateDir, "write", lambda *_, **__: (_ for _ in ()).throw(full))
-    assert "No space left on device" in bench.switch.obey(HOLD)
-    assert (bench.process.done, bench.switch.state.phase) == ([], Phase.SERVING)
-    monkeypatch.undo()
-    bench.to(HOLD)
-    monkeypatch.setattr(StateDir, "write", lambda *_, **__: (_ for _ in ()).throw(full))
-    assert "No space left on device" in bench.switch.obey(FLIP)
-    bench.switch._expire()
-    assert bench.switch.state.phase is Phase.HELD
-    assert bench.process.done == [("hold", Phase.HOLDING)]
-    monkeypatch.undo()
-    bench.switch._expire()
-    assert bench.process.done[-1] == ("release", Phase.SERVING)
 
 
 async def test_a_defect_stops_all_until_a_restart(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:

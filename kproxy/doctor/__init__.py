@@ -2,6 +2,7 @@
 
 An examination asks; `judge` and all that follows it are pure. So each verdict can be tested without a network.
 
+    certnames  the name that all certificates have
     direct     contacts the same addresses without the hops of --via
     found      what an examination has found out
     contact    contacts one address: resolve, connect, TLS, login, who is there

@@ -90,9 +90,11 @@ class Course:
             corrected = with_right_tls(found, line)
             if corrected is not None:  # what a client meets that has mended that
                 line, right = corrected, load_one(corrected)
-                contacts = Contacts(right, tasks, on_step)
+                before, contacts = contacts, Contacts(right, tasks, on_step)
                 closing.push_async_callback(contacts.close)
-                again = await self._examine(line, right, contacts, on_step, tasks)
+                # Of the nodes, a client expects what they advertise, and not the name in the line.
+                of_nodes = before if right.tls == cluster.tls else contacts
+                again = await self._examine(line, right, contacts, on_step, tasks, of_nodes)
                 known = {one.fault for one in findings}
                 findings += [one for one in judge(again) if one.fault not in known or one.about]
             examined = tuple(steps)
@@ -102,9 +104,15 @@ class Course:
         return Report(cluster.name, found, tuple(findings), outcome, examined, again)
 
     async def _examine(
-        self, line: Line, cluster: ClusterConfig, contacts: Contacts, on_step: OnStep, tasks: asyncio.TaskGroup
+        self,
+        line: Line,
+        cluster: ClusterConfig,
+        contacts: Contacts,
+        on_step: OnStep,
+        tasks: asyncio.TaskGroup,
+        of_nodes: Contacts | None = None,
     ) -> Examination:
-        found = await examine(cluster, contacts, on_step, self._wish)
+        found = await examine(cluster, contacts, on_step, self._wish, of_nodes)
         if found.via and found.asked is not None:
             direct = await contacts_without_hops(cluster, found, tasks)
             return replace(found, direct=direct, through=(*line.words("exec"), "--"))

@@ -111,8 +111,11 @@ async def examine(
     contacts: Contacts,
     on_step: OnStep,
     wish: Wish,
+    of_nodes: Contacts | None = None,
 ) -> Examination:
-    """Examine the cluster of this configuration. Raises no error of the network."""
+    """Examine the cluster of this configuration. With `of_nodes`, the nodes are contacted with it. Raises no error of
+    the network."""
+    of_nodes = of_nodes or contacts
     more = _More(wish.topic, wish.group, config.connect_timeout, on_step)
     limit = asyncio.Semaphore(_AT_ONCE)
     servers = list(dict.fromkeys(config.bootstrap_servers))
@@ -155,7 +158,7 @@ async def examine(
         if same is not None:  # it was contacted already: nobody logs in twice
             return replace(same, expected=key, advertised=endpoint.advertised)
         async with limit:
-            return await contacts.contact(dialled, key, endpoint.advertised)
+            return await of_nodes.contact(dialled, key, endpoint.advertised)
 
     reached = tuple(await asyncio.gather(*[node(endpoint) for endpoint in nodes]))
     found = replace(found, nodes=reached)

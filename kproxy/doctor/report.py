@@ -19,12 +19,17 @@ from kproxy.doctor.line import shell
 from kproxy.doctor.trial import Outcome, Tried
 from kproxy.printable import escaped, one_line
 from kproxy.remedies.faults import Fault
+from kproxy.tls.handshakes import ANY_NAME
 
 _WIDTH = 78
 _COLOURS = {Verdict.OK: "green", Verdict.FAILED: "red", Verdict.NOTE: "yellow", Verdict.SKIPPED: "yellow"}
 _LONGEST = 2000
 # The column of a step's target.
 _TARGET = 45
+_ANY_NAME = (
+    "* accepts any name: a server with any certificate of the same CA can then pass for a broker. Use it only with a CA"
+    " for your brokers alone (--tls-ca), or let the certificates have a name in common."
+)
 # Steps that are alike, of which so many are shown.
 _ALIKE = 4
 
@@ -181,6 +186,8 @@ def _works_now(report: Report) -> Iterator[str]:
     yield f"   {tried.line}"
     if tried.line.has_masked:
         yield "   (put the password in the place of ***)"
+    if tried.line.options.get("tls_server_name") == ANY_NAME:
+        yield _wrapped(_ANY_NAME, "   ", "   ")
     if tried.listen is not None:
         use = f"In the client: bootstrap.servers={tried.listen}, security.protocol=PLAINTEXT, no credentials."
         yield _wrapped(use, "   ", "   ")

@@ -24,6 +24,7 @@ from kproxy.config import ClusterConfig
 from kproxy.config.options import OTHER_LISTENERS
 from kproxy.dial.dialer import Dialer
 from kproxy.dial.stream import Stream
+from kproxy.doctor.certnames import server_names
 from kproxy.doctor.contact import Contacts
 from kproxy.doctor.found import Contact, Examination, Spoken
 from kproxy.doctor.line import Line
@@ -129,15 +130,7 @@ def with_right_tls(found: Examination, line: Line) -> Line | None:
 
 def _other_names(found: Examination, line: Line) -> Iterator[Line]:
     """With a name that the certificates have."""
-    if found.tls and any(one.reason == "tls-name" for one in (*found.bootstrap, *found.nodes)):
-        for name in _certificate_names(found):
-            yield line.with_options(tls_server_name=name)
-
-
-def _certificate_names(found: Examination) -> list[str]:
-    names = [one.certificate.names for one in (*found.bootstrap, *found.nodes) if one.certificate is not None]
-    flat = [name for some in names for name in some if not name.startswith("*.")]
-    return list(dict.fromkeys(flat))[:2]
+    return (line.with_options(tls_server_name=name) for name in server_names(found))
 
 
 async def _maps(found: Examination, lost: Sequence[Contact], contacts: Contacts) -> list[str]:

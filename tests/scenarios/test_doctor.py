@@ -16,6 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from kproxy.devcluster import DevCluster, ListenerSpec
 from kproxy.remedies.faults import Fault
@@ -70,9 +76,32 @@ NAMES = {
 
 
 @pytest.fixture(scope="module")
-def sites(network: Network) -> Iterator[Sites]:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("farm"))
+
+
+def certificate(authority: Authority, node: int) -> dict[str, str]:
+    """Of one broker, for its own name alone."""
+    leaf = authority.leaf(f"kafka-{node}.safe.example")
+    key = load_pem_private_key(leaf.private_key_pem.bytes(), None)
+    store = authority.directory / f"broker-{node}.pem"
+    own = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    store.write_bytes(own + b"".join(one.bytes() for one in leaf.cert_chain_pems))
+    prefix = "listener.name.safe.ssl.keystore"
+    return {f"{prefix}.type": "PEM", f"{prefix}.location": str(store)}
+
+
+@pytest.fixture(scope="module")
+def sites(network: Network, authority: Authority) -> Iterator[Sites]:
     listeners = [ListenerSpec(one.name, one.advertised, bound=f"10.9.0.1{{id}}:{one.port}") for one in CASES]
-    cluster = DevCluster(2, client_bound="10.9.0.1{id}:9092", extra_listeners=listeners, heap="128m")
+    listeners.append(ListenerSpec("SAFE", "kafka-{id}.safe.example:9093", "SSL", bound="10.9.0.1{id}:9093"))
+    cluster = DevCluster(
+        1,
+        client_bound="10.9.0.1{id}:9092",
+        extra_listeners=listeners,
+        properties=certificate(authority, 1),
+        heap="128m",
+    )
     alien = DevCluster(
         1, client_bound="10.9.0.21:9110", extra_listeners=[ListenerSpec("QUICK", "localhost:19092", bound=QUICK)],
         heap="128m",
@@ -81,6 +110,7 @@ def sites(network: Network) -> Iterator[Sites]:
         try:
             for starting in [here.submit(cluster.start), here.submit(alien.start)]:
                 starting.result()
+            here.submit(cluster.add, 2, properties=certificate(authority, 2)).result()
             yield Sites(Site(here, cluster), Site(here, alien))
         finally:
             cluster.stop(timeout=0)
@@ -234,3 +264,22 @@ def test_another_kproxy_at_the_usual_port(farm: Site, host: Callable[..., Host])
         desk.running(*second, until="bootstrap.servers=") as said,
     ):
         assert "is a port of the kproxy" not in said()
+
+
+def test_tls_port_forwards(farm: Site, authority: Authority, host: Callable[..., Host]) -> None:
+    """No certificate has the name by which the forwards are reached, and each has its broker's name alone."""
+    desk = host("desk", "10.9.0.74/24")
+    pairs = [f"127.0.0.1:2900{node}=10.9.0.1{node}:9093" for node in (1, 2)]
+    tls = ("--tls", "--tls-ca", str(authority.pem))
+    with desk.running(PYTHON, "-m", "tests.harness.forward", *pairs, until="forwarding"):
+        code, report = doctor(desk, "localhost:29001,localhost:29002", *tls)
+        assert code == 1
+        problems = [one["fault"] for one in report["findings"] if one["problem"]]
+        assert problems == [Fault.CERTIFICATE_NAME.value, Fault.NAME_NOT_RESOLVED.value]
+        assert report["findings"][0]["about"] == ["localhost:29001", "localhost:29002"]
+        line = report["works_now"]
+        assert (line["works"], line["reached"], line["nodes"]) == (True, 2, 2)
+        assert line["command"][line["command"].index("--tls-server-name") + 1] == "*"
+        works(desk, "librdkafka", farm, through=" ".join(line["command"][2:]))
+        said = desk.run(*KPROXY, "doctor", "localhost:29001,localhost:29002", *tls).stdout
+        assert "* accepts any name: a server with any certificate" in " ".join(said.split())

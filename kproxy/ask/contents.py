@@ -1,4 +1,4 @@
-"""What kproxy asks a broker about its cluster's contents: brokers, topics, groups, listeners, who leads the quorum.
+"""What kproxy asks a broker about its cluster's contents: brokers, topics, groups, who leads the quorum.
 
 All are read-only, and creating topics on their own is left out. The versions are those that Kafka 0.10.1 to 4.x have;
 older ones tell less. Texts of answers are escaped.
@@ -36,19 +36,7 @@ ERRORS: Mapping[int, str] = {
 # AclOperation, by its number.
 OPERATIONS = {3: "Read", 4: "Write", 5: "Create", 6: "Delete", 7: "Alter", 8: "Describe", 10: "DescribeConfigs"}
 _UNTOLD = -(2**31)
-_BROKER_RESOURCE = 4  # ConfigResource.Type.BROKER
 _QUORUM = b"__cluster_metadata"
-# Settings of a broker that say where it listens and what it advertises; where it keeps its data shows its image.
-LISTENER_SETTINGS = (
-    "listeners",
-    "advertised.listeners",
-    "listener.security.protocol.map",
-    "inter.broker.listener.name",
-    "security.inter.broker.protocol",
-    "controller.listener.names",
-    "control.plane.listener.name",
-    "log.dirs",
-)
 
 
 def error_text(code: int) -> str:
@@ -127,14 +115,6 @@ class Listed:
 
     error: int
     groups: tuple[Group, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings of one broker by name, or the error code. None: the broker does not tell."""
-
-    error: int
-    values: Mapping[str, str | None]
 
 
 def asks_for_one_topic(versions: Versions) -> bool:
@@ -246,43 +226,6 @@ def _groups(version: int, body: bytes) -> Listed:
     return Listed(error, tuple(sorted(found, key=lambda one: one.id)))
 
 
-def listener_settings(versions: Versions, node_id: int) -> Question[Settings] | None:
-    """Where the broker that is asked listens, and what it advertises; no question if it cannot be asked. `node_id` must
-    be its own."""
-    if 1 not in versions.get(api.DESCRIBE_CONFIGS, ()):
-        return None
-    # v1: resources[type, name, keys], include_synonyms
-    keys = INT32.pack(len(LISTENER_SETTINGS)) + b"".join(_string(name) for name in LISTENER_SETTINGS)
-    body = INT32.pack(1) + pack(">b", _BROKER_RESOURCE) + _string(str(node_id)) + keys + b"\0"
-    return Question(api.DESCRIBE_CONFIGS, 1, body, _settings)
-
-
-def _settings(body: bytes) -> Settings:
-    """DescribeConfigs v1: throttle time, results[error, message, type, name, configs[name, value, read-only, source,
-    sensitive, synonyms[name, value, source]]]."""
-    read = Reader(body)
-    read.int32()
-
-    def synonym() -> None:
-        read.raw(), read.raw(), read.boolean()
-
-    def config() -> tuple[str, str | None]:
-        name, value = read.text(), read.text_or_none()
-        read.boolean(), read.boolean()  # the source has one byte too
-        sensitive = read.boolean()
-        read.array(synonym)
-        return name, None if sensitive else value
-
-    def result() -> Settings:
-        error = read.int16()
-        read.raw(), read.boolean(), read.raw()
-        found = dict(read.array(config))
-        return Settings(error, {name: found[name] for name in LISTENER_SETTINGS if name in found})
-
-    results = read.array(result)
-    return results[0] if results else Settings(NONE, {})
-
-
 def quorum_leader(versions: Versions) -> Question[int | None] | None:
     """Which controller leads, None if the user may not see it; no question where brokers have no quorum (ZooKeeper)."""
     if 0 not in versions.get(api.DESCRIBE_QUORUM, ()):
@@ -304,7 +247,3 @@ def _quorum_leader(body: bytes) -> int | None:
     read.int32()
     error, leader = read.int16(), read.int32()
     return leader if error == NONE and leader >= 0 else None
-
-
-def _string(text: str) -> bytes:
-    return string(text.encode(), compact=False)

@@ -19,11 +19,12 @@ class Listener:
 
 
 def listeners(settings: Mapping[str, str | None]) -> list[Listener]:
-    """Those that `listeners` and `advertised.listeners` name, in that order."""
+    """Those that `listeners` and `advertised.listeners` name, in that order. Names are in capitals, as Kafka reads
+    them."""
     bound, advertised = _addresses(settings.get("listeners")), _addresses(settings.get("advertised.listeners"))
     protocols = dict(_pairs(settings.get("listener.security.protocol.map"), ":"))
-    inter = settings.get("inter.broker.listener.name") or ""
-    controllers = {name.strip() for name in (settings.get("controller.listener.names") or "").split(",")}
+    inter = (settings.get("inter.broker.listener.name") or "").upper()
+    controllers = {name.strip().upper() for name in (settings.get("controller.listener.names") or "").split(",")}
     found = []
     for name in dict.fromkeys([*bound, *advertised]):
         role = "brokers" if name == inter else "controller" if name in controllers else ""
@@ -41,4 +42,4 @@ def _pairs(value: str | None, between: str) -> Iterator[tuple[str, str]]:
     for part in (value or "").split(","):
         name, found, rest = part.strip().partition(between)
         if found:
-            yield name, rest
+            yield name.upper(), rest

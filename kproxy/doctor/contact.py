@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from copy import copy
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -88,8 +89,9 @@ class Contacts:
 
     def quiet(self) -> Contacts:
         """The same, for contacts that are no steps of the examination."""
-        self._on_step = lambda step: None
-        return self
+        made = copy(self)
+        made._on_step = lambda step: None
+        return made
 
     @property
     def logs_in(self) -> bool:

@@ -6,6 +6,7 @@ All addresses are contacted at the same time, so that a cluster of many brokers 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -16,6 +17,7 @@ from kproxy.ask import contents as cluster_contents
 from kproxy.ask import survey
 from kproxy.ask.contents import Contents
 from kproxy.ask.questions import NONE, Question
+from kproxy.ask.settings import Settings, broker_settings
 from kproxy.cluster.identity import Identity
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
@@ -24,6 +26,7 @@ from kproxy.doctor.clients import Client
 from kproxy.doctor.contact import Contacts, OnStep
 from kproxy.doctor.found import Contact, Elsewhere, Examination, Step, Verdict
 from kproxy.doctor.listeners import listeners_of
+from kproxy.doctor.whereabouts import whereabouts
 from kproxy.errors import KproxyError
 from kproxy.rewrite.endpoints import Endpoint, Kind
 
@@ -59,12 +62,14 @@ class _More:
     asked: Identity | None = None
     contents: Contents | None = None
     settings: Mapping[str, str] | None = None
+    told: dict[tuple[str | None, NodeKey], Settings] = field(default_factory=dict)
     coordinator: tuple[int, int] | None = None
     not_checked: list[str] = field(default_factory=list)
 
     async def ask(self, ask: Over, versions: Versions, identity: Identity) -> None:
         """Never raises an error of the broker: what it does not tell is noted."""
         if self.asked is not None or identity.members.kind is not Kind.BROKER:
+            await self.note_settings(ask, versions, identity)
             return
         self.asked = identity
         self.contents = await self._step(
@@ -73,9 +78,10 @@ class _More:
         if self.contents is None:
             return
         if identity.key is not None:
-            asking = cluster_contents.listener_settings(versions, identity.key.node_id)
+            asking = broker_settings(versions, identity.key.node_id)
             answer = await self._step("settings", str(identity.key), ask, asking)
             if answer is not None and answer.error == NONE:
+                self.told[identity.cluster_id, identity.key] = answer
                 self.settings = {name: value for name, value in answer.values.items() if value}
             else:
                 self.not_checked.append(
@@ -89,6 +95,18 @@ class _More:
             return
         group = self.group or "kproxy-doctor"
         self.coordinator = await self._step("coordinator", group, ask, survey.coordinator(versions, group))
+
+    async def note_settings(self, ask: Over, versions: Versions, identity: Identity) -> None:
+        """Note the settings of one more broker, if it tells them; no step of the examination."""
+        key = identity.key
+        if key is None or key.kind is not Kind.BROKER or (identity.cluster_id, key) in self.told:
+            return
+        question = broker_settings(versions, key.node_id)
+        with contextlib.suppress(KproxyError, TimeoutError):
+            async with asyncio.timeout(self.seconds):
+                answer = None if question is None else await question.put(ask)
+            if answer is not None and answer.error == NONE:
+                self.told[identity.cluster_id, key] = answer
 
     async def _step(self, kind: str, target: str, ask: Over, question: Question[T] | None) -> T | None:
         if question is None:
@@ -158,12 +176,14 @@ async def examine(
         if same is not None:  # it was contacted already: nobody logs in twice
             return replace(same, expected=key, advertised=endpoint.advertised)
         async with limit:
-            return await of_nodes.contact(dialled, key, endpoint.advertised)
+            return await of_nodes.contact(dialled, key, endpoint.advertised, more.note_settings)
 
     reached = tuple(await asyncio.gather(*[node(endpoint) for endpoint in nodes]))
-    found = replace(found, nodes=reached)
+    found = replace(found, nodes=reached, told=_told(more, asked.cluster_id))
     if all(one.is_right for one in reached):
         return found
+    here = await whereabouts(found, contacts, more.note_settings)
+    found = replace(found, here=here, told=_told(more, asked.cluster_id))
 
     async def other(address: Address) -> Elsewhere:
         async with limit:
@@ -184,6 +204,10 @@ def _nodes(bootstrap: Sequence[Contact], asked: Identity) -> list[Endpoint]:
             for endpoint in one.identity.members.nodes:
                 found.setdefault((endpoint.kind, endpoint.node_id), endpoint)
     return [found[key] for key in sorted(found, key=lambda key: (key[0].value, key[1]))]
+
+
+def _told(more: _More, cluster_id: str | None) -> Mapping[NodeKey, Settings]:
+    return {key: settings for (cluster, key), settings in more.told.items() if cluster == cluster_id}
 
 
 def _elsewhere(found: Examination) -> list[Address]:

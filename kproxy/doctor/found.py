@@ -10,6 +10,7 @@ from enum import Enum
 from kproxy.address import Address
 from kproxy.ask.contents import Contents
 from kproxy.ask.questions import Versions
+from kproxy.ask.settings import Settings
 from kproxy.cluster.identity import Identity
 from kproxy.cluster.topology import NodeKey
 from kproxy.doctor.clients import Client
@@ -146,13 +147,15 @@ class Examination:
     """All that was found out about one cluster.
 
     `nodes` are the contacts with advertised (or mapped) addresses. `asked`: the bootstrap server that told them.
-    `contents` is None if the topics were not asked for. `settings`: the listener settings of the node that was asked,
-    None if the user may not see them. `elsewhere`: this broker's other listeners. `coordinator`: Kafka's error code and
-    node id, None if nobody was asked. `login`: the mechanism with which kproxy logs in, as `user`. `certificate_given`:
-    kproxy has a client certificate. `client`: the one in use, if the user says so. `neighbour`: the kproxy that
-    answered in the place of the brokers, as it says itself. `direct`: contacts with the same addresses without `via`,
-    as a client makes them; empty if there is no hop, or no broker was reached along it. `through`: the words that a
-    command needs before it to get there, none without hops. `not_checked`: what was left out, and why.
+    `contents` is None if the topics were not asked for. `settings`: the settings of the node that was asked, None if
+    the user may not see them. `told`: those of each broker that tells them. `here`: where this machine reaches each
+    broker, as far as that was found; empty if all advertised addresses are right. `elsewhere`: other listeners of the
+    broker that was asked. `coordinator`: Kafka's error code and node id, None if nobody was asked. `login`: the
+    mechanism with which kproxy logs in, as `user`. `certificate_given`: kproxy has a client certificate. `client`: the
+    one in use, if the user says so. `neighbour`: the kproxy that answered in the place of the brokers, as it says
+    itself. `direct`: contacts with the same addresses without `via`, as a client makes them; empty if there is no hop,
+    or no broker was reached along it. `through`: the words that a command needs before it to get there, none without
+    hops. `not_checked`: what was left out, and why.
     """
 
     bootstrap: tuple[Contact, ...]
@@ -160,6 +163,8 @@ class Examination:
     asked: Contact | None = None
     contents: Contents | None = None
     settings: Mapping[str, str] | None = None
+    told: Mapping[NodeKey, Settings] = field(default_factory=dict)
+    here: Mapping[NodeKey, Address] = field(default_factory=dict)
     elsewhere: tuple[Elsewhere, ...] = ()
     coordinator: tuple[int, int] | None = None
     topic: str | None = None

@@ -174,16 +174,16 @@ def _works_here_only(found: Examination) -> Iterator[Finding]:
 
 
 def _twice(found: Examination) -> Iterator[Finding]:
-    brokers: dict[str, list[str]] = {}
+    brokers: dict[str, list[Contact]] = {}
     for one in found.nodes:
-        brokers.setdefault(str(one.advertised or one.address), []).append(str(one.expected))
-    for address, names in brokers.items():
-        if len(names) > 1:
+        brokers.setdefault(str(one.advertised or one.address), []).append(one)
+    for address, contacts in brokers.items():
+        if len(contacts) > 1:
             why = (
-                f"{listed(tuple(names))} all advertise {address}. A client that wants one of them reaches whichever"
-                " listens there."
+                f"{listed([str(one.expected) for one in contacts])} all advertise {address}. A client that wants one of"
+                " them reaches whichever listens there."
             )
-            line, fix = mend.same_address(address, found)
+            line, fix = mend.same_address(contacts, found)
             yield Finding(Fault.SAME_ADDRESS_TWICE, (address,), why, Whose.BROKER, line, fix)
 
 

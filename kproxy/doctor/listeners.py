@@ -1,22 +1,31 @@
-"""A broker's listener settings: reading them, and writing the lines that would be right. Pure.
+"""A broker's listener settings: reading them, and writing those that would be right. Pure.
 
 The settings are those of Kafka's documentation, "Broker Configs" (KIP-103): `listeners`, `advertised.listeners`,
-`listener.security.protocol.map`, `inter.broker.listener.name`.
+`listener.security.protocol.map`, `inter.broker.listener.name`; and `controller.listener.names` (KIP-595). What is
+written keeps every listener that is there, the controllers' too: a broker without one of them does not start, or does
+not find the others.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from kproxy.address import Address
 from kproxy.ask import listeners as settings
 from kproxy.doctor.found import Listener
 
+LISTENERS, ADVERTISED, PROTOCOLS = "listeners", "advertised.listeners", "listener.security.protocol.map"
 # What a listener may be called; a broker is trusted no further.
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,249}")
+_ENTRY = re.compile(rf"{_NAME.pattern}://(\[[0-9A-Fa-f:.%]*\]|[A-Za-z0-9._-]*):\d{{1,5}}")
+_PROTOCOL = re.compile(rf"{_NAME.pattern}:(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)")
+# Values of other settings that can be copied into a file or a shell.
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@,+-]{1,400}")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+# Kafka's own map, where none is set.
+DEFAULT_MAP = ",".join(f"{name}:{name}" for name in _PROTOCOLS)
+_NEW_NAMES = ("EXTERNAL", "CLIENT", "KPROXY", *(f"CLIENT{number}" for number in range(99)))
 
 
 def listeners_of(values: Mapping[str, str]) -> list[Listener]:
@@ -32,37 +41,87 @@ def listeners_of(values: Mapping[str, str]) -> list[Listener]:
 
 
 def listener_that_advertises(listeners: Sequence[Listener], address: Address) -> Listener | None:
-    """The listener whose advertised address this is."""
-    return next((one for one in listeners if one.advertised == address), None)
+    """The listener whose advertised address this is. One that is bound to no host and not advertised otherwise has the
+    name of its machine."""
+    told = next((one for one in listeners if one.advertised == address), None)
+    return told or next(
+        (one for one in listeners if one.advertised is None and one.bind == f":{address.port}"),
+        None,
+    )
 
 
-def lines(listeners: Sequence[Listener], inter_broker: str | None) -> list[str]:
-    """The settings of these listeners as server.properties has them."""
-    written = [
-        "listeners=" + ",".join(f"{one.name}://{one.bind or ':9092'}" for one in listeners),
-        "advertised.listeners=" + ",".join(f"{one.name}://{one.advertised}" for one in listeners),
-        "listener.security.protocol.map=" + ",".join(f"{one.name}:{one.protocol}" for one in listeners),
+def are_readable(values: Mapping[str, str]) -> bool:
+    """Whether the settings have the form that Kafka's own documentation gives them, so that they can be written again
+    whole."""
+    every = [(_ENTRY, values.get(LISTENERS, "")), (_PROTOCOL, values.get(PROTOCOLS, DEFAULT_MAP))]
+    if values.get(ADVERTISED):
+        every.append((_ENTRY, values[ADVERTISED]))
+    return bool(values.get(LISTENERS)) and all(
+        form.fullmatch(entry) for form, text in every for entry in _entries(text)
+    )
+
+
+def between(values: Mapping[str, str]) -> str:
+    """The name, in capitals, of the listener that brokers use among themselves."""
+    name = values.get("inter.broker.listener.name") or values.get("security.inter.broker.protocol") or "PLAINTEXT"
+    return name.upper()
+
+
+def ports(values: Mapping[str, str]) -> set[int]:
+    """Every port that listeners have, or are advertised with."""
+    texts = [entry for key in (LISTENERS, ADVERTISED) for entry in _entries(values.get(key, ""))]
+    return {int(port) for port in (text.rpartition(":")[2] for text in texts) if port.isdecimal()}
+
+
+def port_of(listener: Listener) -> int | None:
+    """The port that a listener is bound to."""
+    port = (listener.bind or "").rpartition(":")[2]
+    return int(port) if port.isdecimal() else None
+
+
+def new_name(every: Sequence[Mapping[str, str]]) -> str:
+    """A name for a listener that none of these brokers has."""
+    taken = {entry.partition(":")[0].upper() for values in every for key in (LISTENERS, ADVERTISED, PROTOCOLS)
+             for entry in _entries(values.get(key, ""))}  # fmt: skip
+    return next(one for one in _NEW_NAMES if one not in taken)
+
+
+def with_listener(values: Mapping[str, str], like: Listener, new: Listener, told: Address) -> dict[str, str]:
+    """The settings that change when a broker has one more listener, of the same kind as `like`, which it advertises as
+    `told` and which stays."""
+    protocols = _entries(values.get(PROTOCOLS) or DEFAULT_MAP)
+    mapped = {entry.partition(":")[0].upper() for entry in protocols}
+    # Where no map is set, Kafka gives the controllers' listeners PLAINTEXT; a map that is set must name them.
+    controllers = [one.strip() for one in values.get("controller.listener.names", "").split(",") if one.strip()]
+    protocols += [f"{name}:PLAINTEXT" for name in controllers if name.upper() not in mapped]
+    changed = {
+        LISTENERS: ",".join([*_entries(values[LISTENERS]), f"{new.name}://{new.bind}"]),
+        ADVERTISED: ",".join([*_advertised(values, told), f"{new.name}://{new.advertised}"]),
+        PROTOCOLS: ",".join([*protocols, f"{new.name}:{new.protocol}"]),
+    }
+    own, its = f"listener.name.{like.name.lower()}.", f"listener.name.{new.name.lower()}."
+    copied = {its + key.removeprefix(own): value for key, value in values.items() if key.startswith(own)}
+    return changed | {key: value for key, value in copied.items() if _PLAIN.fullmatch(value)}
+
+
+def with_address(values: Mapping[str, str], wrong: Listener, advertised: Address, told: Address) -> dict[str, str]:
+    """The setting that changes when a listener is advertised at another address."""
+    kept = [
+        f"{wrong.name}://{advertised}" if entry.partition(":")[0].upper() == wrong.name.upper() else entry
+        for entry in _advertised(values, told)
     ]
-    return [*written, f"inter.broker.listener.name={inter_broker}"] if inter_broker else written
+    return {ADVERTISED: ",".join(kept)}
 
 
-def with_listener(listeners: Sequence[Listener], wrong: Listener, advertised: Address, port: int) -> list[Listener]:
-    """These listeners and one more, for clients that find the broker at `advertised`, of the same protocol as `wrong`,
-    whose address serves others and stays."""
-    names = {one.name for one in listeners}
-    name = next(one for one in ("EXTERNAL", "CLIENT", "KPROXY", *(f"CLIENT{n}" for n in range(99))) if one not in names)
-    return [*listeners, Listener(name, wrong.protocol, f"0.0.0.0:{port}", advertised)]
-
-
-def moved(listeners: Sequence[Listener], wrong: Listener, advertised: Address) -> list[Listener]:
-    """These listeners, with `wrong` advertised at another address."""
-    return [replace(one, advertised=advertised) if one is wrong else one for one in listeners]
+def is_plain(value: str) -> bool:
+    """Whether a value can be copied into a file or a shell as it is."""
+    return _PLAIN.fullmatch(value) is not None
 
 
 def variable(line: str, prefix: str) -> str:
-    """A line of server.properties as a variable of a container image: `KAFKA_` or `KAFKA_CFG_`, dots as underscores."""
+    """A line of server.properties as a variable of a container image: `KAFKA_` or `KAFKA_CFG_`."""
     key, _, value = line.partition("=")
-    return f"{prefix}{key.upper().replace('.', '_')}={value}"
+    return f"{prefix}{key.replace('_', '__').replace('-', '___').replace('.', '_').upper()}={value}"
 
 
 def image(values: Mapping[str, str]) -> str | None:
@@ -80,6 +139,25 @@ def image(values: Mapping[str, str]) -> str | None:
     ):  # read, not used
         return "kafka"
     return None
+
+
+def _advertised(values: Mapping[str, str], told: Address) -> list[str]:
+    """The entries of `advertised.listeners`. Where it is not set, brokers advertise where they listen, in the place of
+    no host with the name of the machine; `told` has that name."""
+    if values.get(ADVERTISED):
+        return _entries(values[ADVERTISED])
+    controllers = {one.strip().upper() for one in values.get("controller.listener.names", "").split(",")}
+    made = []
+    for entry in _entries(values[LISTENERS]):
+        name, _, bound = entry.partition("://")
+        if name.upper() not in controllers:
+            host, _, port = bound.rpartition(":")
+            made.append(f"{name}://{bound if host else Address(told.host, int(port))}")
+    return made
+
+
+def _entries(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
 
 
 def _address(text: str) -> Address | None:

@@ -1,4 +1,4 @@
-"""The lines that mend a finding for good: the broker's settings, a container's variables. Pure.
+"""The lines that mend a finding for good: the broker's settings, a client's properties, commands. Pure.
 
 Lines are as exact as what is known allows. What only the user knows is in capitals: HOST, NAME, PASSWORD.
 """
@@ -8,16 +8,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from kproxy.address import Address
+from kproxy.doctor import advertise, names
 from kproxy.doctor import listeners as settings
-from kproxy.doctor import names
-from kproxy.doctor.found import Contact, Examination, Listener
-from kproxy.doctor.places import Place, is_loopback, place_of
+from kproxy.doctor.found import Contact, Examination
 from kproxy.remedies.faults import Fault
 
-# Ports that a new listener may have, the first free one.
-_PORTS = (9094, 9095, 9096, 19094, 29094)
-_BAD_FOR_ALL = (Fault.LOOPBACK_ADVERTISED, Fault.WILDCARD_ADVERTISED)
+# Faults of an advertised address that another advertised address mends.
+_OF_ADDRESSES = frozenset({
+    Fault.NAME_NOT_RESOLVED, Fault.CONTAINER_NAME_ADVERTISED, Fault.KUBERNETES_NAME_ADVERTISED,
+    Fault.PRIVATE_ADDRESS_ADVERTISED, Fault.LOOPBACK_ADVERTISED, Fault.WILDCARD_ADVERTISED, Fault.PORT_CLOSED,
+    Fault.NAME_RESOLVES_WRONGLY, Fault.NOT_KAFKA, Fault.WRONG_NODE, Fault.WRONG_CLUSTER, Fault.MIXING_LOAD_BALANCER,
+})  # fmt: skip
+# Those that this machine, or what lies between, mends as well.
+_OF_THE_WAY = frozenset({
+    Fault.FILTERED, Fault.NO_ROUTE, Fault.SILENT, Fault.CLOSED, Fault.DNS_SILENT, Fault.IPV6_ONLY,
+})  # fmt: skip
 
 
 def advertised(fault: Fault, contacts: Sequence[Contact], found: Examination) -> tuple[str, tuple[str, ...]]:
@@ -29,65 +34,17 @@ def advertised(fault: Fault, contacts: Sequence[Contact], found: Examination) ->
     wrong = contact.advertised or contact.address
     if found.mapped and contact.address != contact.advertised:
         return f"--map {contact.advertised}={contact.address}", (f"--map {contact.advertised}=HOST:PORT",)
-    if fault in (Fault.FILTERED, Fault.NO_ROUTE, Fault.SILENT, Fault.CLOSED, Fault.DNS_SILENT, Fault.IPV6_ONLY):
+    if fault in _OF_THE_WAY:
         return "", (
             f"# Let {found.dialler} reach {wrong} (firewall, security group, VPN, route), or advertise another",
         )
+    if fault not in _OF_ADDRESSES:
+        return "", ()
     known = settings.listeners_of(found.settings) if found.settings else []
     listener = settings.listener_that_advertises(known, wrong)
     name = listener.name if listener else "NAME"
-    return f"advertised.listeners={name}://{wrong}", _listener_lines(fault, known, listener, wrong, found)
-
-
-def _listener_lines(
-    fault: Fault, known: list[Listener], listener: Listener | None, wrong: Address, found: Examination
-) -> tuple[str, ...]:
-    """The settings under which this client's address would be right."""
-    assert found.asked is not None
-    here = found.asked.address
-    host = here.host if place_of(here.host) is not Place.WILDCARD else "HOST"
-    comment: tuple[str, ...] = ()
-    if is_loopback(host) and fault is not Fault.PORT_CLOSED:
-        comment = (f"# these lines serve clients on this machine only, as {here} is one of its own ports",)
-    if listener is None or not known:
-        if fault in _BAD_FOR_ALL:
-            lines = [f"advertised.listeners=NAME://{here}"]
-        else:
-            lines = [
-                f"listeners=INTERNAL://:{wrong.port},EXTERNAL://:{_port({wrong.port})}",
-                f"advertised.listeners=INTERNAL://{wrong},EXTERNAL://{host}:{_port({wrong.port})}",
-                f"listener.security.protocol.map=INTERNAL:{_protocol(found)},EXTERNAL:{_protocol(found)}",
-                "inter.broker.listener.name=INTERNAL",
-            ]
-        return (*comment, *_with_variables(lines, None))
-    inter_broker = (found.settings or {}).get("inter.broker.listener.name")
-    if fault in _BAD_FOR_ALL or (fault is Fault.PORT_CLOSED and wrong.host == host):
-        lines = settings.lines(settings.moved(known, listener, here), inter_broker)
-    else:
-        port = _port({int(one.bind.rpartition(":")[2]) for one in known if one.bind and one.bind[-1].isdigit()})
-        more = settings.with_listener(known, listener, Address(host, port), port)
-        lines = settings.lines(more, inter_broker or listener.name)
-        comment = (*comment, f"# also open, publish or forward port {port}")
-    return (*comment, *_with_variables(lines, settings.image(found.settings or {})))
-
-
-def _with_variables(lines: list[str], image: str | None) -> tuple[str, ...]:
-    """The lines in the form that the broker's image takes; for an unknown one in each."""
-    if image == "bitnami":
-        return tuple(settings.variable(line, "KAFKA_CFG_") for line in lines)
-    if image == "kafka":
-        return tuple(settings.variable(line, "KAFKA_") for line in lines)
-    if image == "strimzi":
-        return (
-            "# in the Kafka resource, spec.kafka.listeners:",
-            "- {name: external, port: 9094, type: nodeport, tls: false}   # or loadbalancer, ingress, route",
-        )
-    first = lines[-1] if len(lines) == 1 else lines[1]
-    return (
-        *lines,
-        "# in a container of Confluent's or Apache's image: " + settings.variable(first, "KAFKA_"),
-        "# in a container of Bitnami's image: " + settings.variable(first, "KAFKA_CFG_"),
-    )
+    works_here = all(one.is_right for one in contacts)
+    return f"advertised.listeners={name}://{wrong}", advertise.lines(fault, contacts, found, for_others=works_here)
 
 
 def bootstrap(fault: Fault, contact: Contact, found: Examination) -> tuple[str, ...]:
@@ -156,11 +113,10 @@ def protocol(name: str) -> tuple[str, ...]:
     return () if name == "PLAINTEXT" else (f"security.protocol={name}",)
 
 
-def same_address(address: str, found: Examination) -> tuple[str, tuple[str, ...]]:
+def same_address(contacts: Sequence[Contact], found: Examination) -> tuple[str, tuple[str, ...]]:
     """Of several brokers with one advertised address."""
-    return f"advertised.listeners=NAME://{address}", (
-        "advertised.listeners=NAME://HOST-1:PORT   # in each broker another host or port",
-    )
+    wrong = contacts[0].advertised or contacts[0].address
+    return f"advertised.listeners=NAME://{wrong}", advertise.lines(Fault.SAME_ADDRESS_TWICE, contacts, found)
 
 
 def leaderless(found: Examination) -> tuple[str, ...]:
@@ -196,13 +152,3 @@ def _tool(name: str, found: Examination) -> str:
     if found.through:
         return f"{shlex.join(found.through)} {name} --bootstrap-server '{{bootstrap}}'"
     return f"{name} --bootstrap-server {found.asked.address if found.asked is not None else found.bootstrap[0].address}"
-
-
-def _port(taken: set[int]) -> int:
-    return next((port for port in _PORTS if port not in taken), _PORTS[-1] + 1)
-
-
-def _protocol(found: Examination) -> str:
-    if found.login is not None:
-        return "SASL_SSL" if found.tls else "SASL_PLAINTEXT"
-    return "SSL" if found.tls else "PLAINTEXT"

@@ -217,10 +217,15 @@ def _corrected(report: Report) -> str:
 
 def _for_good(problems: Sequence[Finding]) -> Iterator[str]:
     yield from _section("Fix for good")
+    shown: dict[tuple[str, ...], int] = {}
     for number, finding in enumerate(problems, 1):
-        lines = finding.fix
         yield _wrapped(remedies.of(finding.fault).fix, "   ", f"{number}. ")
-        yield from (f"     {escaped(line)}" for line in lines)
+        before = shown.setdefault(finding.fix, number)
+        if finding.fix and before != number:
+            yield f"     # the lines are those of {before}"
+            continue
+        for line in finding.fix:  # a comment is read, all else is copied
+            yield _wrapped(line, "     # ", "     ") if line.startswith("# ") else f"     {escaped(line)}"
 
 
 def _wrapped(words: str, hang: str, first: str | None = None) -> str:

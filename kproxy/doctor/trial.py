@@ -36,8 +36,6 @@ from kproxy.workers.here import Here
 Load = Callable[[Line], ClusterConfig]
 """The cluster that a line configures. Raises ConfigError."""
 
-# Nodes for which other addresses are tried.
-_MOST_NODES = 64
 # The connections of a trial are few.
 _FILES = 4096
 # How long a trial waits for kproxy to find its nodes, beyond the time for one connection, in seconds.
@@ -88,7 +86,7 @@ async def find(found: Examination, line: Line, load: Load, contacts: Contacts, s
     best: Tried | None = None
     now = asyncio.get_running_loop().time
     until = now() + _LONGEST
-    candidates = await _candidates(found, line, contacts)
+    candidates = _candidates(found, line, contacts)
     for count, candidate in enumerate(candidates, 1):
         if now() >= until:
             return Outcome(best, count - 1)
@@ -103,12 +101,12 @@ async def find(found: Examination, line: Line, load: Load, contacts: Contacts, s
     return Outcome(best, len(candidates))
 
 
-async def _candidates(found: Examination, line: Line, contacts: Contacts) -> list[Line]:
+def _candidates(found: Examination, line: Line, contacts: Contacts) -> list[Line]:
     """Lines that might work, the simplest first."""
     lost = [one for one in found.nodes if not one.is_right]
     lines = [line, *_other_names(found, line)]
     if lost and not contacts.logs_in:
-        maps = await _maps(found, lost[:_MOST_NODES], contacts)
+        maps = _maps(found, lost)
         if maps:
             lines.insert(1, line.with_options(map=tuple(maps)))
     return lines
@@ -133,41 +131,17 @@ def _other_names(found: Examination, line: Line) -> Iterator[Line]:
     return (line.with_options(tls_server_name=name) for name in server_names(found))
 
 
-async def _maps(found: Examination, lost: Sequence[Contact], contacts: Contacts) -> list[str]:
-    """A map for all nodes, or for each: where the bootstrap server's host has a port that leads to the node."""
+def _maps(found: Examination, lost: Sequence[Contact]) -> list[str]:
+    """A map for all nodes, or for each that is reached at a port of the bootstrap server's host."""
     assert found.asked is not None
-    host, cluster_id = found.asked.address.host, found.asked.cluster_id
-    known = {one.address for one in found.bootstrap}
-
-    async def leads(contact: Contact, address: Address) -> bool:
-        if address in known or contact.expected is None:
-            return False
-        tried = await contacts.contact(address, contact.expected, contact.advertised)
-        identity = tried.identity
-        right = identity is not None and identity.key == contact.expected and identity.cluster_id == cluster_id
-        return right and not tried.others
-
-    def advertised(contact: Contact) -> Address:
-        return contact.advertised or contact.address
-
-    same_port = await asyncio.gather(*[leads(one, Address(host, advertised(one).port)) for one in lost])
-    if all(same_port):
+    host, known = found.asked.address.host, {one.address for one in found.bootstrap}
+    here = {key: address for key, address in found.here.items() if address not in known}
+    met = {one.expected: one for one in lost if one.expected in here}
+    if len(met) == len(lost) and all(
+        here[key] == Address(host, (one.advertised or one.address).port) for key, one in met.items() if key is not None
+    ):
         return [f"*={_bracketed(host)}:{{port}}"]
-    ids = sorted(one.expected.node_id for one in found.nodes if one.expected is not None)
-    first = found.asked.identity.key if found.asked.identity is not None else None
-    maps = []
-    for contact, found_there in zip(lost, same_port, strict=True):
-        assert contact.expected is not None
-        if found_there:
-            port = advertised(contact).port
-        elif first is not None and first.node_id in ids:  # ports in the order of the ids, as people forward them
-            port = found.asked.address.port + ids.index(contact.expected.node_id) - ids.index(first.node_id)
-            if not 0 < port < 65536 or not await leads(contact, Address(host, port)):
-                continue
-        else:
-            continue
-        maps.append(f"node:{contact.expected.label}={_bracketed(host)}:{port}")
-    return maps
+    return [f"node:{key.label}={_bracketed(host)}:{here[key].port}" for key in met if key is not None]
 
 
 def _bracketed(host: str) -> str:

@@ -16,6 +16,7 @@ from kproxy.ask.asking import Over
 from kproxy.ask.contents import Contents, Group
 from kproxy.ask.frames import TooLarge
 from kproxy.ask.questions import NOBODY, NONE, Versions
+from kproxy.ask.settings import LISTENER_SETTINGS, broker_settings
 from kproxy.cluster.explore import Explorer
 from kproxy.cluster.identity import WantsLogin
 from kproxy.cluster.reach import Reach
@@ -155,7 +156,7 @@ class _Gathering:
     async def _settings(
         self, node_id: int, ask: Over, versions: Versions
     ) -> tuple[Mapping[str, str | None], str | None]:
-        question = contents.listener_settings(versions, node_id)
+        question = broker_settings(versions, node_id, LISTENER_SETTINGS)
         if question is None:
             return {}, "the broker is too old to tell"
         settings = await _in_time(question.put(ask))

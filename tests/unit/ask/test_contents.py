@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from kproxy.address import Address
 from kproxy.ask import contents
-from kproxy.ask.contents import Broker, Contents, Group, Listed, Partition, Settings, Topic
+from kproxy.ask.contents import Broker, Contents, Group, Listed, Partition, Topic
 from kproxy.ask.questions import Question, Unreadable
+from kproxy.ask.settings import LISTENER_SETTINGS, Settings, broker_settings
 from kproxy.errors import WireError
 from kproxy.wire import api, definitions
 from tests.unit.ask.broker import Broker as Answering
@@ -52,10 +53,12 @@ CONFIGS = {
     "results": [
         {
             "error_code": 0, "error_message": None, "resource_type": 4, "resource_name": "1", "configs": [
-                {"name": name, "value": value, "read_only": True, "config_source": 4, "is_sensitive": secret,
+                {"name": name, "value": value, "read_only": True, "config_source": source, "is_sensitive": secret,
                  "synonyms": [{"name": "x", "value": None, "source": 4}]}
-                for name, value, secret in (("listeners", "A://:1", False), ("advertised.listeners", "A://h:1", True),
-                                            ("cleanup.policy", "/tmp", False))
+                for name, value, secret, source in (
+                    ("listeners", "A://:1", False, 4), ("advertised.listeners", "A://h:1", True, 2),
+                    ("cleanup.policy", "/tmp", False, 5),
+                )
             ],
         }
     ],
@@ -169,13 +172,25 @@ async def test_groups(newest: int, version: int) -> None:
 
 
 async def test_listeners() -> None:
-    question = contents.listener_settings(served(DESCRIBE_CONFIGS=4), 7)
+    question = broker_settings(served(DESCRIBE_CONFIGS=4), 7, LISTENER_SETTINGS)
     assert question is not None
-    resource = {"resource_type": 4, "resource_name": "7", "configuration_keys": list(contents.LISTENER_SETTINGS)}
+    resource = {"resource_type": 4, "resource_name": "7", "configuration_keys": list(LISTENER_SETTINGS)}
     asked(question, {"resources": [resource], "include_synonyms": False})
     found = await question.put(Answering({api.DESCRIBE_CONFIGS: body_of(api.DESCRIBE_CONFIGS, 1, CONFIGS)}))
-    assert found == Settings(0, {"listeners": "A://:1", "advertised.listeners": None})
-    assert contents.listener_settings(served(DESCRIBE_CONFIGS=0), 7) is None
+    assert found == Settings(
+        0, {"listeners": "A://:1", "advertised.listeners": None}, dynamic=frozenset({"advertised.listeners"})
+    )
+    assert broker_settings(served(DESCRIBE_CONFIGS=0), 7) is None
+
+
+async def test_all_settings_of_a_broker() -> None:
+    question = broker_settings(served(DESCRIBE_CONFIGS=4), 7)
+    assert question is not None
+    resource = {"resource_type": 4, "resource_name": "7", "configuration_keys": None}
+    asked(question, {"resources": [resource], "include_synonyms": False})
+    found = await question.put(Answering({api.DESCRIBE_CONFIGS: body_of(api.DESCRIBE_CONFIGS, 1, CONFIGS)}))
+    assert found.values["cleanup.policy"] == "/tmp"
+    assert found.defaults == {"cleanup.policy"}
 
 
 async def test_who_leads_the_quorum() -> None:
@@ -196,7 +211,7 @@ QUESTIONS = [
     (contents.contents(served(METADATA=5)), body_of(api.METADATA, 5, METADATA)),
     (contents.groups(served(LIST_GROUPS=5)), body_of(api.LIST_GROUPS, 5, GROUPS)),
     (contents.groups(served(LIST_GROUPS=0)), body_of(api.LIST_GROUPS, 0, GROUPS)),
-    (contents.listener_settings(served(DESCRIBE_CONFIGS=1), 1), body_of(api.DESCRIBE_CONFIGS, 1, CONFIGS)),
+    (broker_settings(served(DESCRIBE_CONFIGS=1), 1), body_of(api.DESCRIBE_CONFIGS, 1, CONFIGS)),
     (contents.quorum_leader(served(DESCRIBE_QUORUM=0)), body_of(api.DESCRIBE_QUORUM, 0, QUORUM)),
 ]
 each = pytest.mark.parametrize(("question", "whole"), QUESTIONS)

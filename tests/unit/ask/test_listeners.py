@@ -26,3 +26,11 @@ def test_without_a_map_the_name_is_the_protocol() -> None:
 
 def test_nonsense_is_no_listener() -> None:
     assert listeners({"listeners": ",:,x", "advertised.listeners": None}) == []
+
+
+def test_names_in_small_letters() -> None:
+    """Kafka reads them in capitals, whichever of the settings has them."""
+    settings = {
+        "listeners": "in://:1", "listener.security.protocol.map": "In:SSL", "inter.broker.listener.name": "IN",
+    }  # fmt: skip
+    assert listeners(settings) == [Listener("IN", "SSL", ":1", "", "brokers")]

@@ -7,6 +7,7 @@ from typing import Any
 from kproxy.address import Address
 from kproxy.ask.contents import Contents, Partition, Topic
 from kproxy.ask.questions import Members
+from kproxy.ask.settings import Settings
 from kproxy.cluster.identity import Identity
 from kproxy.cluster.known import Proof
 from kproxy.cluster.topology import NodeKey
@@ -42,6 +43,11 @@ def bad(address: str, reason: str, expected: int | None = None, **more: Any) -> 
     where = Address.parse(address)
     values: dict[str, Any] = {"problem": f"because of {reason}", "advertised": None if expected is None else where}
     return Contact(where, None if expected is None else key(expected), reason=reason, **(values | more))
+
+
+def told(values: dict[str, str | None], **more: Any) -> Settings:
+    """What a broker tells of itself."""
+    return Settings(0, values, **more)
 
 
 def topic(name: str, *leaders: int, replicas: tuple[int, ...] = (1,), **more: Any) -> Topic:

@@ -9,6 +9,7 @@ import pytest
 
 from kproxy.address import Address
 from kproxy.doctor import listeners, picture
+from kproxy.doctor.found import Listener
 from kproxy.doctor.line import Line
 from kproxy.doctor.places import Place, is_private, place_of
 from tests.unit.doctor.examined import bad, examination, good
@@ -91,14 +92,17 @@ def test_the_listeners_of_a_broker() -> None:
         ("IN", "PLAINTEXT", "kafka1:29092"), ("OUT", "SASL_SSL", "203.0.114.9:9094"),
     ]  # fmt: skip
     assert listeners.listener_that_advertises(found, Address("kafka1", 29092)) is found[0]
-    more = listeners.with_listener(found, found[0], Address("h", 9095), 9095)
-    assert listeners.lines(more, "IN") == [
-        "listeners=IN://0.0.0.0:29092,OUT://[::]:9092,EXTERNAL://0.0.0.0:9095",
-        "advertised.listeners=IN://kafka1:29092,OUT://203.0.114.9:9094,EXTERNAL://h:9095",
-        "listener.security.protocol.map=IN:PLAINTEXT,OUT:SASL_SSL,EXTERNAL:PLAINTEXT",
-        "inter.broker.listener.name=IN",
-    ]
+    new = Listener("EXTERNAL", "PLAINTEXT", "0.0.0.0:9095", Address("h", 9095))
+    assert listeners.with_listener(SETTINGS, found[0], new, Address("kafka1", 29092)) == {
+        "listeners": "IN://0.0.0.0:29092,OUT://[::]:9092,CTL://:9093,EXTERNAL://0.0.0.0:9095",
+        "advertised.listeners": "IN://kafka1:29092,OUT://203.0.114.9:9094,EXTERNAL://h:9095",
+        "listener.security.protocol.map": "IN:PLAINTEXT,OUT:SASL_SSL,CTL:PLAINTEXT,EXTERNAL:PLAINTEXT",
+    }
+    assert listeners.with_address(SETTINGS, found[1], Address("h", 1), Address("203.0.114.9", 9094)) == {
+        "advertised.listeners": "IN://kafka1:29092,OUT://h:1"
+    }
     assert listeners.variable("a.b=c", "KAFKA_") == "KAFKA_A_B=c"
+    assert listeners.variable("a.b-c_d=e", "KAFKA_") == "KAFKA_A_B___C__D=e"
 
 
 @pytest.mark.parametrize("text", ["", ",,,", "no-protocol", "A://", "A://h:99999999", "://x:1", "A" * 5000 + "://x:1"])

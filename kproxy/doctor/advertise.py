@@ -1,0 +1,195 @@
+"""The lines under which each broker advertises an address that this machine reaches. Pure.
+
+Lines are printed only if they are whole: made of all that the broker has, its controllers' listener too, and passed by
+kproxy's own lint. Of a broker whose settings kproxy does not see, it says so, and gives what to add to each line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+
+from kproxy.address import Address
+from kproxy.doctor import linted
+from kproxy.doctor import listeners as settings
+from kproxy.doctor.changes import HOST, Broker, Change, Seen, brokers_of, changes
+from kproxy.doctor.found import Contact, Examination
+from kproxy.doctor.places import is_loopback
+from kproxy.remedies.faults import Fault
+
+_PREFIX = {"bitnami": "KAFKA_CFG_", "kafka": "KAFKA_"}
+# Where Apache's image keeps its data. It has defaults for these settings, and none once one variable is set.
+_APACHE_LOGS = ("/tmp/kraft-combined-logs", "/tmp/kafka-logs", "/opt/kafka")  # compared, not used
+_APACHE_NEEDS = (
+    "node.id", "process.roles", "controller.listener.names", "controller.quorum.voters",
+    "controller.quorum.bootstrap.servers", "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor", "transaction.state.log.min.isr", "log.dirs",
+)  # fmt: skip
+# Strimzi's own listeners, which its users do not write.
+_STRIMZIS_OWN = ("replication", "controlplane")
+
+
+def lines(
+    fault: Fault, contacts: Sequence[Contact], found: Examination, *, for_others: bool = False
+) -> tuple[str, ...]:
+    """The lines for all brokers that must change, each under the name of its broker. Other lines begin with `# `, or
+    are the client's. `for_others`: the addresses are wrong for other machines, not for this one."""
+    brokers = brokers_of(found, for_others=for_others)
+    every = [{name: value for name, value in one.values.items() if value} for one in found.told.values()]
+    if any(settings.image(values) == "strimzi" for values in every):
+        return _strimzi([values for values in every if settings.are_readable(values)], found)
+    made = changes(fault, contacts, found, brokers)
+    if not made:
+        return ()
+    seen = [(one, one.broker.seen) for one in made if one.broker.seen is not None]
+    before = {str(one.broker.key): its.values for one, its in seen}
+    worse = linted.mistakes(before, {str(one.broker.key): {**its.values, **one.changed} for one, its in seen})
+    several = len(brokers) > 1
+    return (
+        *_for_whom(brokers),
+        *chain.from_iterable(_whole(one, its, worse.get(str(one.broker.key)), several) for one, its in seen),
+        *_parts([one for one in made if one.broker.seen is None], several),
+        *_containers(seen, len(made)),
+        *_then(made, found),
+    )
+
+
+def _for_whom(brokers: Sequence[Broker]) -> Iterator[str]:
+    local = next((one.here for one in brokers if one.here is not None and is_loopback(one.here.host)), None)
+    if local is not None:
+        yield f"# these lines serve clients on this machine only, as {local} is one of its own ports"
+
+
+def _whole(change: Change, seen: Seen, worse: Sequence[str] | None, several: bool) -> Iterator[str]:
+    """All lines of a broker whose settings kproxy sees."""
+    if worse or not settings.are_readable({**seen.values, **change.changed}):
+        why = "; ".join(worse or ["they have a form that Kafka does not know"])
+        yield f"# {change.broker.key}: no lines, as kproxy's own lint refuses those that it would print: {why}"
+        return
+    shown, in_container = _writer(seen.values)
+    who = f"{change.broker.key}, " if several else ""
+    where = "variables of its container" if in_container else "server.properties"
+    if change.port is None:
+        yield f"# {who}{where}: in the place of the line that is there. Only {change.name} changes in it"
+    else:
+        yield f"# {who}{where}: each in the place of the line that is there, if there is one"
+    yield from (shown(f"{key}={value}") for key, value in change.changed.items())
+    dynamic = ", ".join(key for key in change.changed if key in seen.dynamic)
+    if dynamic:
+        yield (
+            f"# {change.broker.key} has {dynamic} as a dynamic setting, which wins over this: delete it there with"
+            f" kafka-configs --entity-type brokers --entity-name {change.broker.key.node_id} --alter --delete-config …"
+        )
+    if in_container and seen.values["log.dirs"].startswith(_APACHE_LOGS):
+        yield "# Apache's image has no defaults once one variable is set: it needs these too, as they are now"
+        yield from (
+            shown(f"{key}={seen.values[key]}") for key in _APACHE_NEEDS if settings.is_plain(seen.values.get(key, ""))
+        )
+    if change.port is not None:
+        yield from _own_settings(change, seen)
+        yield from _open(change)
+
+
+def _own_settings(change: Change, seen: Seen) -> Iterator[str]:
+    """What the new listener needs of its own, and kproxy cannot write."""
+    old, new = seen.listener.name.lower(), change.name.lower()
+    if seen.secret:
+        yield f"# also listener.name.{new}.… with the values of {', '.join(seen.secret)}, which kproxy does not show"
+    elif change.protocol.startswith("SASL"):
+        yield f"# if the broker's JAAS file has a section {old}.KafkaServer, it needs one {new}.KafkaServer too"
+
+
+def _open(change: Change) -> Iterator[str]:
+    """How clients come to the new listener."""
+    broker, port = change.broker, change.port
+    if broker.here is None:
+        yield (
+            f"# {HOST}: where clients reach {broker.key}. Open, publish or forward its port {port} there; if that is"
+            " another port there, advertise that one"
+        )
+    elif broker.forwarded is not None:
+        yield f"# and let {broker.here} lead to port {port} of {broker.key}, in the place of port {broker.forwarded}"
+    else:
+        yield f"# and let clients reach port {port} of {broker.key} at {change.address} (open, publish or forward it)"
+
+
+def _parts(made: Sequence[Change], several: bool) -> Iterator[str]:
+    """What to add to lines that kproxy does not see; once for all brokers of which it knows nothing."""
+    groups: dict[tuple[str, Address, str], list[Change]] = {}
+    for one in made:
+        alone = str(one.broker.key) if one.broker.here is not None else ""
+        groups.setdefault((alone, one.address, one.broker.unseen), []).append(one)
+    for members in groups.values():
+        first = members[0]
+        who = f"{', '.join(str(one.broker.key) for one in members)}: " if several else ""
+        yield (
+            f"# {who}{first.broker.unseen}. So these are no whole lines: … stands for what the line has now. All of it"
+            " must stay, the controllers' listener too"
+        )
+        yield f"listeners=…,{first.name}://:{first.port}"
+        yield f"advertised.listeners=…,{first.name}://{first.address}"
+        yield f"listener.security.protocol.map=…,{first.name}:{first.protocol}"
+        if len(members) == 1:
+            yield from _open(first)
+        else:
+            yield (
+                f"# {HOST}: where clients reach this broker, for each another host or port. Open, publish or forward"
+                f" its port {first.port} there; if that is another port there, advertise that one"
+            )
+    if made:
+        yield (
+            "# a line that is not there yet needs Kafka's default for …: for listeners PLAINTEXT://:9092, for"
+            " advertised.listeners all that listeners has but the controllers'; for the map each controllers' listener"
+            f" with :PLAINTEXT, and {settings.DEFAULT_MAP}"
+        )
+
+
+def _writer(values: Mapping[str, str]) -> tuple[Callable[[str], str], bool]:
+    """How a line is written where the broker seems to be configured, and whether that is a container."""
+    prefix = _PREFIX.get(settings.image(values) or "")
+    if prefix is None:
+        return (lambda line: line), False
+    return (lambda line: settings.variable(line, prefix)), True
+
+
+def _containers(seen: Sequence[tuple[Change, Seen]], count: int) -> Iterator[str]:
+    """How lines are written as variables, where nothing tells how a broker is configured."""
+    if len(seen) < count or not all(_writer(its.values)[1] for _, its in seen):
+        yield (
+            "# in a container each line is a variable: KAFKA_ADVERTISED_LISTENERS=… in Confluent's and Apache's images,"
+            " KAFKA_CFG_ADVERTISED_LISTENERS=… in Bitnami's"
+        )
+
+
+def _then(made: Sequence[Change], found: Examination) -> Iterator[str]:
+    """The client's own line, if it changes."""
+    known = list(dict.fromkeys(str(one.address) for one in made if one.broker.here is not None))
+    restart = "# restart the broker" if len(made) == 1 else "# restart the brokers, one after the other"
+    if made[0].port is None or {str(one.address) for one in found.bootstrap} <= set(known):
+        yield f"{restart}; the client's bootstrap.servers stays"
+    else:
+        yield f"{restart}; then, in the client:"
+        yield f"bootstrap.servers={','.join(known or [str(made[0].address)])}"
+
+
+def _strimzi(every: Sequence[Mapping[str, str]], found: Examination) -> tuple[str, ...]:
+    """One more listener in the Kafka resource: the operator writes the brokers' settings itself."""
+    entries = {entry.strip().partition(":")[0] for values in every for entry in values[settings.LISTENERS].split(",")}
+    there = {name: port for name, _, port in (one.lower().rpartition("-") for one in entries) if port.isdecimal()}
+    port = next(port for port in range(9094, 65536) if str(port) not in there.values())
+    name = next(one for one in ("external", "kproxy", *(f"kproxy{n}" for n in range(99))) if one not in there)
+    new = [f"- name: {name}", f"  port: {port}", "  type: nodeport", f"  tls: {str(found.tls).lower()}"]
+    known = [
+        [f"- {{name: {name}, port: {port}, type: internal, tls: false}}"]
+        for name, port in there.items()
+        if name not in _STRIMZIS_OWN
+    ]
+    wrong = linted.strimzi([*known, new])
+    if wrong:
+        return (f"# no lines, as kproxy's own lint refuses those that it would print: {'; '.join(wrong)}",)
+    return (
+        "# in the Kafka resource, one more of spec.kafka.listeners; those that are there stay. The type may also be"
+        " loadbalancer, ingress or route (those two with TLS)",
+        *new,
+        "# the operator then shows the clients' bootstrap.servers in the resource's status.listeners",
+    )

@@ -1,0 +1,55 @@
+"""Settings of brokers as `kproxy lint` judges them, before any of them is shown. Pure.
+
+kproxy sees a broker's settings, and not the file that they are in. So what lint says of the settings as they are does
+not count: only what it says of the changed ones, and did not say before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kproxy.lint.findings import Severity
+from kproxy.lint.kinds import Kind
+from kproxy.lint.linting import Options, lint
+from kproxy.lint.source import Source
+
+# The settings that its rules for listeners look at, beside those of a single listener.
+_LOOKED_AT = frozenset({
+    "listeners", "advertised.listeners", "listener.security.protocol.map", "inter.broker.listener.name",
+    "security.inter.broker.protocol", "controller.listener.names", "control.plane.listener.name", "process.roles",
+    "node.id", "broker.id", "controller.quorum.voters", "controller.quorum.bootstrap.servers", "zookeeper.connect",
+    "sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol", "sasl.kerberos.service.name",
+    "ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.engine.factory.class",
+})  # fmt: skip
+
+
+def mistakes(before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
+    """By broker, what is wrong with its settings `after` a change that was not wrong with those of before."""
+    known = {(rule, broker) for rule, broker, _ in _found(before)}
+    worse: dict[str, list[str]] = {}
+    for rule, broker, text in _found(after):
+        if (rule, broker) not in known:
+            worse.setdefault(broker, []).append(text)
+    return worse
+
+
+def strimzi(listeners: Sequence[Sequence[str]]) -> list[str]:
+    """What is wrong with the listeners of a Kafka resource of Strimzi, each given as its lines of YAML."""
+    lines = [f"    {line}" for entry in listeners for line in entry]
+    head = ["apiVersion: kafka.strimzi.io/v1", "kind: Kafka", "metadata: {name: kafka}", "spec:", "  kafka:"]
+    text = "\n".join([*head, "    listeners:", *lines, ""])
+    report = lint([Source("kafka.yaml", text)], Options(kind=Kind.KUBERNETES))
+    return [one.text for one in report.findings if one.severity is not Severity.NOTE] + list(report.unreadable)
+
+
+def _found(brokers: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """Rule, broker and text of all that is wrong with these brokers as one cluster."""
+    sources = [Source(name, _properties(values)) for name, values in brokers.items()]
+    for one in lint(sources, Options(kind=Kind.SERVER)).findings:
+        if one.severity is not Severity.NOTE:
+            yield one.rule, one.subject, one.text
+
+
+def _properties(values: Mapping[str, str]) -> str:
+    kept = {key: value for key, value in values.items() if key in _LOOKED_AT or key.startswith("listener.name.")}
+    return "".join(f"{key}={value}\n" for key, value in kept.items()).replace("\\", "\\\\")

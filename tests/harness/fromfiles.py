@@ -1,0 +1,142 @@
+"""Kafka nodes on one host, each started from a file of its own that a test may change, as administrators do.
+
+The brokers advertise names that only this host knows, and use the same listener among themselves.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from kproxy.address import Address
+from kproxy.devcluster import DEFAULT_VERSION, Programs
+from kproxy.devcluster import properties as props
+from kproxy.devcluster.node import Node
+from kproxy.devcluster.ready import known_brokers
+from kproxy.devcluster.storage import format_storage
+from tests.harness.network import Host, Network
+from tests.harness.process import wait_until
+
+CONTROLLER = 9
+_SMALL = {
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "log.cleaner.dedupe.buffer.size": str(8 << 20),
+    "log.index.size.max.bytes": str(1 << 20),
+    "group.initial.rebalance.delay.ms": "0",
+    "num.network.threads": "2",
+    "num.io.threads": "2",
+    "broker.session.timeout.ms": "4000",
+    "broker.heartbeat.interval.ms": "500",
+    "initial.broker.registration.timeout.ms": "240000",
+}
+
+
+class FromFiles:
+    """`count` brokers, 1 to N, at 10.8.0.1N:9092. `combined`: each is a controller too; else node 9 is the controller.
+    Where they are combined, the files leave to Kafka's defaults what they can. `more` goes into every file."""
+
+    def __init__(
+        self, network: Network, directory: Path, count: int, *, combined: bool, more: Mapping[str, str] | None = None
+    ) -> None:
+        self.brokers = list(range(1, count + 1))
+        self.controllers = self.brokers if combined else [CONTROLLER]
+        addresses = {node: f"10.8.0.1{node}" for node in sorted({*self.brokers, *self.controllers})}
+        names = {f"kafka-{node}.farm.example": address for node, address in addresses.items()}
+        self.host: Host = network.host("farm", *(f"{one}/24" for one in addresses.values()), names=names)
+        self.programs = Programs.of(DEFAULT_VERSION)
+        self.addresses = {node: Address(addresses[node], 9092) for node in self.brokers}
+        self.files = {node: {**self._file(node, addresses, combined), **(more or {})} for node in addresses}
+        self._nodes = {node: Node(node, directory / f"node-{node}") for node in addresses}
+        self._processes: dict[int, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
+        cluster = props.new_uuid()
+        for node, one in self._nodes.items():
+            file = {**self.files[node], "log.dirs": str(one.data)}
+            self.files[node] = file
+            if node in self.controllers:
+                format_storage(self.programs, one, file, cluster)
+            else:
+                one.write(file)
+                (one.data / "meta.properties").write_text(props.render(props.meta_properties(cluster, node)))
+
+    def _file(self, node: int, addresses: Mapping[int, str], combined: bool) -> dict[str, str]:
+        factor = str(min(3, len(self.brokers)))
+        common = {
+            "node.id": str(node),
+            "controller.quorum.voters": ",".join(f"{one}@{addresses[one]}:9093" for one in self.controllers),
+            "controller.listener.names": "CONTROLLER",
+            "offsets.topic.replication.factor": factor,
+            "transaction.state.log.replication.factor": factor,
+            "transaction.state.log.min.isr": "1",
+            **_SMALL,
+        }
+        own, controllers = f"PLAINTEXT://{addresses[node]}:9092", f"CONTROLLER://{addresses[node]}:9093"
+        advertised = f"PLAINTEXT://kafka-{node}.farm.example:9092"
+        if combined:
+            return {
+                "process.roles": "broker,controller", "listeners": f"{own},{controllers}",
+                "advertised.listeners": advertised, **common,
+            }  # fmt: skip
+        mapped = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"}
+        if node == CONTROLLER:
+            return {"process.roles": "controller", "listeners": controllers, **common, **mapped}
+        return {
+            "process.roles": "broker", "listeners": own, "advertised.listeners": advertised, **common, **mapped,
+            "inter.broker.listener.name": "PLAINTEXT",
+        }  # fmt: skip
+
+    def __enter__(self) -> FromFiles:
+        try:
+            for node in self.files:
+                self.start(node)
+            self.wait_ready()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for process, log in self._processes.values():
+            process.kill()
+            process.wait()
+            log.close()
+        self.host.close()
+
+    def start(self, node: int) -> None:
+        """Start a node from its file."""
+        path = self._nodes[node].write(self.files[node])
+        log = self._nodes[node].log.open("ab")
+        command = self.programs.command("kafka.Kafka", str(path), heap="128m", log_level="info")
+        self._processes[node] = self.host.start(*command, log=log), log
+
+    def restart(self, node: int, file: Mapping[str, str]) -> None:
+        """End a node, and start it again from this file. Fails if the node does not start."""
+        process, log = self._processes.pop(node)
+        process.terminate()
+        process.wait(60)
+        log.close()
+        self.files[node] = dict(file)
+        self.start(node)
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Wait until each broker knows all of them."""
+
+        def ready() -> bool:
+            for node, (process, _) in self._processes.items():
+                assert process.poll() is None, f"node {node} ended: {self._nodes[node].complaint()}"
+            try:
+                return all(
+                    set(self.brokers) <= self.host.call(known_brokers, address).keys()
+                    for address in self.addresses.values()
+                )
+            except OSError:
+                return False
+
+        wait_until(ready, "all brokers know all brokers")

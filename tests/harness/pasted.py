@@ -1,0 +1,43 @@
+"""A printed fix of `kproxy doctor`, pasted into brokers' files as a person does it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+# What stands in the place of `…` where a file has no such line, as the doctor says; the controllers' name is Kafka's.
+_DEFAULTS = {
+    "listener.security.protocol.map": (
+        "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
+    )
+}
+_WHOSE = re.compile(r"# (?:(broker \d+(?:, broker \d+)*)(?:,|:) )?(?:server\.properties|variables of|.*no whole lines)")
+
+
+def by_broker(fix: Sequence[str], only: str = "broker 1") -> dict[str, dict[str, str]]:
+    """Of each broker, the settings under its name; without names, of the `only` one."""
+    brokers: dict[str, dict[str, str]] = {}
+    names: list[str] = []
+    for line in fix:
+        whose = _WHOSE.match(line)
+        if whose is not None:
+            names = (whose[1] or only).split(", ")
+        elif not line.startswith(("# ", "bootstrap.servers=")):
+            key, _, value = line.partition("=")
+            for name in names:
+                assert key not in brokers.setdefault(name, {}), f"{name} is told {key} twice"
+                brokers[name][key] = value
+    return brokers
+
+
+def pasted(file: Mapping[str, str], lines: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a file after the lines have taken the place of those with the same names. In the place of `…`
+    comes what stands there, or else Kafka's default."""
+    there = {**_DEFAULTS, **file}
+    return {**file, **{key: value.replace("…", there[key]) if "…" in value else value for key, value in lines.items()}}
+
+
+def bootstrap(fix: Sequence[str], before: str) -> str:
+    """What the client is told to begin at; if it is told nothing, what it began at `before`."""
+    told = [line.partition("=")[2] for line in fix if line.startswith("bootstrap.servers=")]
+    return told[-1] if told else before

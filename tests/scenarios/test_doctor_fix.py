@@ -1,0 +1,175 @@
+"""The lines that `kproxy doctor` prints, pasted into the files of real brokers: these start, and the client works.
+
+    laptop ──────────────────────────▶ farm: brokers at 10.8.0.11, 10.8.0.12, 10.8.0.13
+    10.8.0.50, or localhost:1909N      they advertise kafka-N.farm.example, which only the farm knows
+
+The doctor runs on the laptop. What it prints goes into each broker's file as a person pastes it, and kproxy's own lint
+looks at the files. Then the brokers start again, and a client on the laptop uses them without kproxy. The brokers use
+the listener that the laptop cannot among themselves, so that replication and transactions show whether it still works.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from kproxy.devcluster.properties import render
+from tests.harness.clients import create_topic, read_topic, unique, values
+from tests.harness.fromfiles import FromFiles
+from tests.harness.network import KPROXY, PYTHON, Host, Network
+from tests.harness.pasted import bootstrap, by_broker, pasted
+from tests.harness.process import PATIENCE_S, wait_until
+from tests.scenarios.roundtrip import RECORDS
+from tests.scenarios.sites import fails, roundtrip
+
+pytestmark = pytest.mark.integration
+
+_LEADS = re.compile(r"# and let (\S+) lead to port (\d+) of broker (\d+), in the place of port 9092")
+_RIGHTS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+_BROKER = "kafka-1.farm.example:9092"
+# All may do all with the cluster, but from the laptop its settings cannot be seen.
+_RULES = (
+    ("--cluster", "--allow-principal", "User:ANONYMOUS", "--operation", "All"),
+    ("--cluster", "--deny-principal", "User:ANONYMOUS", "--deny-host", "10.8.0.50", "--operation", "DescribeConfigs"),
+)
+
+
+@pytest.fixture
+def laptop(network: Network) -> Iterator[Host]:
+    with network.host("laptop", "10.8.0.50/24") as made:
+        yield made
+
+
+def doctor(host: Host, servers: str) -> tuple[int, dict[str, Any]]:
+    """Its exit code and its report; a person is shown the same lines, whole."""
+    options = ("--connect-timeout", "2s", servers)
+    done = host.run(*KPROXY, "doctor", "--json", *options)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    shown = host.run(*KPROXY, "doctor", *options).stdout.splitlines()
+    for finding in report["findings"]:
+        for line in finding["fix"]:
+            assert not finding["problem"] or line.startswith("# ") or f"     {line}" in shown
+    return done.returncode, report
+
+
+def fix(report: Mapping[str, Any]) -> list[str]:
+    """The lines for the one thing that is wrong."""
+    (problem,) = [one for one in report["findings"] if one["problem"]]
+    assert problem["fault"] == "name-not-resolved"
+    return list(problem["fix"])
+
+
+def paste(farm: FromFiles, lines: list[str], directory: Path) -> None:
+    """Paste them, lint the files, and start the brokers again, one after the other."""
+    told = by_broker(lines)
+    assert list(told) == [f"broker {node}" for node in farm.brokers]
+    files = {node: pasted(farm.files[node], told[f"broker {node}"]) for node in farm.brokers}
+    others = {node: file for node, file in farm.files.items() if node not in files}
+    paths = []
+    for node, file in {**others, **files}.items():
+        paths.append(directory / f"node-{node}.properties")
+        paths[-1].write_text(render(file))
+    linted = farm.host.run(*KPROXY, "lint", *map(str, paths))
+    assert linted.returncode == 0, linted.stdout
+    for node, file in files.items():
+        farm.restart(node, file)
+
+
+def works(farm: FromFiles, laptop: Host, servers: str) -> None:
+    """A client on the laptop writes and reads on each broker, without kproxy; and brokers reach one another."""
+    replicas = len(farm.brokers)
+    topic = laptop.call(create_topic, servers, 6, replicas)
+    for client in ("librdkafka", "kafka-python"):
+        word = unique("word")
+        done = laptop.run(*roundtrip(client, servers, topic, word))
+        assert done.returncode == 0, done.stdout + done.stderr
+        found = values(laptop.call(read_topic, servers, topic, 6))
+        assert {f"{word}-{number}".encode() for number in range(RECORDS)} <= set(found)
+    laptop.call(_commit, servers, topic)
+    wait_until(lambda: laptop.call(_in_sync, servers, topic) == {replicas}, "all replicas follow")
+    assert doctor(laptop, servers)[1]["verdict"] == "healthy"
+
+
+def _commit(servers: str, topic: str) -> None:
+    """A transaction: its end is what the coordinator tells the leaders along the brokers' own listener."""
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": unique("transaction")})
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    for partition in range(6):
+        producer.produce(topic, b"committed", partition=partition)
+    producer.commit_transaction(PATIENCE_S)
+    # The coordinator answers before the leaders have the markers, and lets no other transaction begin before.
+    producer.begin_transaction()
+    producer.produce(topic, b"committed", partition=0)
+    producer.commit_transaction(PATIENCE_S)
+
+
+def _in_sync(servers: str, topic: str) -> set[int]:
+    found = AdminClient({"bootstrap.servers": servers}).list_topics(topic, timeout=PATIENCE_S)
+    return {len(one.isrs) for one in found.topics[topic].partitions.values()}
+
+
+@contextlib.contextmanager
+def forwards(laptop: Host, ports: Mapping[str, str]) -> Iterator[None]:
+    pairs = [f"{here}={there}" for here, there in ports.items()]
+    with laptop.running(PYTHON, "-m", "tests.harness.forward", *pairs, until="forwarding"):
+        yield
+
+
+@pytest.mark.parametrize(
+    "combined", [True, pytest.param(False, marks=pytest.mark.matrix)], ids=["combined", "separate"]
+)
+def test_one_broker(network: Network, laptop: Host, tmp_path: Path, combined: bool) -> None:
+    with FromFiles(network, tmp_path, 1, combined=combined) as farm:
+        fails(laptop, "librdkafka", "10.8.0.11:9092", unique("topic"))
+        lines = fix(doctor(laptop, "10.8.0.11:9092")[1])
+        paste(farm, lines, tmp_path)
+        servers = bootstrap(lines, "10.8.0.11:9092")
+        assert servers == "10.8.0.11:9094"
+        works(farm, laptop, servers)
+
+
+@pytest.mark.parametrize(
+    "combined", [False, pytest.param(True, marks=pytest.mark.matrix)], ids=["separate", "combined"]
+)
+def test_three_brokers_behind_three_forwards(network: Network, laptop: Host, tmp_path: Path, combined: bool) -> None:
+    """The laptop knows one of its ports as the bootstrap server; those of the others are found."""
+    here = {node: f"localhost:1909{node}" for node in (1, 2, 3)}
+    with FromFiles(network, tmp_path, 3, combined=combined) as farm:
+        with forwards(laptop, {here[node]: str(address) for node, address in farm.addresses.items()}):
+            fails(laptop, "librdkafka", here[1], unique("topic"))
+            lines = fix(doctor(laptop, here[1])[1])
+        advertised = {name: one["advertised.listeners"] for name, one in by_broker(lines).items()}
+        assert advertised == {
+            f"broker {node}": f"PLAINTEXT://kafka-{node}.farm.example:9092,EXTERNAL://{here[node]}" for node in here
+        }
+        paste(farm, lines, tmp_path)
+        led = {match[1]: f"10.8.0.1{match[3]}:{match[2]}" for match in map(_LEADS.fullmatch, lines) if match}
+        assert set(led) == set(here.values())
+        with forwards(laptop, led):
+            works(farm, laptop, bootstrap(lines, here[1]))
+
+
+def test_settings_that_the_user_may_not_see(network: Network, laptop: Host, tmp_path: Path) -> None:
+    """What is printed then is added to the lines that stand in the file, or to Kafka's defaults."""
+    with FromFiles(network, tmp_path, 1, combined=True, more=_RIGHTS) as farm:
+        for rule in _RULES:
+            done = farm.host.run(*farm.programs.command("kafka-acls", "--bootstrap-server", _BROKER, "--add", *rule))
+            assert done.returncode == 0, done.stdout + done.stderr
+        lines = fix(doctor(laptop, "10.8.0.11:9092")[1])
+        assert by_broker(lines)["broker 1"]["listeners"] == "…,EXTERNAL://:9094"
+        assert any("DescribeConfigs on the cluster" in line for line in lines)
+        paste(farm, lines, tmp_path)
+        works(farm, laptop, bootstrap(lines, ""))

@@ -180,7 +180,9 @@ def _advice(error: _UntranslatableError, again: Path | None) -> str:
     """`again`: the file of the batch that is run again, if the error is in that one."""
     if "not copied so far" not in str(error):
         return ""
-    return "; copy on, then try again" + ("" if again is None else _planned_at_the_target(again))
+    return "; copy on, then try again; if all is copied, the log ends before it, and the query has to begin anew" + (
+        "" if again is None else _planned_at_the_target(again)
+    )
 
 
 def _planned_at_the_target(path: Path) -> str:

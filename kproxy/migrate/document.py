@@ -137,8 +137,9 @@ class _Document:
 
     def _groups(self, node: yaml.MappingNode) -> Groups:
         given: dict[str, Any] = {}
-        for key, value in self.pairs(node, "groups.", ("include", "exclude")):
-            self._put(given, key.value, self._globs(value, f"groups.{key.value}", r".+", "a group or a glob"))
+        for key, value in self.pairs(node, "groups.", ("include", "exclude", "as-end")):
+            found = self._globs(value, f"groups.{key.value}", r".+", "a group or a glob")
+            self._put(given, key.value.replace("-", "_"), found)
         return Groups(**given)
 
     def _limits(self, node: yaml.MappingNode) -> Limits:

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -43,10 +43,12 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Globs."""
+    """`include` and `exclude` are globs. `as_end`: the names of groups whose positions beyond the end of a log are
+    translated as its end."""
 
     include: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
+    as_end: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,10 @@ class Migration:
     def wants_group(self, group: str) -> bool:
         """Whether the positions of this group are translated."""
         return _selected(group, self.groups.include, self.groups.exclude)
+
+    def with_as_end(self, groups: Iterable[str]) -> Migration:
+        """With these groups more whose positions beyond the end of a log are translated as its end."""
+        return replace(self, groups=replace(self.groups, as_end=(*self.groups.as_end, *groups)))
 
     def kproxy_config(self) -> dict[str, Any]:
         """A configuration of kproxy with both clusters, for `kproxy.spark`. It is the same whenever the options of the

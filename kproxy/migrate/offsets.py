@@ -28,12 +28,16 @@ from kproxy.migrate.administration import Admin
 from kproxy.migrate.control import tell
 from kproxy.migrate.groups import SHARE, Committed, Group, Groups, Place, RefusedError
 from kproxy.migrate.migration import Migration
-from kproxy.migrate.positions import NOT_COPIED, Position, translate
+from kproxy.migrate.positions import NOT_COPIED, PAST_END, Position, translate, translate_past_end
 
 WRITTEN, THERE, WOULD, SKIPPED, FAILED = "written", "there already", "would be written", "skipped", "failed"
 LOST = (
     "of a share group only its start offset is kept: what was acknowledged beyond it, is in flight or was delivered"
     " before is delivered again, and delivery counts begin anew"
+)
+_PAST_END = (
+    ": the topic was deleted and made again, or has lost records. Copying on does not help: reset the group on the side"
+    " that it leaves, or give --as-end {group} (groups.as-end in the file): it goes on at the end of the log"
 )
 _PATIENCE = 60.0
 _AT_ONCE = 256 * 1024  # bytes of journal in one transaction
@@ -117,16 +121,35 @@ def _foreign(position: Position, at: int, known: Sequence[int]) -> str:
     )
 
 
-def rows_of(group: Group, migration: Migration, known: Mapping[Place, Copied]) -> list[Row]:
-    """Its positions, translated (pure)."""
+def rows_of(
+    group: Group, migration: Migration, known: Mapping[Place, Copied], ends: Mapping[Place, int] | None = None
+) -> list[Row]:
+    """Its positions, translated (pure). `ends`: of the source's logs, where that is known."""
     rows = []
     for (topic, partition), one in sorted(group.positions.items()):
-        found = translate(known, topic, partition, one.offset, migration.target_of(topic))
+        end = (ends or {}).get((topic, partition), one.offset)
+        if one.offset > end:
+            as_end = group.name in migration.groups.as_end
+            found = translate_past_end(known, topic, partition, one.offset, end, as_end=as_end)
+        else:
+            found = translate(known, topic, partition, one.offset, migration.target_of(topic))
         why = "" if found.target is not None else found.words
+        if found.how == PAST_END:
+            why += _PAST_END.format(group=group.name)
         if found.how == NOT_COPIED and not migration.wants(topic):
             why = "the file leaves this topic out"
         rows.append(Row(found, one.metadata, SKIPPED if why else WOULD, why))
     return rows
+
+
+def _past_copied(groups: Iterable[Group], known: Mapping[Place, Copied]) -> set[Place]:
+    """Where a group has a position beyond what is copied: either the copy or the group is ahead of the other."""
+    return {
+        place
+        for group in groups
+        for place, one in group.positions.items()
+        if place in known and one.offset > known[place].source_next
+    }
 
 
 def empty_partitions(
@@ -152,7 +175,9 @@ def empty_partitions(
 
 
 def _offsets(bootstrap: str, partitions: Iterable[Place], which: int) -> dict[Place, int]:
-    """With what is not committed yet."""
+    """With what is not committed yet. Raises UpstreamError and WireError."""
+    if not (partitions := list(partitions)):
+        return {}
     cluster = Cluster(bootstrap)
     try:
         return cluster.offsets(partitions, which, committed=False)
@@ -245,13 +270,15 @@ class Offsets:
         there, groups = Groups(self.target), list(Groups(self.source).read(wants))
         places = {place for group in groups for place in group.positions} - self.known.keys()
         known = {**self.known, **empty_partitions(self.source.bootstrap, self.target.bootstrap, self.migration, places)}
-        results = [self._decided(group, there, known) for group in groups]
+        # After the positions: a log only grows, so one that is beyond an end now was never in it.
+        ends = _offsets(self.source.bootstrap, _past_copied(groups, known), requests.LATEST)
+        results = [self._decided(group, there, known, ends) for group in groups]
         return results if dry_run else list(self._written(results, there))
 
-    def _decided(self, group: Group, there: Groups, known: Mapping[Place, Copied]) -> Result:
+    def _decided(self, group: Group, there: Groups, known: Mapping[Place, Copied], ends: Mapping[Place, int]) -> Result:
         if group.unseen:
             return Result(group.name, group.kind, refused=f"its positions on the source: {group.unseen}")
-        rows = rows_of(group, self.migration, known)
+        rows = rows_of(group, self.migration, known, ends)
         if not any(row.done == WOULD for row in rows):
             return Result(group.name, group.kind, tuple(rows))
         try:

@@ -16,20 +16,25 @@ if TYPE_CHECKING:
     from kproxy.migrate.offsets import Result
 
 _FINE, _INCOMPLETE = 0, 1
+AS_END = click.option(
+    "--as-end", multiple=True, metavar="GROUP",
+    help="A position of this group beyond the end of a log is translated as the end. [repeatable]",
+)  # fmt: skip
 
 
 @click.command("offsets")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 @click.option("--dry-run", is_flag=True, help="Only show what would be written.")
 @click.option("--group", "groups", multiple=True, metavar="GLOB", help="Only groups with such a name. [repeatable]")
+@AS_END
 @click.option("--force", is_flag=True, help="Overwrite positions on the target that kproxy did not write.")
 @click.option("--spark-checkpoint", nargs=2, metavar="OLD NEW", help="Make a checkpoint of Spark for the target.")
 @click.option("--starting-offsets", metavar="OLD", help="Print startingOffsets for a new query, from a checkpoint.")
 @click.option("--back", is_flag=True, help="With a checkpoint: after a rollback, make it for the source again.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def offsets(
-    file: Path, dry_run: bool, groups: tuple[str, ...], force: bool, spark_checkpoint: tuple[str, str] | None,
-    starting_offsets: str | None, back: bool, as_json: bool,
+    file: Path, dry_run: bool, groups: tuple[str, ...], as_end: tuple[str, ...], force: bool,
+    spark_checkpoint: tuple[str, str] | None, starting_offsets: str | None, back: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Translate the positions of consumer groups, exactly, and write them to the target.
 
@@ -49,13 +54,13 @@ def offsets(
     from kproxy.errors import ConfigError
     from kproxy.migrate.document import read
 
-    if (spark_checkpoint is not None or starting_offsets is not None) and (dry_run or groups or force):
-        raise ConfigError("--dry-run, --group and --force are about groups: not with a checkpoint of Spark")
+    if (spark_checkpoint is not None or starting_offsets is not None) and (dry_run or groups or as_end or force):
+        raise ConfigError("--dry-run, --group, --as-end and --force are about groups: not with a checkpoint of Spark")
     if spark_checkpoint is not None and starting_offsets is not None:
         raise ConfigError("give --spark-checkpoint or --starting-offsets, not both")
     if back and spark_checkpoint is None and starting_offsets is None:
         raise ConfigError("--back is for checkpoints of Spark: kproxy migrate rollback translates groups itself")
-    migration = read(file)
+    migration = read(file).with_as_end(as_end)
     if spark_checkpoint is not None:
         return _checkpoint(_known(migration, spark_checkpoint[0], back), *spark_checkpoint, as_json)
     if starting_offsets is not None:

@@ -297,6 +297,25 @@ def test_positions_that_cannot_be_translated_are_said_and_the_others_are_written
     assert list(said) == [f"group {group}, partition 1 of plain: 5 offsets before it are not copied so far"]
 
 
+def test_a_position_beyond_the_end_of_the_log_is_one_of_the_end_if_that_is_wanted(loaded: Loaded) -> None:
+    """As of a topic that was deleted and made again. No copy reaches it."""
+    group, other, sides = unique("g"), unique("g"), loaded.sides
+    known = loaded.known["plain", 0]
+    for name in (group, other):
+        commit(sides.source, name, {("plain", 0): known.source_next + 7})
+    said = list(room.incomplete([only(run(sides, group))], migration(sides)))
+    assert len(said) == 1
+    assert said[0].startswith(f"group {group}, partition 0 of plain: it is 7 offsets beyond the end of the log: ")
+    assert f"--as-end {group}" in said[0]
+    with Admin(sides.source) as source, Admin(sides.target) as target:
+        wanted = migration(sides).with_as_end([group])
+        results = Offsets(wanted, source, target).read_state().run({group, other}.__contains__, dry_run=False)
+    assert {one.group: [row.done for row in one.rows] for one in results} == {group: [WRITTEN], other: [SKIPPED]}
+    there = position_on(sides.target, group, ("plain", 0))
+    assert there is not None
+    assert there.offset == known.target_next
+
+
 def start_of(bootstrap: str, group: str, place: Place) -> int:
     with Admin(bootstrap) as admin:
         return Groups(admin).positions(group, "share")[place].offset

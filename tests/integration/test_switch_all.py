@@ -477,6 +477,18 @@ def test_a_rehearsal_and_what_stops_it(site: Site) -> None:
         assert following.is_alive()
     assert site.phases() == {("serving", "blue")}
     assert last_switch(site.roads.target, site.migration.name) is None
+    # No copy reaches a position beyond the end of a log.
+    lost = unique("lost")
+    reader = Consumer({"bootstrap.servers": site.roads.source, "group.id": lost})
+    reader.commit(offsets=[TopicPartition(site.topic, 0, 10_000)], asynchronous=False)
+    reader.close()
+    assert site.switch(dry_run=True).stopped
+    assert f"--as-end {lost}" in site.stops()[-1]
+    assert site.switch().stopped
+    assert site.phases() == {("serving", "blue")}
+    assert last_switch(site.roads.target, site.migration.name) is None
+    site.migration = site.migration.with_as_end([lost])
+    assert site.switch(dry_run=True).stopped is False, site.stops()
     site.section = replace(site.section, to="red")
     assert site.switch(dry_run=True).stopped
     assert "has no upstream red (it has blue, green)" in site.stops()[-1]

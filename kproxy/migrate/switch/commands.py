@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kproxy.migrate.translating import AS_END
+
 if TYPE_CHECKING:
     from kproxy.migrate.finding import Finding
     from kproxy.migrate.switch.drive import Driven
@@ -34,14 +36,15 @@ _FINE, _STOPPED, _UNDONE, _INCOMPLETE = 0, 1, 3, 4
     help="Switch these clients alone: group=GROUP, client-id=ID (it may end with *). [repeatable]",
 )
 @click.option("--readers-stay", is_flag=True, help="With --only: others may go on reading on the source.")
+@AS_END
 @click.option("--resume", is_flag=True, help="Go on with a switch or rollback whose driver has died.")
 @click.option("--abort", is_flag=True, help="Take such a one back, if nobody may write to the other cluster yet.")
 @GONE
 @JSON
 @MASTER
 def switch(
-    file: Path, dry_run: bool, reversible: bool, only: tuple[str, ...], readers_stay: bool, resume: bool, abort: bool,
-    gone: tuple[str, ...], as_json: bool, master: str | None,
+    file: Path, dry_run: bool, reversible: bool, only: tuple[str, ...], readers_stay: bool,
+    as_end: tuple[str, ...], resume: bool, abort: bool, gone: tuple[str, ...], as_json: bool, master: str | None,
 ) -> int:  # fmt: skip
     """Move the clients of all kproxies to the target cluster.
 
@@ -74,10 +77,12 @@ def switch(
         )
     chosen = parsed(only, readers_stay=readers_stay)
     if chosen is not None and (reversible or resume or abort):
-        raise ConfigError("--only: allowed with --dry-run, --readers-stay, --json and --master")
+        raise ConfigError("--only: allowed with --dry-run, --readers-stay, --as-end, --json and --master")
+    if as_end and (resume or abort):
+        raise ConfigError("--as-end: not with --resume or --abort")
     if readers_stay and chosen is None:
         raise ConfigError("--readers-stay: allowed with --only")
-    migration = read(file)
+    migration = read(file).with_as_end(as_end)
     if resume or abort:
         return _told(going_on(migration, say, abort=abort, gone=gone), as_json)
     return _told(
@@ -92,11 +97,13 @@ def switch(
 @click.option(
     "--only", multiple=True, metavar="WHICH=NAME", help="Of clients that were switched with --only: these. [repeatable]"
 )
+@AS_END
 @GONE
 @JSON
 @MASTER
 def rollback(
-    file: Path, dry_run: bool, only: tuple[str, ...], gone: tuple[str, ...], as_json: bool, master: str | None
+    file: Path, dry_run: bool, only: tuple[str, ...], as_end: tuple[str, ...], gone: tuple[str, ...], as_json: bool,
+    master: str | None,
 ) -> int:  # fmt: skip
     """Lead the clients back to the source.
 
@@ -112,7 +119,8 @@ def rollback(
     from kproxy.migrate.switch.running import rolling_back
 
     chosen = parsed(only, readers_stay=False)
-    return _told(rolling_back(read(file), master, say, show, dry_run=dry_run, gone=gone, only=chosen), as_json)
+    migration = read(file).with_as_end(as_end)
+    return _told(rolling_back(migration, master, say, show, dry_run=dry_run, gone=gone, only=chosen), as_json)
 
 
 @click.command("finish")

@@ -18,7 +18,7 @@ from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.state import SEALED, State, key, parts_of, piece_to_json
 from kproxy.copier.statetopic import Copied, copied
 from kproxy.errors import WireError
-from kproxy.migrate.migration import Groups, Limits, Migration, Topics
+from kproxy.migrate.migration import Limits, Migration, Topics
 from kproxy.migrate.results import Kept, kept_in, name_of
 from kproxy.migrate.roads import Roads
 
@@ -36,7 +36,7 @@ def reversed_of(migration: Migration, topics: Iterable[str]) -> Migration:
     neither rights nor quotas there."""
     return Migration(
         migration.target, migration.source, migration.name + _SUFFIX, Topics(tuple(sorted(topics))),
-        Groups(migration.groups.include, migration.groups.exclude), Limits(None, migration.limits.slice_mb),
+        migration.groups, Limits(None, migration.limits.slice_mb),
         acls=False, quotas=False, switch=migration.switch,
     )  # fmt: skip
 

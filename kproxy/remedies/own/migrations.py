@@ -135,6 +135,12 @@ SECTION = Section(
             "The line names the first one. `kproxy migrate offsets` shows all of them, and why.",
         ),
         Row(
+            "`… offsets beyond the end of the log: …`",
+            "A group has a position where its log never was: the topic was deleted and made again, or the log has lost "
+            "records. Reset the group where it is, or name it with `--as-end` or `groups.as-end`: it then goes on at the "
+            "end of the log.",
+        ),
+        Row(
             "`transaction … on the source could not be ended: …`",
             "An application holds a transaction open, and the driver may not abort it: look at its rights "
             "([migration-switch.md](migration-switch.md)), or end the application.",

@@ -27,7 +27,7 @@ topics:
   rename: {payments: eu.payments, 'orders-*': 'eu.*.orders'}
   replication: 3
   configs: {min.insync.replicas: 2}
-groups: {include: 'billing-*', exclude: [billing-old]}
+groups: {include: 'billing-*', exclude: [billing-old], as-end: billing-lost}
 limits: {max-rate: 12.5, slice-mb: 64}
 acls: no
 """
@@ -56,7 +56,7 @@ def test_everything(file: Path) -> None:
         3,
         {"min.insync.replicas": "2"},
     )
-    assert migration.groups == Groups(("billing-*",), ("billing-old",))
+    assert migration.groups == Groups(("billing-*",), ("billing-old",), ("billing-lost",))
     assert migration.limits == Limits(12.5, 64)
     assert (migration.acls, migration.quotas) == (False, True)
 
@@ -164,7 +164,7 @@ CLUSTER = "{bootstrap-servers: HOST:PORT}, and every other option of a cluster i
         (BOTH + "topics: {rename: {a: " + "b" * 250 + "}}", ["m.yaml:3: topics.rename: '" + "b" * 57 + "...' is too long for a topic; allowed: 249 characters"]),
         (BOTH + "topics: {replication: 0}", ["m.yaml:3: topics.replication: '0' is out of range; allowed: 1 to 32767"]),
         (BOTH + "topics: {configs: {Retention: 1}}", ["m.yaml:3: topics.configs: 'Retention' is not a configuration of a topic; allowed: such as min.insync.replicas"]),
-        (BOTH + "groups: {only: a}", ["m.yaml:3: groups.only: no such key; allowed: exclude, include"]),
+        (BOTH + "groups: {only: a}", ["m.yaml:3: groups.only: no such key; allowed: as-end, exclude, include"]),
         (BOTH + "limits: {max-rate: fast}", ["m.yaml:3: limits.max-rate: 'fast' is not a rate; allowed: MB/s, a number above 0"]),
         (BOTH + "limits: {max-rate: 0}", ["m.yaml:3: limits.max-rate: '0' is not a rate; allowed: MB/s, a number above 0"]),
         (BOTH + "limits: {max-rate: }", ["m.yaml:3: limits.max-rate: has no value; allowed: MB/s, a number above 0"]),

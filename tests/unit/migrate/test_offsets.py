@@ -67,6 +67,32 @@ def test_a_position_in_a_partition_without_records_is_where_the_next_one_comes()
     assert (empty.position.target, empty.position.words, empty.done) == (12, "the next record that comes", WOULD)
 
 
+@pytest.mark.parametrize(
+    ("position", "end", "as_end", "target", "how"),
+    [
+        (11, 10, (), None, "past the end"),
+        (12, 10, ("other",), None, "past the end"),
+        (12, 10, ("g",), 110, "as end"),
+        (10, 10, ("g",), 110, "end"),
+        (5, 10, ("g",), 105, "exact"),
+        (12, 12, ("g",), None, "beyond"),
+        (14, 12, (), None, "past the end"),
+        (14, 12, ("g",), None, "beyond"),  # the end itself is not copied so far
+        (14, None, ("g",), None, "beyond"),  # nobody tells where the log ends
+    ],
+)
+def test_a_position_beyond_the_end_of_the_log(
+    position: int, end: int | None, as_end: tuple[str, ...], target: int | None, how: str
+) -> None:
+    group = Group("g", "classic", positions={("t", 0): Committed(position)})
+    migration = MIGRATION.with_as_end(as_end)
+    (row,) = rows_of(group, migration, KNOWN, {} if end is None else {("t", 0): end})
+    assert (row.position.source, row.position.target, row.position.how) == (position, target, how)
+    assert row.done == (SKIPPED if target is None else WOULD)
+    assert ("--as-end g" in row.why) == (how == "past the end")
+    assert ("not copied so far" in row.why) == (how == "beyond")
+
+
 def test_the_journal_comes_back_as_it_was_written() -> None:
     import json
 

@@ -175,10 +175,10 @@ def test_what_is_verified_stays_so() -> None:
 def test_the_other_way() -> None:
     migration = Migration(
         {"bootstrap-servers": "a"}, {"bootstrap-servers": "b"}, "eu", Topics(("*",), configs={"x": "1"}),
-        Groups(("g*",), ("gx",)),
+        Groups(("g*",), ("gx",), ("lost",)),
     )  # fmt: skip
     back = reversed_of(migration, {"t2", "t1"})
     assert (back.source, back.target, back.name) == (migration.target, migration.source, "eu-back")
-    assert (back.topics, back.groups) == (Topics(("t1", "t2")), Groups(("g*",), ("gx",)))
+    assert (back.topics, back.groups) == (Topics(("t1", "t2")), Groups(("g*",), ("gx",), ("lost",)))
     assert (back.acls, back.quotas) == (False, False)
     assert swapped(Roads("a", "b", "A", "B")) == Roads("b", "a", "B", "A")

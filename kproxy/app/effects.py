@@ -11,16 +11,20 @@ from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.led import Dial, Localise
 from kproxy.config import ClusterConfig
 from kproxy.switching.doubts import Doubt, Identity
+from kproxy.switching.logins import Login
 from kproxy.switching.parts import Part, split
 from kproxy.switching.positions import Waiting
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How it stands with an upstream: the id of its Kafka cluster, and why sessions cannot be led there now, or ""."""
+    """How it stands with an upstream: the id of its Kafka cluster, and why sessions cannot be led there now, or "".
+    `login`: who logs in to its brokers. `tls`: kproxy speaks TLS with them."""
 
     cluster_id: str | None
     problem: str
+    login: Login = Login.UNKNOWN
+    tls: bool = False
 
 
 class Writes(Protocol):
@@ -115,7 +119,12 @@ class OnClusters:
         if gateway is None or (part and part not in gateway.parts):
             return {}
         return {
-            name: Standing(one.reach.known.cluster_id, gateway.why_not(name, part) or "")
+            name: Standing(
+                one.reach.known.cluster_id,
+                gateway.why_not(name, part) or "",
+                one.reach.meetings.login,
+                one.config.tls,
+            )
             for name, one in gateway.upstreams.items()
         }
 

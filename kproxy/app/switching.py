@@ -203,6 +203,7 @@ class Switching:
                 {
                     "address": address, "client": client, "software": software, "sessions": len(some),
                     "reads": any(one.reads for one in some), "writes": any(one.writes for one in some),
+                    "login": next((one.login for one in some if one.login), ""),
                 }
                 for (address, client, software), some in clients.items()
             ]

@@ -30,9 +30,16 @@ from kproxy.ephemeral import connection_at
 from kproxy.errors import ConfigError, WireError
 from kproxy.metrics import Metrics
 from kproxy.rewrite.endpoints import Endpoints
+from kproxy.switching.logins import Login
 from kproxy.switching.parts import unit
 
 log = logging.getLogger(__name__)
+
+
+_WITHOUT_LOGIN = (
+    ". Its brokers say it after a login only, and clients bring theirs: set cluster-id for upstream {name}, or let"
+    " kproxy log in (sasl)"
+)
 
 
 class Gateway:
@@ -150,7 +157,9 @@ class Gateway:
             return f"upstream {to} does not answer: {known.explored.problem}"
         for name, one in ((to, known), (active, here)):
             if one.cluster_id is None:
-                return f"upstream {name} has not said its cluster id: kproxy cannot tell the two apart"
+                text = f"upstream {name} has not said its cluster id: kproxy cannot tell the two apart"
+                wants_login = self.upstreams[name].reach.meetings.login is Login.CLIENTS
+                return text + (_WITHOUT_LOGIN.format(name=name) if wants_login else "")
         return self.same_cluster() if to != active else None
 
     def same_cluster(self) -> str | None:

@@ -21,6 +21,7 @@ from kproxy.cluster.known import Proof
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.errors import UpstreamError
 from kproxy.rewrite.endpoints import Kind
+from kproxy.switching.logins import Login
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,15 @@ class Identities:
         self._leaders: dict[int, tuple[Partition, ...]] = {}
         self._leaders_at = 0.0
         self._answers_all = False  # a broker has answered without a login
+        self._has_wanted_login = False
         self._wants_login_until = 0.0
+
+    @property
+    def login(self) -> Login:
+        """Who must log in to the brokers, if kproxy does not, as far as they have shown it."""
+        if self._answers_all:
+            return Login.NOBODY
+        return Login.CLIENTS if self._has_wanted_login else Login.UNKNOWN
 
     @property
     def wants_login(self) -> bool:
@@ -124,6 +133,7 @@ class Identities:
             members = await who.answer(ask)
         except UpstreamError as error:
             if error.reason == "closed" and not (logged_in or self._answers_all):
+                self._has_wanted_login = True
                 self._wants_login_until = monotonic() + _WANTS_LOGIN
                 raise WantsLogin from None
             raise

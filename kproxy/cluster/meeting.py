@@ -24,6 +24,7 @@ from kproxy.config import ClusterConfig
 from kproxy.dial.routes import Route, RouteKind
 from kproxy.errors import UpstreamError, WireError
 from kproxy.metrics import Metrics
+from kproxy.switching.logins import Login
 
 if TYPE_CHECKING:
     from kproxy.sasl.login import LoggedIn
@@ -88,6 +89,11 @@ class Meetings:
     def within_sessions(self) -> bool:
         """Whether brokers answer after a login only, which is the client's to make."""
         return self._identities.wants_login and not self._opener.logs_in
+
+    @property
+    def login(self) -> Login:
+        """Who logs in to the brokers, as far as is known."""
+        return Login.KPROXY if self._opener.logs_in else self._identities.login
 
     def may_be_any(self, server: Address) -> bool:
         """Whether nobody has told for a while which node a bootstrap server is: a port-forward that led elsewhere may

@@ -65,7 +65,7 @@ def _local(client: socket.socket) -> str:
         return "?"
 
 
-def shown(session: Session, where: Where, since: float) -> SessionStatus:
+def shown(session: Session, where: Where, since: float, login: str) -> SessionStatus:
     """An open session, as people see it."""
     introduction, used = session.conversation.introduction, session.conversation.used
     return SessionStatus(
@@ -78,4 +78,5 @@ def shown(session: Session, where: Where, since: float) -> SessionStatus:
         in_flight=session.conversation.in_flight,
         reads=used is not None and used.used((FETCH,)),
         writes=used is not None and used.used(DOUBLED),
+        login=login,
     )

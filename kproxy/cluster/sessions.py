@@ -26,6 +26,7 @@ from kproxy.cluster.windup import wind_up
 from kproxy.config import ClusterConfig
 from kproxy.errors import UpstreamError, WireError
 from kproxy.metrics import Metrics
+from kproxy.printable import one_line
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
 from kproxy.relay.pump import Pump
@@ -50,6 +51,7 @@ log = logging.getLogger(__name__)
 # A client at the port or the name of a node that is not there is told by a bootstrap server which nodes there are. It
 # may take so many seconds for that. If it stayed, it would take the bootstrap server for the node when there is one.
 _STANDS_IN = 5.0
+_LONGEST_MECHANISM = 40
 NO_PARTS: Mapping[str, tuple[ClusterConfig, Concerns]] = {}
 
 
@@ -64,6 +66,7 @@ class _Carried:
     since: float  # a Unix time
     asking: Between | None = None  # while kproxy asks whom it has reached
     switchable: Switchable | None = None  # that knows of it
+    login: str = ""  # the mechanism with which the client logs in itself
 
     @property
     def address(self) -> str:
@@ -286,6 +289,7 @@ class Sessions:
         """A client logs in with this mechanism. Raises WireError if kproxy has done so."""
         if carried.led.config.sasl is not None:
             raise client_logs_in()
+        carried.login = one_line(mechanism, _LONGEST_MECHANISM) or "?"
         warning = bound_to_host(mechanism)
         if warning and mechanism not in self._warned_of:
             self._warned_of.add(mechanism)
@@ -353,7 +357,9 @@ class Sessions:
 
     def shown(self) -> Iterator[SessionStatus]:
         """Each session that is open now."""
-        return (shown(session, where, self._open[session].since) for session, where in self._seen())
+        for session, where in self._seen():
+            carried = self._open[session]
+            yield shown(session, where, carried.since, carried.login)
 
     # All of them at once
 

@@ -146,7 +146,8 @@ class SessionStatus:
     """One session. `node`: the node's label, "bootstrap" where it is not known. `client`: the client's address and
     port. `client_id` and `software` are the client's own words, "" where it does not say them. `since` is a Unix time,
     `in_flight` how many requests have no response yet. `reads`, `writes`: whether the client has done so in it, where
-    the cluster can be switched; elsewhere nobody notes that."""
+    the cluster can be switched; elsewhere nobody notes that. `login`: the mechanism with which the client logs in
+    itself, "" if it does not."""
 
     cluster: str
     node: str
@@ -157,6 +158,7 @@ class SessionStatus:
     in_flight: int
     reads: bool = False
     writes: bool = False
+    login: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

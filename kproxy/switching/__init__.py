@@ -7,6 +7,7 @@
     asjson        the forms of both in JSON: the state file, the bodies of /switch
     writes        which requests are writes
     caps          how high a version clients may use where a cluster can be switched, and what franz-go is told of
+    logins        how clients log in to each upstream, and whether they still can after a switch
     transactions  what a producer is told whose transaction was begun in the former cluster
     connect       consumers of a worker of Kafka Connect, by their names
     streams       clients of Kafka Streams, by their names

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ BLUE, GREEN = "blue", "green"
 class Switched(Kproxy):
     """`kproxy run` with upstreams blue, which is active, and green. It can be killed and begun again, with the same
     ports and files. `settled`: its state says that nothing is unanswered from before, or a hold would wait for minutes
-    until clients of a former kproxy have given up. `forbidden` names must never reach a client."""
+    until clients of a former kproxy have given up. `forbidden` names must never reach a client. `options`: more of
+    an upstream, by its name."""
 
     def __init__(
         self,
@@ -32,6 +33,7 @@ class Switched(Kproxy):
         *args: str,
         settled: bool = True,
         forbidden: Sequence[str] = (),
+        options: Mapping[str, Mapping[str, object]] | None = None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.state_dir = directory / "state"
@@ -40,6 +42,8 @@ class Switched(Kproxy):
         self._config = directory / "kproxy.yaml"
         self._args = args
         self._forbidden = forbidden
+        self._options = options or {}
+        self._wait_for_ids = options is None
         first = free_window(202)
         self.admin = f"127.0.0.1:{first}"
         self.bootstrap = f"127.0.0.1:{first + 1}"
@@ -70,7 +74,10 @@ class Switched(Kproxy):
             "admin-token-file": str(self._config.parent / "token"),
             "state-dir": str(self.state_dir),
             "active": active,
-            "upstreams": {BLUE: {"bootstrap-servers": blue}, GREEN: {"bootstrap-servers": green}},
+            "upstreams": {
+                name: {"bootstrap-servers": servers, **self._options.get(name, {})}
+                for name, servers in ((BLUE, blue), (GREEN, green))
+            },
         }
         self._config.write_text(json.dumps(value))  # which is YAML as well
 
@@ -95,7 +102,7 @@ class Switched(Kproxy):
         if code != 200:
             return False
         upstreams = json.loads(text)["clusters"][0]["upstreams"]
-        return all(one["searched"] and one["cluster_id"] for one in upstreams)
+        return all(one["searched"] and (one["cluster_id"] or not self._wait_for_ids) for one in upstreams)
 
     def kill(self) -> None:
         """As `kill -9` does."""

@@ -9,6 +9,7 @@ from typing import Any
 from kproxy.errors import AdminError
 from kproxy.printable import one_line
 from kproxy.switching.asjson import state_of
+from kproxy.switching.logins import Login, Way
 from kproxy.switching.state import State
 
 _LONGEST = 300
@@ -27,7 +28,8 @@ class Refusal(AdminError):
 @dataclass(frozen=True, slots=True)
 class Client:
     """One that is connected. `software`: as it calls it itself. `sees`: what it will see of a switch, in words, if that
-    is more than a pause. `reads`, `writes`: whether it has fetched, or written."""
+    is more than a pause. `reads`, `writes`: whether it has fetched, or written. `login`: the mechanism with which it
+    logs in itself, "" if it does not."""
 
     name: str
     address: str
@@ -35,6 +37,7 @@ class Client:
     sees: tuple[str, ...] = ()
     reads: bool = False
     writes: bool = False
+    login: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Cluster:
     cannot. `waiting`: consumers that have not asked for their positions yet, and get no records until then. `doubts`:
     clients of whom it is not known whether a write has come through. `unsure`: seconds for which any client may be one,
     since that kproxy does not know the time before its start. `problem`: a defect, or a disk that cannot be
-    written, "" if there is none."""
+    written, "" if there is none. `ways`: how clients log in to each upstream."""
 
     name: str
     state: State
@@ -56,6 +59,7 @@ class Cluster:
     problem: str = ""
     unsure: float = 0.0
     waiting: tuple[str, ...] = ()
+    ways: Mapping[str, Way] = field(default_factory=dict)
 
     @classmethod
     def read(cls, value: object, who: str) -> Cluster:
@@ -78,6 +82,7 @@ class Cluster:
                 {name: why for name, why in why_not.items() if why}, _text(said.get("problem") or ""),
                 max((_number(one["left"]) for one in doubts if _is_anybody(one)), default=0.0),
                 tuple(_whose(one) for one in _list(said.get("waiting", []))),
+                {_text(name): _way(one) for name, one in said["upstreams"].items()},
             )  # fmt: skip
         except (KeyError, TypeError, ValueError):
             raise _stranger(who) from None
@@ -163,9 +168,15 @@ def _whose(value: object) -> str:
     return f"{_text(said.get('client') or '(no client id)')} at {_text(said.get('address') or '?')}"
 
 
+def _way(value: object) -> Way:
+    said = _mapping(value)
+    login = _text(said.get("login") or "")
+    return Way(Login(login) if login in set(Login) else Login.UNKNOWN, said.get("tls") is True)
+
+
 def _client(value: object) -> Client:
     said = _mapping(value)
     sees = said.get("sees") or []
     texts = tuple(_text(text) for text in _list([sees] if isinstance(sees, str) else sees))
-    name, address, software = (_text(said.get(key) or "") for key in ("client", "address", "software"))
-    return Client(name, address, software, texts, said.get("reads") is True, said.get("writes") is True)
+    name, address, software, login = (_text(said.get(key) or "") for key in ("client", "address", "software", "login"))
+    return Client(name, address, software, texts, said.get("reads") is True, said.get("writes") is True, login)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kproxy.errors import AdminError
 from kproxy.migrate.finding import NOTE, STOP, WARNING, Finding
 from kproxy.migrate.switch.answers import Answer, Cluster
+from kproxy.switching.logins import Logins, Way, doubt, misfit
 from kproxy.switching.state import Phase
 
 # By how many seconds clocks may differ: a hold is 25 s at most, and its end is told in Unix time.
@@ -100,11 +101,12 @@ def _of_cluster(cluster: Cluster, wanted: Wanted) -> Iterator[tuple[str, str]]:
         yield STOP, f"has a problem: {cluster.problem}"
     if wanted.to in cluster.why_not:
         yield STOP, f"cannot lead to {wanted.to}: {cluster.why_not[wanted.to]}"
+    yield from _of_logins(cluster, wanted.to)
     for name, side, expected in ((state.active, "active", wanted.origin_id), (wanted.to, "other", wanted.target_id)):
         found = cluster.upstreams.get(name, "")
-        if not found:
+        if not found and name not in cluster.why_not:
             yield STOP, f"does not reach its upstream {name}: its log and /status say why"
-        elif found != expected:
+        elif found and found != expected:
             yield (
                 STOP,
                 f"its {side} upstream {name} is cluster {found}, and the file means {expected}: the copy would be of"
@@ -123,6 +125,17 @@ def _of_cluster(cluster: Cluster, wanted: Wanted) -> Iterator[tuple[str, str]]:
             f"clients that lost an answer to a write ({some}): the hold waits until they have repeated it, for up to"
             " some minutes",
         )
+
+
+def _of_logins(cluster: Cluster, name: str) -> Iterator[tuple[str, str]]:
+    own = sorted({one.name or one.address for one in cluster.clients if one.login})
+    none = sorted({one.name or one.address for one in cluster.clients if not one.login} - set(own))
+    clients = Logins(own, none, sorted({one.login for one in cluster.clients if one.login}))
+    active, to = cluster.ways.get(cluster.state.active, Way()), cluster.ways.get(name, Way())
+    if text := misfit(active, to, name, clients):
+        yield STOP, text
+    elif text := doubt(active, to, name, clients):
+        yield WARNING, text
 
 
 def _together(heard: Mapping[str, Heard], wanted: Wanted) -> Iterator[Finding]:

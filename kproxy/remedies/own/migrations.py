@@ -49,6 +49,18 @@ SECTION = Section(
             "A defect stopped its last switch: restart it. Or its `--state-dir` cannot be written: make room.",
         ),
         Row(
+            "`its clients log in themselves…, and kproxy itself logs in to … (sasl): …`, `its clients log in themselves…, "
+            "and the brokers of … take no login: …`, `its clients do not log in themselves…, and the brokers of … want a "
+            "login: give upstream … credentials (sasl)`",
+            "After the switch each client would be refused, again and again. Let kproxy log in to both upstreams, or "
+            "clients to both ([migration-switch.md](migration-switch.md#before-the-day)).",
+            fault=Fault.CREDENTIALS_REFUSED,
+        ),
+        Row(
+            "`its clients log in themselves…: … must know the same users and mechanisms, which kproxy cannot try`",
+            "Try one of them at the target itself before the switch, such as with `kcat`.",
+        ),
+        Row(
             "`does not reach its upstream …: its log and /status say why`",
             "See [Reaching brokers](#reaching-brokers).",
         ),

@@ -32,8 +32,10 @@ SECTION = Section(
             "answers.",
         ),
         Row(
-            "`upstream … has not said its cluster id: kproxy cannot tell the two apart`",
-            "Its brokers answer only after a login, which kproxy does not make. Give that upstream credentials (`sasl`).",
+            "`upstream … has not said its cluster id: kproxy cannot tell the two apart`, `… Its brokers say it after a "
+            "login only, and clients bring theirs: set cluster-id for upstream …, or let kproxy log in (sasl)`",
+            "Its brokers answer only after a login, which kproxy does not make. If clients log in themselves, set "
+            "`cluster-id` for that upstream (`kafka-cluster cluster-id` shows it); else give it credentials (`sasl`).",
         ),
         Row(
             "`leads to upstream …, as switched, and not to …, as configured (active)`",

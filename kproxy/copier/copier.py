@@ -22,7 +22,17 @@ from kproxy.copier.patience import passes, pauses
 from kproxy.copier.producer import Producer
 from kproxy.copier.slices import Job, Outcome, Slice
 from kproxy.copier.sourcelog import Later, SourceLog, Stopped
-from kproxy.copier.state import SEALED, State, differ, key, merged, partition_of, piece_to_json, transactional_id
+from kproxy.copier.state import (
+    SEALED,
+    State,
+    differ,
+    key,
+    merged,
+    partition_of,
+    piece_to_json,
+    shorter,
+    transactional_id,
+)
 from kproxy.copier.statetopic import read_one
 from kproxy.errors import KproxyError
 from kproxy.records.committed import committed
@@ -183,11 +193,7 @@ class _Run:
         """Raises Stopped if the target's log is shorter than it was."""
         assert self.state is not None
         if base < self.state.target_next:
-            raise Stopped(
-                f"partition {self._slice.partition} of {self._slice.target_topic} on the target ends at offset {base},"
-                f" and records were copied up to {self.state.target_next}: its log was truncated (unclean leader"
-                " election), or the topic was made anew; give the migration another name to begin again"
-            )
+            raise Stopped(shorter(self._slice.target_topic, self._slice.partition, base, self.state.target_next))
 
     def _commit(self, step: _Step) -> _Step:
         """Write the state, end the transaction; the next begins."""

@@ -51,6 +51,15 @@ def merged(one: str, other: str) -> str:
     return "/".join(left or right for left, right in zip(one.split("/"), other.split("/"), strict=False))
 
 
+def shorter(topic: str, partition: int, end: int, upto: int) -> str:
+    """Words for a partition of the target that ends before the records that were copied to it."""
+    return (
+        f"partition {partition} of {topic} on the target ends at offset {end}, and records were copied up to {upto}:"
+        " its log was truncated (unclean leader election), or the topic was made anew; give the migration another name"
+        " to begin again"
+    )
+
+
 def key(*parts: str | int) -> bytes:
     """A key: a kind ("partition", "map", …) and of what."""
     return json.dumps(list(parts), separators=(",", ":")).encode()

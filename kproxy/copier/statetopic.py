@@ -157,6 +157,8 @@ class Copied:
     map: OffsetMap
     verified_upto: int = 0
     target_begin: int = 0
+    origin: str = ""
+    destination: str = ""
 
 
 def copied(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], Copied]:
@@ -187,6 +189,7 @@ def copied(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], Copied]:
         found[topic, partition] = Copied(
             topic, partition, state.target_topic, state.source_begin, state.source_next, state.target_next,
             state.records, state.size, whole, verified.get((topic, partition), 0), state.target_begin,
+            state.origin, state.destination,
         )  # fmt: skip
     return found
 

@@ -32,6 +32,7 @@ producerids     which ids the target hands out
 journal         what was done, in the state topic
 prepare         does the changes
 undo            takes them back
+identities      whether topics are those with which a migration began
 between         what a log has between two offsets, and what of it was aborted
 foreign         records on the target that kproxy did not copy
 repeated        records that readers of uncommitted records see twice on the target
@@ -47,6 +48,9 @@ switch          moving the clients, and the way back: a package of its own
 commands        the group of commands
 verifying       the command `verify`, and the function behind it
 verify          which ranges of both sides are compared, job by job, and what follows
+compared        one partition while it is verified
+behind          what lies on the target behind the last copied record
+tails           the end of each partition of the target, as a verification sees it
 pieces          ranges of the source, what they are on the target, and in which jobs (pure)
 logs            where logs begin and end, and which topics are compacted
 hashing         both sides read by Spark's own Kafka source, and their hashes

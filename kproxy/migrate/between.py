@@ -1,4 +1,4 @@
-"""What lies in a partition's log between two offsets: how many records, and whether their transaction was aborted."""
+"""What lies in a partition's log between two offsets: which batches, and whether their transaction was aborted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import check
 from kproxy.copier.requests import reading
-from kproxy.records.header import batches
+from kproxy.records.header import Batch, batches
 
 _AT_ONCE = 1024 * 1024
 
@@ -16,6 +16,14 @@ _AT_ONCE = 1024 * 1024
 def between(cluster: Cluster, topic: str, partition: int, first: int, last: int) -> Iterator[tuple[int, bool]]:
     """Of each batch from `first` up to `last`, as far as its outcome is decided: how many offsets it has there, and
     whether it was aborted. Markers of transactions are left out. Raises Refused, UpstreamError and WireError."""
+    for batch, aborted in batches_between(cluster, topic, partition, first, last):
+        yield min(last, batch.last_offset + 1) - max(first, batch.base_offset), aborted
+
+
+def batches_between(
+    cluster: Cluster, topic: str, partition: int, first: int, last: int
+) -> Iterator[tuple[Batch, bool]]:
+    """The same, the batches themselves; the first and the last one may have records beyond these offsets."""
     link = cluster.leader(topic, partition)
     version = link.version(requests.FETCH)
     at = first
@@ -32,7 +40,6 @@ def between(cluster: Cluster, topic: str, partition: int, first: int, last: int)
             if batch.is_control:
                 aborted = [one for one in aborted if one not in begun]  # their end
             else:
-                count = min(last, batch.last_offset + 1) - max(first, batch.base_offset)
-                yield count, batch.is_transactional and bool(begun)
+                yield batch, batch.is_transactional and bool(begun)
         if at == before:
             return

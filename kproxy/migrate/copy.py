@@ -18,10 +18,11 @@ from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import Fenced
 from kproxy.copier.patience import insist, passes
 from kproxy.copier.slices import LARGEST, Job, Outcome, Slice
-from kproxy.copier.state import State, identity, key, partition_of, topic_of
+from kproxy.copier.state import State, key, partition_of, topic_of
 from kproxy.copier.statetopic import StateTopic, prepared, read_all
 from kproxy.errors import ConfigError, KproxyError
 from kproxy.migrate.control import BEAT, LEAVE, ORDER, Driver, Order
+from kproxy.migrate.identities import Watched, identity_in, is_of_interest
 from kproxy.migrate.progress import Progress
 from kproxy.migrate.repartition import Applications
 from kproxy.migrate.rounds import Ahead, packed, share
@@ -80,6 +81,7 @@ class Copy:
         self._source, self._target = Cluster(source), Cluster(target)
         self._what, self._shown = what, shown
         self._applications = Applications(source)
+        self._same = Watched(self._target, what.topics)
         self._allowed = allowed or self._not_switched
         self._group = f"kproxy migrate {what.name}"
         self.progress = Progress(what.name)
@@ -157,7 +159,7 @@ class Copy:
     # Rounds
 
     def _rounds(self, job: Job) -> None:
-        known = read_all(self._target, self._what.name, _of_partitions)
+        known = read_all(self._target, self._what.name, is_of_interest)
         number, patient = 0, time.monotonic() + self._what.patience
         while not self._ended.is_set():
             if self._order.paused:
@@ -206,14 +208,20 @@ class Copy:
         begins = self._source.offsets(partitions, requests.EARLIEST)
         ends = self._source.offsets(partitions, requests.LATEST)
         values = known.values
+        written = {where: values.get(key("partition", *where)) for where in partitions}
+        states = {where: State.from_json(value) for where, value in written.items() if value is not None}
+        lost, shorter = self._same.look(values, states, layout, there)
         found = []
         for where in partitions:
-            value = values.get(key("partition", *where))
-            state = State.from_json(value) if value is not None else None
+            state = states.get(where)
             if where not in begins or where not in ends:
                 self.progress.stick(*where, "the source does not say which offsets it has: is its leader there?")
                 continue
             goal = self._goals.setdefault(where, ends[where])
+            if why := lost.get(where[0]) or shorter.get(where):
+                begin = begins[where] if state is None else state.source_begin
+                self.progress.lose(*where, why, begin, max(begin, ends[where] if self._what.follow else goal))
+                continue
             left_out = self._left_out(where, state, begins[where])
             begin = max(state.source_next if state is not None else begins[where], left_out)
             ahead = self._ahead(where, state, begin, ends[where] if self._what.follow else goal)
@@ -225,8 +233,8 @@ class Copy:
                 at = partition_of(key("partition", *where), job.state_partitions)
                 slice = replace(
                     self._slice(ahead, state, known.logs[at].resume, left_out),
-                    origin=_identity(layout, ahead.topic),
-                    destination=_identity(there, self._what.topics[ahead.topic]),
+                    origin=identity_in(layout, ahead.topic),
+                    destination=identity_in(there, self._what.topics[ahead.topic]),
                 )
                 found.append((min(ahead.size, self._what.slice_size), slice))
         self.progress.trouble = ""
@@ -369,7 +377,3 @@ def _of_partitions(name: bytes) -> bool:
 
 def _of_interest(name: bytes) -> bool:
     return _of_partitions(name) or name in (ORDER, LEAVE)
-
-
-def _identity(layout: requests.Layout, topic: str) -> str:
-    return identity(layout.cluster_id, layout.ids.get(topic, ""))

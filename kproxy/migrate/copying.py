@@ -126,7 +126,8 @@ def what_to_copy(
     migration: Migration, source: str, target: str, follow: bool, max_rate: float | None, take_over: bool,
     skip: dict[tuple[str, int], int],
 ) -> What:  # fmt: skip
-    """From the file and from what both clusters have. Raises ConfigError if a topic is not there on the target."""
+    """From the file and from what both clusters have. A topic to which records were copied and that is not there any
+    more is the copy's to judge. Raises ConfigError if another topic is not there on the target."""
     from kproxy.errors import ConfigError
     from kproxy.migrate.administration import Admin
     from kproxy.migrate.copy import What
@@ -142,6 +143,9 @@ def what_to_copy(
     if not topics:
         raise ConfigError("topics: the source has no topic that the file includes")
     missing = [topic for topic, name in topics.items() if _partitions(here, name) < _partitions(there, topic)]
+    if missing:
+        begun = _copied_to(target, migration.name)
+        missing = [topic for topic in missing if topic not in begun]
     if missing:
         raise ConfigError(
             f"the target has not all partitions of {', '.join(missing[:5])}"
@@ -161,6 +165,14 @@ def what_to_copy(
         skip=skip, max_rate=(rate or 0.0) * _MB, slice_size=migration.limits.slice_mb * _MB,
         follow=follow, take_over=take_over,
     )  # fmt: skip
+
+
+def _copied_to(target: str, name: str) -> set[str]:
+    """The topics of the source of which records were copied. Raises ConfigError if nothing was prepared; UpstreamError
+    and WireError."""
+    from kproxy.migrate.identities import read
+
+    return {topic for topic, one in read(target, name).items() if one.ends}
 
 
 def _partitions(inventory: Inventory, topic: str) -> int:
@@ -211,7 +223,11 @@ def _order(file: Path, *, paused: bool) -> int:
 @FILE
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(file: Path, as_json: bool) -> int:
-    """Say where the migration stands, from the target cluster alone."""
+    """Say where the migration stands, from the target cluster alone.
+
+    The exit code is 0, or 1 if a topic of the target is not there any more, or is not the one to which records were
+    copied.
+    """
     from kproxy.migrate.document import read
     from kproxy.migrate.roads import open_target
     from kproxy.migrate.status import lines, standing
@@ -224,4 +240,4 @@ def status(file: Path, as_json: bool) -> int:
     else:
         for line in lines(found):
             click.echo(line)
-    return 0
+    return _STUCK if found.lost else 0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 
 from kproxy.copier.codes import Refused
@@ -13,6 +13,7 @@ from kproxy.migrate import producerids
 from kproxy.migrate.administration import Admin
 from kproxy.migrate.changes import Past, changes, copied
 from kproxy.migrate.doing import Doing
+from kproxy.migrate.identities import Begun, begun, problems
 from kproxy.migrate.inventory import Inventory, Unseen
 from kproxy.migrate.journal import Journal, past
 from kproxy.migrate.migration import Migration
@@ -25,10 +26,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """The plan and what it was made of."""
+    """The plan and what it was made of. `begun`: the topics of which something is written down, by topic of the
+    source."""
 
     plan: Plan
     past: Past
+    begun: Mapping[str, Begun] = field(default_factory=dict)
 
 
 class Sides:
@@ -64,12 +67,15 @@ class Sides:
         names = {migration.target_of(topic.name) for topic in copied(migration, source)}
         say("looking at the target")
         target = take(self.target, lambda topic: topic in names or topic == migration.state_topic)
-        done = self._past(target)
+        values = self._values(target)
+        done = Past() if values is None else past(values)
+        topics = {topic: one for topic, one in begun(values or {}).items() if migration.wants(topic)}
         doing = self.doing(target)
         refused, missing = doing.refused(to_create(changes(migration, source, target, done)))
         missing += doing.transactional_id(f"kproxy-migration-{migration.name}")
         missing += self._producer_ids()
-        return Examined(make(migration, source, target, done, refused, missing), done)
+        lost = problems(self.roads.source, self.roads.target, topics)
+        return Examined(make(migration, source, target, done, refused, missing, lost), done, topics)
 
     def _producer_ids(self) -> list[Unseen]:
         """Whether one may have them: there is no other way than to take one."""
@@ -79,14 +85,15 @@ class Sides:
             return [Unseen("to raise producer ids", "", "IdempotentWrite", "the cluster")]
         return []
 
-    def _past(self, target: Inventory) -> Past:
+    def _values(self, target: Inventory) -> dict[bytes, bytes] | None:
+        """What the state topic has; None if it is not there."""
         state = target.topics.get(self.migration.state_topic)
         if state is None:
-            return Past()
+            return None
         if state.effective and state.effective.get("cleanup.policy") != "compact":
             raise ConfigError(
                 f"{state.name} on the target is not compacted, so kproxy did not make it: delete it, or give the"
                 " migration another name"
             )
         with Journal(self.roads.target, self.migration.name, state.name) as journal:
-            return past(journal.values())
+            return journal.values()

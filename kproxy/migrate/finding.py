@@ -26,7 +26,8 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Seen:
     """All that is looked at. `refused`: by topic of the target, why it could not be created. `unprobed`: rights that
-    were tried and are missing, of the target. `principals`: by side, who one is there, as far as that is known."""
+    were tried and are missing, of the target. `principals`: by side, who one is there, as far as that is known.
+    `lost`: by topic of the source, of which records were copied: what has become of it."""
 
     migration: Migration
     source: Inventory
@@ -37,6 +38,7 @@ class Seen:
     refused: Mapping[str, str] = field(default_factory=dict)
     missing: tuple[Unseen, ...] = ()
     principals: Mapping[str, str] = field(default_factory=dict)
+    lost: Mapping[str, str] = field(default_factory=dict)
 
     def pairs(self) -> Iterator[tuple[Topic, Topic | None]]:
         """The topics that are copied, and what the target has of each."""

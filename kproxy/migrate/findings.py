@@ -69,6 +69,12 @@ def _topics(seen: Seen) -> Iterator[Finding]:
             yield Finding(WARNING, name, text)
 
 
+def _lost(seen: Seen) -> Iterator[Finding]:
+    """Topics that were copied, and are not what they were."""
+    for topic, why in seen.lost.items():
+        yield Finding(STOP, topic, why)
+
+
 def _kept(seen: Seen) -> Iterator[Finding]:
     """What becomes of configurations."""
     for topic, there in seen.pairs():
@@ -199,5 +205,5 @@ def _others(seen: Seen) -> Iterator[Finding]:
 
 
 _RULES: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
-    _clusters, _rates, _topics, _kept, _sizes, _replicas, _retention, rights, _others,
+    _clusters, _rates, _topics, _lost, _kept, _sizes, _replicas, _retention, rights, _others,
 )  # fmt: skip

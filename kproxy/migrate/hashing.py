@@ -45,6 +45,8 @@ def read(spark: Any, bootstrap: str, ranges: Ranges, *, columns: Sequence[str] =
         "startingOffsets": json.dumps(begins),
         "endingOffsets": json.dumps(ends),
         "includeHeaders": "true",
+        # Else one that was deleted meanwhile would be there again, and empty.
+        "kafka.allow.auto.create.topics": "false",
         # What was deleted while it is read is seen by what is missing then.
         "failOnDataLoss": "false",
         "minPartitions": str(max(len(ranges), 2 * spark.sparkContext.defaultParallelism)),

@@ -27,6 +27,7 @@ from kproxy.migrate.changes import (
     SetQuota,
 )
 from kproxy.migrate.control import write
+from kproxy.migrate.identities import Begun, name_of
 from kproxy.migrate.inventory import Acl
 
 T = TypeVar("T")
@@ -166,6 +167,11 @@ class Journal:
         self._write({key("journal", number): to_record(change) for number, change in numbered.items()})
         self._next += len(numbered)
         return list(numbered)
+
+    def note(self, topics: Mapping[str, Begun]) -> None:
+        """Write down which topics these are, by topic of the source. Raises UpstreamError and WireError."""
+        if topics:
+            self._write({name_of(topic): one.to_record() for topic, one in topics.items()})
 
     def remove(self, numbers: Sequence[int]) -> None:
         """As they were not done, or have been taken back."""

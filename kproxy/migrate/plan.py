@@ -55,13 +55,15 @@ def make(
     past: Past = Past(),  # noqa: B008 - frozen
     refused: Mapping[str, str] | None = None,
     missing: Iterable[Unseen] = (),
+    lost: Mapping[str, str] | None = None,
 ) -> Plan:
-    """`refused`: topics that the target would not create, and why. `missing`: rights that were tried in vain."""
+    """`refused`: topics that the target would not create, and why. `missing`: rights that were tried in vain. `lost`:
+    topics that were copied and are not what they were, in words."""
     topics = copied(migration, source)
     doing = tuple(changes(migration, source, target, past))
     whole = estimate(topics, migration.limits.max_rate)
     principals = {side: principal(getattr(migration, side)) for side in SIDES}
-    seen = Seen(migration, source, target, past, doing, whole, refused or {}, tuple(missing), principals)
+    seen = Seen(migration, source, target, past, doing, whole, refused or {}, tuple(missing), principals, lost or {})
     rows = []
     for topic in topics:
         name = migration.target_of(topic.name)

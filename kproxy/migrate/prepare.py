@@ -6,15 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import Refused
+from kproxy.copier.patience import insist
 from kproxy.migrate import producerids
-from kproxy.migrate.changes import Change, CreateState
+from kproxy.migrate.changes import Change, CreateState, copied
 from kproxy.migrate.doing import AT_ONCE, Doing, raise_for
 from kproxy.migrate.examining import Examined, Say, Sides
+from kproxy.migrate.identities import learn, noted
 from kproxy.migrate.journal import Journal, ProducerIds
 
 # Of the margin, the share that may be used up before a further run raises producer ids again.
 _USED = 0.5
+# While a leader moves, in seconds.
+_PATIENCE = 30.0
 
 
 @dataclass(slots=True)
@@ -49,6 +54,7 @@ class Preparation:
                 journal.values()
             for some in _portions(changes):
                 self._do(journal, some)
+            self._note_topics(journal)
             self._raise_producer_ids(journal)
         return Prepared(self._done, self._failed)
 
@@ -65,6 +71,27 @@ class Preparation:
     def _did(self, change: Change | ProducerIds) -> None:
         self._done += 1
         self._say(f"did: {change}")
+
+    def _note_topics(self, journal: Journal) -> None:
+        """So that a topic that is deleted and made anew, before or after the first record is copied, is told from this
+        one."""
+        migration = self._sides.migration
+        topics = {one.name: migration.target_of(one.name) for one in copied(migration, self._examined.plan.source)}
+        source, target = Cluster(self._sides.roads.source), Cluster(self._sides.roads.target)
+        try:
+            there = insist(source, lambda: learn(source, topics), _PATIENCE)
+            here = insist(target, lambda: learn(target, topics.values()), _PATIENCE)
+        finally:
+            source.close()
+            target.close()
+        before = self._examined.begun
+        journal.note(
+            {
+                topic: one
+                for topic, one in noted(topics, there, here).items()
+                if topic not in before or before[topic].identity != one.identity
+            }
+        )
 
     # Producer ids
 

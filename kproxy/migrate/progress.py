@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kproxy.copier.slices import Outcome
@@ -20,7 +20,7 @@ _NEAR = 3600.0
 
 @dataclass(slots=True)
 class Part:
-    """One partition. Offsets are the source's; -1 is not known."""
+    """One partition. Offsets are the source's; -1 is not known. `lost`: the target has not what was copied any more."""
 
     begin: int = -1
     position: int = -1
@@ -29,6 +29,7 @@ class Part:
     size: int = 0
     each: float = 0.0
     stuck: str = ""
+    lost: bool = False
     starts: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=60))
     rates: deque[tuple[float, int, int]] = field(default_factory=deque)
 
@@ -86,11 +87,13 @@ class Progress:
         part.stable, part.each = ahead.stable, ahead.each
         part.begin = state.source_begin if state is not None else ahead.position
         part.starts.append((time.monotonic(), log_start))
+        if part.stuck == _NO_OFFSETS or part.lost:
+            part.stuck, part.lost = "", False
         self._move(part, ahead.position, state)
-        if part.stuck == _NO_OFFSETS:
-            part.stuck = ""
 
     def _move(self, part: Part, position: int, state: State | None) -> None:
+        if part.lost:
+            return
         part.position = max(part.position, position)
         if state is not None:
             part.records, part.size = max(part.records, state.records), max(part.size, state.size)
@@ -117,6 +120,14 @@ class Progress:
 
     def stick(self, topic: str, partition: int, why: str) -> None:
         self._part(topic, partition).stuck = why
+
+    def lose(self, topic: str, partition: int, why: str, begin: int, stable: int) -> None:
+        """Nothing of this partition counts as copied: its topic is not that of which records were copied."""
+        part = self._part(topic, partition)
+        part.lost, part.stuck = True, why
+        part.begin = part.position = begin
+        part.stable = stable
+        part.records = part.size = 0
 
     def remember(self, at: int, *, last: bool = False) -> None:
         """The lag in offsets, at a time in milliseconds since 1970, for the report's picture. When there are many, each
@@ -184,12 +195,20 @@ class Progress:
         left = 0.0 if not lag else ahead / rate if rate else None
         stuck = [part.stuck for part in parts if part.stuck]
         return Line(
-            topic, len(parts), min(1.0, done / whole) if whole else 1.0, sum(part.records for part in parts),
+            topic, len(parts), _share(done, whole, stuck), sum(part.records for part in parts),
             sum(part.size for part in parts), lag, rate, left, stuck[0] if stuck else "",
         )  # fmt: skip
 
 
+_NEARLY = 0.999
 _NO_OFFSETS = "the source does not say which offsets it has: is its leader there?"
+
+
+def _share(done: int, whole: int, stuck: Sequence[str]) -> float:
+    """Never all while something is stuck."""
+    if not whole:
+        return 0.0 if stuck else 1.0
+    return min(_NEARLY if stuck else 1.0, done / whole)
 
 
 def _rate(part: Part) -> float:

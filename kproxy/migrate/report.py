@@ -65,6 +65,11 @@ def percent(part: int, whole: int) -> str:
     return f"{100 if part >= whole else min(99.9, max(0.1, share)) if part else 0:.3g} %"
 
 
+def share_of(topic: Topic, part: int, whole: int) -> str:
+    """`percent` of a topic: never 100 % while something of it is not the same on both sides."""
+    return percent(max(0, whole - 1) if topic.wrong and part >= whole else part, whole)
+
+
 def headline(report: Report) -> str:
     """One sentence that does not say more than is known."""
     wrong = sum(not one.right for one in report.partitions)
@@ -92,9 +97,20 @@ def notes(one: Verified) -> Iterator[str]:
     if one.bad:
         yield f"{one.bad:,} blocks differ of the {one.blocks:,} that were compared"
     if one.extra:
-        yield f"{one.extra:,} records on the target that were not copied from the source"
+        behind = f", {one.kept.foreign:,} of them behind the last one that was" if one.kept.foreign else ""
+        yield f"{one.extra:,} records on the target that were not copied from the source{behind}"
     if one.others:
         yield f"{one.others:,} records on the target that clients wrote which were led there before"
+    if one.behind:
+        yield (
+            f"{one.behind:,} offsets on the target behind the last copied record: clients that were led there write,"
+            " and nothing can be said of that, as the source does not have it"
+        )
+    if one.undecided:
+        yield (
+            f"{one.undecided:,} offsets at its end on the target are of transactions that have not ended, of the copy"
+            " or of somebody else: the next verification looks at them"
+        )
     if one.kept.gone:
         yield f"{one.kept.gone:,} offsets cannot be verified any more: the source has deleted them"
     removed = {"the source": one.off_source, "the target": one.off_target, "both sides": one.off_both}
@@ -119,13 +135,14 @@ def text(report: Report, *, fancy: bool = True) -> list[str]:
     for topic in topics(report):
         share = sum(one.blocks for one in topic.partitions), sum(one.of for one in topic.partitions)
         part, whole = share if sampling else (topic.verified, topic.copied)
-        drawn = min(_BAR, part * _BAR // whole) if whole else 0
+        drawn = min(_BAR - bool(topic.wrong), part * _BAR // whole) if whole else 0
         bar = full * drawn + empty * (_BAR - drawn)
         mark = "differs" if topic.wrong else ""
+        said = share_of(topic, part, whole)
         word = "compared" if sampling else "verified"
         name = escaped(topic.name)
         name = name if len(name) <= _NAME else name[: _NAME - 1] + ("…" if fancy else "~")
-        lines.append(f"{name:<{_NAME}} {bar} {percent(part, whole):>6} {word} {mark}".rstrip())
+        lines.append(f"{name:<{_NAME}} {bar} {said:>6} {word} {mark}".rstrip())
         lines += _partitions(topic, sampling)
     compared = sum(one.records for one in report.partitions)
     lines += ["", f"{compared:,} records compared in {report.seconds:.1f} s."]
@@ -134,6 +151,11 @@ def text(report: Report, *, fancy: bool = True) -> list[str]:
 
 def _partitions(topic: Topic, sampling: bool) -> Iterator[str]:
     told = [(one, list(notes(one))) for one in topic.partitions]
+    if len(told) > 1 and len({tuple(said) for _, said in told}) == 1 and told[0][0].note:
+        for line in told[0][1]:
+            text = f"all {len(told)} partitions: {escaped(line)}"
+            yield from textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+        return
     shown = [(one, said) for one, said in told if said or not (one.whole or sampling)]
     for one, said in shown[:_NAMED]:
         yield f"  partition {one.partition}: {verdict(one, sampling=sampling)}"[:_WIDTH]
@@ -156,7 +178,8 @@ def as_json(report: Report) -> dict[str, Any]:
                 "topic": one.topic, "partition": one.partition, "target_topic": one.target_topic,
                 "copied_upto": one.copied, "verified_since": one.kept.since, "verified_upto": one.kept.upto,
                 "gone": one.kept.gone, "records": one.records, "blocks": one.blocks, "bad_blocks": one.bad,
-                "extra": one.extra, "right": one.right, "notes": list(notes(one)),
+                "extra": one.extra, "behind": one.behind, "undecided": one.undecided, "right": one.right,
+                "notes": list(notes(one)),
             }
             for one in report.partitions
         ],

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape as escape_html
 
-from kproxy.migrate.report import Topic, headline, notes, percent, topics, verdict
+from kproxy.migrate.report import Topic, headline, notes, share_of, topics, verdict
 from kproxy.migrate.results import Report, Sample, Verified
 from kproxy.printable import escaped
 
@@ -127,7 +127,7 @@ def _bar(topic: Topic, y: int, sampling: bool) -> Iterator[str]:
     said = "differs" if topic.wrong else "nothing copied" if not topic.copied else ""
     shares = list(_shares(topic, sampling))
     part, whole = shares[0][1], shares[0][2]
-    words = f"{percent(part, whole)}{', ' if said else ''}{said}" if whole else said or "–"
+    words = f"{share_of(topic, part, whole)}{', ' if said else ''}{said}" if whole else said or "–"
     yield f'<text class="soft number" x="{_WIDTH}" y="{y + 14}">{words}</text>'
 
 

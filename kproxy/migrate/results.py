@@ -15,13 +15,15 @@ from kproxy.migrate.differences import Difference
 class Kept:
     """Of one partition, from one verification to the next. `since`: from where on the source verified offsets are;
     `upto`: up to where, this one not included. `records`: compared, and the same. `gone`: offsets that could not be
-    compared any more. `compacted`: records that compaction has removed from one side or both."""
+    compared any more. `compacted`: records that compaction has removed from one side or both. `foreign`: records behind
+    the last copied one on the target, at least so many, when this was looked for last."""
 
     since: int
     upto: int
     records: int = 0
     gone: int = 0
     compacted: int = 0
+    foreign: int = 0
 
     def again(self, begin: int) -> Kept:
         """For a verification that compares everything once more: what the source has deleted since, up to the offset
@@ -33,7 +35,7 @@ class Kept:
         """For the state topic; `at` in milliseconds."""
         return {
             "v": 1, "upto": self.upto, "since": self.since, "records": self.records, "gone": self.gone,
-            "compacted": self.compacted, "sampled": False, "at": at,
+            "compacted": self.compacted, "foreign": self.foreign, "sampled": False, "at": at,
         }  # fmt: skip
 
     @classmethod
@@ -41,8 +43,9 @@ class Kept:
         """None if there is none, or none that can be read."""
         try:
             said = json.loads(value or b"")
-            return cls(*(int(said[name]) for name in ("since", "upto", "records", "gone", "compacted")))
-        except (ValueError, KeyError, TypeError):
+            said.setdefault("foreign", 0)  # of an older kproxy
+            return cls(*(int(said[name]) for name in ("since", "upto", "records", "gone", "compacted", "foreign")))
+        except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
 
@@ -65,8 +68,10 @@ def kept_in(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], Kept]:
 class Verified:
     """One partition after a verification. `copied`: up to where on the source it was copied when this began; `begin`:
     where the copy began; `ends`: the source's own end. `records`, `blocks`, `gone` and so on are of this run alone,
-    `kept` is of all. `others`: records on the target, of clients that were led there before. `of`: the blocks that
-    there were to choose from, in a sampling."""
+    `kept` is of all. `extra`: records on the target that were not copied, `kept.foreign` of them behind the last one
+    that was. `others`: records on the target, of clients that were led there before. `behind`: offsets behind the last
+    copied record of which nothing can be said, as clients write there. `undecided`: offsets at the target's end of
+    transactions that have not ended. `of`: the blocks that there were to choose from, in a sampling."""
 
     topic: str
     partition: int
@@ -85,6 +90,8 @@ class Verified:
     off_both: int = 0
     of: int = 0
     others: int = 0
+    behind: int = 0
+    undecided: int = 0
     difference: Difference | None = None
     note: str = ""
 

@@ -1,34 +1,54 @@
-"""Where a migration stands, from the state topic on the target alone."""
+"""Where a migration stands, from the target alone: its state topic, and which topics it has."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kproxy.copier.cluster import Cluster
+from kproxy.copier.patience import insist
 from kproxy.copier.state import State, parts_of
 from kproxy.copier.statetopic import read_all
 from kproxy.errors import WireError
 from kproxy.migrate.control import JOB, ORDER, Order
 from kproxy.migrate.figures import counted, size
+from kproxy.migrate.identities import Begun, begun, lost
+from kproxy.migrate.results import Kept, kept_in
 from kproxy.migrate.switch.journal import SWITCH, Entry
 from kproxy.switching.plan import Record
+
+# While a leader moves, in seconds.
+_PATIENCE = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """`partitions`: what is copied, by topic and partition of the source. `verified`: up to which offset of the source.
-    `driver`: what the last one said, {} if none ever ran. `switch`: the last one, None if there was none."""
+    """`partitions`: what is copied, by topic and partition of the source. `verified`: the same, and what is verified.
+    `driver`: what the last one said, {} if none ever ran. `switch`: the last one, None if there was none. `topics`: by
+    topic of the source, what is known of it. `lost`: by topic of the source, why the target has not what was copied any
+    more."""
 
     name: str
     partitions: Mapping[tuple[str, int], State]
-    verified: Mapping[tuple[str, int], int]
+    verified: Mapping[tuple[str, int], Kept]
     groups: tuple[str, ...]
     driver: Mapping[str, Any]
     paused: bool
     switch: Entry | None = None
+    topics: Mapping[str, Begun] = field(default_factory=dict)
+    lost: Mapping[str, str] = field(default_factory=dict)
+
+    def verified_upto(self, where: tuple[str, int]) -> int | None:
+        """An offset of the source; None if nothing of this partition is verified."""
+        one = self.verified.get(where)
+        return None if one is None or where[0] in self.lost else one.upto
+
+    def foreign(self, where: tuple[str, int]) -> int:
+        """Records on the target behind the last copied one, when this was looked for last."""
+        one = self.verified.get(where)
+        return 0 if one is None else one.foreign
 
     def to_json(self) -> str:
         return json.dumps(
@@ -38,13 +58,18 @@ class Standing:
                 "driver": self.driver,
                 "switch": None if self.switch is None else self.switch.to_record(),
                 "groups": self.groups,
+                "topics": [
+                    {"topic": topic, "target_topic": one.target_topic, "problem": self.lost.get(topic, "")}
+                    for topic, one in sorted(self.topics.items())
+                ],
                 "partitions": [
                     {
                         "topic": topic, "partition": partition, "target_topic": state.target_topic,
                         "source_begin": state.source_begin, "source_next": state.source_next,
                         "target_next": state.target_next, "records": state.records, "bytes": state.size,
                         "skipped": state.skipped, "checksum": f"{state.checksum:08x}", "at": state.at,
-                        "verified_upto": self.verified.get((topic, partition)),
+                        "verified_upto": self.verified_upto((topic, partition)),
+                        "foreign": self.foreign((topic, partition)),
                     }
                     for (topic, partition), state in sorted(self.partitions.items())
                 ],
@@ -58,22 +83,21 @@ def standing(target: str, name: str) -> Standing:
     cluster = Cluster(target)
     try:
         topic = read_all(cluster, name, lambda found: not found.startswith(b'["map",'))
+        topics = begun(topic.values)
+        missing = insist(cluster, lambda: lost(cluster, topics), _PATIENCE)
     finally:
         cluster.close()
     partitions: dict[tuple[str, int], State] = {}
-    verified: dict[tuple[str, int], int] = {}
     groups: set[str] = set()
     for found, value in topic.values.items():
         match parts_of(found):
             case ["partition", str(of), int(partition)]:
                 partitions[of, partition] = State.from_json(value)
-            case ["verified", str(of), int(partition)]:
-                verified[of, partition] = int(_object(value).get("upto", 0))
             case ["offsets", str(group)]:
                 groups.add(group)
     return Standing(
-        name, partitions, verified, tuple(sorted(groups)), _object(topic.values.get(JOB, b"{}")),
-        Order.read(topic.values.get(ORDER)).paused, Entry.read(topic.values.get(SWITCH)),
+        name, partitions, kept_in(topic.values), tuple(sorted(groups)), _object(topic.values.get(JOB, b"{}")),
+        Order.read(topic.values.get(ORDER)).paused, Entry.read(topic.values.get(SWITCH)), topics, missing,
     )  # fmt: skip
 
 
@@ -116,6 +140,11 @@ def lines(standing: Standing) -> Iterator[str]:
                 f"  {skipped:,} offsets were left out, which the source had deleted: somebody allowed it, or a Kafka"
                 " Streams application had read and deleted them"
             )
+        if topic in standing.lost:
+            yield f"  {standing.lost[topic]}"
+    for topic, why in standing.lost.items():
+        if topic not in topics:
+            yield f"{topic}: {why}"
     if standing.groups:
         yield f"positions written for groups: {', '.join(standing.groups)}"
 
@@ -127,9 +156,13 @@ def _switched(last: Entry) -> str:
 
 
 def _verified(standing: Standing, topic: str, parts: list[tuple[int, State]]) -> str:
-    upto = [standing.verified.get((topic, partition)) for partition, _ in parts]
+    upto = [standing.verified_upto((topic, partition)) for partition, _ in parts]
     if not any(upto):
         return "not verified"
+    if foreign := sum(one.foreign for (of, _), one in standing.verified.items() if of == topic):
+        return (
+            f"not verified: {counted(foreign, 'record')} behind the last copied one: kproxy migrate verify names them"
+        )
     if all(found == state.source_next for found, (_, state) in zip(upto, parts, strict=True)):
         return "verified up to all that is copied"
     found = zip(upto, parts, strict=True)

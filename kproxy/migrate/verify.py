@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from kproxy.copier.cluster import Cluster
+from kproxy.copier.patience import insist
 from kproxy.copier.statetopic import Copied
 from kproxy.errors import KproxyError
+from kproxy.migrate.behind import Reached
 from kproxy.migrate.blocks import Judged, judge
 from kproxy.migrate.compaction import explain
-from kproxy.migrate.differences import Difference, moved
+from kproxy.migrate.compared import Compared, begun_with, not_compared, nothing_copied
+from kproxy.migrate.differences import moved
 from kproxy.migrate.digests import first_differences
 from kproxy.migrate.hashing import failed, hashes
-from kproxy.migrate.logs import Bounds, bounds, compacted
-from kproxy.migrate.pieces import BLOCK_BITS, Piece, cut, rounds, sampled, source_of, whole
-from kproxy.migrate.results import Kept, Report, Sample, Verified
+from kproxy.migrate.identities import Begun, all_changed, learn
+from kproxy.migrate.logs import bounds, compacted
+from kproxy.migrate.migration import SOURCE, TARGET
+from kproxy.migrate.pieces import BLOCK_BITS, Piece, cut, rounds, sampled, source_of
+from kproxy.migrate.results import Kept, Report, Sample
+from kproxy.migrate.tails import Tails
 
 T = TypeVar("T")
 Where = tuple[str, int]
@@ -30,32 +37,11 @@ Save = Callable[[Mapping[Where, Kept]], None]
 DIFFERENCES = 20
 # How often a piece of which the source has deleted records meanwhile is tried again.
 _TRIES = 3
-_COUNTS = ("records", "blocks", "bad", "extra", "off_source", "off_target", "off_both", "of", "others")
-
-
-@dataclass(slots=True)
-class _Progress:
-    """One partition while it is verified."""
-
-    copied: Copied
-    piece: Piece
-    source: Bounds
-    target: Bounds
-    since: int
-    upto: int
-    before: Kept | None
-    gone: int = 0
-    stopped: bool = False
-    difference: Difference | None = None
-    note: str = ""
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
-
-    def kept(self) -> Kept:
-        had = self.before or Kept(self.since, self.since)
-        removed = sum(self.counts[name] for name in ("off_source", "off_target", "off_both"))
-        return Kept(
-            self.since, self.upto, had.records + self.counts["records"], had.gone + self.gone, had.compacted + removed
-        )
+# While a leader moves, in seconds.
+_PATIENCE = 30.0
+_SILENT = (
+    "the {} does not tell where this partition begins and ends: has it a leader, and may this principal describe it?"
+)
 
 
 class Verification:
@@ -73,33 +59,73 @@ class Verification:
         save: Save | None = None,
         said: Callable[[str], None] = lambda _: None,
         others_write: bool = False,
+        clients_write: Callable[[], bool] = lambda: False,
+        reached: Callable[[], Mapping[Where, Reached]] | None = None,
     ) -> None:
-        """`others_write`: that the target has records of others is no difference."""
+        """`others_write`: that the target has records of others among those that were copied is no difference.
+        `clients_write`: whether clients may write to the target now, so that nothing can be said of what lies behind
+        the last copied record. `reached`: asks the state topic how far partitions of the target are copied by now."""
         self._others_write = others_write
+        self._tails = Tails(target, clients_write, reached, show_bytes)
         self._spark, self._source, self._target = spark, source, target
         self._share, self._show_bytes, self._again = share, show_bytes, again
         self._save, self._said = save, said
-        self._all: dict[Where, _Progress] = {}
+        self._all: dict[Where, Compared] = {}
         self._suspects: dict[Where, Piece] = {}
         self._compacted: set[str] = set()
 
     def run(
-        self, name: str, copied: Mapping[Where, Copied], kept: Mapping[Where, Kept], lag: Sequence[Sample] = ()
+        self,
+        name: str,
+        copied: Mapping[Where, Copied],
+        kept: Mapping[Where, Kept],
+        lag: Sequence[Sample] = (),
+        topics: Mapping[str, Begun] | None = None,
     ) -> Report:
-        """Raises UpstreamError, WireError, and ConfigError if Spark has no Kafka connector."""
+        """`topics`: all of the migration, by topic of the source; None: those of `copied`. Raises UpstreamError,
+        WireError, and ConfigError if Spark has no Kafka connector."""
         began, at = time.monotonic(), time.time_ns() // 1_000_000
-        sources = bounds(self._source, copied)
-        targets = bounds(self._target, {(one.target_topic, one.partition) for one in copied.values()})
+        topics = _topics(copied) if topics is None else topics
+        lost = self._lost(topics)
+        sources = bounds(self._source, {where for where in copied if where[0] not in lost})
+        targets = bounds(
+            self._target, {(one.target_topic, one.partition) for one in copied.values() if one.topic not in lost}
+        )
         if self._again:
             kept = {where: one.again(sources[where].begin) for where, one in kept.items() if where in sources}
         for where, one in sorted(copied.items()):
-            self._all[where] = _begin(one, kept.get(where), sources[where], targets[one.target_topic, one.partition])
+            there = one.target_topic, one.partition
+            if where in sources and there in targets:
+                self._all[where] = begun_with(one, kept.get(where), sources[where], targets[there])
+            else:
+                why, anew = lost.get(one.topic, (_SILENT.format(TARGET if where in sources else SOURCE), False))
+                self._all[where] = not_compared(one, None if anew else kept.get(where), why)
         self._compacted = self._policies() if copied else set()
         self._compare()
+        self._tails.look(self._all, [one for topic, one in topics.items() if topic not in lost])
         self._name_differences()
-        partitions = tuple(_verified(one) for one in self._all.values())
+        self._save_rest(kept)
+        partitions = [one.verified() for one in self._all.values()]
+        known = {one.topic for one in partitions}
+        partitions += [
+            nothing_copied(topics[topic], 0, why).verified() for topic, (why, _) in lost.items() if topic not in known
+        ]
+        partitions.sort(key=lambda one: (one.topic, one.partition))
         differences = tuple(one.difference for one in partitions if one.difference is not None)
-        return Report(name, at, time.monotonic() - began, partitions, self._share, differences, tuple(lag))
+        return Report(name, at, time.monotonic() - began, tuple(partitions), self._share, differences, tuple(lag))
+
+    def _lost(self, topics: Mapping[str, Begun]) -> dict[str, tuple[str, bool]]:
+        """By topic of the source: why it cannot be compared, as it is not there any more or is another one on some
+        side; and whether nothing counts as verified any more."""
+        found: dict[str, tuple[str, bool]] = {}
+        for side, address in ((SOURCE, self._source), (TARGET, self._target)):
+            cluster = Cluster(address)
+            try:
+                layout = insist(cluster, lambda: learn(cluster, [one.name(side) for one in topics.values()]), _PATIENCE)  # noqa: B023
+            finally:
+                cluster.close()
+            found |= {topic: (why, side == TARGET) for topic, why in all_changed(side, topics, layout).items()}
+        return found
 
     def _policies(self) -> set[str]:
         """Topics that are compacted on one side at least."""
@@ -124,7 +150,7 @@ class Verification:
             if self._save is not None and self._share is None:
                 self._save({piece.where: self._all[piece.where].kept() for piece in job})
 
-    def _pieces(self, one: _Progress) -> Iterator[Piece]:
+    def _pieces(self, one: Compared) -> Iterator[Piece]:
         if one.piece.begin >= one.piece.end:
             return
         if self._share is None:
@@ -140,7 +166,7 @@ class Verification:
             begins = bounds(self._source, [piece.where for piece in job])
             again, compacted = [], []
             for piece, one in zip(job, judged, strict=True):
-                begin = begins[piece.where].begin
+                begin = begins[piece.where].begin if piece.where in begins else piece.begin
                 if not one.right and begin > piece.begin:
                     again.append(self._without(piece, begin))
                 elif not one.right and piece.topic in self._compacted:
@@ -229,11 +255,11 @@ class Verification:
             at = min(begin, piece.end - 1)
             self._stop(one, begin, suspect=piece.part(at, at + 1))
 
-    def _advance(self, one: _Progress, upto: int) -> None:
+    def _advance(self, one: Compared, upto: int) -> None:
         if not one.stopped and self._share is None:
             one.upto = max(one.upto, upto)
 
-    def _stop(self, one: _Progress, at: int, note: str = "", suspect: Piece | None = None) -> None:
+    def _stop(self, one: Compared, at: int, note: str = "", suspect: Piece | None = None) -> None:
         """What comes after this offset counts as compared, and not as verified."""
         if one.stopped:
             return
@@ -243,6 +269,14 @@ class Verification:
             one.upto = max(one.upto, at)
         if suspect is not None:
             self._suspects[suspect.where] = self._readable(suspect)
+
+    def _save_rest(self, kept: Mapping[Where, Kept]) -> None:
+        """Of partitions without a job."""
+        if self._save is None or self._share is not None:
+            return
+        now = {where: one.kept() for where, one in self._all.items()}
+        if rest := {where: one for where, one in now.items() if _says_else(one, kept.get(where))}:
+            self._save(rest)
 
     # Differences
 
@@ -255,7 +289,8 @@ class Verification:
         found = self._spoken(
             lambda: first_differences(self._spark, self._source, self._target, suspects, show_bytes=self._show_bytes)
         )
-        named = iter(moved([difference for difference in found if difference is not None]))
+        behind = [one.difference for one in self._all.values() if one.difference is not None]
+        named = iter(moved([*(difference for difference in found if difference is not None), *behind]))
         for piece, difference in zip(suspects, found, strict=True):
             one = self._all[piece.where]
             if difference is None:
@@ -274,23 +309,11 @@ def _before(piece: Piece, extra: int) -> int:
     return piece.end if after is None else max(piece.begin, min(after, piece.end))
 
 
-def _begin(copied: Copied, kept: Kept | None, source: Bounds, target: Bounds) -> _Progress:
-    start = max(copied.source_begin, copied.verified_upto if kept is None else kept.upto)
-    begin = min(max(start, source.begin), copied.source_next)
-    since = kept.since if kept is not None else copied.source_begin if copied.verified_upto else begin
-    made = _Progress(copied, whole(copied, begin), source, target, since, begin, kept, gone=begin - min(start, begin))
-    if source.end < copied.source_next:
-        made.note = (
-            f"the source ends at {source.end}, and was copied up to {copied.source_next}: was the topic deleted and"
-            " created again, or did it lose records?"
-        )
-        made.piece = made.piece.part(begin, max(begin, source.end))
-    return made
+def _says_else(now: Kept, before: Kept | None) -> bool:
+    """What a job has saved since says as much of these two."""
+    had = before or Kept(now.since, now.since)
+    return now.foreign != had.foreign or now.upto < had.upto
 
 
-def _verified(one: _Progress) -> Verified:
-    copied = one.copied
-    return Verified(
-        copied.topic, copied.partition, copied.target_topic, copied.source_begin, copied.source_next, one.source.end,
-        one.kept(), gone=one.gone, difference=one.difference, note=one.note, **one.counts,
-    )  # fmt: skip
+def _topics(copied: Mapping[Where, Copied]) -> dict[str, Begun]:
+    return {one.topic: Begun(one.topic, one.target_topic, one.origin, one.destination) for one in copied.values()}

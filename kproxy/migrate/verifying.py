@@ -13,10 +13,15 @@ import click
 from kproxy.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kproxy.copier.statetopic import Copied
+    from kproxy.copier.cluster import Cluster
+    from kproxy.copier.statetopic import StateTopic
+    from kproxy.migrate.behind import Reached
     from kproxy.migrate.results import Kept, Report, Sample
 
 Where = tuple[str, int]
+
+# While a leader moves, in seconds.
+_PATIENCE = 30.0
 
 
 def verify(
@@ -36,38 +41,51 @@ def verify(
     copied, and keep the result on the target, unless it is a sampling. `others_write`: clients that were led to the
     target have written there, and their records are no difference; None: as the journal of switches says. Raises
     KproxyError."""
-    from kproxy.migrate.switch.journal import last_switch
-    from kproxy.migrate.verify import Verification
-
-    if others_write is None:
-        last = last_switch(target, name)
-        others_write = last is not None and any(one.writes for one in (*last.parts, *last.there))
-
-    topic, copied, kept = _state(target, name)
-
-    def save(now: Mapping[Where, Kept]) -> None:
-        _keep(target, name, topic, now)
-
-    run = Verification(
-        spark, source, target, share=sample, show_bytes=show_bytes, again=again, save=save, said=said,
-        others_write=others_write,
-    )  # fmt: skip
-    return run.run(name, copied, kept, lag)
-
-
-def _state(target: str, name: str) -> tuple[int, Mapping[Where, Copied], Mapping[Where, Kept]]:
-    """How many partitions the state topic has, what was copied, and what was verified before."""
     from kproxy.copier.cluster import Cluster
     from kproxy.copier.statetopic import copied, read_all
+    from kproxy.migrate.identities import begun
     from kproxy.migrate.results import kept_in
+    from kproxy.migrate.verify import Verification
 
+    in_parts = _clients_write(target, name)[0] if others_write is None else others_write
     cluster = Cluster(target)
     try:
         topic = read_all(cluster, name)
+        values = topic.values
+
+        def save(now: Mapping[Where, Kept]) -> None:
+            _keep(target, name, len(topic.logs), now)
+
+        run = Verification(
+            spark, source, target, share=sample, show_bytes=show_bytes, again=again, save=save, said=said,
+            others_write=in_parts, clients_write=lambda: in_parts or any(_clients_write(target, name)),
+            reached=lambda: _reached(cluster, topic),
+        )  # fmt: skip
+        return run.run(name, copied(values), kept_in(values), lag, begun(values))
     finally:
         cluster.close()
-    values = topic.values
-    return len(topic.logs), copied(values), kept_in(values)
+
+
+def _clients_write(target: str, name: str) -> tuple[bool, bool]:
+    """Whether clients of parts may have written to the target, among what is copied there, and whether all clients are
+    there now, as the journal of switches says."""
+    from kproxy.migrate.switch.journal import last_switch
+
+    last = last_switch(target, name)
+    if last is None:
+        return False, False
+    return any(one.writes for one in (*last.parts, *last.there)), last.moved
+
+
+def _reached(cluster: Cluster, topic: StateTopic) -> dict[Where, Reached]:
+    """How far partitions of the target are copied by now. Raises UpstreamError and WireError."""
+    from kproxy.copier.patience import insist
+    from kproxy.migrate.behind import Reached
+    from kproxy.migrate.identities import states_in
+
+    insist(cluster, topic.read, _PATIENCE)
+    states = states_in(topic.values)
+    return {(state.target_topic, partition): Reached.of(state) for (_, partition), state in states.items()}
 
 
 def _keep(target: str, name: str, partitions: int, now: Mapping[Where, Kept]) -> None:
@@ -86,11 +104,20 @@ def _keep(target: str, name: str, partitions: int, now: Mapping[Where, Kept]) ->
 
 def _lag(target: str, name: str) -> list[Sample]:
     """How far the copy was behind, as its driver has noted."""
+    from kproxy.copier.cluster import Cluster
+    from kproxy.copier.statetopic import read_all
+    from kproxy.migrate.control import JOB
     from kproxy.migrate.results import Sample
-    from kproxy.migrate.status import standing
 
-    noted = standing(target, name).driver.get("lag", [])
-    return [Sample(int(at), int(lag)) for at, lag in noted] if isinstance(noted, list) else []
+    cluster = Cluster(target)
+    try:
+        value = read_all(cluster, name, JOB.__eq__).values.get(JOB, b"{}")
+    finally:
+        cluster.close()
+    try:
+        return [Sample(int(at), int(lag)) for at, lag in json.loads(value).get("lag", [])]
+    except (ValueError, TypeError, AttributeError):  # it is for a picture
+        return []
 
 
 @click.command("verify")

@@ -35,7 +35,7 @@ from kproxy.copier.cluster import Cluster
 from kproxy.copier.copier import Copier
 from kproxy.copier.slices import Job, Slice
 from kproxy.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster
-from kproxy.migrate import document, producerids
+from kproxy.migrate import document, identities, producerids
 from tests.harness.clients import unique
 from tests.harness.clusters import STEADY
 from tests.harness.process import wait_until
@@ -318,6 +318,52 @@ def test_copied_records_hinder_nobody_and_go_with_their_topic(old: DevCluster, n
     text = migrate("undo", file, "--force")
     assert f"did: delete topic {topic}\n" in text
     assert as_seen(new) == before
+
+
+def test_a_topic_that_was_deleted_after_it_was_copied_is_not_made_anew(
+    old: DevCluster, new: DevCluster, written: Write
+) -> None:
+    """Before the first record is copied, `prepare` makes it again; later, only another migration begins again."""
+    topic, other = unique("lost"), unique("kept")
+    for name in (topic, other):
+        create(old, name)
+        produce(old, name)
+    file = written({"include": [topic, other]})
+    migrate("prepare", file)
+    migration = document.read(file)
+    first = identities.read(new.direct_bootstrap, migration.name)
+    assert first.keys() == {topic, other}
+    assert all(len(one.origin.split("/")[1]) == len(one.destination.split("/")[1]) == 32 for one in first.values())
+    delete(new, topic)
+    assert f"did: create topic {topic}" in migrate("prepare", file)
+    second = identities.read(new.direct_bootstrap, migration.name)
+    assert second[other] == first[other]
+    assert second[topic].origin == first[topic].origin
+    assert second[topic].destination not in ("", first[topic].destination)
+
+    source, target = Cluster(old.direct_bootstrap), Cluster(new.direct_bootstrap)
+    copier = Copier(source, target, Job(migration.name, migration.state_topic, 16))
+    outcome = copier.copy(Slice(topic, 0, topic, begin=0, upto=10, size=1 << 20, seconds=60))
+    assert outcome.records == 10, outcome
+    source.close()
+    target.close()
+    delete(new, topic)
+    why = f"{topic}, to which 10 records were copied, is not on the target any more: it was deleted; give the migration"
+    assert [one["about"] for one in planned(file, code=1)["findings"]["stop"]] == [topic]
+    said = migrate("prepare", file, code=1)
+    assert f"stop: {topic}: {why}" in said
+    assert "nothing was changed" in said
+    assert why in migrate("status", file, code=1)
+    create(new, topic)
+    assert f"stop: {topic}: {topic} on the target is not the topic to which 10 records" in migrate(
+        "prepare", file, code=1
+    )
+    migrate("undo", file, "--force")
+
+
+def delete(cluster: DevCluster, topic: str) -> None:
+    admin(cluster).delete_topics([topic])[topic].result(30)
+    wait_until(lambda: topic not in admin(cluster).list_topics(timeout=30).topics, f"{topic} is gone")
 
 
 def test_missing_rights_are_named_before_anything_is_written(old: DevCluster, new: DevCluster, written: Write) -> None:

@@ -15,14 +15,19 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs forget NewTopic
 
+from kproxy.copier.cluster import Cluster
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.slices import Job
 from kproxy.copier.state import State, key, topic_of
 from kproxy.copier.statetopic import Copied, read_state
 from kproxy.devcluster import DevCluster
 from kproxy.errors import ConfigError
+from kproxy.migrate.behind import ends_of
 from kproxy.migrate.control import tell
+from kproxy.migrate.copy import Copy, What
+from kproxy.migrate.report import text
 from kproxy.migrate.results import Kept, Report, Verified
+from kproxy.migrate.status import lines, standing
 from kproxy.migrate.verify import Verification
 from kproxy.migrate.verifying import verify as verify_migration
 from tests.harness.clients import create_topic, read_topic, unique
@@ -257,6 +262,123 @@ def test_transactions_gaps_codecs_and_renames(spark: Any, broker: str) -> None:
     assert all(one.copied > 900 for one in report.partitions[:-1])
 
 
+def test_a_record_behind_the_last_copied_one_is_named(spark: Any, broker: str) -> None:
+    """In the tail of a log, and in a partition to which nothing was copied. Markers of transactions, and what was
+    aborted there, are nobody's records; one that is open is said."""
+    source, target = create_topic(broker, 6, 1), create_topic(broker, 7, 1)
+    parts = []
+    for partition in range(5):
+        records = made(COUNT, partition)
+        pairs = zip(send(broker, source, partition, records), send(broker, target, partition, records), strict=True)
+        parts.append(copied(broker, source, target, partition, list(pairs)))
+    stray = Record(b"key", b"stray", START_MS)
+    abort(broker, target, 0, 3)
+    abort(broker, target, 1, 3)
+    assert send(broker, target, 1, [stray]) == [COUNT + 4]
+    send(broker, target, 2, [stray, stray], **{"transactional.id": unique("stray"), "transactions": 2})
+    open_one = Producer({"bootstrap.servers": broker, "transactional.id": unique("open")})
+    open_one.init_transactions(30)
+    open_one.begin_transaction()
+    open_one.produce(target, b"open", partition=3)
+    assert open_one.flush(30) == 0
+    send(broker, target, 6, [stray], **{"enable.idempotence": False})
+    try:
+        saved: dict[tuple[str, int], Kept] = {}
+        report = verify(spark, broker, parts, save=saved.update)
+    finally:
+        open_one.abort_transaction(30)
+    assert [(one.partition, one.field, one.source_offset, one.target_offset) for one in report.differences] == [
+        (1, "extra", None, COUNT + 4),
+        (2, "extra", None, COUNT),
+        (6, "extra", None, 0),
+    ]
+    said = [one.target for one in report.differences]
+    assert all("key 3 bytes, sha256 2c70e12b7a0646f9…; value 5 bytes, sha256" in one for one in said)
+    assert [one.partition("written ")[2].rstrip("0123456789, epoch") for one in said] == [
+        "by producer id", "in a transaction of producer id", "by a producer that is not idempotent",
+    ]  # fmt: skip
+    assert [of(report, partition).whole for partition in (0, 1, 2, 3, 4, 6)] == [True, False, False, True, True, False]
+    assert [of(report, partition).kept.foreign for partition in (0, 1, 2, 3, 6)] == [0, 1, 2, 0, 1]
+    assert [of(report, partition).undecided for partition in range(5)] == [0, 0, 0, 1, 0]
+    assert report.exit_code == 1
+    assert saved[source, 1] == Kept(0, COUNT, COUNT, foreign=1)
+    shown = "\n".join(text(report))
+    assert "100 %" not in shown
+    assert "1 records on the target that were not copied from the source, 1 of them behind" in " ".join(shown.split())
+    # Clients that were led there write: then nobody can tell, and that is said.
+    later = verify(spark, broker, parts, kept=saved, clients_write=lambda: True)
+    assert later.differences == ()
+    assert [of(later, partition).behind for partition in (1, 4)] == [5, 0]
+
+
+def test_what_the_copy_itself_has_behind_its_records_is_nobody_elses(
+    spark: Any, broker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its markers, what it writes while the verification goes on, and the same for a topic that is deleted, or made
+    anew, without a word about the others."""
+    topics = [create_topic(broker, 2, 1) for _ in range(3)]
+    name = unique("move")
+    names = {topic: f"to.{topic}" for topic in topics}
+    admin = AdminClient({"bootstrap.servers": broker})
+    new = [NewTopic(there, 2, 1) for there in names.values()]
+    new.append(NewTopic(topic_of(name), 3, 1, config={"cleanup.policy": "compact"}))
+    for made_one in admin.create_topics(new).values():
+        made_one.result(30)
+    for topic in topics:
+        send(broker, topic, 0, made(COUNT))
+    what = What(name, names)
+    assert Copy(spark, broker, broker, what).run().done
+    first = verify_migration(spark, broker, broker, name)
+    assert ([str(one) for one in first.differences], first.exit_code) == ([], 0)
+
+    # More is copied while the tails are looked at.
+    for topic in topics:
+        send(broker, topic, 0, made(COUNT))
+    from kproxy.migrate import tails
+
+    def ends(cluster: Cluster, places: Any) -> Any:
+        assert Copy(spark, broker, broker, what).run().done
+        return ends_of(cluster, places)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tails, "ends_of", ends)
+        second = verify_migration(spark, broker, broker, name)
+    assert ([str(one) for one in second.differences], second.exit_code) == ([], 0)
+    assert verify_migration(spark, broker, broker, name).exit_code == 0
+    assert standing(broker, name).lost == {}
+
+    # One topic of the target is deleted, another one is made anew.
+    for deleted in admin.delete_topics([names[topics[0]], names[topics[1]]]).values():
+        deleted.result(30)
+    wait_until(lambda: not {*names.values()} <= admin.list_topics(timeout=30).topics.keys(), "it is gone")
+    wait_until(lambda: names[topics[1]] not in admin.list_topics(timeout=30).topics, "it is gone")
+    admin.create_topics([NewTopic(names[topics[1]], 2, 1)])[names[topics[1]]].result(30)
+    send(broker, names[topics[1]], 0, made(2 * COUNT))  # so that no offset looks wrong
+    third = verify_migration(spark, broker, broker, name, again=True)
+    notes = {one.topic: one.note for one in third.partitions}
+    assert notes[topics[0]].startswith(
+        f"to.{topics[0]}, to which {2 * COUNT} records were copied, is not on the target"
+    )
+    assert notes[topics[1]].startswith(
+        f"to.{topics[1]} on the target is not the topic to which {2 * COUNT} records were"
+    )
+    assert [(one.topic, one.note, one.whole) for one in third.partitions if not one.note] == [(topics[2], "", True)]
+    assert [one.kept.upto for one in third.partitions if one.note] == [0, 0]
+    assert third.exit_code == 1
+    said = standing(broker, name)
+    assert said.lost.keys() == set(topics[:2])
+    shown = "\n".join(lines(said))
+    assert f"{topics[0]} -> to.{topics[0]}: 1 partition, {2 * COUNT} records" in shown
+    assert shown.count("not verified") == 2
+    progress = Copy(spark, broker, broker, what).run()
+    assert {topic for topic, _ in progress.stuck} == set(topics[:2])
+    assert not progress.done
+    assert [round(line.share, 3) for line in progress.lines()] == [
+        0.0 if line.stuck else 1.0 for line in progress.lines()
+    ]
+    assert names[topics[0]] not in admin.list_topics(timeout=30).topics  # nor did any of this bring it back
+
+
 def test_what_was_verified_stays_so(spark: Any, broker: str) -> None:
     """The second run compares what came since, also if what was verified has been deleted from the source."""
     source, target = create_topic(broker, 2, 1), create_topic(broker, 2, 1)
@@ -381,7 +503,7 @@ def test_compacted_topics(spark: Any, broker: str) -> None:
     assert send(broker, other, 0, [one for n, one in enumerate(records) if n not in (13, 295)])
     part = copied(broker, source, target, 0, pairs)
     compact(broker, target, COUNT)
-    report = verify(spark, broker, [part])
+    report = verify(spark, broker, [part], clients_write=lambda: True)  # that which rolls the segment
     one = of(report, 0)
     assert [str(each) for each in report.differences] == []
     assert one.whole

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kproxy import __version__
 from kproxy.errors import AdminError, KproxyError
-from kproxy.migrate import producerids
+from kproxy.migrate import identities, producerids
 from kproxy.migrate.examining import Sides
 from kproxy.migrate.finding import NOTE, STOP, WARNING, Finding, duration
 from kproxy.migrate.inventory import Inventory
@@ -76,11 +76,22 @@ def of_clusters(sides: Sides, *, first: bool) -> Iterator[Finding]:
     UpstreamError and WireError."""
     migration = sides.migration
     source = take(sides.source, migration.wants)
+    yield from _topics(sides)
     yield from affected.topics_and_groups(migration, source, topics_of(sides.source.bootstrap))
     until = time.monotonic() + _PATIENCE
     yield from affected.transactions(open_transactions(sides.source, until))
     yield from affected.transactional_ids(known_ids(sides.source, until), known_ids(sides.target, until))
     yield from _producer_ids(sides, source, first=first)
+
+
+def _topics(sides: Sides) -> Iterator[Finding]:
+    """Those that were copied are those that are there."""
+    migration, roads = sides.migration, sides.roads
+    begun = {
+        topic: one for topic, one in identities.read(roads.target, migration.name).items() if migration.wants(topic)
+    }
+    for topic, why in identities.problems(roads.source, roads.target, begun).items():
+        yield Finding(STOP, f"topic {topic}", why)
 
 
 def _producer_ids(sides: Sides, source: Inventory, *, first: bool) -> Iterator[Finding]:

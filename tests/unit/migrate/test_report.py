@@ -94,6 +94,31 @@ def test_the_page_needs_nothing_and_nothing_of_it_is_markup() -> None:
     assert page(report()).endswith("</html>\n")
 
 
+def test_what_is_not_all_is_not_100_percent() -> None:
+    """All that was copied is the same; somebody else has written behind it."""
+    one = replace(RIGHT, extra=2, kept=replace(RIGHT.kept, foreign=2))
+    shown = "\n".join(text(report(RIGHT, one)))
+    assert "99.9 % verified differs" in shown
+    assert "2 records on the target that were not copied from the source, 2 of them" in shown
+    assert "█" * 20 + " 99" not in shown
+    assert "100 %" not in shown + page(report(RIGHT, one)).partition("<svg")[2].partition("</svg>")[0]
+    assert report(one).exit_code == 1
+
+
+def test_what_all_partitions_have_is_said_once() -> None:
+    lost = [replace(RIGHT, partition=n, kept=Kept(0, 0), note="it was deleted") for n in range(12)]
+    assert "\n".join(text(report(*lost))).count("it was deleted") == 1
+    assert "all 12 partitions: it was deleted" in "\n".join(text(report(*lost)))
+
+
+def test_of_what_clients_write_nothing_is_said() -> None:
+    one = replace(RIGHT, behind=1234, undecided=5)
+    said = " ".join(" ".join(text(report(one))).split())
+    assert "1,234 offsets on the target behind the last copied record: clients that were led there write" in said
+    assert "5 offsets at its end on the target are of transactions that have not ended" in said
+    assert (report(one).exit_code, one.whole) == (0, True)
+
+
 def test_json() -> None:
     said = json.loads(json.dumps(as_json(report(RIGHT, BAD))))
     assert [one["verified_upto"] for one in said["partitions"]] == [1000, 400]
@@ -115,4 +140,8 @@ def test_what_is_kept() -> None:
     assert json.loads(record)["upto"] == 900
     assert json.loads(record)["sampled"] is False
     assert kept_in({name_of(("t", 3)): record, name_of(("u", 0)): b"{}", b'["job"]': b"x"}) == {("t", 3): kept}
+    old = kept.to_record(1)
+    del old["foreign"]  # as an older kproxy wrote it
+    assert Kept.read(json.dumps(old).encode()) == kept
+    assert Kept.read(b"[]") is Kept.read(b"7") is Kept.read(None) is None
     assert name_of(("t", 3)) == b'["verified","t",3]'

@@ -10,6 +10,7 @@ identity    asks which cluster and which node answers at an upstream address, an
 opening     opens one upstream connection: connect, TLS, login
 meeting     opens a connection, asks who answers, and judges whether it is the right node
 reach       which route leads to a node
+outages     which nodes cannot be reached, since when, and when that is over
 explore     finds the nodes and their routes, at start and in the background
 report      the state of the cluster at one moment, for `kproxy.status`
 encryption  TLS to the cluster's brokers and from its clients, as configured
@@ -19,6 +20,7 @@ forwards    local ports that lead to something else than a broker
 gateway     the nodes and their ports; the local addresses for endpoints; which upstream is active
 door        accepts clients, reads their first bytes, refuses what is not Kafka
 led         whose client a connection is, where a cluster has parts
+turns       how many clients may be on their way to their nodes at once
 arrivals    clients without a session yet: the TLS handshake, whose they are, the way to their node
 sessions    creates the session of a client that has arrived, and ends it
 switchable  what a cluster that can be switched needs beside its sessions

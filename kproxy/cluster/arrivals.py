@@ -1,20 +1,30 @@
 """Clients that have no session yet: the TLS handshake, whose they are, and the way to their node.
 
 Whatever a client does meanwhile, and whenever it is dropped, its place and its file descriptor come back.
+
+A client whose node cannot be reached is answered late. At a port that refuses connections, each client has a back-off
+of its own. At one that accepts and closes, kafka-python has none: it connects up to 360 times a second. So kproxy keeps
+such a client for as long as the node has been out of reach already, and at most for `_LONGEST_WAIT`. At first, the
+client learns at once that the node is away; then the pauses double. If the node can be reached again, the client goes
+on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kproxy.cluster.door import Visit
 from kproxy.cluster.led import Led, client_id_of, hear, whose
 from kproxy.cluster.meeting import Met
+from kproxy.cluster.outages import Unreachable
+from kproxy.cluster.places import most_under_way, open_file_limit
 from kproxy.cluster.topology import NodeKey
+from kproxy.cluster.turns import Turn, Turns
 from kproxy.errors import UpstreamError, WireError
 from kproxy.metrics import Metrics
 from kproxy.repeats import about
@@ -22,6 +32,9 @@ from kproxy.tls.handshakes import ClientTls
 from kproxy.tls.tlssocket import TlsSocket
 
 log = logging.getLogger(__name__)
+
+# How long a client at most is kept whose node cannot be reached, from its arrival on, in seconds.
+_LONGEST_WAIT = 2.0
 
 Knows = Callable[[NodeKey], Awaitable[bool]]
 """Whether there is such a node, as far as is known."""
@@ -31,18 +44,27 @@ Knows = Callable[[NodeKey], Awaitable[bool]]
 class Arrival:
     """A client that was told that kproxy is at `host`. `asked`: the node whose port or name it came to (None: a
     bootstrap server's). `key`: where it is to be led, which is a bootstrap server if there is no such node. `led`: to
-    whose upstream, as soon as that is known."""
+    whose upstream, as soon as that is known. `came`: the loop's time then. `turn`: until the node has answered it."""
 
     key: NodeKey | None
     host: str
     visit: Visit
     asked: NodeKey | None = None
     led: Led | None = None
+    came: float = 0.0
+    turn: Turn | None = None
     task: asyncio.Task[None] | None = None  # sees the client in
+
+    def end_turn(self) -> None:
+        """It is no longer on its way."""
+        if self.turn is not None:
+            self.turn.end()
+            self.turn = None
 
 
 Arrived = Callable[[socket.socket, Arrival, Led, Met, bytes], None]
-"""Takes over a client, with what it has said and with the connection to its node."""
+"""Takes over a client, with what it has said and with the connection to its node. If that was not asked yet who it is,
+the client keeps its turn."""
 
 
 class Arrivals:
@@ -68,12 +90,16 @@ class Arrivals:
         self._tasks = tasks
         self._arrived = arrived
         self._arrivals: dict[socket.socket, Arrival] = {}
+        self._most = most_under_way(open_file_limit())
+        self._turns = Turns(self._most)
+        self._kept = 0  # clients whose node cannot be reached
 
     def __len__(self) -> int:
         return len(self._arrivals)
 
     def begin(self, client: socket.socket, arrival: Arrival) -> None:
         """See this client to its node."""
+        arrival.came = asyncio.get_running_loop().time()
         self._arrivals[client] = arrival
         arrival.task = self._tasks.create_task(self._see_in(client, arrival))
 
@@ -105,19 +131,90 @@ class Arrivals:
             return
         led = arrival.led = whose(client_id_of(first), self._parts.values(), self._others)
         try:
-            upstream = await _reach(led, arrival.key)
-        except UpstreamError as error:
-            name = name_of(arrival.key)
-            log.warning("%s cannot be reached: %s", name, error, extra=about(led.config.title, name, error.reason))
-            self._drop(client)
-            return
+            upstream = await self._lead(client, arrival, led)
         except BaseException:
             self._drop(client)
             raise
+        if upstream is None:
+            self._drop(client)
+            return
         if self._arrivals.pop(client, None) is None:  # closed while dialling: kproxy stops
             upstream.sock.close()
+            arrival.end_turn()
             return
+        if upstream.check is None:
+            arrival.end_turn()
         self._arrived(client, arrival, led, upstream, first)
+
+    async def _lead(self, client: socket.socket, arrival: Arrival, led: Led) -> Met | None:
+        """Dial when it is this client's turn, and again when its node can be reached; None if it cannot."""
+        node, said = (led.name, arrival.key), False
+        while client in self._arrivals:
+            if self._turns.is_free(node):
+                outcome = await self._turns.take(node)
+            else:
+                with self._may_give_way(client, arrival):
+                    outcome = await self._turns.take(node)
+            if isinstance(outcome, Turn):
+                arrival.turn = outcome
+                try:
+                    upstream = await _reach(led, arrival.key)
+                except UpstreamError as error:
+                    outcome = error
+                    if isinstance(error, Unreachable):
+                        self._turns.failed(node, error)
+                    arrival.end_turn()
+                except BaseException:
+                    arrival.end_turn()
+                    raise
+                else:
+                    self._turns.worked(node)
+                    return upstream
+            if not said:
+                name = name_of(arrival.key)
+                what = about(led.config.title, name, outcome.reason)
+                log.warning("%s cannot be reached: %s", name, outcome, extra=what)
+                said = True
+            if not await self._keep(client, arrival, outcome):
+                break
+        return None
+
+    async def _keep(self, client: socket.socket, arrival: Arrival, error: UpstreamError) -> bool:
+        """Keep a client whose node is out of reach; whether the node may be reached now."""
+        if not isinstance(error, Unreachable) or self._kept >= self._most:
+            return False
+        now, outage = asyncio.get_running_loop().time(), error.outage
+        until = arrival.came + min(now - outage.since, _LONGEST_WAIT)
+        self._kept += 1
+        try:
+            with self._may_give_way(client, arrival):
+                async with asyncio.timeout_at(until):
+                    await outage.over.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._kept -= 1
+        return True
+
+    @contextlib.contextmanager
+    def _may_give_way(self, client: socket.socket, arrival: Arrival) -> Iterator[None]:
+        """Meanwhile the client waits, and is closed if others need its place."""
+
+        def give_way() -> None:
+            self._metrics.refused(self._name, "client", "too-many-connections")
+            self._drop(client)
+            if arrival.task is not None:
+                arrival.task.cancel()
+
+        arrival.visit.waits(give_way)
+        try:
+            yield
+        finally:
+            arrival.visit.waits(None)
+
+    def failed(self, led: Led, key: NodeKey | None, error: UpstreamError) -> None:
+        """A node has not answered a client that had its turn."""
+        self._turns.failed((led.name, key), error)
 
     async def _secure(self, client: socket.socket, arrival: Arrival, tls: ClientTls) -> TlsSocket | None:
         """Do the TLS handshake; None if it failed."""

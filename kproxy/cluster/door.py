@@ -49,6 +49,9 @@ class Visit(Protocol):
     def wants(self, key: NodeKey) -> None:
         """The client wants this node, whatever port it came to."""
 
+    def waits(self, give_way: Callable[[], None] | None) -> None:
+        """The client waits for its node, and `give_way` closes its connection; None: it waits no longer."""
+
     def over(self) -> None:
         """Its connection is closed."""
 
@@ -74,8 +77,12 @@ class _Guest:
             self.door.count(key, 1)
             self.key = key
 
+    def waits(self, give_way: Callable[[], None] | None) -> None:
+        self.door.waits(self, give_way if self.inside else None)
+
     def over(self) -> None:
         if self.inside:
+            self.door.waits(self, None)
             self.door.sessions -= 1
             self.door.leave(self)
 
@@ -155,6 +162,12 @@ class Door:
         """Connections that want this node."""
         return self._wanting[key]
 
+    def waits(self, guest: _Guest, give_way: Callable[[], None] | None) -> None:
+        """Let this guest give way to others, like those that say nothing; None: no more."""
+        self._places.silent.pop(guest, None)
+        if give_way is not None:
+            self._places.silent[guest] = give_way
+
     def _make_place(self) -> bool:
         """Whether there is a place, perhaps after the oldest connection that has said nothing has given way."""
         if self.no_place():
@@ -166,7 +179,8 @@ class Door:
             full = self._places.make_room()
         if full:
             log.warning(
-                "cluster %s: the limit of connections is reached; kproxy closes silent connections to make room",
+                "cluster %s: the limit of connections is reached; kproxy closes silent and waiting connections to make"
+                " room",
                 self._config.name,
             )
         return True

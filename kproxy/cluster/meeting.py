@@ -85,6 +85,10 @@ class Meetings:
         self._config = config
         self._identities = Identities(self._topology)
 
+    def forget(self, key: NodeKey) -> None:
+        """The node is in no metadata any more."""
+        self._assumed.discard(key)
+
     @property
     def within_sessions(self) -> bool:
         """Whether brokers answer after a login only, which is the client's to make."""

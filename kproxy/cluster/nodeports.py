@@ -157,7 +157,7 @@ class NodePorts:
     def _forget(self, upstream: Upstream, key: NodeKey) -> None:
         log.debug("kproxy forgets %s, which is absent, to make room for other nodes", key)
         upstream.topology.forget(key, monotonic())
-        upstream.reach.known.forget(key)
+        upstream.reach.forget(key)
         if key in self._listeners.bound and not any(key in one.topology.nodes for one in self._upstreams.values()):
             self._listeners.close(key)
             self._count_listeners()

@@ -11,13 +11,16 @@ _MOST_FILES = 1_048_576
 _RESERVED_FILES = 128
 # However few files there are, so many sockets may listen.
 _LEAST_LISTENING = 16
+# Bounds of what `most_under_way` says.
+_LEAST_UNDER_WAY, _MOST_UNDER_WAY = 16, 256
 
 
 class Places:
     """Client connections there are, and may be (None: no limit). `files` is the limit of open files behind that, of
     which the sockets that are `listening` take their part.
 
-    `silent` are the connections that have said nothing yet, the oldest first, and how to close each: they give way.
+    `silent` are the connections that have said nothing yet, or that wait for a node, the oldest first, and how to close
+    each: they give way.
     """
 
     def __init__(self, files: int | None = None, files_per_connection: int = 2) -> None:
@@ -50,11 +53,27 @@ class Places:
         return most is not None and self.taken * 4 > most * 3
 
     def make_room(self) -> bool:
-        """Close the oldest silent connection; False if there is none."""
+        """Close the oldest connection that is silent or waits; False if there is none."""
         for close in self.silent.values():
             close()
             return True
         return False
+
+
+def open_file_limit() -> int | None:
+    """How many file descriptors this process may have, None for no limit."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def most_under_way(files: int | None) -> int:
+    """How many clients of one cluster may be on their way to their nodes at the same time, with so many open files: an
+    eighth of the files. They are as many as opened at once, not as there are."""
+    return _MOST_UNDER_WAY if files is None else max(_LEAST_UNDER_WAY, min(files // 16, _MOST_UNDER_WAY))
 
 
 def raise_file_limit() -> int | None:
@@ -67,5 +86,4 @@ def raise_file_limit() -> int | None:
     with contextlib.suppress(ValueError, OSError):
         wanted = min(hard, _MOST_FILES) if hard != resource.RLIM_INFINITY else _MOST_FILES
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return None if soft == resource.RLIM_INFINITY else soft
+    return open_file_limit()

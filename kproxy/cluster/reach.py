@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from kproxy.address import Address
-from kproxy.cluster.known import BootstrapAnswered, Fact, Known, LeadsTo, NodeReached, Reached
+from kproxy.cluster.known import BootstrapAnswered, Explored, Fact, Known, LeadsTo, NodeReached, Reached
 from kproxy.cluster.meeting import BOOTSTRAP, Meetings, Met
 from kproxy.cluster.opening import Opener
+from kproxy.cluster.outages import Outage, Outages, Unreachable
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.config.changes import changed
@@ -62,6 +63,7 @@ class Reach:
         self._claim = claim
         self.routes = Routes(config.map)
         self.known = Known(cluster_id=config.cluster_id)
+        self._outages = Outages()
         self._silent_on_loops_until = 0.0
         self.settled = asyncio.Event()  # all bootstrap servers have been asked once
         self.searched = asyncio.Event()  # a route to each node has been looked for
@@ -79,6 +81,7 @@ class Reach:
         if config.bootstrap_servers != before.bootstrap_servers:
             known.bootstrap_at = 0
         known.leads_to = {one.address: one for one in known.leads_to.values() if self._in_use(one.address, one.key)}
+        self._outages.end_where(lambda key: True)
         reloads = {setting.option.reload for setting in changed(before, config)}
         if Reload.DRAINS_ALL in reloads:
             return lambda key, dial: True
@@ -115,15 +118,32 @@ class Reach:
     def adopt(self, known: Known) -> None:
         """Know what another process knows."""
         self.known = known
+        nodes = self._topology.nodes
+        self._outages.end_where(lambda key: key is not None and (key not in nodes or key not in known.problems))
         self._wake()
 
+    def forget(self, key: NodeKey) -> None:
+        """Know nothing of a node that is in no metadata any more."""
+        self.known.forget(key)
+        self._outages.end(key)
+        self.meetings.forget(key)
+
     def note(self, fact: Fact) -> None:
-        """Take in a fact, and tell others if it is news. A way that was out of use before it was told is none."""
+        """Take in a fact, and tell others if it is news. A way that was out of use before it was told is none, and of a
+        node that was forgotten meanwhile there is nothing to know."""
         match fact:
+            case NodeReached(key) if key not in self._topology.nodes:
+                return
             case LeadsTo(address, key, _) if not self._in_use(address, key):
                 return
             case NodeReached(key, Reached(route)) if route is not None and not self._in_use(route.dial, key):
                 return
+            case NodeReached(key, Reached(problem=None)):
+                self._outages.end(key)
+            case NodeReached(key, _):
+                self._outages.begin(key)
+            case BootstrapAnswered() | Explored(answered=True, conflict=None):
+                self._outages.end(None)
         if self.known.note(fact):
             self._wake()
             self._on_news(fact)
@@ -139,7 +159,23 @@ class Reach:
         return await self._opener.connect(address)
 
     async def dial(self, key: NodeKey | None) -> Met:
-        """Connect to a node, or, for None, to a bootstrap server. Raises UpstreamError."""
+        """Connect to a node, or, for None, to a bootstrap server. Raises UpstreamError; Unreachable if that says
+        something of the node."""
+        try:
+            met = await self._dial(key)
+        except UpstreamError as error:
+            if error.reason == "limit":
+                raise
+            raise Unreachable(error, self._outage_of(key)) from None
+        self._outages.end(key)
+        return met
+
+    def _outage_of(self, key: NodeKey | None) -> Outage:
+        if key is None or key in self._topology.nodes:
+            return self._outages.begin(key)
+        return Outage(asyncio.get_running_loop().time())  # it was forgotten meanwhile
+
+    async def _dial(self, key: NodeKey | None) -> Met:
         # Until all bootstrap servers have been asked it is not known whether they are of one cluster.
         await self.settled.wait()
         conflict = self.known.explored.conflict

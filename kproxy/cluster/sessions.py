@@ -22,6 +22,7 @@ from kproxy.cluster.meeting import BOOTSTRAP, Met
 from kproxy.cluster.onlookers import Onlookers, shown
 from kproxy.cluster.reach import Concerns
 from kproxy.cluster.topology import NodeKey
+from kproxy.cluster.turns import Turn
 from kproxy.cluster.windup import wind_up
 from kproxy.config import ClusterConfig
 from kproxy.errors import UpstreamError, WireError
@@ -64,6 +65,7 @@ class _Carried:
     led: Led
     dial: Address | None
     since: float  # a Unix time
+    turn: Turn | None  # until the node has answered the client, if it was not asked before
     asking: Between | None = None  # while kproxy asks whom it has reached
     switchable: Switchable | None = None  # that knows of it
     login: str = ""  # the mechanism with which the client logs in itself
@@ -112,7 +114,7 @@ class Sessions:
 
     def _arrived(self, client: socket.socket, arrival: Arrival, led: Led, upstream: Met, first: bytes) -> None:
         key, label = upstream.key, _label(upstream.key)
-        carried = _Carried(key, arrival.visit, led, upstream.dial, time.time())
+        carried = _Carried(key, arrival.visit, led, upstream.dial, time.time(), arrival.turn)
         counters = self._metrics.node(self._name, label)
         switchable = led.switchable
         calls = self._calls.get(label)
@@ -131,12 +133,14 @@ class Sessions:
             upstream.sock.close()
             client.close()
             arrival.visit.over()
+            arrival.end_turn()
             return
         self._open[session] = carried
         if self._onlookers.present:
             self._onlookers.show(session, self._where(carried))
         if upstream.check is not None:
             session.hold_before_first_request(partial(self._begin_check, session, upstream.check))
+            asyncio.get_running_loop().call_later(led.config.connect_timeout, self._look_for_answer, session)
         if switchable is not None:
             carried.switchable = switchable
             switchable.opened(session, label, carried.address)
@@ -264,7 +268,29 @@ class Sessions:
         for session in busy:
             session.close()
 
+    def _look_for_answer(self, session: Session) -> None:
+        """A client has been led to a node that nobody has asked anything, and has spoken. The node must have answered
+        by now, as it must answer kproxy: it may be another kproxy that waits for this one."""
+        carried = self._open.get(session)
+        if carried is None or carried.turn is None:
+            return
+        conversation = session.conversation
+        if conversation.requested and not conversation.answered:
+            error = UpstreamError("timeout", f"{carried.dial}: connected, but no Kafka broker answers there")
+            self._arrivals.failed(carried.led, carried.key, error)
+            session.ended_by = "upstream"
+            session.close(error)
+        self._end_turn(carried)
+
+    def _end_turn(self, carried: _Carried) -> None:
+        if carried.turn is not None:
+            carried.turn.end()
+            carried.turn = None
+            self._roster.pump.selector.wake = True  # the next client may go
+
     def _begin_check(self, session: Session, check: Callable[[Ask], Awaitable[None]]) -> None:
+        if session in self._open:
+            self._end_turn(self._open[session])
         self._tasks.create_task(self._check(session, check))
 
     async def _check(self, session: Session, check: Callable[[Ask], Awaitable[None]]) -> None:
@@ -312,6 +338,7 @@ class Sessions:
         if carried is None:
             return
         carried.visit.over()
+        self._end_turn(carried)
         if carried.switchable is not None:
             carried.switchable.ended(session, carried.address)
         if carried.asking is not None:

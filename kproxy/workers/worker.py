@@ -12,7 +12,7 @@ import logging
 import os
 import pickle
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -118,6 +118,9 @@ class _Visit:
 
     def wants(self, key: NodeKey) -> None:
         self._main.tell(messages.Wanted(self._number, key))
+
+    def waits(self, give_way: Callable[[], None] | None) -> None:
+        """Workers have places of their own."""
 
     def over(self) -> None:
         self._main.tell(messages.Ended(self._number))

@@ -157,7 +157,7 @@ SECTION = Section(
             fault=Fault.TOO_MANY_FILES,
         ),
         Row(
-            "`the limit of connections is reached; kproxy closes silent connections to make room`",
+            "`the limit of connections is reached; kproxy closes silent and waiting connections to make room`",
             "Some program connects and sends nothing: a scanner, or a TCP probe that does not close the "
             "connection. Kafka clients send data immediately, so they can still connect.",
             reason="`silent`",

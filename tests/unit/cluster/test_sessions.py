@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import pytest
 
 from kproxy.address import Address
-from kproxy.cluster import sessions
+from kproxy.cluster import arrivals, sessions
+from kproxy.cluster.outages import Outage, Unreachable
 from kproxy.cluster.reach import Met
 from kproxy.cluster.sessions import Sessions
 from kproxy.cluster.tasks import Supervised
@@ -36,6 +37,7 @@ from tests.unit.sasl import broker
 NODE = NodeKey(Kind.BROKER, 1)
 NOBODY = Address("kafka", 9092)
 T = TypeVar("T")
+API_VERSIONS_V0 = 18 << 16
 LONG = 30.0  # a deadline that no test waits for
 
 
@@ -78,6 +80,7 @@ class Running:
         self.upstreams: list[End] = []
         self.ends: list[End] = []
         self.done = 0
+        self.gives_way: Callable[[], None] | None = None
         self.metrics = metrics
         config = ClusterConfig(name=name, bootstrap_servers=(NOBODY,))
         self.sessions: Sessions = here.make_room(config, lambda key: self.dial(key), self._localise)
@@ -105,6 +108,9 @@ class Running:
 
     def wants(self, key: NodeKey) -> None:
         raise AssertionError("no client names a node")
+
+    def waits(self, give_way: Callable[[], None] | None) -> None:
+        self.gives_way = give_way
 
     def over(self) -> None:
         self.done += 1
@@ -222,6 +228,145 @@ def test_a_dial_that_fails_closes_the_client(caplog: pytest.LogCaptureFixture) -
 
     in_house(scenario)
     assert f"{NODE} cannot be reached: nobody listens" in caplog.text
+
+
+class Lost:
+    """A node that is out of reach, for so many seconds already."""
+
+    def __init__(self, seconds: float) -> None:
+        self.outage = Outage(asyncio.get_running_loop().time() - seconds)
+        self.dials = 0
+
+    async def dial(self, key: NodeKey | None) -> Met:
+        self.dials += 1
+        raise Unreachable(UpstreamError("refused", "nobody listens"), self.outage)
+
+
+def test_a_client_learns_at_once_of_an_outage_that_has_just_begun() -> None:
+    async def scenario(house: House) -> None:
+        one, lost = house.cluster(), Lost(0)
+        one.dial = lost.dial
+        await one.carry().ended()
+        assert (one.done, lost.dials, one.gives_way) == (1, 1, None)
+
+    in_house(scenario)
+
+
+def test_a_client_is_kept_while_its_node_is_away_and_goes_on_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(house: House) -> None:
+        one, lost = house.cluster(), Lost(100)
+        one.dial = lost.dial
+        kept = [one.carry() for _ in range(3)]
+        await until(lambda: one.sessions._arrivals._kept == 3, "they are kept")
+        assert not one.done
+        one.dial = one._dial
+        lost.outage.over.set()
+        await until(lambda: one.open == 3, "they have their sessions")
+        await passes(kept[2], one.upstreams[2])
+        assert one.sessions._arrivals._kept == 0
+
+    in_house(scenario)
+    assert caplog.text.count("cannot be reached: nobody listens") == 3
+
+
+def test_a_client_that_is_kept_is_closed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "_LONGEST_WAIT", 0.05)
+
+    async def scenario(house: House) -> None:
+        one, lost = house.cluster(), Lost(100)
+        one.dial = lost.dial
+        await one.carry().ended()
+        assert (one.done, lost.dials, one.gives_way) == (1, 1, None)
+
+    in_house(scenario)
+
+
+@pytest.mark.parametrize("how", ["give way", "drain", "gone", "flip"])
+def test_a_client_that_is_kept_leaves_nothing(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "_LONGEST_WAIT", 0.5)
+
+    async def scenario(house: House) -> None:
+        one, lost = house.cluster(), Lost(100)
+        one.dial = lost.dial
+        client = one.carry()
+        give_way = await until(lambda: one.gives_way, "it is kept")
+        if how == "gone":
+            reset(client.sock)
+        elif how == "give way":
+            give_way()
+            assert one.done == 1, "its place is free at once"
+        elif how == "flip":
+            one.sessions.flip(one.sessions._led.config)
+        else:
+            await one.sessions.drain()
+        await until(lambda: one.done == 1 and not one.sessions._arrivals._kept, "it is over")
+        assert one.sessions._arrivals._turns.taken == 0
+
+    in_house(scenario)
+
+
+def test_no_more_clients_are_kept_or_on_their_way_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "most_under_way", lambda files: 4)
+
+    async def scenario(house: House) -> None:
+        one, lost = house.cluster(), Lost(100)
+        one.dial = lost.dial
+        kept = [one.carry() for _ in range(10)]
+        await until(lambda: one.done == 6, "the others are closed")
+        assert lost.dials <= 10
+        go = asyncio.Event()
+        dialled: list[NodeKey | None] = []
+
+        async def slow(key: NodeKey | None) -> Met:
+            dialled.append(key)
+            await go.wait()
+            return one.upstream()
+
+        one.dial = slow
+        lost.outage.over.set()
+        await until(lambda: dialled, "one tries")
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(dialled) == 1, "one for all, and no more than a quarter of four"
+        go.set()
+        await until(lambda: one.open == 4, "all have their sessions")
+        assert len(kept) == 10
+
+    in_house(scenario)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_where_only_the_client_can_ask_the_node_must_answer_the_client(
+    answers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two kproxies that lead to each other never do."""
+
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        one.sessions._led.config = one.sessions._led.config.model_copy(update={"connect_timeout": 0.2})
+
+        async def check(ask: object) -> None:
+            raise AssertionError("it has not logged in")
+
+        async def unasked(key: NodeKey | None) -> Met:
+            return one.upstream(key, check=check)
+
+        one.dial = unasked
+        client, far = await one.session()
+        assert one.sessions._arrivals._turns.taken == 1
+        await client.say(request(API_VERSIONS_V0, 1))
+        await far.hear(request(API_VERSIONS_V0, 1))
+        if answers:
+            await far.say(response(1, b"\0\0" + bytes(4)))
+            await client.hear(response(1, b"\0\0" + bytes(4)))
+            await until(lambda: not one.sessions._arrivals._turns.taken, "it is no longer on its way")
+            assert one.open == 1
+        else:
+            await client.ended()
+            assert one.metrics.refusals["default", "upstream", "timeout"] == 1
+            assert one.sessions._arrivals._turns.taken == 0
+
+    in_house(scenario)
 
 
 def test_a_client_that_goes_while_its_node_is_dialled() -> None:

@@ -1,5 +1,5 @@
-"""The command lines that help somebody whose `kproxy run` does not reach a broker: the run line that would work, where
-that is known, and the doctor line. Pure."""
+"""The command lines that help where `kproxy run` does not reach a broker: a run line into which other addresses can be
+written, where those may help, and the doctor line. Pure."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ def for_nodes(invocation: Invocation, config: Config, cluster: ClusterStatus) ->
     if not lost:
         return []
     lines = []
-    if len(config.clusters) == 1:  # with several, a flag cannot say which one it means
+    elsewhere = [node.node for node in lost if node.may_be_elsewhere]
+    if elsewhere and len(config.clusters) == 1:  # with several, a flag cannot say which one it means
         # The first map that matches counts; and the flags take the place of all maps of a variable or a file.
-        labels = [node.node for node in lost]
-        given = [str(one) for one in config.clusters[0].map if one.node not in labels]
-        maps = [*(f"node:{label}=HOST:PORT" for label in labels), *given]
+        given = [str(one) for one in config.clusters[0].map if one.node not in elsewhere]
+        maps = [*(f"node:{label}=HOST:PORT" for label in elsewhere), *given]
         if len(maps) <= _MOST_MAPS:
             flags = [word for one in maps for word in ("--map", one)]
-            lines.append(f"with their addresses in it, this works: {_line('run', [*invocation.words, *flags])}")
+            # Not that it works: kproxy has not tried addresses that it does not know.
+            lines.append(f"to try other addresses, write them into this: {_line('run', [*invocation.words, *flags])}")
     return [*lines, _doctor(invocation)]
 
 

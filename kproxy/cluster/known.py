@@ -43,6 +43,7 @@ class Reached:
     route: Route | None = None
     proof: Proof | None = None
     problem: str | None = None
+    reason: str | None = None
 
     def shows(self, dial: Address) -> bool:
         """Whether it says more of this address than that it answers."""

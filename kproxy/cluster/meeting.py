@@ -180,7 +180,7 @@ class Meetings:
             self._judge(key, route, identity)
         except UpstreamError as error:
             if key is not None:
-                self._facts.note(NodeReached(key, Reached(problem=str(error))))
+                self._facts.note(NodeReached(key, Reached(problem=str(error), reason=error.reason)))
             else:  # the client's next attempt begins with the next one
                 servers = self._config.bootstrap_servers
                 if route.dial in servers:  # else a reload has taken it away meanwhile

@@ -228,7 +228,7 @@ class Reach:
         failure = errors[0] if len(errors) == 1 else _all_of(errors)
         if any(error.reason == "loop" for error in errors):
             self._say_loop(key, failure)
-        self.note(NodeReached(key, Reached(problem=str(failure))))
+        self.note(NodeReached(key, Reached(problem=str(failure), reason=failure.reason)))
         raise failure
 
     def _say_loop(self, key: NodeKey, failure: UpstreamError) -> None:

@@ -83,5 +83,6 @@ def _node(gateway: Gateway, upstream: Upstream, node: Node, host: str) -> NodeSt
         checked=proof is not None and proof.checked,
         proof=None if proof is None else proof.value,
         problem=reached.problem,
+        reason=reached.reason,
         sessions=gateway.sessions_of(node) if upstream.config.upstream == gateway.active else 0,
     )

@@ -121,12 +121,23 @@ def text(report: Report, *, fancy: bool) -> Iterator[str]:
         yield from _section("Worth knowing")
         for finding in notes:
             yield _wrapped(finding.why, "   ", " - ")
-    last = report.again or found
-    if last.not_checked:
+    not_checked = _not_checked(report)
+    if not_checked:
         yield from _section("Not checked")
-        for line in last.not_checked:
+        for line in not_checked:
             yield _wrapped(line, "   ", " - ")
     yield ""
+
+
+def _not_checked(report: Report) -> list[str]:
+    last = report.again or report.found
+    assumed = [one for one in last.nodes if one.is_right and (one.identity is None or one.identity.key is None)]
+    if not assumed:
+        return list(last.not_checked)
+    which = ", ".join(str(one.advertised or one.address) for one in assumed[:_ALIKE])
+    more = f" and {len(assumed) - _ALIKE} more" if len(assumed) > _ALIKE else ""
+    text = f"whether the right broker of the cluster answers at {which}{more}: this user may not see that"
+    return [*last.not_checked, f"{text} (DescribeConfigs on the cluster, or Describe on a topic)"]
 
 
 def _nothing_wrong(found: Examination) -> str:
@@ -191,9 +202,9 @@ def _works_now(report: Report) -> Iterator[str]:
     if tried.listen is not None:
         use = f"In the client: bootstrap.servers={tried.listen}, security.protocol=PLAINTEXT, no credentials."
         yield _wrapped(use, "   ", "   ")
-    if not tried.works:
+    if tried.lost:
         missing = " ".join(f"--map 'node:{key.label}=HOST:PORT'" for key in tried.lost)
-        yield _wrapped(f"kproxy needs an address that this machine can reach for the others: {missing}", "   ", "   ")
+        yield _wrapped(f"Not tried: other addresses for the others, which only you know: {missing}", "   ", "   ")
 
 
 def _no_line(outcome: Outcome | None) -> str:
@@ -267,7 +278,7 @@ def _value(report: Report) -> dict[str, Any]:
         "kproxy": _neighbour(found.neighbour),
         "findings": [_finding(one) for one in report.findings],
         "works_now": _tried(report.outcome.tried) if report.outcome and report.outcome.tried else None,
-        "not_checked": list((report.again or found).not_checked),
+        "not_checked": _not_checked(report),
     }
 
 

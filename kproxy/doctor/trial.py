@@ -31,6 +31,7 @@ from kproxy.doctor.line import Line
 from kproxy.errors import ConfigError, KproxyError
 from kproxy.metrics import Metrics
 from kproxy.relay.selector import RelaySelector
+from kproxy.status.shown import another_address_may_help
 from kproxy.workers.here import Here
 
 Load = Callable[[Line], ClusterConfig]
@@ -51,8 +52,8 @@ _FOR_A_TRIAL: Mapping[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What came of a line: how many brokers a client reached through it, of those that there are; which it did not, and
-    in `problem` why."""
+    """What came of a line: how many brokers a client reached through it, of those that there are; in `problem` why not
+    all, and in `lost` those that may be at another address."""
 
     line: Line
     reached: int
@@ -199,7 +200,8 @@ async def _through(line: Line, gateway: Gateway, config: ClusterConfig) -> Tried
     known = gateway.reach.known
     found = [key for key in nodes if known.reached(key).problem is None and known.reached(key).route is not None]
     met = dict(zip(found, await asyncio.gather(*[client.meets(key, nodes[key]) for key in found]), strict=True))
-    lost = tuple(key for key in nodes if not met.get(key))
+    failed = (key for key in nodes if not met.get(key))
+    lost = tuple(key for key in failed if another_address_may_help(known.reached(key).reason))
     problems = list(dict.fromkeys(known.problems.values()))[:3]
     return Tried(line, sum(met.values()), len(nodes), gateway.bootstrap, "; ".join(problems), lost)
 

@@ -67,8 +67,13 @@ def missing(cluster: ClusterStatus) -> list[str]:
 def advice(cluster: ClusterStatus) -> str:
     """What to do about the nodes that cannot be reached, in one line."""
     lost = cluster.out_of_reach
-    maps = " ".join(f"--map 'node:{node.node}=HOST:PORT'" for node in lost)
+    said = f"{len(lost)} of {len(cluster.present)} nodes cannot be reached from here."
+    elsewhere = [node for node in lost if node.may_be_elsewhere]
+    if not elsewhere:
+        return f"{said} Another address would not help: see the reason of each"
+    maps = " ".join(f"--map 'node:{node.node}=HOST:PORT'" for node in elsewhere)
+    which = "each of them" if len(elsewhere) == len(lost) else "these"
     return (
-        f"{len(lost)} of {len(cluster.present)} nodes cannot be reached from here. Say where each of them is: {maps}."
+        f"{said} Say where {which} {'is' if which == 'each of them' else 'are'}: {maps}."
         " Or list one reachable address of each broker in --bootstrap-servers; kproxy finds out which is which"
     )

@@ -7,6 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# Reasons that another address does not mend: TLS, the login, a hop, this machine.
+_WHATEVER_THE_ADDRESS = (
+    "tls", "upstream-speaks-tls", "sasl", "proxy", "ssh", "kubernetes", "docker", "limit",
+)  # fmt: skip
+
+
+def another_address_may_help(reason: str | None) -> bool:
+    """Whether a connection that failed for this reason may succeed at another address."""
+    return not (reason or "").startswith(_WHATEVER_THE_ADDRESS)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
@@ -14,7 +24,8 @@ class NodeStatus:
 
     `node` is its label ("1", "controller-3000"), `kind` "broker" or "controller". `present`: the metadata names it.
     `dial`, `route`, `checked` and `proof`: the address that worked last, why it was dialled ("mapped", "advertised",
-    "learned", "untold"), and what shows that the node is there. `problem`: why the last try to reach it failed.
+    "learned", "untold"), and what shows that the node is there. `problem`: why the last try to reach it failed, and
+    `reason` the same in a word, as in the metrics.
     """
 
     node: str
@@ -30,6 +41,12 @@ class NodeStatus:
     proof: str | None
     problem: str | None
     sessions: int
+    reason: str | None = None  # a kproxy before this one does not say it
+
+    @property
+    def may_be_elsewhere(self) -> bool:
+        """Whether the node cannot be reached for a reason that another address may mend."""
+        return not self.reachable and another_address_may_help(self.reason)
 
     @property
     def name(self) -> str:

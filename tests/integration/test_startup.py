@@ -248,7 +248,7 @@ def test_the_line_that_is_printed_works_with_the_addresses_in_it(cluster: DevClu
     wait_until(lambda: "to find out why: " in proxy.log, "what to do is said")
     (doctor,) = re.findall(r"to find out why: kproxy (.*)", proxy.log)
     assert shlex.split(doctor) == ["doctor", "-b", str(cluster.dial[first])]
-    (line,) = re.findall(r"with their addresses in it, this works: kproxy run (.*)", proxy.log)
+    (line,) = re.findall(r"to try other addresses, write them into this: kproxy run (.*)", proxy.log)
     proxy.stop()
     words = shlex.split(line)
     for node in cluster.node_ids:

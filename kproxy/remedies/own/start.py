@@ -58,6 +58,11 @@ SECTION = Section(
             "brokers work. The message continues with the reason, see [below](#reaching-brokers).",
         ),
         Row(
+            "`nodes cannot be reached from here. Another address would not help: see the reason of each`",
+            "The reason is TLS, the login, a hop of `--via` or a limit of this machine: [Reaching "
+            "brokers](#reaching-brokers).",
+        ),
+        Row(
             "`nodes cannot be reached from here. Say where each of them is: …`",
             "List one reachable address of *each* broker as a bootstrap server, or use `--map`: "
             "[Maps](configuration.md#maps).",

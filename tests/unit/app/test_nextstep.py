@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 from kproxy.address import Address
 from kproxy.app.nextstep import Invocation, for_bootstrap, for_nodes
@@ -42,6 +43,19 @@ def test_lost_nodes_are_mapped_in_the_line() -> None:
     maps = ["--map", "node:2=HOST:PORT", "--map", "node:3=HOST:PORT"]
     assert run_line(lines) == ["kproxy", "run", *TYPED.words, *maps]
     assert lines[1:] == [DOCTOR]
+
+
+def test_nothing_is_said_to_work_that_was_not_tried() -> None:
+    lines = for_nodes(TYPED, config(), cluster("good", "lost"))
+    assert "works" not in " ".join(lines)
+
+
+def test_a_node_that_another_address_does_not_help_is_not_mapped() -> None:
+    shown = cluster("lost", "lost")
+    first, second = shown.nodes
+    mixed = replace(shown, nodes=(replace(first, reason="tls-untrusted"), replace(second, reason="refused")))
+    assert run_line(for_nodes(TYPED, config(), mixed))[-2:] == ["--map", "node:2=HOST:PORT"]
+    assert for_nodes(TYPED, config(), replace(mixed, nodes=mixed.nodes[:1])) == [DOCTOR]
 
 
 def test_the_new_map_comes_before_those_that_were_given() -> None:

@@ -64,3 +64,14 @@ def test_all_that_is_missing_is_named_with_what_to_do() -> None:
     ]
     assert "--map 'node:1=HOST:PORT' --map 'node:3=HOST:PORT'. Or list" in advice(shown)
     assert missing(cluster("good")) == []
+
+
+def test_maps_are_advised_where_another_address_may_help() -> None:
+    """It mends no certificate and no login."""
+    shown = cluster("lost", "lost", "lost")
+    reasons = ("tls-name", "resolve", "sasl")
+    nodes = tuple(replace(node, reason=reason) for node, reason in zip(shown.nodes, reasons, strict=True))
+    assert "Say where these are: --map 'node:2=HOST:PORT'. Or list" in advice(replace(shown, nodes=nodes))
+    nodes = tuple(replace(node, reason="ssh-auth") for node in shown.nodes)
+    said = "3 of 3 nodes cannot be reached from here. Another address would not help: see the reason of each"
+    assert advice(replace(shown, nodes=nodes)) == said

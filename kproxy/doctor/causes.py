@@ -55,6 +55,10 @@ def cause_of(contact: Contact, found: Examination, now: datetime | None = None) 
 
 def _wrong(contact: Contact, found: Examination) -> Cause | None:
     """A broker has answered: whether it is the right one."""
+    if contact.other_clusters:
+        ids = ", ".join(one for one in (contact.cluster_id, *contact.other_clusters) if one is not None)
+        why = f"connections to it lead to different Kafka clusters, with the ids {ids}"
+        return Cause(Fault.MIXED_CLUSTERS, why, Whose.NETWORK)
     identity, asked = contact.identity, found.asked.identity if found.asked else None
     if identity is None or contact.expected is None:
         return _mixes(contact)

@@ -135,7 +135,7 @@ class Contacts:
         found = await self._heard(found, host, notes)
         # Also where another node has answered: a load balancer that mixes them has turns.
         if found.identity is not None and not found.reason and not self.logs_in:
-            found = replace(found, others=await self._others(found, host))
+            found = await self._asked_again(found, host)
         return replace(found, steps=tuple(notes.steps))
 
     async def _resolved(self, address: Address) -> tuple[str, ...]:
@@ -215,17 +215,23 @@ class Contacts:
     def _connect(self, address: Address) -> spoken.Connect:
         return lambda: self._opener.connect(address)
 
-    async def _others(self, found: Contact, host: str) -> tuple[NodeKey, ...]:
-        """Nodes that answer at the same address when it is asked again."""
-        seen: dict[NodeKey, None] = {}
+    async def _asked_again(self, found: Contact, host: str) -> Contact:
+        """With the other nodes, and the other clusters, that answer at the same address when it is asked again."""
+        first = found.identity
+        assert first is not None
+        nodes: dict[NodeKey, None] = {}
+        clusters: dict[str, None] = {}
         # Not two at once where two names lead to one load balancer: each would always have its own turn.
         async with self._in_turn[found.resolved, found.address.port]:
             for _ in range(_AGAIN):
                 identity = await self._ask_again(found, host)
-                if identity is not None and identity.key is not None:
-                    seen[identity.key] = None
-        first = found.identity.key if found.identity is not None else None
-        return tuple(key for key in seen if first is not None and key != first)
+                if identity is None:
+                    continue
+                if None not in (identity.cluster_id, first.cluster_id) and identity.cluster_id != first.cluster_id:
+                    clusters[str(identity.cluster_id)] = None
+                elif identity.key is not None and first.key is not None and identity.key != first.key:
+                    nodes[identity.key] = None
+        return replace(found, others=tuple(nodes), other_clusters=tuple(clusters))
 
     async def _ask_again(self, found: Contact, host: str) -> Identity | None:
         try:

@@ -70,7 +70,8 @@ class Contact:
 
     `resolved`: the IP addresses of the name, empty if it was not resolved here. `reason` and `problem`: why it failed
     (`UpstreamError`), "" if it did not. `via_failed`: a hop failed, not the address. `identity` is None if nobody
-    answered or told. `others`: nodes that answered at the same address when it was asked again.
+    answered or told. `others`: nodes of that cluster that answered at the same address when it was asked again, and
+    `other_clusters` the ids of clusters that did.
     """
 
     address: Address
@@ -90,6 +91,7 @@ class Contact:
     mechanisms: tuple[str, ...] | None = None
     identity: Identity | None = None
     others: tuple[NodeKey, ...] = ()
+    other_clusters: tuple[str, ...] = ()
 
     @property
     def answered(self) -> bool:
@@ -103,7 +105,7 @@ class Contact:
     @property
     def is_right(self) -> bool:
         """Whether a client can use the address, as far as was seen."""
-        if self.reason or self.wants_login or self.others:
+        if self.reason or self.wants_login or self.others or self.other_clusters:
             return False
         return self.expected is None or self.identity is None or self.identity.key in (None, self.expected)
 

@@ -39,6 +39,9 @@ def judge(found: Examination, now: datetime | None = None) -> list[Finding]:
     hop = hops.failing(found)
     if hop is not None:
         return [hop]
+    if any(one.other_clusters for one in found.bootstrap):
+        # Nothing else that was found is known to be of one cluster.
+        return [one for one in _bootstrap(found, now) if one.fault is Fault.MIXED_CLUSTERS]
     findings = [
         *hops.needed(found),
         *_bootstrap(found, now),
@@ -95,7 +98,7 @@ def _bootstrap(found: Examination, now: datetime | None) -> Iterator[Finding]:
     for group in _grouped(found.bootstrap, found, now, _at_address):
         fault = group.cause.fault
         # Others have answered: a client goes on to the next server, with a delay.
-        problem = found.asked is None or fault is Fault.MIXING_LOAD_BALANCER
+        problem = found.asked is None or fault in (Fault.MIXING_LOAD_BALANCER, Fault.MIXED_CLUSTERS)
         why = group.why if problem else f"{group.why} Another server answers, so clients still connect, but later."
         fix = mend.bootstrap(fault, group.contacts[0], found)
         yield Finding(fault, group.names, why, group.cause.whose, fix=fix, problem=problem)
@@ -126,7 +129,9 @@ def _advertised(found: Examination, now: datetime | None) -> Iterator[Finding]:
         why = group.why
         if cause.whose is Whose.BROKER and not found.mapped:
             why = f"The broker tells clients an address that does not work here. {why}"
-        line, fix = mend.advertised(cause.fault, group.contacts, found)
+        # Of two clusters, no broker's line is wrong.
+        mixed = cause.fault is Fault.MIXED_CLUSTERS
+        line, fix = ("", ()) if mixed else mend.advertised(cause.fault, group.contacts, found)
         yield Finding(cause.fault, group.names, why, cause.whose, line, fix)
     if not groups:
         yield from _works_here_only(found)

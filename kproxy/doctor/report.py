@@ -174,6 +174,10 @@ def _messages(problems: Sequence[Finding]) -> Iterator[str]:
     if problems[0].fault is Fault.HOP_FAILED:
         yield _wrapped("A client of kproxy is disconnected. kproxy's own words stand above.", "   ", "   ")
         return
+    remedy = remedies.of(problems[0].symptom or problems[0].fault)
+    if remedy.unsaid:
+        yield _wrapped(remedy.unsaid, "   ", "   ")
+        return
     for program, message in sorted(said.messages(problems[0]), key=lambda one: one[0]):
         yield _wrapped(message, " " * 16, f"   {program:<12} ")
 
@@ -327,7 +331,8 @@ def _contact(contact: Contact) -> dict[str, Any]:
 
 def _finding(finding: Finding) -> dict[str, Any]:
     remedy = remedies.of(finding.fault)
-    said = () if finding.fault is Fault.HOP_FAILED else remedies.of(finding.symptom or finding.fault).messages
+    symptom = remedies.of(finding.symptom or finding.fault)
+    said = () if symptom.unsaid or finding.fault is Fault.HOP_FAILED else symptom.messages
     return {
         "fault": finding.fault.value,
         "problem": finding.problem,
@@ -338,6 +343,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "line": finding.line,
         "fix": [*finding.fix],
         "advice": remedy.fix,
+        "unsaid": symptom.unsaid,
         "messages": [{"program": one.program.value, "text": one.text} for one in said],
     }
 

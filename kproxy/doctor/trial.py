@@ -82,6 +82,8 @@ async def find(found: Examination, line: Line, load: Load, contacts: Contacts, s
     everyone = (*found.bootstrap, *found.nodes)
     if any(one.refused for one in everyone):
         return Outcome(why_none="the broker refuses the credentials, and tries may lock the account")
+    if any(one.other_clusters for one in everyone):
+        return Outcome(why_none="an address leads to several clusters, so each connection would be a matter of luck")
     if found.asked is None:
         return Outcome(why_none="no bootstrap server tells which brokers there are")
     best: Tried | None = None

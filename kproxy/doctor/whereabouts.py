@@ -57,7 +57,7 @@ async def _at_the_same_host(
         tried = await contacts.contact(address, contact.expected, contact.advertised, then)
         identity = tried.identity
         right = identity is not None and identity.key == contact.expected and identity.cluster_id == asked.cluster_id
-        return address if right and not tried.others else None
+        return address if right and tried.is_right else None
 
     async def look(contact: Contact) -> tuple[NodeKey, Address | None]:
         assert contact.expected is not None

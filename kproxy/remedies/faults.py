@@ -34,6 +34,7 @@ class Fault(Enum):
     NOT_KAFKA = "not-kafka"  # HTTP, SSH, SOCKS, the PROXY protocol, or nonsense
     WRONG_NODE = "wrong-node"  # another broker of the same cluster
     WRONG_CLUSTER = "wrong-cluster"
+    MIXED_CLUSTERS = "mixed-clusters"  # one address leads to several clusters
     MIXED_BOOTSTRAP = "mixed-bootstrap"  # bootstrap servers of different clusters
     MIXING_LOAD_BALANCER = "mixing-load-balancer"  # one address leads to several brokers
     BROKER_MISSING = "broker-missing"  # a node of the cluster is not in the metadata

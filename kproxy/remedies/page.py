@@ -120,6 +120,7 @@ def _family(family: str, remedies: Iterable[Remedy]) -> Iterator[str]:
             _wrapped(remedy.cause),
             _wrapped(f"*Check:* {remedy.check}"),
             _wrapped(f"*Do:* {remedy.fix}"),
+            *([_wrapped(f"*Clients:* {remedy.unsaid}")] if remedy.unsaid else []),
         ]
         if own:
             text.append("\n".join(_table(own)))

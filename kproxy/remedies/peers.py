@@ -6,6 +6,14 @@ from kproxy.remedies.faults import Fault
 from kproxy.remedies.network import DISCONNECTED_PYTHON, SARAMA_EOF
 from kproxy.remedies.remedy import Remedy, said
 
+# Tried with producers and Kafka 4.3's brokers.
+_UNNOTICED = (
+    "Most clients raise no error: they write to whichever cluster answers. So did Java's (4.3), librdkafka's (2.16), "
+    "kafka-python's (3.0), aiokafka's (0.14) and kafkajs's (2.2) when this was tried. Java's logs one warning of "
+    "`UNKNOWN_TOPIC_ID` and goes on, librdkafka's sometimes one of `CLUSTERID`. Only where client and broker both compare "
+    "cluster ids, the client stops with `REBOOTSTRAP_REQUIRED`."
+)
+
 TABLE: tuple[Remedy, ...] = (
     Remedy(
         Fault.NOT_KAFKA,
@@ -89,10 +97,15 @@ TABLE: tuple[Remedy, ...] = (
         "been created again.",
         "`kcat -b HOST:PORT -L` shows other brokers or topics than expected. `kafka-cluster cluster-id` shows the id.",
         "Correct the bootstrap servers, the port-forward or the name in DNS. After a cluster has been created again, "
-        "restart the clients, and empty the directories of brokers that belonged to the old one.",
+        "restart the clients. A broker that finds the id of another cluster in its directories has that cluster's data: "
+        "correct its `log.dirs` or its controllers, and delete nothing that you may still need.",
         said(
             java=("REBOOTSTRAP_REQUIRED",),
-            librdkafka=("Broker: Client metadata is stale, client should rebootstrap to obtain new metadata",),
+            librdkafka=(
+                'reports different ClusterId "…" than previously known "…": a client must not be simultaneously '
+                "connected to multiple clusters",
+                "Broker: Client metadata is stale, client should rebootstrap to obtain new metadata",
+            ),
             kafka_python=("RebootstrapRequiredError",),
             franz_go=("broker rejected our connection with REBOOTSTRAP_REQUIRED",),
             broker=(
@@ -100,6 +113,19 @@ TABLE: tuple[Remedy, ...] = (
                 "Unexpected error INCONSISTENT_CLUSTER_ID in …",
             ),
         ),
+        _UNNOTICED,
+    ),
+    Remedy(
+        Fault.MIXED_CLUSTERS,
+        "One address leads to several Kafka clusters",
+        "The address is a load balancer, a name in DNS or a port-forward that leads some connections to one cluster and "
+        "some to another.",
+        "`kcat -b HOST:PORT -L` several times: it shows other brokers or topics. `kafka-cluster cluster-id` shows the id.",
+        "Let the address lead to one cluster, and give the other one an address of its own. Stop the producers until "
+        "then: records are in both clusters. With `--cluster-id ID`, kproxy sends no request to the other one, and "
+        "closes each connection that leads there.",
+        (),
+        _UNNOTICED,
     ),
     Remedy(
         Fault.MIXED_BOOTSTRAP,

@@ -39,7 +39,7 @@ class Message:
 class Remedy:
     """What is said of a fault, in whole sentences. `title`: the fault in a few words. `cause`: why it is so.
     `check`: how the user sees that it is this. `fix`: what to do. `messages`: what programs say, the most telling
-    first. Commands and settings in the texts stand between backticks."""
+    first. `unsaid`: what clients do where most of them say nothing. Commands and settings in the texts stand between backticks."""
 
     fault: Fault
     title: str
@@ -47,6 +47,7 @@ class Remedy:
     check: str
     fix: str
     messages: tuple[Message, ...]
+    unsaid: str = ""
 
 
 class Shared(str):

@@ -25,10 +25,12 @@ from cryptography.hazmat.primitives.serialization import (
 
 from kproxy.devcluster import DevCluster, ListenerSpec
 from kproxy.remedies.faults import Fault
+from tests.harness import flow
 from tests.harness.clients import unique
 from tests.harness.network import KPROXY, PYTHON, Host, Network
 from tests.harness.tls import Authority
-from tests.scenarios.sites import Site, Sites, fails, works
+from tests.scenarios.roundtrip import RECORDS
+from tests.scenarios.sites import Site, fails, roundtrip, works
 
 pytestmark = pytest.mark.integration
 
@@ -80,6 +82,15 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("farm"))
 
 
+def shared(host: str) -> list[ListenerSpec]:
+    """Listeners whose addresses two clusters have: at the first, a load balancer leads to either; at the second, all
+    connections lead to the twin."""
+    return [
+        ListenerSpec("EITHER", "10.9.0.31:9117", bound=f"{host}:9117"),
+        ListenerSpec("TWIN", "10.9.0.31:9118", bound=f"{host}:9118"),
+    ]
+
+
 def certificate(authority: Authority, node: int) -> dict[str, str]:
     """Of one broker, for its own name alone."""
     leaf = authority.leaf(f"kafka-{node}.safe.example")
@@ -92,7 +103,7 @@ def certificate(authority: Authority, node: int) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def sites(network: Network, authority: Authority) -> Iterator[Sites]:
+def sites(network: Network, authority: Authority) -> Iterator[dict[str, Site]]:
     listeners = [ListenerSpec(one.name, one.advertised, bound=f"10.9.0.1{{id}}:{one.port}") for one in CASES]
     listeners.append(ListenerSpec("SAFE", "kafka-{id}.safe.example:9093", "SSL", bound="10.9.0.1{id}:9093"))
     cluster = DevCluster(
@@ -102,29 +113,33 @@ def sites(network: Network, authority: Authority) -> Iterator[Sites]:
         properties=certificate(authority, 1),
         heap="128m",
     )
-    alien = DevCluster(
-        1, client_bound="10.9.0.21:9110", extra_listeners=[ListenerSpec("QUICK", "localhost:19092", bound=QUICK)],
-        heap="128m",
-    )  # fmt: skip
-    with network.host("farm", "10.9.0.11/24", "10.9.0.12/24", "10.9.0.21/24") as here:
+    quick = ListenerSpec("QUICK", "localhost:19092", bound=QUICK)
+    alien = DevCluster(1, client_bound="10.9.0.21:9110", extra_listeners=[quick, *shared("10.9.0.21")], heap="128m")
+    twin = DevCluster(1, client_bound="10.9.0.22:9110", extra_listeners=shared("10.9.0.22"), heap="128m")
+    with network.host("farm", "10.9.0.11/24", "10.9.0.12/24", "10.9.0.21/24", "10.9.0.22/24") as here:
         try:
-            for starting in [here.submit(cluster.start), here.submit(alien.start)]:
+            for starting in [here.submit(one.start) for one in (cluster, alien, twin)]:
                 starting.result()
             here.submit(cluster.add, 2, properties=certificate(authority, 2)).result()
-            yield Sites(Site(here, cluster), Site(here, alien))
+            yield {"farm": Site(here, cluster), "alien": Site(here, alien), "twin": Site(here, twin)}
         finally:
-            cluster.stop(timeout=0)
-            alien.stop(timeout=0)
+            for one in (cluster, alien, twin):
+                one.stop(timeout=0)
 
 
 @pytest.fixture(scope="module")
-def farm(sites: Sites) -> Site:
-    return sites.cloud
+def farm(sites: dict[str, Site]) -> Site:
+    return sites["farm"]
 
 
 @pytest.fixture(scope="module")
-def alien(sites: Sites) -> Site:
-    return sites.other
+def alien(sites: dict[str, Site]) -> Site:
+    return sites["alien"]
+
+
+@pytest.fixture(scope="module")
+def twin(sites: dict[str, Site]) -> Site:
+    return sites["twin"]
 
 
 @pytest.fixture(scope="module")
@@ -283,3 +298,49 @@ def test_tls_port_forwards(farm: Site, authority: Authority, host: Callable[...,
         works(desk, "librdkafka", farm, through=" ".join(line["command"][2:]))
         said = desk.run(*KPROXY, "doctor", "localhost:29001,localhost:29002", *tls).stdout
         assert "* accepts any name: a server with any certificate" in " ".join(said.split())
+
+
+def test_two_clusters_at_one_address(alien: Site, twin: Site, host: Callable[..., Host]) -> None:
+    """What clients really do, and what the doctor says that they do."""
+    balancer, desk = host("balancer", "10.9.0.31/24"), host("desk", "10.9.0.75/24")
+    ways = ["10.9.0.31:9117=10.9.0.21:9117,10.9.0.22:9117", "10.9.0.31:9118=10.9.0.22:9118"]
+    with balancer.running(PYTHON, "-m", "tests.harness.forward", *ways, until="forwarding"):
+        code, report = doctor(desk, "10.9.0.31:9117")
+        assert (code, report["works_now"]) == (1, None)
+        (finding,) = (one for one in report["findings"] if one["problem"])
+        assert finding["fault"] == Fault.MIXED_CLUSTERS.value
+        for site in (alien, twin):
+            assert site.cluster.cluster_id in finding["why"]
+        harmless(finding)
+
+        code, report = doctor(desk, "10.9.0.21:9118")  # the other cluster, whose broker advertises the twin's address
+        assert code == 1
+        (finding,) = (one for one in report["findings"] if one["problem"])
+        assert finding["fault"] == Fault.WRONG_CLUSTER.value
+        harmless(finding)
+
+        for client in ("librdkafka", "kafka-python"):
+            topic = in_both(alien, twin)
+            done = desk.run(*roundtrip(client, "10.9.0.21:9118", topic, "word"))
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert (alien.records(topic, 1), len(twin.records(topic, 1))) == ([], RECORDS)
+        topic = in_both(alien, twin)
+        producer = alien.java("kafka-console-producer", "10.9.0.21:9118", "--topic", topic)
+        done = desk.run(*producer, input="a\n")
+        assert (done.returncode, "ERROR" in done.stdout + done.stderr) == (0, False), done.stderr
+        assert (alien.records(topic, 1), twin.records(topic, 1)) == ([], [b"a"])
+
+
+def in_both(*sites: Site) -> str:
+    topic = unique("topic")
+    for site in sites:
+        site.host.call(flow.create_topic, site.cluster.direct_bootstrap, topic, 1)
+    return topic
+
+
+def harmless(finding: dict[str, Any]) -> None:
+    """No client is said to complain, and nothing is to be deleted."""
+    assert finding["messages"] == []
+    assert "Most clients raise no error: they write to whichever cluster answers." in finding["unsaid"]
+    advice = " ".join((finding["advice"], *finding["fix"])).lower()
+    assert not any(word in advice for word in ("empty", "remove", "rm ")), advice

@@ -164,6 +164,16 @@ def test_an_address_that_leads_to_others() -> None:
     assert faults(examination(mixed)) == [Fault.MIXING_LOAD_BALANCER]
     elsewhere = good("kafka-1.example:9092", 1, 1, identity=identity(1, "other"))
     assert faults(examination(elsewhere)) == [Fault.WRONG_CLUSTER]
+    both = good("a:9092", 1, 1, other_clusters=("other",))
+    assert faults(examination(both)) == [Fault.MIXED_CLUSTERS]
+    assert not both.is_right
+
+
+def test_two_clusters_at_a_bootstrap_server_explain_all_else() -> None:
+    lost = bad("kafka-2.example:9092", "resolve", 2)
+    (finding,) = judge(examination(lost, bootstrap=(good("a:9092", 1, other_clusters=("other",)),)))
+    assert (finding.fault, finding.line, finding.fix, finding.problem) == (Fault.MIXED_CLUSTERS, "", (), True)
+    assert "different Kafka clusters, with the ids c, other" in finding.why
 
 
 def test_what_clients_say_has_the_address_that_failed() -> None:

@@ -17,6 +17,7 @@ NOT_SAID_BY_CLIENTS = {
     Fault.HOP_NEEDED,  # whatever the network without the hop makes of it
     Fault.PROXY_LOOP,
     Fault.MIXED_BOOTSTRAP,
+    Fault.MIXED_CLUSTERS,  # nor do they notice
     Fault.NO_CONTROLLER,
     Fault.LISTENER_CONFIGURATION,
     Fault.KPROXY,

@@ -34,7 +34,7 @@ def _candidates(certificates: Sequence[Sequence[str]]) -> Iterator[str]:
     plain = [name for name in names if not name.startswith("*.")]
     within = [f"broker{name[1:]}" for name in names if name.startswith("*.")]
     for name in (*plain, *within):
-        with contextlib.suppress(ValueError):  # whoever made the certificate wrote it
+        with contextlib.suppress(ValueError):  # a server may send any text as its name
             yield server_name().parse(name)
 
 

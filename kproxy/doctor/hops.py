@@ -86,10 +86,11 @@ def _by_hand(hop: Hop, reason: str, broker: Address) -> Iterator[str]:
     else:
         user = " --proxy-user USER" if hop.user else ""
         through = "--socks5-hostname" if hop.scheme == "socks5" else "--proxytunnel --proxy"
-        proxy = f"{'https://' if hop.scheme == 'https' else ''}{Address(hop.host, hop.port or 0)}"
-        yield f"curl -v {through} {proxy}{user} telnet://{broker}   # does the proxy accept it, and connect?"
+        proxy = shlex.quote(f"{'https://' if hop.scheme == 'https' else ''}{Address(hop.host, hop.port or 0)}")
+        target = shlex.quote(f"telnet://{broker}")
+        yield f"curl -v {through} {proxy}{user} {target}   # does the proxy accept it, and connect?"
         if reason == "proxy-auth":
-            yield f"--via {hop.scheme}://USER:PASSWORD@{Address(hop.host, hop.port or 0)}   # better in KPROXY_VIA"
+            yield f"KPROXY_VIA={hop.scheme}://USER:PASSWORD@{Address(hop.host, hop.port or 0)}   # not in the arguments"
 
 
 def _ssh(hop: Hop, reason: str) -> Iterator[str]:

@@ -60,7 +60,7 @@ def bootstrap(fault: Fault, contact: Contact, found: Examination) -> tuple[str, 
 
 
 def _of_certificate(fault: Fault, contact: Contact, found: Examination) -> tuple[str, ...]:
-    host, address = (contact.advertised or contact.address).host, contact.address
+    host, address = (contact.advertised or contact.address).host, shlex.quote(str(contact.address))
     if fault is Fault.PLAINTEXT_TO_TLS:
         return (f"security.protocol={'SASL_SSL' if found.login else 'SSL'}", "ssl.truststore.location=FILE")
     if fault is Fault.TLS_TO_PLAINTEXT:
@@ -68,8 +68,8 @@ def _of_certificate(fault: Fault, contact: Contact, found: Examination) -> tuple
     if fault is Fault.CERTIFICATE_NAME:
         san = "ip" if contact.resolved == (host,) else "dns"
         return (
-            f"keytool -genkeypair -alias broker -keyalg RSA -keysize 3072 -dname CN={host}"
-            f" -ext SAN={san}:{host} -keystore broker.p12 -storetype PKCS12",
+            f"keytool -genkeypair -alias broker -keyalg RSA -keysize 3072 -dname {shlex.quote(f'CN={host}')}"
+            f" -ext {shlex.quote(f'SAN={san}:{host}')} -keystore broker.p12 -storetype PKCS12",
             "# and have your CA sign it: clients check the advertised name",
         )
     if fault is Fault.CERTIFICATE_EXPIRED:

@@ -34,7 +34,7 @@ def looks_like(host: str) -> str:
 
 def checks(contact: Contact, found: Examination) -> Iterator[str]:
     """Commands that tell more, and the lines that would work for this kind of name."""
-    host, address = contact.address.host, contact.address
+    host, address = contact.address.host, shlex.quote(str(contact.address))
     name = shlex.quote(host)
     if found.via:
         yield from _behind(Hop.parse(found.via[-1]), name)
@@ -42,7 +42,8 @@ def checks(contact: Contact, found: Examination) -> Iterator[str]:
     place = place_of(host.lower().removesuffix("."))
     if place is Place.KUBERNETES:
         yield f"kubectl get services --all-namespaces | grep {shlex.quote(host.split('.')[0])}   # is it there?"
-        yield f"kproxy doctor {address} --via k8s://{_namespace(host)}   # kproxy then resolves it in the cluster"
+        hop = shlex.quote(f"k8s://{_namespace(host)}")
+        yield f"kproxy doctor {address} --via {hop}   # kproxy then resolves it in the cluster"
         return
     if place in (Place.CONTAINER, Place.SHORT_NAME):
         yield "docker ps   # the container, and the port under which this machine has it"

@@ -70,7 +70,7 @@ def advice(cluster: ClusterStatus) -> str:
     said = f"{len(lost)} of {len(cluster.present)} nodes cannot be reached from here."
     elsewhere = [node for node in lost if node.may_be_elsewhere]
     if not elsewhere:
-        return f"{said} Another address would not help: see the reason of each"
+        return f"{said} Mend the reason of each first"
     maps = " ".join(f"--map 'node:{node.node}=HOST:PORT'" for node in elsewhere)
     which = "each of them" if len(elsewhere) == len(lost) else "these"
     return (

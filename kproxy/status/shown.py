@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Reasons that another address does not mend: TLS, the login, a hop, this machine.
-_WHATEVER_THE_ADDRESS = (
-    "tls", "upstream-speaks-tls", "sasl", "proxy", "ssh", "kubernetes", "docker", "limit",
-)  # fmt: skip
+# Reasons that speak of something else than the address: TLS, the login, a hop, this machine.
+_OF_OTHER_THINGS = ("limit", "proxy-auth", "ssh", "ssh-auth", "ssh-host-key", "kubernetes-auth")
+_BEGINNINGS_OF_OTHERS = ("tls", "upstream-speaks-tls", "sasl")
 
 
 def another_address_may_help(reason: str | None) -> bool:
-    """Whether a connection that failed for this reason may succeed at another address."""
-    return not (reason or "").startswith(_WHATEVER_THE_ADDRESS)
+    """Whether the first thing to try, where a connection failed for this reason, is another address."""
+    return reason not in _OF_OTHER_THINGS and not (reason or "").startswith(_BEGINNINGS_OF_OTHERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

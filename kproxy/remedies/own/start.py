@@ -58,7 +58,7 @@ SECTION = Section(
             "brokers work. The message continues with the reason, see [below](#reaching-brokers).",
         ),
         Row(
-            "`nodes cannot be reached from here. Another address would not help: see the reason of each`",
+            "`nodes cannot be reached from here. Mend the reason of each first`",
             "The reason is TLS, the login, a hop of `--via` or a limit of this machine: [Reaching "
             "brokers](#reaching-brokers).",
         ),

@@ -114,6 +114,17 @@ def test_a_name_that_the_last_hop_does_not_resolve(via: str, command: str) -> No
     assert finding.fix[0].startswith(command)
 
 
+def test_an_address_of_a_broker_is_quoted_for_a_shell() -> None:
+    evil = bad("$(reboot):9092", "proxy", 1, problem="--via http://proxy:1: no", via_failed=True)
+    (finding,) = judge(examination(evil, via=("http://proxy:1",)))
+    assert "'telnet://$(reboot):9092'" in finding.fix[0]
+    expired = bad("$(reboot):9092", "tls-expired", 1)
+    (finding,) = judge(examination(expired, tls=True))
+    assert "-connect '$(reboot):9092' " in finding.fix[1]
+    (finding,) = judge(examination(bootstrap=(bad("$(reboot):9092", "resolve"),)))
+    assert all("$(" not in line.replace("'$(reboot):9092'", "") for line in finding.fix)
+
+
 def test_a_namespace_is_read_from_a_name_in_kubernetes() -> None:
     (finding,) = judge(examination(bootstrap=(bad("kafka-0.kafka.team.svc.cluster.local:9092", "resolve"),)))
     assert "--via k8s://team " in finding.fix[1]

@@ -8,9 +8,11 @@ import hmac
 import logging
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from kproxy import regularfile
 from kproxy.config.values import admin_token
 from kproxy.errors import ConfigError
 
@@ -24,14 +26,20 @@ _OWN, _FOREIGN = 0o077, 0o027
 
 
 def read_file(path: Path) -> str:
-    """The token in a file, which has that alone and perhaps the end of a line, and which others may not read. Raises
-    ConfigError, which says what is wrong with the file, and never what was found there."""
+    """The token in a file, which has that alone and perhaps the end of a line, and which others may not read. The file
+    may be a pipe. Raises ConfigError, which says what is wrong with the file, and never what was found there."""
+    return _read(path, lambda: path.open("rb"))
+
+
+def _read(path: Path, opened: Callable[[], BinaryIO]) -> str:
     try:
-        with path.open("rb") as file:
+        with opened() as file:
             _check_mode(path, file)
             data = file.read(_MOST)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path} {error}") from None
     try:
         return admin_token(data.decode("ascii").removesuffix("\n").removesuffix("\r"))
     except UnicodeDecodeError:
@@ -76,7 +84,7 @@ class TokenFile:
             try:
                 if not state:
                     raise ConfigError(f"{self._path} is gone, or not a file any more")
-                self._token = read_file(self._path)
+                self._token = _read(self._path, lambda: regularfile.opened(self._path))
                 log.info("admin: the token file has changed; requests must show the new token")
             except ConfigError as error:
                 log.error("admin: --admin-token-file: %s; the previous token still counts", error)

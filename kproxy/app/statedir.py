@@ -11,11 +11,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import stat
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from kproxy import regularfile
 from kproxy.errors import ConfigError
 from kproxy.switching import asjson
 from kproxy.switching.asjson import Kept
@@ -88,18 +88,12 @@ class StateDir:
         return self._path / _file_of(unit)
 
     def _contents(self, name: str) -> bytes | None:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            descriptor = os.open(name, flags, dir_fd=self._folder)
+            return regularfile.read(name, _MOST, directory=self._folder, follow_links=False)
         except FileNotFoundError:
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ValueError("it is not a file")
-            data = file.read(_MOST + 1)
-        if len(data) > _MOST:
-            raise ValueError(f"it has more than {_MOST} bytes")
-        return data
+        except ValueError as error:
+            raise ValueError(f"it {error}") from None
 
     def write(
         self, unit: str, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),

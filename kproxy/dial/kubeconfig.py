@@ -18,10 +18,13 @@ from urllib.parse import unquote, urlsplit
 
 import yaml
 
+from kproxy import regularfile
 from kproxy.address import Address
 from kproxy.printable import one_line
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+# Of a kubeconfig, a token or a certificate.
+_MOST = 4 * 1024 * 1024
 
 
 class BadKubeconfig(Exception):
@@ -192,9 +195,14 @@ def _mapping(file: Path) -> dict[str, Any]:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadKubeconfig(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+        return regularfile.read(file, _MOST).decode().strip()
+    except UnicodeDecodeError:
+        problem = "it is not text"
+    except OSError as error:
+        problem = str(error.strerror)
+    except ValueError as error:
+        problem = f"it {error}"
+    raise BadKubeconfig(f"{file} cannot be read: {problem}")
 
 
 def _shown(name: str) -> str:
@@ -221,8 +229,6 @@ def tls_context(server: Server, pems: Mapping[str, str | Path]) -> ssl.SSLContex
 
 
 def _as_file(path: Path, pem: str | Path) -> Path:
-    if isinstance(pem, Path):
-        return pem
     path.touch(0o600)
-    path.write_text(pem)
+    path.write_bytes(pem.encode() if isinstance(pem, str) else regularfile.read(pem, _MOST))
     return path

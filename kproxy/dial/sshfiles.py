@@ -10,12 +10,15 @@ from typing import Any
 
 import asyncssh
 
+from kproxy import regularfile
 from kproxy.dial.hops import Hop
 
 _CONFIG = ("~/.ssh/config", "/etc/ssh/ssh_config")
 # ssh_config(5), UserKnownHostsFile and GlobalKnownHostsFile.
 _USER_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 _GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+# Of a known_hosts; those with the hosts of a whole company have some MiB.
+_MOST = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class Jump:
 
 def read_server(hop: Hop) -> Server:
     """Read the files. Raises ValueError for a mistake in them, OSError if one cannot be read."""
-    arguments: dict[str, Any] = {"config": [path for path in map(_expand, _CONFIG) if os.access(path, os.R_OK)]}
+    arguments: dict[str, Any] = {"config": [path for path in map(_expand, _CONFIG) if _is_readable(path)]}
     if hop.port is not None:
         arguments["port"] = hop.port
     if hop.user is not None:
@@ -95,6 +98,10 @@ def jump_hosts(proxy_jump: str | None) -> Iterator[Jump]:
             yield Jump(host.strip("[]"), int(port) if port else None, user or None)
 
 
+def _is_readable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.R_OK)
+
+
 def _expand(path: str) -> Path:
     return Path(path).expanduser()
 
@@ -103,9 +110,11 @@ def _read_known_hosts(*paths: str) -> asyncssh.SSHKnownHosts:
     """What can be read of the files; like `ssh`, without the lines that mean nothing."""
     known = asyncssh.SSHKnownHosts()
     for path in map(_expand, paths):
-        if not os.access(path, os.R_OK):
+        try:
+            text = regularfile.read(path, _MOST).decode(errors="replace")
+        except (OSError, ValueError):
             continue
-        for line in path.read_text(errors="replace").splitlines():
+        for line in text.splitlines():
             try:
                 known.load(line)
             except ValueError:

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 from kproxy.errors import UpstreamError
 from kproxy.sasl.aside import Aside
 from kproxy.sasl.secrets import use_until
+from kproxy.tls.stores import load_trust
 
 # How long the token endpoint may be silent and one request take, and the pauses between the attempts, in seconds.
 _TIMEOUT, _WHOLE_TIMEOUT = 5.0, 15.0
@@ -77,10 +78,14 @@ def _fetch(url: str, client: str, secret: str, scope: str | None, ca: Path | Non
 
 def trusting(ca: Path | None) -> ssl.SSLContext:
     """For connections to a token endpoint, with the system's trust store if `ca` is None. Raises UpstreamError."""
+    if ca is None:
+        return ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        return ssl.create_default_context(cafile=ca)
-    except (OSError, ssl.SSLError) as error:
-        raise UpstreamError("sasl", f"oauth-ca {ca} cannot be used: {error.strerror or error}") from None
+        load_trust(context, ca, None)
+    except ValueError as error:
+        raise UpstreamError("sasl", f"oauth-ca {ca} {error}") from None
+    return context
 
 
 def _refusal(url: str, error: urllib.error.HTTPError) -> UpstreamError:

@@ -175,9 +175,9 @@ class BrokerTls(_Tls):
     async def _names(self, connect: Connect, expected: str, limit: Limit) -> list[str]:
         """The names in the certificate of a broker that has the wrong one: OpenSSL keeps them to itself unless it is
         asked not to compare them."""
-        context = self._make()
-        context.check_hostname = False
         try:
+            context = self._make()
+            context.check_hostname = False
             async with limit.timeout():
                 with await _handshake(await connect(), context, expected) as tls:
                     return tls.peer_names()

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kproxy import regularfile
 from kproxy.tls import jks
 from kproxy.tls.jks import Locked
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 _JCEKS = b"\xce\xce\xce\xce"
+# A bundle of all public CAs has some hundred KiB.
+_MOST = 4 * 1024 * 1024
 _CONVERT = "convert it with keytool -importkeystore -deststoretype PKCS12"
 
 
@@ -33,7 +36,8 @@ def load_trust(context: ssl.SSLContext, path: Path, password: str | None) -> Non
     data = _read(path)
     try:
         if b"-----BEGIN " in data:
-            context.load_verify_locations(cafile=path)
+            with _as_read(path, data) as file:
+                context.load_verify_locations(cafile=file)
         elif data.startswith(jks.MAGIC):
             store = jks.read(data, password)
             _trust(context, store.certificates + [chain[0] for _, chain in store.keys if chain])
@@ -54,7 +58,8 @@ def load_identity(context: ssl.SSLContext, certificate: Path, key: Path | None, 
     """
     data = _read(certificate)
     if b"-----BEGIN " in data:
-        _load_pem(context, certificate, key or certificate, password)
+        with _as_read(certificate, data) as file:
+            _load_pem(context, file, key or certificate, password)
         return
     if key is not None:
         raise ValueError("is not PEM, so it must contain the key as well: remove the file of the key")
@@ -69,7 +74,7 @@ def load_identity(context: ssl.SSLContext, certificate: Path, key: Path | None, 
         raise ValueError("has no private key; allowed: a key store with one key and its certificate")
     once = secrets.token_hex(16)
     with _as_file(_pem(private, once) + "".join(map(ssl.DER_cert_to_PEM_cert, chain)).encode()) as file:
-        _load_pem(context, file, file, once)
+        _load_chain(context, file, file, once, "")
 
 
 def _load_pem(context: ssl.SSLContext, certificate: Path, key: Path, password: str | None) -> None:
@@ -79,22 +84,36 @@ def _load_pem(context: ssl.SSLContext, certificate: Path, key: Path, password: s
         raise ValueError(f"{key} {error}") from None
     if b"PRIVATE KEY-----" not in text:
         raise ValueError(f"{key} has no private key")
+    with _as_read(key, text) as file:
+        _load_chain(context, certificate, file, password, key, is_encrypted=b"ENCRYPTED" in text)
+
+
+def _load_chain(
+    context: ssl.SSLContext,
+    certificate: Path,
+    key: Path,
+    password: str | None,
+    shown: Path | str,
+    *,
+    is_encrypted: bool = False,
+) -> None:
     try:
         # Never None: OpenSSL would ask the terminal for a password.
         context.load_cert_chain(certificate, key, password or "")
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            raise ValueError(f"the key of {key} does not belong to the certificate") from None
-        if b"ENCRYPTED" in text:
-            raise Locked(f"{key} is encrypted, and its password is {'wrong' if password else 'not given'}") from None
+            raise ValueError(f"the key of {shown} does not belong to the certificate") from None
+        if is_encrypted:
+            raise Locked(f"{shown} is encrypted, and its password is {'wrong' if password else 'not given'}") from None
         if error.reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
             raise ValueError("its key or signature is too weak for this system's OpenSSL") from None
         raise ValueError("has no certificate, or a damaged one; allowed: PEM, PKCS #12, JKS") from None
 
 
 def _read(path: Path) -> bytes:
+    """Raises ValueError. The event loop waits for it: files are read again when they have changed."""
     try:
-        return path.read_bytes()
+        return regularfile.read(path, _MOST)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
 
@@ -155,6 +174,17 @@ def _pem(key: PrivateKeyTypes, password: str) -> bytes:
     from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode()))
+
+
+@contextlib.contextmanager
+def _as_read(path: Path, data: bytes) -> Iterator[Path]:
+    """A file with what was read of `path`, for OpenSSL, which reads by itself, whatever stands there by then. Where the
+    system has no files in memory, it is the file itself: a key is not written to a disk for that."""
+    if hasattr(os, "memfd_create"):
+        with _as_file(data) as file:
+            yield file
+    else:
+        yield path
 
 
 @contextlib.contextmanager

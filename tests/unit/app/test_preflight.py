@@ -114,7 +114,7 @@ def test_other_mistakes_are_told_beside_them_and_nothing_twice(capsys: pytest.Ca
         (HEAD + "sasl: OAUTHBEARER\noauth-token-file: gone\n",
          ["k.yaml:3: oauth-token-file: gone cannot be read: No such file or directory"]),
         (LOGIN.replace("PLAIN", "OAUTHBEARER") + "sasl-password: x\noauth-token-url: https://a/\noauth-ca: gone\n",
-         ["k.yaml:6: oauth-ca: gone cannot be used: No such file or directory"]),
+         ["k.yaml:6: oauth-ca: gone cannot be read: No such file or directory"]),
         (HEAD + "admin-token-file: gone\n",
          ["k.yaml:2: admin-token-file: gone cannot be read: No such file or directory"]),
         (HEAD + "admin-token-file: binary\n",

@@ -121,5 +121,5 @@ async def test_a_certificate(tmp_path: Path) -> None:
             await fetch_token(Aside(), server.token_url, "me", "hunter2", None, None)
         token, _ = await fetch_token(Aside(), server.token_url, "me", "hunter2", None, certificate)
     assert token.count(".") == 2
-    with pytest.raises(UpstreamError, match=r"oauth-ca .*none cannot be used: No such file"):
+    with pytest.raises(UpstreamError, match=r"oauth-ca .*none cannot be read: No such file"):
         await fetch_token(Aside(), server.token_url, "me", "hunter2", None, tmp_path / "none")

@@ -402,6 +402,39 @@ async def test_files_that_change_are_read_again(
         assert (await refused(tls, peer)).reason == "tls-untrusted"
 
 
+@pytest.mark.parametrize("what", ["pipe", "device", "folder", "socket", "huge"])
+@pytest.mark.parametrize("which", ["ca", "cert", "key"])
+async def test_what_is_put_in_the_place_of_a_file_holds_nothing_up(
+    which: str, what: str, authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody writes to the pipe, and the device never ends."""
+    files = {name: tmp_path / f"the.{name}" for name in ("ca", "cert", "key")}
+    for path, original in zip(files.values(), (authority.pem, *authority.files("client-7")), strict=True):
+        shutil.copy(original, path)
+    tls = BrokerTls(Files(**files), "cluster c")
+    place = files[which]
+    place.unlink()
+    with socket.socket(socket.AF_UNIX) as bound, server(authority.server_context(NAME)) as peer:
+        match what:
+            case "pipe":
+                os.mkfifo(place)
+            case "device":
+                place.symlink_to("/dev/zero")
+            case "folder":
+                place.mkdir()
+            case "socket":
+                bound.bind(str(place))
+            case "huge":
+                place.touch()
+                os.truncate(place, 1 << 40)
+        for _ in range(2):
+            assert await ask(tls, peer) == b"hello", "with the files from before"
+        assert caplog.text.count("new connections use the previous files") == 1
+        assert str(place) in caplog.text
+        with pytest.raises(ConfigError):
+            BrokerTls(Files(**files), "c")
+
+
 # Clients
 
 

@@ -1,0 +1,37 @@
+"""Reading files that others may replace while kproxy runs: bounded, and regular files only.
+
+A pipe keeps its reader waiting, and a device never ends. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+
+def opened(path: Path | str, *, directory: int | None = None, follow_links: bool = True) -> BinaryIO:
+    """Open a regular file, also through links; `directory` is the descriptor that a relative path begins at. Raises
+    OSError, and ValueError with words for the user if it is something else."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # opening a pipe would wait for a writer
+    if not follow_links:
+        flags |= os.O_NOFOLLOW
+    descriptor = os.open(path, flags, dir_fd=directory)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("is not a regular file")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read(path: Path | str, most: int, *, directory: int | None = None, follow_links: bool = True) -> bytes:
+    """Read all of a regular file, of at most `most` bytes. Raises OSError, and ValueError with words for the user if it
+    is something else, or larger."""
+    with opened(path, directory=directory, follow_links=follow_links) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"is larger than {most // 1024} KiB")
+    return data

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from time import monotonic
 
 from kproxy.address import Address
 from kproxy.ask.asking import Ask
@@ -19,8 +21,12 @@ from kproxy.sasl.exchange import Authenticated, Exchange, Versions
 from kproxy.sasl.mechanism import Mechanism, OAuthBearer, Plain, Refused, Scram
 from kproxy.tls import faults
 
+log = logging.getLogger(__name__)
+
 # How long a mechanism may take for a token, in seconds. A Kerberos library asks several KDCs, each for a while.
 _STEP_TIMEOUT = 30.0
+# Between two lines about lifetimes, in seconds: each session may have reason for one.
+_LIFETIMES_SAID_EVERY = 30.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -90,6 +96,7 @@ class Login:
         self._problem = ""  # what it said,
         self._backoff = Backoff()  # and when they may be tried again
         self._one_by_one = asyncio.Lock()
+        self._silent_on_lifetimes_until = 0.0
 
     async def prepare(self, address: Address, name: str) -> Attempt:
         """What to log in with at `address`, to the broker that calls itself `name`. Raises UpstreamError."""
@@ -113,6 +120,14 @@ class Login:
                 self._proven, self._refused = attempt.credentials, None
                 self._backoff.worked()
                 return result
+
+    def warn_of_lifetime(self, address: Address, milliseconds: int, least: float) -> None:
+        """A broker gives logins a lifetime that kproxy does not follow: say so, once in a while."""
+        if monotonic() >= self._silent_on_lifetimes_until:
+            self._silent_on_lifetimes_until = monotonic() + _LIFETIMES_SAID_EVERY
+            does = f"logs in again after {least:g} s" if milliseconds > 0 else "does not log in again"
+            text = "%s: SASL: the broker gives logins a lifetime of %d ms; kproxy %s: see connections.max.reauth.ms"
+            log.warning(text, address, milliseconds, does)
 
     @contextlib.asynccontextmanager
     async def _turn(self, attempt: Attempt) -> AsyncIterator[None]:

@@ -17,17 +17,25 @@ log = logging.getLogger(__name__)
 _EARLIEST, _LATEST = 0.85, 0.95
 # A password or token that cannot be had then is tried for again, with this pause in seconds, until so late.
 _PAUSE, _LAST_TRY = 0.5, 0.98
+# A shorter lifetime counts as this one, in seconds. Brokers have hours; one with milliseconds would have every session
+# log in all the time.
+_SHORTEST = 1.0
 
 
 async def keep_logged_in(session: Session, logged_in: LoggedIn) -> None:
     """Log in again whenever the lifetime nears its end, for as long as the broker says that there is one.
 
-    The client's requests wait meanwhile: for the round trips alone. Raises UpstreamError, and the session is of no use.
+    The client's requests wait meanwhile: for the round trips alone. A negative lifetime is none, as in Java's clients.
+    Raises UpstreamError, and the session is of no use.
     """
     now = asyncio.get_running_loop().time
     result = logged_in.result
     while result.lifetime_ms and not session.closed:
-        began, lifetime = now(), result.lifetime_ms / 1000
+        began, lifetime = now(), max(result.lifetime_ms / 1000, _SHORTEST)
+        if result.lifetime_ms < _SHORTEST * 1000:
+            logged_in.login.warn_of_lifetime(logged_in.address, result.lifetime_ms, _SHORTEST)
+        if result.lifetime_ms < 0:
+            return
         await asyncio.sleep(lifetime * random.uniform(_EARLIEST, _LATEST))
         attempt = await _prepare(logged_in, began + lifetime * _LAST_TRY)
         result = await logged_in.login.log_in(Between(session, hold=True), attempt, result.versions)

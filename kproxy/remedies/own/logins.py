@@ -98,6 +98,10 @@ SECTION = Section(
             fault=Fault.CREDENTIALS_UNREADABLE,
         ),
         Row(
+            "`the broker gives logins a lifetime of … ms`",
+            "The broker's `connections.max.reauth.ms` is wrong, or the token ends at once. Kafka's default is no end.",
+        ),
+        Row(
             "`SASL: the broker closed the connection while kproxy was logging in again`",
             "The broker went down, or a device in the network ended the connection. The client connects again.",
         ),

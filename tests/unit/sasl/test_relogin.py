@@ -169,6 +169,31 @@ def test_a_password_that_cannot_be_had_until_the_end(relay: Relay, tmp_path: Pat
         asyncio.run_coroutine_threadsafe(keep_logged_in(session, logged_in), relay.loop).result(30)
 
 
+@pytest.mark.parametrize("lifetime_ms", [1, 0, -1, -(2**63)])
+def test_a_lifetime_that_is_too_short_is_no_reason_to_log_in_all_the_time(
+    lifetime_ms: int, relay: Relay, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    _, far, session = relay.connect()
+    monkeypatch.setattr(relogin, "_EARLIEST", 0.9)
+    monkeypatch.setattr(relogin, "_LATEST", 0.9)
+    monkeypatch.setattr(relogin.asyncio, "sleep", sleep)
+    one = login()
+    for _ in range(2):
+        logged_in = LoggedIn(one, NOBODY, "kafka", Authenticated(lifetime_ms, VERSIONS))
+        kept = asyncio.run_coroutine_threadsafe(keep_logged_in(session, logged_in), relay.loop)
+        if lifetime_ms > 0:
+            take_login(far, life=lifetime_ms)
+            take_login(far, life=-5)
+        assert kept.result(30) is None
+    assert pauses == ([0.9] * 4 if lifetime_ms > 0 else [])
+    assert caplog.text.count("the broker gives logins a lifetime of") == (lifetime_ms != 0)
+
+
 def test_requests_that_another_holds_stay_held(relay: Relay) -> None:
     client, far, session = relay.connect()
     first = request(FETCH_V4, 1, b"first")

@@ -260,13 +260,15 @@ class Gateway:
         learned = upstream.topology.learn(endpoints, monotonic())
         for node in (*learned.new, *learned.back):
             self._nodes.bind(node)
+            if not self.is_bound(node):
+                break  # the next one would have no port either
         if learned == Learned():
             return
         upstream.explorer.stir()
         whose = f"{upstream.config.upstream}: " if upstream.config.upstream else ""
         # At start they are all new, and shown together.
         level = logging.INFO if upstream.reach.known.explored.searched else logging.DEBUG
-        for node in learned.new:
+        for node in filter(self.is_bound, learned.new):
             local = self.local_address(node, self.local_host())
             log.log(level, "%s%s: %s is at local port %d", whose, node.key, node.advertised, local.port)
         for node, before in learned.moved:
@@ -291,9 +293,20 @@ class Gateway:
             raise WireError("not-localised", "a new node of a cluster that kproxy no longer serves has no local port")
         self.learn(endpoints, part)
         nodes = topology.nodes
+        self._check_served([nodes[NodeKey(e.kind, e.node_id)] for e in endpoints.nodes])
         local = tuple(self.local_address(nodes[NodeKey(e.kind, e.node_id)], host) for e in endpoints.nodes)
         upstream.told.note(host, endpoints, (self.config, topology.edition), local)
         return local
+
+    def _check_served(self, nodes: Sequence[Node]) -> None:
+        """Raises WireError if one of these has no listener: a client must be told no address that is not served."""
+        if self._ended or not self._listeners.accepting:
+            return  # nothing is served any more, but what is in flight is still answered
+        for node in nodes:
+            if not self.is_bound(node):
+                self._nodes.bind(node)  # there may be room by now
+                if not self.is_bound(node):
+                    raise WireError("no-local-port", f"{node.key} has no local port: {self._nodes.problem}")
 
     # The end, and what the app asks for
 

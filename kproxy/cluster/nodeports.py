@@ -25,7 +25,8 @@ _MORE_NODES = 1000
 
 
 class NodePorts:
-    """Those of all upstreams. A node of one and the node of the same kind and id of another share theirs."""
+    """Those of all upstreams. A node of one and the node of the same kind and id of another share theirs. `problem`:
+    why the last node that has none could have none; "" if each has one."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class NodePorts:
         self._metrics = metrics
         self._places = places
         self._orphans: dict[NodeKey | None, float] = {}  # with a listener, but of no upstream any more, and since when
-        self._counted = 0  # sockets that listen, as `places` knows
+        self.problem = ""
         self._count_listeners()
 
     @property
@@ -53,6 +54,7 @@ class NodePorts:
         """Close every listener."""
         self._listeners.close_all()
         self._count_listeners()
+        self._places.leave(self)
 
     def bind(self, node: Node) -> None:
         """Give the node a listener: on the port it has, or the first of its ports that can be had. Another upstream's
@@ -65,11 +67,11 @@ class NodePorts:
                 self._assign(node.key, listening.port)
             return
         if not self._may_listen():
-            log.error(
-                "%s has no local port: kproxy already listens on %d ports, the limit with %d open files:"
-                " raise that limit (ulimit -n)",
-                node.key, self._places.listening, self._places.files,
-            )  # fmt: skip
+            self._lacks(
+                node.key,
+                f"kproxy already listens on {self._places.listening} ports, the limit with {self._places.files} open"
+                " files: raise that limit (ulimit -n)",
+            )
             return
         refused: tuple[int, OSError] | None = None
         for port in self._ports_for(node.key):
@@ -79,12 +81,13 @@ class NodePorts:
                 if error.errno in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
                     refused = refused or (port, error)
                     continue
-                log.error("%s has no local port: %s", node.key, error.strerror)
+                self._lacks(node.key, str(error.strerror))
                 return
             break
         else:
-            log.error("%s has no local port: no port is free", node.key)
+            self._lacks(node.key, "no port is free: widen --node-ports")
             return
+        self.problem = ""
         if port == 0:
             log.warning(
                 "%s has the local port %d outside --node-ports %d-%d, where no port is free: widen the range",
@@ -98,6 +101,12 @@ class NodePorts:
             log.log(level, "%s has the local port %d instead of %d: %s", node.key, port, refused[0], _why_not(*refused))
         self._assign(node.key, listener.port)
         self._count_listeners()
+
+    def _lacks(self, key: NodeKey, problem: str) -> None:
+        """A node has no port. What is true of hundreds of nodes is said once."""
+        if problem != self.problem:
+            log.error("%s has no local port: %s", key, problem)
+        self.problem = problem
 
     def _assign(self, key: NodeKey, port: int) -> None:
         for one in self._upstreams.values():
@@ -113,12 +122,12 @@ class NodePorts:
                 if node.absent_since is not None and node.key not in self._listeners.bound:
                     self._forget(upstream, node.key)
         yield from self._ports.left(monotonic() - self._config.retire_after)
-        yield 0
+        if self._config.advertise is None or self._config.advertise.first_port is None:
+            yield 0  # else clients could not be told: the user has mapped the ports of the window
 
     def _count_listeners(self) -> None:
         self._metrics.listeners(self._config.name, len(self._listeners.bound))
-        self._places.listening += self._listeners.sockets - self._counted
-        self._counted = self._listeners.sockets
+        self._places.listen(self, self._listeners.sockets)
 
     # Room for nodes
 
@@ -142,13 +151,13 @@ class NodePorts:
 
     def _may_listen(self) -> bool:
         """Whether one more listener fits the limit of open files, perhaps after absent nodes were forgotten."""
-        for upstream in [] if self._places.may_listen else self._upstreams.values():
+        for upstream in [] if self._places.may_listen(self) else self._upstreams.values():
             for key in upstream.topology.dispensable(Endpoints(())):
                 if key in self._listeners.bound and not self._in_use(key):
                     self._forget(upstream, key)
-                    if self._places.may_listen:
+                    if self._places.may_listen(self):
                         return True
-        return self._places.may_listen
+        return self._places.may_listen(self)
 
     def _in_use(self, key: NodeKey) -> bool:
         listener = self._listeners.bound.get(key)
@@ -182,6 +191,8 @@ class NodePorts:
         ]
         for node in missing:
             self.bind(node)
+            if node.key not in self._listeners.bound:
+                break  # the next one would have none either
         return any(node.key in self._listeners.bound for node in missing)
 
     def retire(self, after: float) -> None:

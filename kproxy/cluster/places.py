@@ -28,6 +28,7 @@ class Places:
         self._each = files_per_connection
         self.taken = 0
         self.listening = 0
+        self._clusters: dict[object, int] = {}  # how many sockets listen for each
         self.silent: dict[object, Callable[[], None]] = {}
 
     @property
@@ -36,10 +37,25 @@ class Places:
             return None
         return max(1, (self.files - _RESERVED_FILES - self.listening) // self._each)
 
-    @property
-    def may_listen(self) -> bool:
-        """Whether one more port may be listened on: half of the files are for connections."""
-        return self.files is None or self.listening < max(_LEAST_LISTENING, (self.files - _RESERVED_FILES) // 2)
+    def listen(self, cluster: object, sockets: int) -> None:
+        """Count the sockets that listen for this cluster."""
+        self.listening += sockets - self._clusters.get(cluster, 0)
+        self._clusters[cluster] = sockets
+
+    def leave(self, cluster: object) -> None:
+        """The cluster listens no more."""
+        self.listening -= self._clusters.pop(cluster, 0)
+
+    def may_listen(self, cluster: object) -> bool:
+        """Whether one more port may be listened on for this cluster: half of the files are for connections, and each
+        cluster has an equal share of the others, which no other cluster takes."""
+        if self.files is None:
+            return True
+        most = max(_LEAST_LISTENING, (self.files - _RESERVED_FILES) // 2)
+        share = most // max(1, len(self._clusters))
+        others = [sockets for one, sockets in self._clusters.items() if one is not cluster]
+        kept = 0 if self._clusters.get(cluster, 0) < share else sum(max(0, share - sockets) for sockets in others)
+        return most - self.listening > kept
 
     @property
     def full(self) -> bool:

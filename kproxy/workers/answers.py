@@ -16,10 +16,15 @@ log = logging.getLogger(__name__)
 def view(gateway: Gateway) -> messages.View:
     """What a worker is to know of this cluster."""
     nodes = {
-        key: Node(key, node.advertised, gateway.local_address(node, "").port, node.absent_since)
+        key: Node(key, node.advertised, _port(gateway, node), node.absent_since)
         for key, node in gateway.topology.nodes.items()
     }
     return messages.View(nodes, gateway.reach.known, gateway.own.addresses())
+
+
+def _port(gateway: Gateway, node: Node) -> int:
+    """The port that clients are told; 0 if none may be."""
+    return gateway.local_address(node, "").port if gateway.is_bound(node) else 0
 
 
 def localised(gateway: Gateway, question: messages.Localise) -> messages.Localised | messages.NotLocalised:

@@ -174,8 +174,9 @@ class Cluster:
             nodes = self._topology.nodes
             found = [nodes[NodeKey(e.kind, e.node_id)] for e in endpoints.nodes]
             local = tuple(Address(host if sni is None else sni.name(one.key.label), one.port) for one in found)
-            self._told.note(host, endpoints, self._topology.edition, local)
-            return local
+            if all(address.port for address in local):  # else the main process may have a port by now, or refuses
+                self._told.note(host, endpoints, self._topology.edition, local)
+                return local
         try:
             answer = self._main.ask(messages.Localise(self._name, host, endpoints))
         except TimeoutError:

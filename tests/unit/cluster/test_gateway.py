@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from kproxy.address import Address
 from kproxy.cluster import nodeports as room
 from kproxy.cluster.places import Places
-from kproxy.config.values import PortRange
+from kproxy.config.values import Advertise, PortRange
 from kproxy.errors import WireError
 from kproxy.relay.selector import RelaySelector
+from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.workers import answers, messages
 from tests.harness.peers import Peer, silent
 from tests.harness.process import free_window
 from tests.unit.cluster.doorway import API_VERSIONS, Doorway, in_loop, until
@@ -28,6 +31,10 @@ def window(size: int) -> PortRange:
 
 def ids(door: Doorway) -> list[int]:
     return sorted(key.node_id for key in door.gateway.topology.nodes)
+
+
+def endpoints(*nodes: int, complete: bool = True) -> Endpoints:
+    return Endpoints(tuple(Endpoint(Kind.BROKER, node, Address.parse(AT)) for node in nodes), complete)
 
 
 def port(door: Doorway, node: int) -> int:
@@ -102,6 +109,73 @@ def test_the_port_of_a_retired_node_serves_another_when_the_window_is_exhausted(
         assert (port(door, 7) == ports.last) == (retire_after == 0)
         assert (port(door, 7) in ports) == (retire_after == 0)
         assert ids(door) == ([0, 1, 7] if retire_after == 0 else [0, 1, 2, 7])
+        await door.close()
+
+    in_loop(scenario)
+
+
+def test_a_client_is_told_no_address_that_is_not_served(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(selector: RelaySelector) -> None:
+        places = Places(128 + 10)  # sixteen may listen
+        door = Doorway(selector, AT, places, node_ports=window(40))
+        first, more = endpoints(*range(15)), endpoints(*range(40))
+        assert len({address.port for address in door.gateway.localise("kproxy", first)}) == 15
+        for _ in range(2):
+            with pytest.raises(
+                WireError, match="broker 15 has no local port: kproxy already listens on 16 ports"
+            ) as caught:
+                door.gateway.localise("kproxy", more)
+            assert caught.value.reason == "no-local-port"
+        door.gateway.bind_missing()
+        view = answers.view(door.gateway)
+        assert [key.node_id for key, node in view.nodes.items() if not node.port] == list(range(15, 40))
+        assert isinstance(answers.localised(door.gateway, messages.Localise("", "kproxy", more)), messages.NotLocalised)
+        assert len(door.gateway.localise("kproxy", endpoints(3, 4, complete=False))) == 2, "those have their ports"
+        assert caplog.text.count("has no local port") == 1
+        # A node that comes back to a port which was closed meanwhile.
+        door.gateway.localise("kproxy", endpoints(*range(1, 15)))
+        door.gateway._nodes.retire(0.0)
+        assert places.listening == 15
+        assert door.gateway.localise("kproxy", endpoints(20, complete=False))[0].port > 0, "there is room"
+        with pytest.raises(WireError, match="broker 0 has no local port"):
+            door.gateway.localise("kproxy", endpoints(0, complete=False))
+        door.gateway.stop_accepting()
+        assert len(door.gateway.localise("kproxy", first)) == 15, "what is in flight at the end is still answered"
+        await door.close()
+
+    in_loop(scenario)
+
+
+def test_each_cluster_has_a_share_of_the_listeners() -> None:
+    """A cluster that names a thousand nodes takes no port from those of another one."""
+
+    async def scenario(selector: RelaySelector) -> None:
+        places = Places(128 + 60)  # thirty may listen
+        hostile, honest = (Doorway(selector, AT, places, node_ports=window(40), name=name) for name in ("a", "b"))
+        honest.learn(*((number, AT) for number in range(4)))
+        hostile.learn(*((number, AT) for number in range(40)))
+        assert len(hostile.gateway._listeners.bound) == 15
+        honest.learn(*((number, AT) for number in range(14)))
+        assert all(honest.gateway.is_bound(node) for node in honest.gateway.topology.nodes.values())
+        assert len(honest.gateway.localise("kproxy", endpoints(*range(14)))) == 14
+        with pytest.raises(WireError, match="no local port"):
+            honest.gateway.localise("kproxy", endpoints(*range(15)))
+        await hostile.close()
+        assert len(honest.gateway.localise("kproxy", endpoints(*range(20)))) == 20, "now it has all"
+        await honest.close()
+        assert places.listening == 0
+
+    in_loop(scenario)
+
+
+def test_a_port_that_the_user_has_not_mapped_is_not_told() -> None:
+    async def scenario(selector: RelaySelector) -> None:
+        ports = window(3)
+        door = Doorway(selector, AT, node_ports=ports, advertise=Advertise("proxy", 30000))
+        told = door.gateway.localise("kproxy", endpoints(0, 1, 2))
+        assert [address.port for address in told] == [30000, 30001, 30002]
+        with pytest.raises(WireError, match="no port is free: widen --node-ports"):
+            door.gateway.localise("kproxy", endpoints(0, 1, 2, 3))
         await door.close()
 
     in_loop(scenario)

@@ -12,6 +12,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from time import time
 from typing import Any
 
 from kproxy.address import Address
@@ -107,7 +108,9 @@ class Explorer:
         self._note(answered=False, problem=problem)
 
     def _note(self, **changes: Any) -> None:
-        self._reach.note(replace(self._reach.known.explored, **changes))
+        before = self._reach.known.explored
+        after = replace(before, **changes)
+        self._reach.note(replace(after, since=None if after.problem is None else before.since or time()))
 
     async def watch(self) -> None:
         """Try nodes that have not been looked at, and those that could not be reached, for ever."""

@@ -38,12 +38,14 @@ class Proof(Enum):
 @dataclass(frozen=True, slots=True)
 class Reached:
     """What came of the last try to reach a node: the route that worked last and how it is known to lead there; or,
-    where `problem` is set, why none did."""
+    where `problem` is set, why none did. `since`: the Unix time from which on none did, with another `problem` or this
+    one."""
 
     route: Route | None = None
     proof: Proof | None = None
     problem: str | None = None
     reason: str | None = None
+    since: float | None = field(default=None, compare=False)  # the same news with another time is none
 
     def shows(self, dial: Address) -> bool:
         """Whether it says more of this address than that it answers."""
@@ -78,8 +80,9 @@ class BootstrapAnswered:
 class Explored:
     """A fact: so far has the exploration come. `settled`: the bootstrap servers have been asked once; `answered`: one
     has answered; `searched`: a way to each node of then has been looked for. `problem`: what is wrong with the
-    bootstrap servers. `conflict`: they are of different clusters, so nobody can be served. `login_refused`: none
-    answered, as one refused kproxy's credentials. `reasons`: those of the errors, if none answered."""
+    bootstrap servers; `since`: the Unix time from which on something is. `conflict`: they are of different clusters,
+    so nobody can be served. `login_refused`: none answered, as one refused kproxy's credentials. `reasons`: those of
+    the errors, if none answered."""
 
     settled: bool = False
     answered: bool = False
@@ -88,6 +91,7 @@ class Explored:
     conflict: str | None = None
     login_refused: bool = False
     reasons: frozenset[str] = frozenset()
+    since: float | None = field(default=None, compare=False)
 
 
 Fact = NodeReached | LeadsTo | BootstrapAnswered | Explored
@@ -110,6 +114,8 @@ class Known:
         match fact:
             case NodeReached(key, reached):
                 before = self.nodes.get(key, Reached())
+                if reached.problem is not None and before.problem is not None:
+                    reached = replace(reached, since=before.since)
                 if reached.route is None:  # the route that worked last is the first to be tried again
                     reached = replace(reached, route=before.route, proof=before.proof)
                 elif reached.proof is Proof.UNCHECKED and before.shows(reached.route.dial):

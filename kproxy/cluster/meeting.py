@@ -11,7 +11,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from time import monotonic, perf_counter
+from time import monotonic, perf_counter, time
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kproxy.address import Address
@@ -180,7 +180,8 @@ class Meetings:
             self._judge(key, route, identity)
         except UpstreamError as error:
             if key is not None:
-                self._facts.note(NodeReached(key, Reached(problem=str(error), reason=error.reason)))
+                problem = Reached(problem=str(error), reason=error.reason, since=time())
+                self._facts.note(NodeReached(key, problem))
             else:  # the client's next attempt begins with the next one
                 servers = self._config.bootstrap_servers
                 if route.dial in servers:  # else a reload has taken it away meanwhile

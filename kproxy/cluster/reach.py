@@ -10,7 +10,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Sequence
-from time import monotonic
+from time import monotonic, time
 
 from kproxy.address import Address
 from kproxy.cluster.known import BootstrapAnswered, Explored, Fact, Known, LeadsTo, NodeReached, Reached
@@ -228,7 +228,7 @@ class Reach:
         failure = errors[0] if len(errors) == 1 else _all_of(errors)
         if any(error.reason == "loop" for error in errors):
             self._say_loop(key, failure)
-        self.note(NodeReached(key, Reached(problem=str(failure), reason=failure.reason)))
+        self.note(NodeReached(key, Reached(problem=str(failure), reason=failure.reason, since=time())))
         raise failure
 
     def _say_loop(self, key: NodeKey, failure: UpstreamError) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from time import monotonic, time
+
 from kproxy.cluster.forwards import Leading
 from kproxy.cluster.gateway import Gateway
+from kproxy.cluster.known import Reached
 from kproxy.cluster.topology import Node
 from kproxy.cluster.upstream import Upstream
 from kproxy.status.shown import ClusterStatus, ForwardStatus, NodeStatus, UpstreamStatus
@@ -24,6 +27,7 @@ def report(gateway: Gateway) -> ClusterStatus:
         answered=known.explored.answered,
         searched=known.explored.searched,
         problem=known.explored.problem,
+        problem_since=known.explored.since,
         login_refused=known.explored.login_refused,
         full=gateway.door.no_place() or None,
         sessions=gateway.sessions,
@@ -84,5 +88,14 @@ def _node(gateway: Gateway, upstream: Upstream, node: Node, host: str) -> NodeSt
         proof=None if proof is None else proof.value,
         problem=reached.problem,
         reason=reached.reason,
+        lost_since=_lost_since(reached, node),
         sessions=gateway.sessions_of(node) if upstream.config.upstream == gateway.active else 0,
     )
+
+
+def _lost_since(reached: Reached, node: Node) -> float | None:
+    """The Unix time since when clients cannot use the node; None if they can."""
+    times = [] if reached.problem is None or reached.since is None else [reached.since]
+    if node.absent_since is not None:
+        times.append(round(time() - (monotonic() - node.absent_since), 1))
+    return min(times, default=None)

@@ -69,6 +69,8 @@ class Fault(Enum):
     FRAME_SIZE = "frame-size"  # a size that is another protocol's first bytes, or above a limit
     RECORD_TOO_LARGE = "record-too-large"
     # What a proxy sees
+    NODE_UNREACHABLE = "node-unreachable"  # kproxy's last try to reach a broker failed
+    CLIENT_NOT_KAFKA = "client-not-kafka"  # HTTP, SSH, SOCKS or the PROXY protocol comes to kproxy's Kafka port
     CLIENT_BLOCKED = "client-blocked"  # a client was told kproxy's port of a node, and does not come there
     ASKS_AGAIN = "asks-again"  # a client asks for metadata again and again
     SLOW_NODE = "slow-node"

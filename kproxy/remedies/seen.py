@@ -7,6 +7,29 @@ from kproxy.remedies.remedy import Remedy
 
 TABLE: tuple[Remedy, ...] = (
     Remedy(
+        Fault.NODE_UNREACHABLE,
+        "kproxy cannot reach a broker",
+        "The broker does not run, or no address of it leads there from kproxy's machine: its name does not resolve, a "
+        "port-forward, a tunnel or a VPN has ended, or a firewall drops the packets. Clients that need this broker wait "
+        "or fail. kproxy tries again, at most 15 s after the last try.",
+        "`kproxy doctor HOST:PORT`, with a bootstrap server, says which step fails. On kproxy's machine: `nc -vz HOST "
+        "PORT` with the address that the finding names.",
+        "Start the broker, or what leads to it. If it runs and its address is no good on kproxy's machine, say where it "
+        "is: `--map node:ID=HOST:PORT`, or list a reachable address of each broker in `--bootstrap-servers`.",
+        (),
+    ),
+    Remedy(
+        Fault.CLIENT_NOT_KAFKA,
+        "A program that is no Kafka client comes to kproxy's Kafka port",
+        "A browser, a health check, a metrics scraper, a scanner or a load balancer speaks another protocol to a port "
+        "that is for Kafka clients. The brokers have nothing to do with it, and kproxy does not connect it to them.",
+        "The finding says which protocol it is and from where it comes. On that machine, `ss -tnp` shows the program.",
+        "Give the port to Kafka clients alone. Health and metrics are on the admin port, 19091: `/readyz`, `/livez`, "
+        "`/metrics`. A health check of a load balancer must be one of TCP. Turn off the PROXY protocol in it "
+        "(`send-proxy`), and remove `socksProxyHost` from the client.",
+        (),
+    ),
+    Remedy(
         Fault.CLIENT_BLOCKED,
         "A client does not come to a node's port",
         "The client has learned kproxy's port for the node, and no connection from it has arrived there. A firewall, a "

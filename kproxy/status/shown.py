@@ -24,7 +24,8 @@ class NodeStatus:
     `node` is its label ("1", "controller-3000"), `kind` "broker" or "controller". `present`: the metadata names it.
     `dial`, `route`, `checked` and `proof`: the address that worked last, why it was dialled ("mapped", "advertised",
     "learned", "untold"), and what shows that the node is there. `problem`: why the last try to reach it failed, and
-    `reason` the same in a word, as in the metrics.
+    `reason` the same in a word, as in the metrics. `lost_since`: the Unix time from which on all tries failed, or the
+    metadata did not name it; None if neither is so.
     """
 
     node: str
@@ -39,6 +40,7 @@ class NodeStatus:
     checked: bool
     proof: str | None
     problem: str | None
+    lost_since: float | None = None
     sessions: int
     reason: str | None = None  # a kproxy before this one does not say it
 
@@ -121,12 +123,12 @@ class ForwardStatus:
 class ClusterStatus:
     """One cluster, its nodes in order: brokers, then controllers.
 
-    `bootstrap`: what clients use as their bootstrap server, None where kproxy's ports are published under other numbers
-    and only the user knows. `answered`: a bootstrap server has answered. `searched`: kproxy has looked for a route to
-    each node. `problem`: what is wrong with the bootstrap servers. `login_refused`: no bootstrap server answered, and
-    one refused kproxy's credentials. `full`: why the next connection would be refused. `upstreams`: all that it can
-    lead to, where the configuration names them; everything else is then of the active one. `switch`: where it is
-    between them, and in which switch.
+    `bootstrap`: what clients use as their bootstrap server, None where kproxy's ports are published under other
+    numbers and only the user knows. `answered`: a bootstrap server has answered. `searched`: kproxy has looked for a
+    route to each node. `problem`: what is wrong with the bootstrap servers, `problem_since`: the Unix time from which
+    on something is. `login_refused`: no bootstrap server answered, and one refused kproxy's credentials. `full`: why
+    the next connection would be refused. `upstreams`: all that it can lead to, where the configuration names them;
+    everything else is then of the active one. `switch`: where it is between them, and in which switch.
     """
 
     name: str
@@ -138,6 +140,7 @@ class ClusterStatus:
     answered: bool
     searched: bool
     problem: str | None
+    problem_since: float | None = None
     login_refused: bool
     full: str | None
     sessions: int

@@ -33,11 +33,16 @@ _WAITING_APIS = frozenset({"Fetch", "JoinGroup", "SyncGroup", "ShareFetch", "Con
 _LEAK = 100
 # How long a finding is shown after it was last true, in seconds; and how many at most.
 _SHOWN_FOR, _MOST = 30.0, 50
+# A state, and nothing that was measured over a time: it ends at once.
+_STATES = frozenset({Fault.NODE_UNREACHABLE, Fault.BROKER_MISSING})
+# More nodes than this that cannot be reached are one finding.
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`text` is what was measured. `node` and `client` are whom it concerns, None: nobody in particular."""
+    """`text` is what was measured. `node` and `client` are whom it concerns, None: nobody in particular. `since`: the
+    Unix time since when it is true, None: since it was found."""
 
     fault: Fault
     severity: Literal["problem", "hint"]
@@ -45,6 +50,7 @@ class Finding:
     text: str
     node: str | None = None
     client: str | None = None
+    since: float | None = None
 
 
 @dataclass(slots=True)
@@ -76,20 +82,61 @@ class Findings:
         for cluster in clusters:
             for finding in _of_cluster(now, tally, cluster, [one for one in sessions if one.cluster == cluster.name]):
                 self.note(finding, now)
-        self._found = {key: one for key, one in self._found.items() if now - one.last <= _SHOWN_FOR}
-        shown = sorted(self._found.values(), key=lambda one: one.first)[:_MOST]
-        return [(one.first, one.finding) for one in shown]
+        self._found = {key: one for key, one in self._found.items() if now - one.last <= _shown_for(one.finding)}
+        shown = [(one.finding.since or one.first, one.finding) for one in self._found.values()]
+        return sorted(shown, key=lambda one: one[0])[:_MOST]
+
+
+def _shown_for(finding: Finding) -> float:
+    return 0.0 if finding.fault in _STATES else _SHOWN_FOR
 
 
 def _of_cluster(
     now: float, tally: Tally, cluster: ClusterStatus, sessions: Sequence[SessionStatus]
 ) -> Iterator[Finding]:
     clients = {client: doing for client, doing in tally.clients.items() if client.cluster == cluster.name}
+    yield from _unreachable(cluster)
     yield from _blocked(now, cluster, clients, sessions)
     yield from _asking_again(now, cluster, clients)
     yield from _refused(now, cluster, clients)
     yield from _slow(tally, cluster)
     yield from _leaks(cluster, sessions)
+
+
+def _unreachable(cluster: ClusterStatus) -> Iterator[Finding]:
+    """Bootstrap servers and nodes that kproxy does not reach, and nodes that the cluster itself has lost."""
+    if cluster.problem is not None and not cluster.answered:
+        yield Finding(
+            Fault.NODE_UNREACHABLE, "problem", cluster.name, _sentence(cluster.problem), since=cluster.problem_since
+        )
+        return
+    lost = [node for node in cluster.present if node.problem is not None]
+    yield from _of_nodes(cluster, Fault.NODE_UNREACHABLE, lost, "cannot be reached")
+    gone = [node for node in cluster.nodes if not node.present]
+    what = "not in the cluster's metadata any more"
+    yield from _of_nodes(cluster, Fault.BROKER_MISSING, gone, f"{'is' if len(gone) <= _NAMED else 'are'} {what}")
+
+
+def _of_nodes(cluster: ClusterStatus, fault: Fault, nodes: Sequence[NodeStatus], what: str) -> Iterator[Finding]:
+    """One finding for each node, or one for all if they are many."""
+    if len(nodes) > _NAMED:
+        names = f"{', '.join(node.name for node in nodes[:_NAMED])} and {len(nodes) - _NAMED} more"
+        text = f"{len(nodes)} of {len(cluster.nodes)} nodes {what}: {names}{_why(nodes[0], f'. {nodes[0].name}: ')}"
+        since = min((node.lost_since for node in nodes if node.lost_since is not None), default=None)
+        yield Finding(fault, "problem", cluster.name, _sentence(text), since=since)
+        return
+    for node in nodes:
+        where = "" if node.advertised in (node.problem or "") else f" ({node.advertised})"
+        text = f"{node.name}{where} {what}{_why(node, ': ')}"
+        yield Finding(fault, "problem", cluster.name, _sentence(text), node.node, since=node.lost_since)
+
+
+def _why(node: NodeStatus, after: str) -> str:
+    return "" if node.problem is None else f"{after}{node.problem}"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _blocked(

@@ -251,6 +251,8 @@ def _event(event: Event) -> dict[str, Any]:
         "time": round(event.time, 3),
         "level": event.level,
         "text": event.text,
+        "since": round(event.since, 3),
+        "times": event.times,
         "meaning": None if remedy is None else remedy.cause,
         "fix": None if row is None else row.meaning,
     }

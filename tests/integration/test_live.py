@@ -150,10 +150,19 @@ def test_a_partition_without_a_leader(tmp_path: Any) -> None:
         topic = create_topic(proxy.bootstrap, partitions=3, replicas=1)
         of = leaders(own.direct_bootstrap, topic)
         lost = next(partition for partition, node in of.items() if node == 2)
+        begun = time.time()
         own.kill(2)
-        with Viewer(proxy) as viewer, sending(proxy, topic, **{"client.id": "orders"}):
-            found = viewer.finding("no-leader")
+        with sending(proxy, topic, **{"client.id": "orders"}):
+            wait_until(lambda: not proxy.node(2)["present"], "the cluster does not name it any more")
+            noticed = time.time()
+            with Viewer(proxy) as viewer:  # who looks later sees since when it is so
+                found, dead = viewer.finding("no-leader"), viewer.finding("broker-missing")
     missing = sorted(partition for partition, node in of.items() if node == 2)
+    assert (dead["node"], dead["severity"]) == ("2", "problem")
+    assert dead["text"].startswith("Broker 2 ")
+    assert "is not in the cluster's metadata any more" in dead["text"]
+    assert begun <= dead["since"] <= noticed
+    assert dead["fix"].startswith("Start the broker")
     assert any(f"cannot find a leader for {topic}-{partition}" in found["text"] for partition in missing), lost
     assert found["client"] == "orders at 127.0.0.1"
     assert "refreshes its metadata every" in found["text"]
@@ -172,6 +181,27 @@ def test_tls_to_a_plaintext_port(cluster: DevCluster, own_kproxy: Start) -> None
     assert "set security.protocol to PLAINTEXT" in found["text"]
     assert event["meaning"]
     assert "security.protocol" in event["fix"]
+
+
+def test_programs_that_are_no_kafka_clients(cluster: DevCluster, own_kproxy: Start) -> None:
+    """A health check asks again and again: one event, and nothing is said of the brokers."""
+    proxy = own_kproxy(cluster.bootstrap)
+    host, _, port = proxy.bootstrap.rpartition(":")
+    with Viewer(proxy) as viewer:
+        for _ in range(12):
+            with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as browser:
+                browser.sendall(b"GET /health HTTP/1.1\r\nHost: kafka\r\n\r\n")
+                assert browser.recv(100).startswith(b"HTTP/1.1 400 ")
+        found = viewer.finding("client-not-kafka")
+
+        def refusals() -> list[Snapshot]:
+            return [one for one in viewer.last["events"] if "the client spoke HTTP" in one["text"]]
+
+        wait_until(lambda: refusals() and refusals()[0]["times"] == 12, "all twelve are counted")
+        assert len(refusals()) == 1
+    assert (found["client"], found["severity"]) == ("127.0.0.1", "problem")
+    assert "server" not in found["title"]
+    assert "/readyz" in found["fix"]
 
 
 def test_a_slow_node(cluster: DevCluster, own_kproxy: Start) -> None:

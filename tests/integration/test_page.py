@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -83,6 +84,7 @@ def test_each_part_shows_what_the_snapshot_says(browser: Browser) -> None:
         assert "Warning" in newest
         assert "client etl from 127.0.0.1: NOT_LEADER_OR_FOLLOWER (6) for Produce at broker 5" in newest
         assert "It means: kproxy cannot reach this broker" in browser.text("#events")
+        assert "×" not in browser.text("#events")
         assert "Worker 2 (pid 4002): 9 sessions" in browser.text("#process-card")
         assert browser.js("[...document.querySelectorAll('footer a')].map(a => a.pathname)") == [
             "/status",
@@ -519,6 +521,24 @@ def test_a_hundred_brokers_and_a_thousand_sessions(browser: Browser, figures: li
         browser.click("#clients-more")
         assert len(options(browser, "#clients")) < 30
         assert browser.text("#selection h4").removeprefix("Client ") in browser.text("#clients [aria-selected=true]")
+
+
+def test_an_event_that_comes_again_is_one_line_with_a_number(browser: Browser) -> None:
+    often = {"level": "WARNING", "since": time.time() - 60}
+    with LivePage() as live:
+        live.show(snapshot(events=[event(1, "again", times=11, **often), event(2, "once", times=1, since=time.time())]))
+        browser.open(live.url)
+        browser.wait_for("kproxyPage.updates > 0")
+        lines = "[...document.querySelectorAll('#events li p:first-of-type')].map(e => e.innerText)"
+        assert [line.partition(" since ")[0] for line in browser.js(lines)] == ["once", "again ×11"]
+        browser.js("document.querySelector('#events li:last-child').kproxySame = true")
+        live.show(
+            snapshot(events=[event(2, "once", times=1, since=time.time()), event(1, "again", times=1200, **often)])
+        )
+        browser.wait_for("document.querySelector('#events').innerText.includes('again ×1,200 since ')")
+        assert [line.partition(" since ")[0] for line in browser.js(lines)] == ["again ×1,200", "once"]
+        assert browser.js("document.querySelector('#events li:first-child').kproxySame")
+        browser.open("about:blank")
 
 
 def test_the_harness_sees_what_is_wrong(browser: Browser) -> None:

@@ -39,6 +39,8 @@ function clusterState(c) {
   if (held) return ["warn", switchState(held)];
   if (c.problem) return ["warn", "in use, with a problem at a bootstrap server"];
   if (!c.searched) return ["warn", "looks for a route to each node"];
+  const gone = c.nodes.filter((node) => !node.present).length;
+  if (gone) return ["warn", `${gone} of ${count(c.nodes.length, "node")} ${gone === 1 ? "is" : "are"} not in the cluster any more`];
   return ["ok", c.nodes.length === 1 ? "the only node can be reached" : `all ${c.nodes.length} nodes can be reached`];
 }
 

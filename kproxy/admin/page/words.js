@@ -16,7 +16,7 @@ function aboutNode(c, node) {
   if (c.via.length) way += ` Each connection goes through ${listed(c.via.map((hop) => name(hop)))}.`;
   text.push(way);
   if (node.dial) text.push(node.checked ? `kproxy knows that this is the right node${node.proof ? `: ${shown(node.proof)}` : ""}.` : `kproxy does not know yet whether ${who} is what answers there.`);
-  if (!node.present) text.push("The cluster's last metadata does not name this node any more. kproxy keeps its port for some time (`--retire-after`).");
+  if (!node.present) text.push("The cluster's last metadata does not name this node any more: it has ended, or was removed. kproxy keeps its port for some time (`--retire-after`).");
   if (node.problem) text.push(`The last try to reach it failed: ${shown(node.problem, 600)}`);
   const users = c.clients.filter((k) => k.nodes[node.node]).sort((a, b) => b.nodes[node.node] - a.nodes[node.node]);
   if (users.length) text.push(`Clients, with their sessions: ${listed(users.slice(0, 5).map((k) => `${name(k.client_id, 60)} (${k.nodes[node.node]})`))}${users.length > 5 ? `, and ${users.length - 5} more` : ""}.`);
@@ -145,18 +145,23 @@ function showEvents() {
   const rows = all.slice(eventsLeft.open ? -100 : -12).reverse();
   hide($("events-none"), all.length > 0);
   keyed($("events"), rows, (e) => e.number, (e) => {
-    const row = el("li"), text = el("p"), level = ["INFO", "WARNING", "ERROR"].includes(e.level) ? e.level : "INFO";
-    const time = el("time", "", clock(e.time));
-    time.dateTime = new Date(e.time * 1000).toISOString();
-    told(text, e.text);
-    row.append(time, el("span", `badge ${level}`, { INFO: "Info", WARNING: "Warning", ERROR: "Error" }[level]), text);
+    const row = el("li"), level = ["INFO", "WARNING", "ERROR"].includes(e.level) ? e.level : "INFO";
+    const part = (row.kproxyPart = { time: el("time"), text: el("span"), times: el("span", "times") });
+    row.append(part.time, el("span", `badge ${level}`, { INFO: "Info", WARNING: "Warning", ERROR: "Error" }[level]), el("p", "", part.text, part.times));
     for (const [label, words] of [["It means: ", e.meaning], ["What to do: ", e.fix]]) if (words) {
       const line = el("p", "meaning");
       told(line, label + words);
       row.append(line);
     }
     return row;
-  }, () => {});
+  }, (row, e) => {
+    const { time, text, times } = row.kproxyPart, often = e.times > 1;
+    put(time, clock(e.time));
+    attr(time, "datetime", new Date(e.time * 1000).toISOString());
+    told(text, e.text);
+    hide(times, !often);
+    put(times, often ? ` ×${e.times.toLocaleString("en")} since ${clock(e.since)}` : "");
+  });
   more($("events-more"), all.length, eventsLeft, `and ${all.length - rows.length} older events`);
 }
 function showProcess() {

@@ -65,13 +65,13 @@ SECTION = Section(
             "`the client spoke HTTP; this is a Kafka port: …`",
             "A browser, a probe or a scraper uses the wrong port. Metrics and health are on the admin port, 19091.",
             reason="`client-speaks-http`",
-            fault=Fault.NOT_KAFKA,
+            fault=Fault.CLIENT_NOT_KAFKA,
         ),
         Row(
             "`the client spoke SOCKS; this is a Kafka port, not a SOCKS proxy: …`",
             "kproxy is a bootstrap server, not a proxy server for the client. Remove `socksProxyHost` from the client.",
             reason="`client-speaks-socks`",
-            fault=Fault.NOT_KAFKA,
+            fault=Fault.CLIENT_NOT_KAFKA,
         ),
         Row(
             "`the client sent a login, but kproxy itself logs in (--sasl): remove the credentials from the "
@@ -84,12 +84,13 @@ SECTION = Section(
             "`the client spoke SSH; …`",
             "An SSH client uses the wrong port.",
             reason="`client-speaks-ssh`",
-            fault=Fault.NOT_KAFKA,
+            fault=Fault.CLIENT_NOT_KAFKA,
         ),
         Row(
             "`the client spoke the PROXY protocol; turn it off in the load balancer in front of kproxy (send-proxy)`",
             "Change the load balancer as the message says.",
             reason="`client-speaks-proxy-protocol`",
+            fault=Fault.CLIENT_NOT_KAFKA,
         ),
         Row(
             "`the broker's side spoke a TLS alert: its listener is SSL or SASL_SSL: use --tls`",

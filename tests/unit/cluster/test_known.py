@@ -46,6 +46,18 @@ def test_the_route_that_worked_last_outlives_a_problem() -> None:
     assert known.problems == {}
 
 
+def test_a_node_is_out_of_reach_since_the_first_try_that_failed() -> None:
+    known = Known()
+    assert known.note(NodeReached(ONE, Reached(problem="gone", since=10.0)))
+    assert not known.note(NodeReached(ONE, Reached(problem="gone", since=20.0)))
+    assert known.note(NodeReached(ONE, Reached(problem="gone in another way", since=30.0)))
+    assert known.reached(ONE).since == 10.0
+    known.note(NodeReached(ONE, GOOD))
+    assert known.reached(ONE).since is None
+    known.note(NodeReached(ONE, Reached(problem="gone", since=40.0)))
+    assert known.reached(ONE).since == 40.0
+
+
 def test_the_first_who_says_it_settles_which_cluster_is_served() -> None:
     known = Known()
     assert known.claim("a", THERE) == "a"

@@ -11,7 +11,8 @@ TOLD = tuple((f"kafka-{node}:9092", local) for node, local in PORTS.items())
 
 def node(label: str) -> NodeStatus:
     return NodeStatus(
-        node=label, kind="broker", id=int(label), advertised=f"kafka-{label}:9092", local=PORTS[label], bound=True,
+        node=label, kind="broker", id=int(label), advertised=f"kafka-{label}:9092",
+        local=PORTS.get(label, ""), bound=True,
         present=True, dial="10.0.0.1:9092", route="mapped", checked=True, proof="", problem=None, sessions=0,
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from struct import pack
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from kproxy.watch import tally as tallying
 from kproxy.watch.findings import Finding, Findings
 from kproxy.watch.lines import Passed, Where
 from kproxy.watch.tally import Client, Tally
-from tests.unit.watch.made import NOW, PORTS, TOLD, cluster, session
+from tests.unit.watch.made import NOW, PORTS, TOLD, cluster, node, session
 
 
 def passed(
@@ -183,6 +184,63 @@ def test_a_finding_stays_for_a_while_and_keeps_its_beginning() -> None:
     ((since, _),) = findings.second(NOW + 20, tally, [cluster()], [])
     assert since == NOW
     assert findings.second(NOW + 31, tally, [cluster()], []) == []
+
+
+def unreachable(
+    *problems: str | None, of: Findings | None = None, now: float = NOW, **more: Any
+) -> list[tuple[float, Finding]]:
+    """What is found where the nodes, from 1 on, have these problems, each since 100 s and its number ago."""
+    nodes = [
+        replace(node(str(number)), problem=problem, lost_since=None if problem is None else NOW - 100 - number)
+        for number, problem in enumerate(problems, 1)
+    ]
+    seen = replace(cluster(), nodes=tuple(nodes), **more)
+    return (of or Findings()).second(now, Tally(NOW), [seen], [])
+
+
+def test_a_dead_broker_is_a_finding_since_it_died() -> None:
+    findings = Findings()
+    ((since, finding),) = unreachable(None, "10.0.0.1:9092: connection refused", None, of=findings)
+    assert (since, finding.fault, finding.severity, finding.node) == (
+        NOW - 102, Fault.NODE_UNREACHABLE, "problem", "2",
+    )  # fmt: skip
+    assert finding.text == "Broker 2 (kafka-2:9092) cannot be reached: 10.0.0.1:9092: connection refused."
+    assert unreachable(None, None, None, of=findings, now=NOW + 1) == []  # at once
+
+
+def test_each_dead_broker_is_one_but_not_a_hundred() -> None:
+    assert [(since, one.node) for since, one in unreachable("a", "b", "c")] == [
+        (NOW - 103, "3"), (NOW - 102, "2"), (NOW - 101, "1"),
+    ]  # fmt: skip
+    ((since, finding),) = unreachable(*["refused"] * 100, None)
+    assert (since, finding.node) == (NOW - 200, None)
+    assert finding.text == (
+        "100 of 101 nodes cannot be reached: broker 1, broker 2, broker 3 and 97 more. broker 1: refused."
+    )
+
+
+@pytest.mark.parametrize(("problem", "why"), [(None, ""), ("10.0.0.1:9092: refused", ": 10.0.0.1:9092: refused")])
+def test_a_node_that_the_cluster_does_not_name_any_more(problem: str | None, why: str) -> None:
+    """A cluster forgets a dead broker within seconds."""
+    findings = Findings()
+    absent = replace(node("1"), present=False, problem=problem, lost_since=NOW - 9)
+    seen = replace(cluster(), nodes=(absent, node("2")))
+    ((since, finding),) = findings.second(NOW, Tally(NOW), [seen], [])
+    assert (since, finding.fault, finding.node) == (NOW - 9, Fault.BROKER_MISSING, "1")
+    assert finding.text == f"Broker 1 (kafka-1:9092) is not in the cluster's metadata any more{why}."
+    assert findings.second(NOW + 1, Tally(NOW), [cluster()], []) == []
+    many = tuple(replace(node(str(number)), present=False) for number in range(1, 6))
+    ((_, finding),) = findings.second(NOW, Tally(NOW), [replace(seen, nodes=many)], [])
+    assert finding.text == (
+        "5 of 5 nodes are not in the cluster's metadata any more: broker 1, broker 2, broker 3 and 2 more."
+    )
+
+
+def test_bootstrap_servers_that_do_not_answer_are_one() -> None:
+    lost = {"answered": False, "problem": "no bootstrap server answers: a:1: refused", "problem_since": NOW - 7}
+    ((since, finding),) = unreachable("refused", **lost)
+    assert (since, finding.text, finding.node) == (NOW - 7, "No bootstrap server answers: a:1: refused.", None)
+    assert unreachable(None, **{**lost, "answered": True}) == []
 
 
 def test_each_cluster_has_its_own() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kproxy.relay.observer import Exchange
+from kproxy.relay.wrongpeer import wrong_client
 from kproxy.remedies import Fault, of
 from kproxy.status.shown import SessionStatus, Status
 from kproxy.watch import live
@@ -18,6 +19,7 @@ from kproxy.watch.events import Events
 from kproxy.watch.feed import Feed, TooMany
 from kproxy.watch.lines import Where
 from kproxy.watch.live import Live
+from kproxy.wire.greeting import Greeting
 from tests.unit.watch.made import cluster, session
 
 
@@ -170,6 +172,18 @@ async def test_a_refused_client_is_a_finding(events: Events) -> None:
     assert finding["cause"] == of(Fault.TLS_TO_PLAINTEXT).cause
     (event,) = value["events"]
     assert (event["level"], event["fix"][:14]) == ("WARNING", "In the client,")
+    assert (event["times"], event["since"]) == (1, event["time"])
+    await stream.aclose()
+
+
+@pytest.mark.parametrize("greeting", [Greeting.HTTP, Greeting.SOCKS, Greeting.SSH, Greeting.PROXY])
+async def test_a_client_that_is_no_kafka_client_says_nothing_of_the_server(greeting: Greeting, events: Events) -> None:
+    LOG.warning("refused a connection from %s: %s", "[::1]:4711", wrong_client(greeting))
+    stream = Page(events).live.view()
+    (finding,) = (await snapshot(stream))["findings"]
+    assert (finding["fault"], finding["client"]) == ("client-not-kafka", "[::1]")
+    assert "no Kafka client" in finding["title"]
+    assert str(wrong_client(greeting)) in finding["text"]
     await stream.aclose()
 
 
@@ -182,6 +196,48 @@ def test_lines_of_the_log_are_kept_cut_and_few(events: Events) -> None:
     assert not any(ugly in event.text for event in kept for ugly in "\x1b\n")
     events.emit(logging.LogRecord("x", logging.INFO, "", 1, "%d", ("no number",), None))
     assert len(events.last()) == 100
+
+
+def test_the_same_line_again_is_the_same_event(events: Events) -> None:
+    """A client's port is another one each time."""
+    for number in range(12):
+        LOG.warning(
+            "refused a connection from 10.7.7.7:%d: the client spoke HTTP; this is a Kafka port", 50_000 + number
+        )
+    LOG.warning("refused a connection from 10.7.7.8:50000: the client spoke HTTP; this is a Kafka port")
+    LOG.info("broker 1 at kafka:9092")
+    LOG.info("broker 1 at kafka:9093")
+    LOG.warning("refused a connection from 10.7.7.7:50999: the client spoke SSH; this is a Kafka port")
+    LOG.warning("refused a connection from [::1]:1: x")
+    LOG.warning("refused a connection from [::1]:2: x")
+    LOG.warning("refused a connection from 10.7.7.7:60000: the client spoke HTTP; this is a Kafka port")
+    kept = events.last()
+    assert [(one.number, one.times, one.refused) for one in kept] == [
+        (2, 1, "10.7.7.8"), (3, 1, ""), (4, 1, ""), (5, 1, "10.7.7.7"), (6, 2, "[::1]"), (1, 13, "10.7.7.7"),
+    ]  # fmt: skip
+    assert ":60000: the client spoke HTTP" in kept[-1].text
+    assert kept[-1].since < kept[0].time <= kept[-1].time
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "times"),
+    [
+        ("x (7 times more since)", "x", 8),
+        ("x (7 times more since) and so on", "x (7 times more since) and so on", 1),
+        ("x (many times more since)", "x (many times more since)", 1),
+        (f"x ({'9' * 30} times more since)", f"x ({'9' * 30} times more since)", 1),
+        ("refused a connection from", "refused a connection from", 1),
+        ("refused a connection from : ", "refused a connection from : ", 1),
+        ("", "", 1),
+    ],
+)
+def test_lines_that_the_log_has_left_out_count(text: str, shown: str, times: int, events: Events) -> None:
+    LOG.warning("%s", text)
+    (event,) = events.last()
+    assert (event.text, event.times) == (shown, times)
+    LOG.warning("%s", text)
+    (event,) = events.last()
+    assert (event.text, event.times) == (shown, 2 * times)
 
 
 def test_what_nobody_knows_has_no_row(events: Events) -> None:

@@ -3,7 +3,7 @@
 An examination asks; `judge` and all that follows it are pure. So each verdict can be tested without a network.
 
     certnames  the name that all certificates have
-    direct     contacts the same addresses without the hops of --via
+    direct     contacts the same addresses as a client does, without hops and maps
     found        what an examination has found out
     contact      contacts one address: resolve, connect, TLS, login, who is there
     spoken       what a port speaks to which no broker answered
@@ -13,7 +13,8 @@ An examination asks; `judge` and all that follows it are pure. So each verdict c
     listeners    a broker's listener settings: reading them, and writing them
     findings     what is wrong, or worth knowing
     causes       why one contact failed
-    hops       the hops of --via: which fails, and whether a client does without them
+    hops       the hop of --via that fails, and how to try it by hand
+    unaided    whether a client reaches the cluster by itself, without hops and maps
     names      what to check where a bootstrap server's name is not resolved
     clients      which clients and brokers are too old for each other
     judge        all findings, the first to mend first

@@ -15,9 +15,9 @@ import click
 from kproxy.admin import neighbour
 from kproxy.admin.client import AdminClient
 from kproxy.config import ClusterConfig, Config, load
-from kproxy.doctor import hops, picture, report
-from kproxy.doctor.contact import Contacts, OnStep
-from kproxy.doctor.direct import contacts_without_hops
+from kproxy.doctor import picture, report, unaided
+from kproxy.doctor.contact import Contacts
+from kproxy.doctor.direct import contacts_of_a_client, means_of
 from kproxy.doctor.examine import Wish, examine
 from kproxy.doctor.found import Examination, Neighbour, Step
 from kproxy.doctor.judge import judge
@@ -28,6 +28,8 @@ from kproxy.doctor.trial import find, with_right_tls
 from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector
 
+# How often it looks again with TLS as it must be: whether there is TLS, and for which name the certificates are.
+_CORRECTIONS = 2
 # For the answer of a kproxy on this machine, in seconds: an addition to what brokers say.
 _ADMIN_SECONDS = 2.0
 HEALTHY, PROBLEMS, UNCHECKED = 0, 1, 2
@@ -81,42 +83,40 @@ class Course:
         def load_one(line: Line) -> ClusterConfig:
             return self._load(line).clusters[at]
 
-        line, again = self._line, None
+        means = means_of(cluster)
+
+        async def look(line: Line, config: ClusterConfig, contacts: Contacts, of_nodes: Contacts) -> Examination:
+            found = await examine(config, contacts, on_step, self._wish, of_nodes)
+            found = replace(found, means=means, neighbour=await self._neighbour(found))
+            if not means or found.asked is None:
+                return found
+            found = replace(found, direct=await contacts_of_a_client(config, found, tasks))
+            return found if unaided.is_reached(found) else replace(found, through=(*line.words("exec"), "--"))
+
+        line, config, again = self._line, cluster, None
         async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as closing:
-            contacts = Contacts(cluster, tasks, on_step)
+            contacts = Contacts(config, tasks, on_step)
             closing.push_async_callback(contacts.close)
-            found = await self._examine(line, cluster, contacts, on_step, tasks)
+            found = await look(line, config, contacts, contacts)
             findings = judge(found)
-            corrected = with_right_tls(found, line)
-            if corrected is not None:  # what a client meets that has mended that
-                line, right = corrected, load_one(corrected)
+            for _ in range(_CORRECTIONS):
+                corrected = with_right_tls(again or found, line)
+                if corrected is None:
+                    break
+                # What a client meets that has mended that.
+                right = load_one(corrected)
                 before, contacts = contacts, Contacts(right, tasks, on_step)
                 closing.push_async_callback(contacts.close)
                 # Of the nodes, a client expects what they advertise, and not the name in the line.
-                of_nodes = before if right.tls == cluster.tls else contacts
-                again = await self._examine(line, right, contacts, on_step, tasks, of_nodes)
+                again = await look(corrected, right, contacts, before if right.tls == config.tls else contacts)
+                line, config = corrected, right
                 known = {one.fault for one in findings}
                 findings += [one for one in judge(again) if one.fault not in known or one.about]
             examined = tuple(steps)
             outcome, last = None, again or found
-            if any(one.problem for one in findings) or (last.via and hops.reached_without(last) is not True):
+            if any(one.problem for one in findings) or (last.means and unaided.is_reached(last) is not True):
                 outcome = await find(last, line, load_one, contacts.quiet(), selector)
         return Report(cluster.name, found, tuple(findings), outcome, examined, again)
-
-    async def _examine(
-        self,
-        line: Line,
-        cluster: ClusterConfig,
-        contacts: Contacts,
-        on_step: OnStep,
-        tasks: asyncio.TaskGroup,
-        of_nodes: Contacts | None = None,
-    ) -> Examination:
-        found = await examine(cluster, contacts, on_step, self._wish, of_nodes)
-        if found.via and found.asked is not None:
-            direct = await contacts_without_hops(cluster, found, tasks)
-            return replace(found, direct=direct, through=(*line.words("exec"), "--"))
-        return replace(found, neighbour=await self._neighbour(found))
 
     async def _neighbour(self, found: Examination) -> Neighbour | None:
         """The kproxy on this machine that has answered in the place of the brokers. It must say itself that each

@@ -1,4 +1,5 @@
-"""What a client on this machine meets at the same addresses. It cannot use the hops of --via: only kproxy can."""
+"""What a client on this machine meets, which cannot use what kproxy was told to use: hops, maps, a name for all
+certificates."""
 
 from __future__ import annotations
 
@@ -7,15 +8,22 @@ import asyncio
 from kproxy.config import ClusterConfig
 from kproxy.doctor.contact import Contacts
 from kproxy.doctor.found import Contact, Examination
-from kproxy.doctor.hops import is_usable
+from kproxy.doctor.unaided import is_usable
 
 # Addresses that are contacted at the same time.
 _AT_ONCE = 64
-# There is no login: who answers without the hops may be anybody. A client knows no maps.
-_AS_A_CLIENT = {"via": (), "map": (), "sasl": None}
+# There is no login: without the hops, anything may answer there.
+_AS_A_CLIENT = {"via": (), "map": (), "tls_server_name": None, "sasl": None}
 
 
-async def contacts_without_hops(
+def means_of(config: ClusterConfig) -> tuple[str, ...]:
+    """What this configuration has of that, as options."""
+    hops = [f"--via {hop}" for hop in config.via]
+    maps = ["--map"] if config.map else []
+    return (*hops, *maps, *(["--tls-server-name"] if config.tls_server_name is not None else []))
+
+
+async def contacts_of_a_client(
     config: ClusterConfig, found: Examination, tasks: asyncio.TaskGroup
 ) -> tuple[Contact, ...]:
     """The contacts with the bootstrap servers and, if one of them can be used, with what the nodes advertise."""

@@ -155,9 +155,9 @@ class Examination:
     broker that was asked. `coordinator`: Kafka's error code and node id, None if nobody was asked. `login`: the
     mechanism with which kproxy logs in, as `user`. `certificate_given`: kproxy has a client certificate. `client`: the
     one in use, if the user says so. `neighbour`: the kproxy that answered in the place of the brokers, as it says
-    itself. `direct`: contacts with the same addresses without `via`, as a client makes them; empty if there is no hop,
-    or no broker was reached along it. `through`: the words that a command needs before it to get there, none without
-    hops. `not_checked`: what was left out, and why.
+    itself. `means`: the options that only kproxy can use. `direct`: contacts with the same addresses without them, as
+    a client makes them; empty if there are none, or if no broker was reached with them. `through`: the words that a
+    command needs before it to get there, none if it needs no kproxy. `not_checked`: what was left out, and why.
     """
 
     bootstrap: tuple[Contact, ...]
@@ -177,6 +177,7 @@ class Examination:
     certificate_given: bool = False
     via: tuple[str, ...] = ()
     mapped: bool = False
+    means: tuple[str, ...] = ()
     client: Client | None = None
     neighbour: Neighbour | None = None
     direct: tuple[Contact, ...] = ()

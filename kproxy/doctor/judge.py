@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from kproxy.doctor import beyond, hops, mend
+from kproxy.doctor import beyond, hops, mend, unaided
 from kproxy.doctor.causes import Cause, cause_of
 from kproxy.doctor.findings import Finding, Whose
 from kproxy.doctor.found import Contact, Examination
@@ -43,7 +43,7 @@ def judge(found: Examination, now: datetime | None = None) -> list[Finding]:
         # Nothing else that was found is known to be of one cluster.
         return [one for one in _bootstrap(found, now) if one.fault is Fault.MIXED_CLUSTERS]
     findings = [
-        *hops.needed(found),
+        *unaided.needs_kproxy(found),
         *_bootstrap(found, now),
         *_mixed(found),
         *_advertised(found, now),

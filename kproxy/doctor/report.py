@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from kproxy import remedies
-from kproxy.doctor import hops, picture, said
+from kproxy.doctor import picture, said, unaided
 from kproxy.doctor.findings import Finding
 from kproxy.doctor.found import Contact, Examination, Neighbour, Step, Verdict
 from kproxy.doctor.line import shell
@@ -149,13 +149,14 @@ def _nothing_wrong(found: Examination) -> str:
             f" are its own, as its admin endpoint at {found.neighbour.admin} says. Behind it, nothing was checked:"
             f" {shell(words)}"
         )
-    if found.via and hops.reached_without(found) is None:
+    means = unaided.with_means(found)
+    if found.means and unaided.is_reached(found) is None:
         return (
-            f"Through {', then '.join(found.via)}, kproxy reaches {brokers}. A client on this machine cannot use that"
-            " by itself. Without it, the addresses accept connections; whether the same brokers answer there, only a"
-            " login would tell, and kproxy does not log in there. Otherwise the client needs kproxy:"
+            f"With {means}, kproxy reaches {brokers}. A client on this machine connects without that. Its addresses"
+            " accept connections; whether the same brokers answer there, only a login would tell, and kproxy does not"
+            " log in there. If they do not, the client needs kproxy:"
         )
-    without = f", also without {', then '.join(found.via)}" if found.via else ""
+    without = f", also without {means}" if means else ""
     return (
         f"A client on this machine reaches {brokers} at the addresses that the cluster advertises{without}. It needs no"
         " kproxy."
@@ -278,7 +279,7 @@ def _value(report: Report) -> dict[str, Any]:
         },
         "bootstrap": [_contact(one) for one in report.found.bootstrap],
         "nodes": [_contact(one) for one in found.nodes],
-        "without_hops": [_contact(one) for one in found.direct],
+        "without_kproxy": [_contact(one) for one in found.direct],
         "kproxy": _neighbour(found.neighbour),
         "findings": [_finding(one) for one in report.findings],
         "works_now": _tried(report.outcome.tried) if report.outcome and report.outcome.tried else None,

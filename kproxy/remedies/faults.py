@@ -27,7 +27,7 @@ class Fault(Enum):
     SILENT = "silent"  # accepts the connection, and answers nothing
     CLOSED = "closed"  # accepts the connection, and closes it without an answer
     HOP_FAILED = "hop-failed"  # a proxy or SSH server of --via
-    HOP_NEEDED = "hop-needed"  # only kproxy can use the hop, and without it the brokers are out of reach
+    KPROXY_NEEDED = "kproxy-needed"  # it reaches the brokers by hops or maps, which no client can use
     PROXY_LOOP = "proxy-loop"  # the address is kproxy's own listener
     TOO_MANY_FILES = "too-many-files"
     # Who answers

@@ -251,13 +251,13 @@ TABLE: tuple[Remedy, ...] = (
         ),
     ),
     Remedy(
-        Fault.HOP_NEEDED,
-        "The brokers can be reached through a hop only",
-        "A Kafka client connects to brokers by itself. It uses no SSH server, no Kubernetes API server and no HTTP proxy, "
-        "and Java's and librdkafka's clients use no SOCKS proxy either. So it does not reach brokers that are behind one.",
-        "`nc -vz HOST PORT` on the client's machine, and in an SSH session on the hop.",
-        "Let kproxy connect through the hop (`--via`) for as long as clients need it: `kproxy up` runs it in the "
-        "background. Or let the client's machine reach the brokers: a VPN, a route, a firewall rule, their names in DNS.",
+        Fault.KPROXY_NEEDED,
+        "Only kproxy reaches the brokers",
+        "A Kafka client connects to brokers by itself, at the addresses that they advertise. It uses no SSH server, no "
+        "Kubernetes API server and no map, and Java's and librdkafka's clients use no proxy either.",
+        "`nc -vz HOST PORT` on the client's machine, for each advertised address.",
+        "Let kproxy run for as long as clients need it: `kproxy up` runs it in the background. Or let the client's machine "
+        "reach the brokers: a VPN, a route, a firewall rule, their names in DNS.",
         (),
     ),
     Remedy(

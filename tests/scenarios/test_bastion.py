@@ -85,13 +85,11 @@ def faults(report: dict[str, Any]) -> list[str]:
 def test_what_the_doctor_says_of_brokers_behind_the_bastion(laptop: Host, cloud: Site, env: Mapping[str, str]) -> None:
     """All is well behind the hop, which a client cannot use: the line that works is kproxy's, with the hop in it."""
     code, report = doctor(laptop, env, *VIA.split())
-    assert (code, faults(report)) == (1, ["hop-needed"])
+    assert (code, faults(report)) == (1, ["kproxy-needed"])
     finding = report["findings"][0]
     assert (finding["symptom"], finding["about"]) == ("name-not-resolved", [BROKER])
-    assert (
-        "Without that, this machine does not reach the cluster: kafka-1.vpc.internal:9092: this machine"
-        in finding["why"]
-    )
+    assert "kproxy reaches the cluster with --via ssh://root@bastion.example." in finding["why"]
+    assert "does not reach it from this machine: kafka-1.vpc.internal:9092: this machine cannot" in finding["why"]
     assert [one["verdict"] for one in report["nodes"]] == ["ok"] * 3
     line = report["works_now"]
     assert (line["works"], line["reached"], line["nodes"]) == (True, 3, 3)
@@ -113,15 +111,15 @@ def test_a_machine_that_needs_no_hop(host: Callable[..., Host], cloud: Site, env
     inside = host("inside", "198.51.100.51/24", "10.0.0.51/24", names={**NAMES, "bastion.example": "198.51.100.22"})
     code, report = doctor(inside, env, *VIA.split())
     assert (code, report["verdict"], report["works_now"]) == (0, "healthy", None)
-    assert [one["verdict"] for one in report["without_hops"]] == ["ok"] * 4
+    assert [one["verdict"] for one in report["without_kproxy"]] == ["ok"] * 4
     said = inside.run(*KPROXY, "doctor", *VIA.split(), env=env).stdout
-    assert "also without ssh://root@bastion.example. It needs no kproxy." in " ".join(said.split())
+    assert "also without --via ssh://root@bastion.example. It needs no kproxy." in " ".join(said.split())
     works(inside, "librdkafka", cloud, bootstrap=BROKER)
 
 
 def test_commands_go_along_the_hop(laptop: Host, cloud: Site, env: Mapping[str, str]) -> None:
     _, report = doctor(laptop, env, *VIA.split(), "--topic", "nowhere")
-    assert faults(report) == ["hop-needed", "topic-unknown"]
+    assert faults(report) == ["kproxy-needed", "topic-unknown"]
     fix = report["findings"][1]["fix"][0]
     assert fix.startswith(f"kproxy exec {VIA} -- kafka-acls --bootstrap-server '{{bootstrap}}' --add ")
 

@@ -225,6 +225,17 @@ def test_one_bootstrap_server_and_ports_that_say_the_rest(farm: Site, host: Call
         works(visitor, "librdkafka", farm, through=" ".join(line["command"][2:]))
 
 
+def test_a_client_has_no_maps(farm: Site, laptop: Host) -> None:
+    """With them kproxy reaches all, which is no verdict about a client on this machine."""
+    maps = ("--map", "node:1=10.9.0.11:9100", "--map", "node:2=10.9.0.12:9100")
+    code, report = doctor(laptop, "10.9.0.11:9100", *maps)
+    assert (code, [one["fault"] for one in report["findings"] if one["problem"]]) == (1, ["kproxy-needed"])
+    assert "kafka-1.farm.example:9100: this machine cannot resolve the name" in report["findings"][0]["why"]
+    line = report["works_now"]
+    assert (line["works"], line["reached"]) == (True, 2)
+    works(laptop, "librdkafka", farm, through=" ".join(line["command"][2:]))
+
+
 def test_where_the_addresses_work_nothing_is_wrong(farm: Site, host: Callable[..., Host]) -> None:
     names = {f"kafka-{node}.farm.example": f"10.9.0.1{node}" for node in (1, 2)}
     inside = host("inside", "10.9.0.70/24", names=names)

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from kproxy.doctor import hops
-from kproxy.doctor.found import Contact, Examination
 from kproxy.doctor.judge import judge
 from kproxy.remedies.faults import Fault
-from tests.unit.doctor.examined import bad, examination, good, identity
+from tests.unit.doctor.examined import bad, examination
 
 SSH = "ssh://root@bastion:2222"
-
-
-def behind(*direct: Contact, via: tuple[str, ...] = (SSH,), **more: Any) -> Examination:
-    nodes = [good(f"kafka-{node}.example:9092", node, node) for node in (1, 2, 3)]
-    return examination(*nodes, via=via, direct=direct, **more)
 
 
 @pytest.mark.parametrize(
@@ -48,37 +39,6 @@ def test_an_address_that_a_hop_does_not_connect_to_is_not_called_silent(reason: 
     lost = bad("kafka-1.example:9092", reason, 1, problem="--via forbids forwarding to that address")
     (finding,) = judge(examination(lost, via=(SSH,)))
     assert (finding.fault, finding.why.count("forbids forwarding")) == (Fault.HOP_FAILED, 1)
-
-
-def test_without_the_hop_nothing_is_reached() -> None:
-    found = behind(bad("kafka.example:9092", "resolve"))
-    (finding,) = judge(found)
-    assert (finding.fault, finding.symptom) == (Fault.HOP_NEEDED, Fault.NAME_NOT_RESOLVED)
-    assert f"it cannot use {SSH}, as kproxy does" in finding.why
-    assert "kafka.example:9092: this machine cannot resolve the name" in finding.why
-    assert hops.reached_without(found) is False
-
-
-def test_one_bootstrap_server_is_enough_and_each_broker_is_needed() -> None:
-    servers = (bad("a.example:9092", "refused"), good("b.example:9092", 1))
-    nodes = [good(f"kafka-{node}.example:9092", node, node) for node in (1, 2, 3)]
-    assert hops.reached_without(behind(*servers, *nodes)) is True
-    lost = bad("kafka-3.example:9092", "timeout", 3)
-    (finding,) = judge(behind(*servers, *nodes[:2], lost))
-    assert (finding.fault, finding.about) == (Fault.HOP_NEEDED, ("kafka-3.example:9092",))
-
-
-def test_another_cluster_at_the_same_address_is_not_the_cluster_behind_the_hop() -> None:
-    """localhost:9092 is another machine's behind a hop."""
-    (finding,) = judge(behind(good("localhost:9092", 1, identity=identity(1, "other"))))
-    assert (finding.fault, finding.symptom) == (Fault.HOP_NEEDED, Fault.WRONG_CLUSTER)
-    assert "localhost:9092: another Kafka cluster answers there, with the id other" in finding.why
-
-
-def test_brokers_that_answer_after_a_login_only_are_not_judged_without_the_hop() -> None:
-    found = behind(bad("kafka.example:9092", "sasl", wants_login=True), login="PLAIN")
-    assert judge(found) == []
-    assert hops.reached_without(found) is None
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,13 @@ def test_through_another_kproxy() -> None:
 
 def test_where_only_a_login_would_tell_whether_the_hop_is_needed() -> None:
     untold = bad("kafka.example:9092", "sasl", wants_login=True)
-    found = examination(good("a.example:9092", 1, 1), via=("ssh://bastion",), login="PLAIN", direct=(untold,))
+    found = examination(
+        good("a.example:9092", 1, 1),
+        via=("ssh://bastion",),
+        means=("--via ssh://bastion",),
+        login="PLAIN",
+        direct=(untold,),
+    )
     tried = Tried(Line({"bootstrap_servers": ("kafka.example:9092",), "via": ("ssh://bastion",)}), 1, 1)
     said, value = of(found, Outcome(tried, 1))
     assert value["verdict"] == "healthy"

@@ -14,7 +14,7 @@ from kproxy.remedies import Fault, Program, seen
 # Faults that no client's message shows: the cluster's owner or kproxy's user sees them otherwise.
 NOT_SAID_BY_CLIENTS = {
     Fault.HOP_FAILED,  # librdkafka has no proxies
-    Fault.HOP_NEEDED,  # whatever the network without the hop makes of it
+    Fault.KPROXY_NEEDED,  # whatever the network makes of it
     Fault.PROXY_LOOP,
     Fault.MIXED_BOOTSTRAP,
     Fault.MIXED_CLUSTERS,  # nor do they notice

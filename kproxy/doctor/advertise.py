@@ -12,7 +12,7 @@ from itertools import chain
 from kproxy.address import Address
 from kproxy.doctor import linted
 from kproxy.doctor import listeners as settings
-from kproxy.doctor.changes import HOST, Broker, Change, Seen, brokers_of, changes
+from kproxy.doctor.changes import Broker, Change, Seen, brokers_of, changes
 from kproxy.doctor.found import Contact, Examination
 from kproxy.doctor.places import is_loopback
 from kproxy.remedies.faults import Fault
@@ -104,8 +104,8 @@ def _open(change: Change) -> Iterator[str]:
     broker, port = change.broker, change.port
     if broker.here is None:
         yield (
-            f"# {HOST}: where clients reach {broker.key}. Open, publish or forward its port {port} there; if that is"
-            " another port there, advertise that one"
+            f"# {change.address.host}: where clients reach {broker.key}. Open, publish or forward its port {port};"
+            " if that is another port there, advertise that one"
         )
     elif broker.forwarded is not None:
         yield f"# and let {broker.here} lead to port {port} of {broker.key}, in the place of port {broker.forwarded}"
@@ -133,8 +133,8 @@ def _parts(made: Sequence[Change], several: bool) -> Iterator[str]:
             yield from _open(first)
         else:
             yield (
-                f"# {HOST}: where clients reach this broker, for each another host or port. Open, publish or forward"
-                f" its port {first.port} there; if that is another port there, advertise that one"
+                f"# {first.address.host}: where clients reach this broker, for each another host or port. Open, publish"
+                f" or forward its port {first.port}; if that is another port there, advertise that one"
             )
     if made:
         yield (
@@ -169,7 +169,7 @@ def _then(made: Sequence[Change], found: Examination) -> Iterator[str]:
         yield f"{restart}; the client's bootstrap.servers stays"
     else:
         yield f"{restart}; then, in the client:"
-        yield f"bootstrap.servers={','.join(known or [str(made[0].address)])}"
+        yield f"bootstrap.servers={','.join(known or dict.fromkeys(str(one.address) for one in made))}"
 
 
 def _strimzi(every: Sequence[Mapping[str, str]], found: Examination) -> tuple[str, ...]:

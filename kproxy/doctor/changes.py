@@ -19,8 +19,7 @@ from kproxy.doctor.places import Place, is_loopback, place_of
 from kproxy.remedies.faults import Fault
 from kproxy.rewrite.endpoints import Kind
 
-HOST = "HOST"
-"""In the place of an address that only the user knows."""
+_HOST = "HOST"
 # Ports that a new listener may have, the first free one.
 _PORTS = (9094, 9095, 9096, 19094, 29094)
 _FOR_NOBODY_ELSE = (Fault.LOOPBACK_ADVERTISED, Fault.WILDCARD_ADVERTISED)
@@ -102,7 +101,7 @@ def _seen(found: Examination, key: NodeKey, wrong: Address) -> Seen | str:
     told = found.told.get(key)
     if told is None:
         if key in found.here:
-            return "this user may not see its settings (DescribeConfigs on the cluster)"
+            return "it does not tell its settings to this user (DescribeConfigs on the cluster)"
         return "kproxy did not reach it, so it has not seen its settings"
     values = {name: value for name, value in told.values.items() if value}
     if not settings.are_readable(values):
@@ -132,6 +131,8 @@ def _moved(fault: Fault, broker: Broker, others_are_right: bool) -> Change | Non
         return None
     if seen.listener.name.upper() == settings.between(seen.values):
         return None
+    if sum(one.advertised == broker.wrong for one in settings.listeners_of(seen.values)) != 1:
+        return None
     meant = fault in _FOR_NOBODY_ELSE or (fault is Fault.PORT_CLOSED and broker.wrong.host == here.host)
     if not (meant or others_are_right):
         return None
@@ -148,10 +149,10 @@ def _added(brokers: Sequence[Broker], found: Examination) -> list[Change]:
     made = []
     for one in brokers:
         port, changed = ports[one.key], {}
-        if one.here is not None and one.forwarded is not None:
-            address = one.here
+        if one.here is None:  # what only the user knows; of brokers that are told all lines, for each another
+            address = Address(_HOST if one.seen is None or len(brokers) == 1 else f"{_HOST}-{one.key.node_id}", port)
         else:
-            address = Address(HOST if one.here is None else one.here.host, port)
+            address = one.here if one.forwarded is not None else Address(one.here.host, port)
         if one.seen is not None:
             bound = (one.seen.listener.bind or "").rpartition(":")[0]
             new = Listener(name, protocol, f"{bound}:{port}", address)

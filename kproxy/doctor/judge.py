@@ -129,9 +129,9 @@ def _advertised(found: Examination, now: datetime | None) -> Iterator[Finding]:
         why = group.why
         if cause.whose is Whose.BROKER and not found.mapped:
             why = f"The broker tells clients an address that does not work here. {why}"
-        # Of two clusters, no broker's line is wrong.
-        mixed = cause.fault is Fault.MIXED_CLUSTERS
-        line, fix = ("", ()) if mixed else mend.advertised(cause.fault, group.contacts, found)
+        line, fix = mend.advertised(cause.fault, group.contacts, found)
+        if cause.whose is not Whose.BROKER and not found.mapped:
+            line = ""  # what the broker advertises is not what is wrong
         yield Finding(cause.fault, group.names, why, cause.whose, line, fix)
     if not groups:
         yield from _works_here_only(found)

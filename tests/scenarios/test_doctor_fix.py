@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kproxy.devcluster.properties import render
+from kproxy.remedies.faults import Fault
 from tests.harness.clients import create_topic, read_topic, unique, values
 from tests.harness.fromfiles import FromFiles
 from tests.harness.network import KPROXY, PYTHON, Host, Network
@@ -64,10 +65,10 @@ def doctor(host: Host, servers: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, report
 
 
-def fix(report: Mapping[str, Any]) -> list[str]:
+def fix(report: Mapping[str, Any], fault: Fault = Fault.NAME_NOT_RESOLVED) -> list[str]:
     """The lines for the one thing that is wrong."""
     (problem,) = [one for one in report["findings"] if one["problem"]]
-    assert problem["fault"] == "name-not-resolved"
+    assert problem["fault"] == fault.value
     return list(problem["fix"])
 
 
@@ -87,11 +88,11 @@ def paste(farm: FromFiles, lines: list[str], directory: Path) -> None:
         farm.restart(node, file)
 
 
-def works(farm: FromFiles, laptop: Host, servers: str) -> None:
+def works(farm: FromFiles, laptop: Host, servers: str, clients: Sequence[str] = ("librdkafka", "kafka-python")) -> None:
     """A client on the laptop writes and reads on each broker, without kproxy; and brokers reach one another."""
     replicas = len(farm.brokers)
     topic = laptop.call(create_topic, servers, 6, replicas)
-    for client in ("librdkafka", "kafka-python"):
+    for client in clients:
         word = unique("word")
         done = laptop.run(*roundtrip(client, servers, topic, word))
         assert done.returncode == 0, done.stdout + done.stderr
@@ -139,6 +140,18 @@ def test_one_broker(network: Network, laptop: Host, tmp_path: Path, combined: bo
         servers = bootstrap(lines, "10.8.0.11:9092")
         assert servers == "10.8.0.11:9094"
         works(farm, laptop, servers)
+        if combined:
+            a_listener_that_says_localhost(farm, laptop, servers, tmp_path)
+
+
+def a_listener_that_says_localhost(farm: FromFiles, laptop: Host, servers: str, directory: Path) -> None:
+    """No broker uses it: then only its address changes."""
+    file, key = farm.files[1], "advertised.listeners"
+    farm.restart(1, {**file, key: file[key].replace(servers, "localhost:9094")})
+    lines = fix(doctor(laptop, servers)[1], Fault.LOOPBACK_ADVERTISED)
+    assert by_broker(lines) == {"broker 1": {key: file[key]}}
+    paste(farm, lines, directory)
+    works(farm, laptop, bootstrap(lines, servers), ("librdkafka",))
 
 
 @pytest.mark.parametrize(

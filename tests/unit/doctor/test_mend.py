@@ -155,7 +155,7 @@ def test_settings_that_this_user_may_not_see() -> None:
     finding = first(examined({}, here))
     lines = by_broker(finding.fix)
     assert lines["broker 2"]["advertised.listeners"] == "…,EXTERNAL://b.example:9094"
-    assert any("may not see its settings (DescribeConfigs" in line for line in finding.fix)
+    assert any("it does not tell its settings to this user (DescribeConfigs" in line for line in finding.fix)
     assert is_right({f"broker-{node}": pasted(separate(node), lines[f"broker {node}"]) for node in (1, 2)})
     assert bootstrap(finding.fix, "") == "a.example:9094,b.example:9094"
 
@@ -173,9 +173,14 @@ def test_a_listener_that_only_this_client_needs() -> None:
     assert is_right({"broker-1": pasted(values, lines)})
     assert bootstrap(finding.fix, "same") == "same"
 
-    # Brokers use it among themselves, or this machine is reached by nobody else: then it stays.
+    # It stays where brokers use it, where two have the address, and where no other machine would reach the new one.
     inner = {**values, "inter.broker.listener.name": "HOST"}
-    for settings, here in ((inner, "farm.example:9092"), (values, "127.0.0.1:19092")):
+    twice = {**values, "advertised.listeners": "PLAINTEXT://kafka-1:1,TWO://localhost:9092,HOST://localhost:9092",
+             "listeners": f"{values['listeners']},TWO://:2", "listener.security.protocol.map":
+             f"{values['listener.security.protocol.map']},TWO:PLAINTEXT"}  # fmt: skip
+    for settings, here in (
+        (inner, "farm.example:9092"), (twice, "farm.example:9092"), (values, "127.0.0.1:19092")
+    ):  # fmt: skip
         lines = by_broker(first(examined({1: settings}, {1: here}, node)).fix)["broker 1"]
         assert "HOST://localhost:9092,EXTERNAL://" in lines["advertised.listeners"]
 
@@ -207,6 +212,12 @@ def test_an_address_behind_a_hop_is_none_for_this_machine() -> None:
     fix = first(examined({1: COMBINED}, {1: "farm.example:9092"}, via=("ssh://bastion",))).fix
     assert by_broker(fix)["broker 1"]["advertised.listeners"].endswith(",EXTERNAL://HOST:9094")
     assert bootstrap(fix, "") == "HOST:9094"
+
+    settings = {node: separate(node) for node in (1, 2)}
+    fix = first(examined(settings, {1: "a.example:9092", 2: "b.example:9092"}, via=("ssh://bastion",))).fix
+    told_addresses = [one["advertised.listeners"].rpartition(",")[2] for one in by_broker(fix).values()]
+    assert told_addresses == ["EXTERNAL://HOST-1:9094", "EXTERNAL://HOST-2:9094"]
+    assert bootstrap(fix, "") == "HOST-1:9094,HOST-2:9094"
 
 
 def test_settings_of_one_listener_alone() -> None:
@@ -304,6 +315,14 @@ def test_a_cluster_of_strimzi() -> None:
     new = [line for line in fix if not line.startswith("# ")]
     assert new == ["- name: kproxy", "  port: 9095", "  type: nodeport", "  tls: false"]
     assert linted.strimzi([["- {name: PLAIN, port: 9092, type: internal, tls: false}"], new])
+
+
+def test_the_wrong_line_is_whose_it_is() -> None:
+    """The name is right for others: this machine resolves it to itself."""
+    node = bad("kafka-1.example:9092", "refused", 1, resolved=("127.0.0.1",))
+    finding = first(examined({1: COMBINED}, {1: "farm.example:9092"}, node))
+    assert finding.fault is Fault.NAME_RESOLVES_WRONGLY
+    assert finding.line == ""
 
 
 @pytest.mark.parametrize("fault", ["tls-version", "sasl", "limit", "loop"])

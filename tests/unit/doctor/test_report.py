@@ -23,3 +23,15 @@ def test_it_fits_a_terminal(whose: Whose, line: str) -> None:
     shown = lines(Finding(Fault.PORT_CLOSED, ("kafka-1.example:9092",), "It is so. " * 30, whose, line))
     assert [one for one in shown if len(one) > 80] == []
     assert whose.value in " ".join(" ".join(shown).split())
+
+
+def test_lines_to_copy_are_whole_and_comments_fit() -> None:
+    """The same lines for two causes are printed once."""
+    fix = ("# " + "a word " * 30, "listeners=" + "PLAINTEXT://kafka-1.example:9092," * 9)
+    shown = lines(*[Finding(fault, (), "It is so.", Whose.BROKER, fix=fix)
+                    for fault in (Fault.WRONG_NODE, Fault.SAME_ADDRESS_TWICE)])  # fmt: skip
+    assert shown.count(f"     {fix[1]}") == 1
+    assert shown.count("     # the lines are those of 1") == 1
+    comments = [one for one in shown if one.startswith("     # ") and "word" in one]
+    assert len(comments) > 1
+    assert max(map(len, comments)) <= 80

@@ -37,10 +37,18 @@ _SMALL = {
 
 class FromFiles:
     """`count` brokers, 1 to N, at 10.8.0.1N:9092. `combined`: each is a controller too; else node 9 is the controller.
-    Where they are combined, the files leave to Kafka's defaults what they can. `more` goes into every file."""
+    Where they are combined, the files leave to Kafka's defaults what they can. `more` goes into every file; if it moves
+    the listener without TLS, that is `asked` whether all are ready."""
 
     def __init__(
-        self, network: Network, directory: Path, count: int, *, combined: bool, more: Mapping[str, str] | None = None
+        self,
+        network: Network,
+        directory: Path,
+        count: int,
+        *,
+        combined: bool,
+        more: Mapping[str, str] | None = None,
+        asked: int = 9092,
     ) -> None:
         self.brokers = list(range(1, count + 1))
         self.controllers = self.brokers if combined else [CONTROLLER]
@@ -48,7 +56,7 @@ class FromFiles:
         names = {f"kafka-{node}.farm.example": address for node, address in addresses.items()}
         self.host: Host = network.host("farm", *(f"{one}/24" for one in addresses.values()), names=names)
         self.programs = Programs.of(DEFAULT_VERSION)
-        self.addresses = {node: Address(addresses[node], 9092) for node in self.brokers}
+        self.addresses = {node: Address(addresses[node], asked) for node in self.brokers}
         self.files = {node: {**self._file(node, addresses, combined), **(more or {})} for node in addresses}
         self._nodes = {node: Node(node, directory / f"node-{node}") for node in addresses}
         self._processes: dict[int, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}

@@ -46,6 +46,14 @@ class Authority:
         both.write_bytes(key.read_bytes() + cert.read_bytes())
         return both
 
+    def pkcs12(self, password: str, *names: str) -> Path:
+        """A key store for a Java server of these names."""
+        cert, key = self.files(*names)
+        store = self.directory / f"{names[0]}.p12"
+        command = ["openssl", "pkcs12", "-export", "-in", cert, "-inkey", key, "-out", store, "-passout", "stdin"]
+        subprocess.run(command, input=password, text=True, check=True, capture_output=True)
+        return store
+
     def server_context(self, *names: str, expired: bool = False, require: bool = False) -> ssl.SSLContext:
         """For a server of these names; `require`: clients must show a certificate of this CA."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

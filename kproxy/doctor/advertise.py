@@ -17,9 +17,8 @@ from kproxy.doctor.found import Contact, Examination
 from kproxy.doctor.places import is_loopback
 from kproxy.remedies.faults import Fault
 
-_PREFIX = {"bitnami": "KAFKA_CFG_", "kafka": "KAFKA_"}
-# Where Apache's image keeps its data. It has defaults for these settings, and none once one variable is set.
-_APACHE_LOGS = ("/tmp/kraft-combined-logs", "/tmp/kafka-logs", "/opt/kafka")  # compared, not used
+_PREFIX = {"bitnami": "KAFKA_CFG_", "confluent": "KAFKA_"}
+# Apache's image has defaults for these settings, and none once one variable is set.
 _APACHE_NEEDS = (
     "node.id", "process.roles", "controller.listener.names", "controller.quorum.voters",
     "controller.quorum.bootstrap.servers", "offsets.topic.replication.factor",
@@ -79,11 +78,6 @@ def _whole(change: Change, seen: Seen, worse: Sequence[str] | None, several: boo
         yield (
             f"# {change.broker.key} has {dynamic} as a dynamic setting, which wins over this: delete it there with"
             f" kafka-configs --entity-type brokers --entity-name {change.broker.key.node_id} --alter --delete-config …"
-        )
-    if in_container and seen.values["log.dirs"].startswith(_APACHE_LOGS):
-        yield "# Apache's image has no defaults once one variable is set: it needs these too, as they are now"
-        yield from (
-            shown(f"{key}={seen.values[key]}") for key in _APACHE_NEEDS if settings.is_plain(seen.values.get(key, ""))
         )
     if change.port is not None:
         yield from _own_settings(change, seen)
@@ -154,11 +148,22 @@ def _writer(values: Mapping[str, str]) -> tuple[Callable[[str], str], bool]:
 
 def _containers(seen: Sequence[tuple[Change, Seen]], count: int) -> Iterator[str]:
     """How lines are written as variables, where nothing tells how a broker is configured."""
-    if len(seen) < count or not all(_writer(its.values)[1] for _, its in seen):
-        yield (
-            "# in a container each line is a variable: KAFKA_ADVERTISED_LISTENERS=… in Confluent's and Apache's images,"
-            " KAFKA_CFG_ADVERTISED_LISTENERS=… in Bitnami's"
-        )
+    untold = [its for _, its in seen if not _writer(its.values)[1]]
+    if not untold and len(seen) == count:
+        return
+    yield (
+        "# in a container each line is a variable: KAFKA_ADVERTISED_LISTENERS=… in Confluent's and Apache's images,"
+        " KAFKA_CFG_ADVERTISED_LISTENERS=… in Bitnami's"
+    )
+    needs = " ".join(
+        settings.variable(f"{key}={its.values[key]}", "KAFKA_")
+        for its in untold[:1]
+        for key in _APACHE_NEEDS
+        if settings.is_plain(its.values.get(key, ""))
+    )
+    if needs:
+        whose = f", here of {seen[0][0].broker.key}" if count > 1 else ""
+        yield f"# Apache's image has no defaults once one variable is set. Then it needs these too{whose}: {needs}"
 
 
 def _then(made: Sequence[Change], found: Examination) -> Iterator[str]:

@@ -101,14 +101,14 @@ def _seen(found: Examination, key: NodeKey, wrong: Address) -> Seen | str:
     told = found.told.get(key)
     if told is None:
         if key in found.here:
-            return "it does not tell its settings to this user (DescribeConfigs on the cluster)"
-        return "kproxy did not reach it, so it has not seen its settings"
+            return "no settings are told to this user (that needs DescribeConfigs on the cluster)"
+        return "kproxy did not get there, so it has not seen the settings"
     values = {name: value for name, value in told.values.items() if value}
     if not settings.are_readable(values):
-        return "its settings have a form that kproxy does not know"
+        return "the settings have a form that kproxy does not know"
     listener = settings.listener_that_advertises(settings.listeners_of(values), wrong)
     if listener is None:
-        return f"its settings do not show which listener advertises {wrong}"
+        return f"the settings do not show which listener advertises {wrong}"
     own = f"listener.name.{listener.name.lower()}."
     secret = [key for key in told.values if key.startswith(own) and not settings.is_plain(values.get(key, ""))]
     return Seen(values, listener, tuple(secret), told.dynamic)

@@ -126,19 +126,15 @@ def variable(line: str, prefix: str) -> str:
 
 def image(values: Mapping[str, str]) -> str | None:
     """Which container image or operator a broker's settings look like, by where it keeps its data and how its listeners
-    are called: "strimzi", "bitnami", "kafka" (Confluent's and Apache's, whose variables are alike); None if nothing
-    tells."""
+    are called: "strimzi", "bitnami", "confluent"; None if nothing tells. Apache's image keeps its data where Kafka does
+    that anyway."""
     logs = values.get("log.dirs", "")
     names = [one.name for one in settings.listeners(values)]
     if any(re.fullmatch(r"(REPLICATION|PLAIN|TLS|EXTERNAL|CONTROLPLANE)-\d+", name) for name in names):
         return "strimzi"
     if logs.startswith("/bitnami/"):
         return "bitnami"
-    if logs.startswith(
-        ("/var/lib/kafka/data", "/tmp/kraft-combined-logs", "/tmp/kafka-logs", "/opt/kafka")
-    ):  # read, not used
-        return "kafka"
-    return None
+    return "confluent" if logs.startswith("/var/lib/kafka/data") else None
 
 
 def _advertised(values: Mapping[str, str], told: Address) -> list[str]:

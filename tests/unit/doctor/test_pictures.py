@@ -115,7 +115,8 @@ def test_settings_of_nonsense(text: str) -> None:
     ("settings", "image"),
     [
         ({"log.dirs": "/bitnami/kafka/data"}, "bitnami"),
-        ({"log.dirs": "/var/lib/kafka/data"}, "kafka"),
+        ({"log.dirs": "/var/lib/kafka/data"}, "confluent"),
+        ({"log.dirs": "/tmp/kraft-combined-logs"}, None),
         ({"listeners": "REPLICATION-9091://0.0.0.0:9091"}, "strimzi"),
         ({"log.dirs": "/data"}, None),
         ({}, None),

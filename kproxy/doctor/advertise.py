@@ -7,7 +7,7 @@ kproxy's own lint. Of a broker whose settings kproxy does not see, it says so, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, count
 
 from kproxy.address import Address
 from kproxy.doctor import linted
@@ -68,10 +68,8 @@ def _whole(change: Change, seen: Seen, worse: Sequence[str] | None, several: boo
     shown, in_container = _writer(seen.values)
     who = f"{change.broker.key}, " if several else ""
     where = "variables of its container" if in_container else "server.properties"
-    if change.port is None:
-        yield f"# {who}{where}: in the place of the line that is there. Only {change.name} changes in it"
-    else:
-        yield f"# {who}{where}: each in the place of the line that is there, if there is one"
+    only = f". Only {change.name} changes in it" if change.port is None else ""
+    yield f"# {who}{where}: each in the place of the line that is there, if there is one{only}"
     yield from (shown(f"{key}={value}") for key, value in change.changed.items())
     dynamic = ", ".join(key for key in change.changed if key in seen.dynamic)
     if dynamic:
@@ -146,24 +144,21 @@ def _writer(values: Mapping[str, str]) -> tuple[Callable[[str], str], bool]:
     return (lambda line: settings.variable(line, prefix)), True
 
 
-def _containers(seen: Sequence[tuple[Change, Seen]], count: int) -> Iterator[str]:
+def _containers(seen: Sequence[tuple[Change, Seen]], brokers: int) -> Iterator[str]:
     """How lines are written as variables, where nothing tells how a broker is configured."""
-    untold = [its for _, its in seen if not _writer(its.values)[1]]
-    if not untold and len(seen) == count:
+    untold = [(one, its) for one, its in seen if not _writer(its.values)[1]]
+    if not untold and len(seen) == brokers:
         return
     yield (
         "# in a container each line is a variable: KAFKA_ADVERTISED_LISTENERS=… in Confluent's and Apache's images,"
         " KAFKA_CFG_ADVERTISED_LISTENERS=… in Bitnami's"
     )
-    needs = " ".join(
-        settings.variable(f"{key}={its.values[key]}", "KAFKA_")
-        for its in untold[:1]
-        for key in _APACHE_NEEDS
-        if settings.is_plain(its.values.get(key, ""))
-    )
-    if needs:
-        whose = f", here of {seen[0][0].broker.key}" if count > 1 else ""
-        yield f"# Apache's image has no defaults once one variable is set. Then it needs these too{whose}: {needs}"
+    for one, its in untold[:1]:
+        own = [f"{key}={its.values[key]}" for key in _APACHE_NEEDS if settings.is_plain(its.values.get(key, ""))]
+        needs = " ".join(settings.variable(line, "KAFKA_") for line in own)
+        whose = f", here of {one.broker.key}" if brokers > 1 else ""
+        if needs:
+            yield f"# Apache's image has no defaults once one variable is set. Then it needs these too{whose}: {needs}"
 
 
 def _then(made: Sequence[Change], found: Examination) -> Iterator[str]:
@@ -182,7 +177,7 @@ def _strimzi(every: Sequence[Mapping[str, str]], found: Examination) -> tuple[st
     entries = {entry.strip().partition(":")[0] for values in every for entry in values[settings.LISTENERS].split(",")}
     there = {name: port for name, _, port in (one.lower().rpartition("-") for one in entries) if port.isdecimal()}
     port = next(port for port in range(9094, 65536) if str(port) not in there.values())
-    name = next(one for one in ("external", "kproxy", *(f"kproxy{n}" for n in range(99))) if one not in there)
+    name = next(one for one in chain(("external",), (f"kproxy{n}" for n in count(1))) if one not in there)
     new = [f"- name: {name}", f"  port: {port}", "  type: nodeport", f"  tls: {str(found.tls).lower()}"]
     known = [
         [f"- {{name: {name}, port: {port}, type: internal, tls: false}}"]

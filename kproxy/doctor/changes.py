@@ -54,14 +54,14 @@ class Broker:
         return port if self.here is not None and port != self.here.port else None
 
     @property
-    def _hosts(self) -> set[str]:
+    def hosts(self) -> set[str]:
         """The hosts by which it is known, to tell which brokers may be on one machine."""
         known = settings.listeners_of(self.seen.values) if self.seen is not None else []
         near = [] if self.here is None or self.forwarded is not None else [self.here.host]
         return {self.wrong.host, *near, *(one.advertised.host for one in known if one.advertised is not None)}
 
     @property
-    def _ports(self) -> set[int]:
+    def ports(self) -> set[int]:
         ports = settings.ports(self.seen.values) if self.seen is not None else set()
         return ports | {self.wrong.port, *([self.here.port] if self.here is not None else [])}
 
@@ -110,7 +110,8 @@ def _seen(found: Examination, key: NodeKey, wrong: Address) -> Seen | str:
     if listener is None:
         return f"the settings do not show which listener advertises {wrong}"
     own = f"listener.name.{listener.name.lower()}."
-    secret = [key for key in told.values if key.startswith(own) and not settings.is_plain(values.get(key, ""))]
+    named = [name for name in told.values if name.startswith(own) and settings.is_name(name)]
+    secret = [name for name in named if not settings.is_plain(values.get(name, ""))]
     return Seen(values, listener, tuple(secret), told.dynamic)
 
 
@@ -165,8 +166,8 @@ def _new_ports(brokers: Sequence[Broker]) -> dict[NodeKey, int]:
     """A port for each broker's new listener: another one where brokers may be on one machine."""
     chosen: dict[NodeKey, int] = {}
     for one in brokers:
-        near = [other for other in brokers if one._hosts & other._hosts]
-        taken = {port for other in near for port in (*other._ports, chosen.get(other.key))}
+        near = [other for other in brokers if one.hosts & other.hosts]
+        taken = {port for other in near for port in (*other.ports, chosen.get(other.key))}
         chosen[one.key] = next(port for port in chain(_PORTS, range(9097, 65536)) if port not in taken)
     return chosen
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain, count
 
 from kproxy.address import Address
 from kproxy.ask import listeners as settings
@@ -25,7 +26,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:@,+-]{1,400}")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Kafka's own map, where none is set.
 DEFAULT_MAP = ",".join(f"{name}:{name}" for name in _PROTOCOLS)
-_NEW_NAMES = ("EXTERNAL", "CLIENT", "KPROXY", *(f"CLIENT{number}" for number in range(99)))
+# More listeners than that no broker has.
+_MOST = 100
+_NEW_NAMES = ("EXTERNAL", "CLIENT", "KPROXY")
 
 
 def listeners_of(values: Mapping[str, str]) -> list[Listener]:
@@ -53,11 +56,12 @@ def listener_that_advertises(listeners: Sequence[Listener], address: Address) ->
 def are_readable(values: Mapping[str, str]) -> bool:
     """Whether the settings have the form that Kafka's own documentation gives them, so that they can be written again
     whole."""
-    every = [(_ENTRY, values.get(LISTENERS, "")), (_PROTOCOL, values.get(PROTOCOLS, DEFAULT_MAP))]
+    texts = [(_ENTRY, values.get(LISTENERS, "")), (_PROTOCOL, values.get(PROTOCOLS, DEFAULT_MAP))]
     if values.get(ADVERTISED):
-        every.append((_ENTRY, values[ADVERTISED]))
+        texts.append((_ENTRY, values[ADVERTISED]))
+    every = [(form, _entries(text)) for form, text in texts]
     return bool(values.get(LISTENERS)) and all(
-        form.fullmatch(entry) for form, text in every for entry in _entries(text)
+        len(entries) <= _MOST and all(map(form.fullmatch, entries)) for form, entries in every
     )
 
 
@@ -83,7 +87,7 @@ def new_name(every: Sequence[Mapping[str, str]]) -> str:
     """A name for a listener that none of these brokers has."""
     taken = {entry.partition(":")[0].upper() for values in every for key in (LISTENERS, ADVERTISED, PROTOCOLS)
              for entry in _entries(values.get(key, ""))}  # fmt: skip
-    return next(one for one in _NEW_NAMES if one not in taken)
+    return next(one for one in chain(_NEW_NAMES, (f"CLIENT{number}" for number in count(2))) if one not in taken)
 
 
 def with_listener(values: Mapping[str, str], like: Listener, new: Listener, told: Address) -> dict[str, str]:
@@ -101,7 +105,7 @@ def with_listener(values: Mapping[str, str], like: Listener, new: Listener, told
     }
     own, its = f"listener.name.{like.name.lower()}.", f"listener.name.{new.name.lower()}."
     copied = {its + key.removeprefix(own): value for key, value in values.items() if key.startswith(own)}
-    return changed | {key: value for key, value in copied.items() if _PLAIN.fullmatch(value)}
+    return changed | {key: value for key, value in copied.items() if is_name(key) and is_plain(value)}
 
 
 def with_address(values: Mapping[str, str], wrong: Listener, advertised: Address, told: Address) -> dict[str, str]:
@@ -111,6 +115,11 @@ def with_address(values: Mapping[str, str], wrong: Listener, advertised: Address
         for entry in _advertised(values, told)
     ]
     return {ADVERTISED: ",".join(kept)}
+
+
+def is_name(key: str) -> bool:
+    """Whether this can be the name of a setting."""
+    return _NAME.fullmatch(key) is not None
 
 
 def is_plain(value: str) -> bool:

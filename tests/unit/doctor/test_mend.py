@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -47,7 +48,11 @@ def separate(node: int) -> dict[str, str]:
 
 
 def examined(
-    settings: dict[int, dict[str, str]], here: dict[int, str], *nodes: Contact, asked: str = "", **more: Any
+    settings: Mapping[int, Mapping[str, str | None]],
+    here: dict[int, str],
+    *nodes: Contact,
+    asked: str = "",
+    **more: Any,
 ) -> Examination:
     """Brokers with these settings, that are reached at these addresses. The first of these was asked."""
     contacts = nodes or [bad(f"kafka-{node}:9092", "resolve", node) for node in (settings or here)]
@@ -259,6 +264,7 @@ def test_a_dynamic_setting_wins() -> None:
         {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,X:$HOME"},
         {"listeners": "PLAINTEXT://:9092," * 5000 + "x"},
         {"listeners": "PLAINTEXT://:99999999"},
+        {"listeners": ",".join(f"L{port}://:{port}" for port in range(1, 65536))},
         {"listeners": ""},
     ],
 )
@@ -270,9 +276,12 @@ def test_settings_that_are_not_copied(values: dict[str, str]) -> None:
 
 
 def test_a_value_that_is_not_copied() -> None:
-    values = separate(1) | {"listener.name.out.ssl.truststore.location": "/a; rm -rf $HOME"}
+    values = separate(1) | {
+        "listener.name.out.ssl.truststore.location": "/a; rm -rf $HOME",
+        "listener.name.out.$(reboot)": "1", "listener.name.out.a b": None,
+    }  # fmt: skip
     fix = first(examined({1: values}, {1: "farm.example:9092"})).fix
-    assert not any("rm -rf" in line for line in fix)
+    assert not any(text in line for line in fix for text in ("rm -rf", "reboot", "a b"))
     assert any("values of listener.name.out.ssl.truststore.location" in line for line in fix)
 
 
@@ -318,7 +327,7 @@ def test_a_cluster_of_strimzi() -> None:
     values = {"listeners": "REPLICATION-9091://0.0.0.0:9091,PLAIN-9092://0.0.0.0:9092,EXTERNAL-9094://0.0.0.0:9094"}
     fix = first(examined({1: values}, {1: "farm.example:9092"})).fix
     new = [line for line in fix if not line.startswith("# ")]
-    assert new == ["- name: kproxy", "  port: 9095", "  type: nodeport", "  tls: false"]
+    assert new == ["- name: kproxy1", "  port: 9095", "  type: nodeport", "  tls: false"]
     assert linted.strimzi([["- {name: PLAIN, port: 9092, type: internal, tls: false}"], new])
 
 

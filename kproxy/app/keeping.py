@@ -25,13 +25,16 @@ class Keeping:
 
     def write(
         self, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),
-        fetched: Collection[Identity] | None = (),
+        fetched: Collection[Identity] | None = (), unsure: float = 0.0, unknown: float = 0.0,
     ) -> str:  # fmt: skip
         """Keep this from now on. Returns why that was not possible, or ""."""
         if self.directory is None:
             return ""
         try:
-            self.directory.write(self._unit, state, ended=ended, parts=parts, clients=clients, fetched=fetched)
+            self.directory.write(
+                self._unit, state, ended=ended, parts=parts, clients=clients, fetched=fetched, unsure=unsure,
+                unknown=unknown,
+            )  # fmt: skip
         except OSError as error:
             self._tried_commit |= state.phase is Phase.COMMITTED
             problem = f"the state cannot be written to --state-dir: {error.strerror}"

@@ -13,6 +13,7 @@ import fcntl
 import os
 import sys
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 
 from kproxy import regularfile
@@ -97,14 +98,17 @@ class StateDir:
 
     def write(
         self, unit: str, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),
-        fetched: Collection[Identity] | None = (),
+        fetched: Collection[Identity] | None = (), unsure: float = 0.0, unknown: float = 0.0,
     ) -> None:  # fmt: skip
         """Keep this from now on, without `fetched` if that would be more than can be read again: clients choose their
         names. Raises OSError; then the file is what it was before, or, if only the directory could not be synced, what
         was to be written: `read` tells."""
-        data = asjson.written(unit, state, ended=ended, parts=parts, clients=clients, fetched=fetched)
+        written = partial(
+            asjson.written, unit, state, ended=ended, parts=parts, clients=clients, unsure=unsure, unknown=unknown
+        )  # fmt: skip
+        data = written(fetched=fetched)
         if len(data) > _MOST:
-            data = asjson.written(unit, state, ended=ended, parts=parts, clients=clients, fetched=None)
+            data = written(fetched=None)
         name = _file_of(unit)
         scratch = f".{name}.new"
         descriptor = os.open(scratch, _SCRATCH, _PRIVATE, dir_fd=self._folder)  # not truncated: it may be kept room

@@ -71,7 +71,7 @@ class Switch:
         self._rewrite: asyncio.TimerHandle | None = None
         self._defect = ""
         self._has_begun = False
-        kept = None if directory is None or part_of is not None else directory.read(cluster)
+        kept = self._kept = None if directory is None or part_of is not None else directory.read(cluster)
         self.state = State(configured) if kept is None else kept.state
         self.parts = () if kept is None else kept.parts
         self.clients = tuple(clients) if kept is None else kept.clients
@@ -80,14 +80,15 @@ class Switch:
                 f"--state-dir: cluster {cluster} was led to or from upstream {name}, which the configuration does not "
                 f"have; it has {', '.join(upstreams)}"
             )
-        # Once held, nothing is unanswered; else the process before this one may have left something.
-        settled = kept is not None and (kept.ended or self.state.phase not in (Phase.SERVING, Phase.HOLDING))
-        settled = settled and not among_clients
-        self._sure_from = now() if settled else now() + GIVEN_UP_LATE
-        # The same of which clients have fetched: those that have not come again since then are known to nobody.
         self._fetched = None if kept is None or not kept.ended else kept.fetched
-        knows = self._fetched is not None and not among_clients
-        self._knows_from = now() if knows else now() + GIVEN_UP_LATE
+        unsure = unknown = GIVEN_UP_LATE
+        if kept is not None and not among_clients:
+            # Once held, nothing is unanswered; else the process before this one may have left something.
+            held = self.state.phase not in (Phase.SERVING, Phase.HOLDING)
+            unsure = min(kept.unsure, GIVEN_UP_LATE) if kept.ended else 0.0 if held else GIVEN_UP_LATE
+            # The same of which clients have fetched: those that have not come again since then are known to nobody.
+            unknown = GIVEN_UP_LATE if self._fetched is None else min(kept.unknown, GIVEN_UP_LATE)
+        self._sure_from, self._knows_from = now() + unsure, now() + unknown
         if part_of is not None:
             self._knows_from = part_of._knows_from
             self.state = State(part_of.state.active, count=part_of.state.count)
@@ -95,13 +96,20 @@ class Switch:
 
     def write(self) -> None:
         """Write down the state as it is. Raises ConfigError."""
-        if problem := self._keep(self.state):
+        kept = self._kept
+        if self._has_begun or kept is None:
+            problem = self._keep(self.state)
+        else:  # nothing has happened so far, and perhaps nothing will: a good end stays one
+            problem = self._keeping.write(
+                kept.state, ended=kept.ended, parts=kept.parts, clients=kept.clients, fetched=kept.fetched,
+                unsure=kept.unsure, unknown=kept.unknown,
+            )  # fmt: skip
+        if problem:
             raise ConfigError(problem)
 
-    def _keep(self, state: State, *, ended: bool = False) -> str:
+    def _keep(self, state: State) -> str:
         """Returns why that was not possible, or ""."""
-        fetched = self._effects.fetched(self.cluster) if ended and self._now() >= self._knows_from else None
-        return self._keeping.write(state, ended=ended, parts=self.parts, clients=self.clients, fetched=fetched)
+        return self._keeping.write(state, parts=self.parts, clients=self.clients)
 
     def begin(self) -> None:
         """Go on where the process before was, unless it has begun already. Raises ConfigError."""
@@ -130,14 +138,20 @@ class Switch:
         return last is not None and last.flipped and self._now() - last.at < _GUARDED
 
     def end(self) -> None:
-        """Do nothing any more. If no client waits for the answer to a write, the next process may rely on that."""
+        """Do nothing any more. If no write is under way, the next process may rely on that: it is told for how long
+        clients may be there that repeat one, those of the processes before this one too."""
         self._disarm()
         if self._rewrite is not None:
             self._rewrite.cancel()
-        facts = self._facts()
-        if self.directory is None or not self._has_begun or facts.unsettled or self.state.holds:
+        writes, now = self._effects.writes(self.cluster), self._now()
+        if self.directory is None or not self._has_begun or writes.unanswered or self.state.holds:
             return
-        self._keep(self.state, ended=True)
+        self._keeping.write(
+            self.state, ended=True, parts=self.parts, clients=self.clients,
+            fetched=self._effects.fetched(self.cluster),
+            unsure=max(0.0, self._sure_from - now, *(doubt.left for doubt in writes.doubts)),
+            unknown=max(0.0, self._knows_from - now),
+        )  # fmt: skip
 
     def obey(self, command: Command) -> str:
         """Do as commanded; return why not, or ""."""

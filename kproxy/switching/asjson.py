@@ -6,8 +6,10 @@ A state file:
     {"format": 2, "cluster": "default", "ended": false, "state": STATE, "parts": ["reports"]}
     {"format": 2, "cluster": "default/reports", "ended": false, "state": STATE, "clients": ["consumer-reports-#"]}
 
-`ended`: the process ended in good order, and none of its clients waits for the answer to a write; then `fetched` has
-the address and the client id of each client that has fetched, unless there are too many. Format 2 is that of
+`ended`: the process ended in good order, and no write was under way. Then `unsure` and `unknown` say for how many
+seconds more, of the time in which a kproxy runs, clients may be there that repeat a write, and that have fetched,
+without that kproxy knows them; both are missing if there are none. `fetched` has the address and the client id of each
+client that has fetched, unless there are too many. Format 2 is that of
 a cluster with parts, and of a part (`kproxy.switching.parts`): a kproxy that knows no parts would lead their clients to
 where the others go. STATE is each field of `kproxy.switching.state.State` by its name; `last` is null, or each field of
 `Ended`:
@@ -48,15 +50,18 @@ _MOST = 200
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a state file says. `ended`: the process before ended in good order, with no write unanswered. `parts`: the
+    """What a state file says. `ended`: the process before ended in good order, with no write under way. `parts`: the
     names of a cluster's parts. `clients`: those of a part. `fetched`: the clients that have fetched; None: nobody
-    knows."""
+    knows. `unsure`, `unknown`: for how many seconds more there may be clients that repeat a write, and that have
+    fetched, of which it did not know."""
 
     state: State
     ended: bool = False
     parts: tuple[str, ...] = ()
     clients: tuple[str, ...] = ()
     fetched: tuple[Identity, ...] | None = None
+    unsure: float = 0.0
+    unknown: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ def _parting(unit: str, fields: _Fields, *, makes: bool) -> tuple[str, Parting]:
 
 def written(
     unit: str, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),
-    fetched: Collection[Identity] | None = (),
+    fetched: Collection[Identity] | None = (), unsure: float = 0.0, unknown: float = 0.0,
 ) -> bytes:  # fmt: skip
     """A state file."""
     value: dict[str, Any] = {"format": FORMAT, "cluster": unit, "ended": ended, "state": shown(state)}
@@ -112,6 +117,9 @@ def written(
             value |= {"format": FORMAT_OF_PARTS, name: list(texts)}
     if ended and fetched is not None:
         value["fetched"] = [[one.address, one.client_id] for one in fetched]
+    for name, seconds in (("unsure", unsure), ("unknown", unknown)):
+        if ended and seconds > 0:
+            value[name] = seconds
     return json.dumps(value, indent=2).encode() + b"\n"
 
 
@@ -135,6 +143,8 @@ def read(data: bytes, unit: str) -> Kept:
         fields.texts("parts", MOST_PARTS, []),
         fields.texts("clients", MOST_CLIENTS, []),
         _identities(fields.take("fetched", None)),
+        fields.number("unsure", 0.0),
+        fields.number("unknown", 0.0),
     )
     if name := split(unit)[1]:
         check(Part(name, found.clients))

@@ -295,12 +295,34 @@ def test_records_are_not_deleted_at_an_offset_of_the_former_cluster(
 
 
 def test_what_a_killed_kproxy_left_is_waited_for(start: Start) -> None:
-    kproxy = start(settled=False)
-    code, answer = kproxy.tell("hold", to=GREEN, seconds=25)
-    assert code == 409
-    assert "was begun or killed, or got its upstreams, a short time ago" in answer["problem"]
-    kproxy.stop()
+    """By one process, or by several that end in good order one after another, in whatever way."""
+    kproxy = start("kproxy", "--admin-quit", settled=False)
+    left = 310.0
+    for end in (signal.SIGTERM, signal.SIGINT, "/quit"):
+        code, answer = kproxy.tell("hold", to=GREEN, seconds=25)
+        assert code == 409
+        assert "was begun or killed, or got its upstreams, a short time ago" in answer["problem"]
+        if isinstance(end, str):
+            kproxy.post(end)
+        else:
+            kproxy.process.send_signal(end)
+        kproxy.process.wait(60)
+        kept = json.loads(kproxy.state_file.read_text())
+        assert kept["ended"] is True
+        assert kept["unsure"] < left, "it goes on counting"
+        left = kept["unsure"]
+        kproxy.state_file.write_text(json.dumps({**kept, "unsure": left - 50, "unknown": 0}))
+        kproxy.start()
+    kproxy.process.terminate()
+    kproxy.process.wait(60)
+    kproxy.state_file.write_text(json.dumps({**kept, "unsure": 2}))  # as if most of them had passed
+    kproxy.start()
+    kproxy.hold(seconds=20)
+    kproxy.must("undo")
+    kproxy.kill()
     assert json.loads(kproxy.state_file.read_text())["ended"] is False
+    kproxy.start()
+    assert "was begun or killed" in kproxy.tell("hold", "y", to=GREEN, seconds=25)[1]["problem"]
 
 
 def test_a_full_disk_does_not_make_a_hold_longer(sides: TwoSides, start: Start, topic: str, tmp_path: Path) -> None:

@@ -114,7 +114,50 @@ async def test_an_end_that_leaves_something_does_not_say_otherwise(bench: Bench,
     assert bench.directory is not None
     kept = bench.directory.read("c")
     assert kept is not None
-    assert kept.ended is False
+    assert (kept.ended, kept.unsure) == ((True, 100.0) if why == "doubt" else (False, 0.0))
+
+
+async def test_a_good_end_is_one_also_if_others_have_left_doubts(bench: Bench) -> None:
+    """Of a process that was started without a state, say. The time that it has run counts."""
+    bench.begin(settled=False)
+    assert "for 310 s" in bench.switch.obey(HOLD)
+    for left in (210, 110, 10):
+        bench.now += 100
+        bench.switch.end()
+        kept = bench.directory and bench.directory.read("c")
+        assert kept is not None
+        assert (kept.ended, kept.unsure, kept.unknown, kept.fetched) == (True, left, left, ())
+        bench.begin()
+        assert bench.on_disk() == State("blue")
+    assert bench.switch.obey(HOLD) == "", "it waits for the last 10 s"
+    bench.switch.end()
+
+
+async def test_who_has_fetched_is_told_also_if_there_may_be_others(bench: Bench) -> None:
+    bench.begin(settled=False)
+    bench.process.known = (READER,)
+    bench.now += 300
+    bench.switch.end()
+    bench.begin()
+    assert bench.process.known == (READER,)
+    bench.now += 20
+    bench.to(HOLD, FLIP)
+    assert bench.process.done[-1] == ("flip to green", Phase.FLIPPED)
+
+
+async def test_a_start_that_fails_leaves_a_good_end(bench: Bench) -> None:
+    """Such as one whose port is taken: its state was examined, and it has had no client."""
+    bench.begin()
+    bench.process.known = (READER,)
+    bench.switch.end()
+    assert bench.directory is not None
+    before = bench.directory.read("c")
+    another = Switch("c", "blue", ["blue", "green"], bench.directory, bench.process, lambda: bench.now, lambda: False)
+    another.write()
+    another.end()
+    assert bench.directory.read("c") == before
+    assert before is not None
+    assert before.ended
 
 
 async def test_without_a_directory_nothing_is_held(tmp_path: Path) -> None:
@@ -172,7 +215,7 @@ async def test_if_nobody_knows_who_has_fetched_everyone_is_guarded(bench: Bench,
     bench.switch.end()
     kept = bench.directory and bench.directory.read("c")
     assert kept is not None
-    assert (kept.ended, kept.fetched) == (True, None), "nor does the next process know"
+    assert (kept.ended, kept.unknown) == (True, 310), "nor does the next process know"
 
 
 async def test_who_does_not_come_again_for_long_has_given_up(bench: Bench) -> None:

@@ -36,6 +36,9 @@ def test_a_state_comes_back(state: State, ended: bool, fetched: list[Identity] |
     known = tuple(fetched) if ended and fetched is not None else None
     written = asjson.written("default", state, ended=ended, fetched=fetched)
     assert asjson.read(written, "default") == Kept(state, ended, fetched=known)
+    written = asjson.written("default", state, ended=ended, fetched=fetched, unsure=12.5, unknown=3.0)
+    more = {"unsure": 12.5, "unknown": 3.0} if ended else {}
+    assert asjson.read(written, "default") == Kept(state, ended, fetched=known, **more)
     assert asjson.state_of(json.loads(json.dumps({**asjson.shown(state), "more": 1}))) == state
 
 

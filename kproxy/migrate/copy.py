@@ -26,6 +26,7 @@ from kproxy.migrate.identities import Watched, identity_in, is_of_interest
 from kproxy.migrate.progress import Progress
 from kproxy.migrate.repartition import Applications
 from kproxy.migrate.rounds import Ahead, packed, share
+from kproxy.migrate.sparksession import unfit_python
 from kproxy.migrate.switch.journal import last_switch
 from kproxy.migrate.tasks import copying
 from kproxy.spark.tasks import first_line
@@ -102,8 +103,8 @@ class Copy:
     def run(self) -> Progress:
         """Until all is copied that was there, or with `follow` until `end` is called. What is stuck, the progress says.
 
-        Raises ConfigError (not prepared; another driver copies), UpstreamError and WireError (a cluster cannot be
-        reached at start; another driver took over)."""
+        Raises ConfigError (not prepared; another driver copies; tasks without kproxy), UpstreamError and WireError (a
+        cluster cannot be reached at start; another driver took over)."""
         try:
             job = self._job()
             driver = Driver(self._target, job)
@@ -307,6 +308,8 @@ class Copy:
         except Exception as error:
             if self._broken_off:
                 return []
+            if why := unfit_python(error):
+                raise ConfigError(why) from None
             if "PythonException" in str(error):
                 raise  # a defect of kproxy; whoever loses executors or workers again and again only tries again
             self._trouble(f"Spark's job failed: {first_line(error)}")

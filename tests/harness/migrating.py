@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.harness.moving import below
-from tests.harness.spark import environment
+from tests.harness.spark import bare_environment
 
 _LOOK_S = 0.5
 
@@ -38,7 +38,7 @@ class Commands:
         began = time.monotonic()
         process = subprocess.Popen(
             [sys.executable, "-m", "kproxy", "migrate", command, str(self.file), *rest],
-            env=environment(self.home) | {"COLUMNS": "80"}, cwd=self.file.parent, stdin=subprocess.DEVNULL,
+            env=bare_environment(self.home) | {"COLUMNS": "80"}, cwd=self.file.parent, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         ended = threading.Event()

@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kproxy.copier.offsetmap import OffsetMap
 from tests.harness.clients import unique
 from tests.harness.process import wait_until
-from tests.harness.spark import environment
+from tests.harness.spark import bare_environment
 
 Row = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
 """A record: offset, key, value, headers, timestamp."""
@@ -197,7 +197,7 @@ class Copying:
         ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, env=environment(self.home), cwd=self.log.parent, start_new_session=True,
+                command, env=bare_environment(self.home), cwd=self.log.parent, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 

@@ -84,6 +84,23 @@ def environment(home: Path, python: str = sys.executable) -> dict[str, str]:
     return own | local | quick | {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
 
 
+def bare_environment(home: Path) -> dict[str, str]:
+    """The same for a command of kproxy's own on a machine where no environment is activated: nothing names an
+    interpreter, and the `python3` of PATH is not one that has kproxy."""
+    other = home.parent / "other-python"
+    other.mkdir(exist_ok=True)
+    program = other / "python3"
+    if not program.exists():
+        made = other / f"python3-{uuid4().hex}"
+        made.write_text("#!/bin/sh\necho 'the python3 of PATH, which has no kproxy' >&2\nexit 1\n")
+        made.chmod(0o755)
+        made.rename(program)
+    own = environment(home)
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "VIRTUAL_ENV", "PYTHONPATH"):
+        own.pop(name, None)
+    return own | {"PATH": f"{other}{os.pathsep}{own['PATH']}"}
+
+
 def settings(**more: str) -> dict[str, str]:
     """Settings of any session here; `more` with `_` for `.`. Spark's parts authenticate to each other."""
     quick = {

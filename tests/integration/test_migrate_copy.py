@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 import threading
 import time
 import urllib.request
@@ -429,6 +430,24 @@ def test_a_topic_that_is_not_there(site: Site) -> None:
     write(site.source, topic, 0, mixed(random.Random(7), 10))
     progress = site.copy(replace(what, topics={topic: "missing-there"}, slice_seconds=1.0, patience=1.0))
     assert "missing-there" in progress.stuck[topic, 0]
+
+
+def test_tasks_whose_python_has_no_kproxy(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a cluster whose hosts have another one: one line, and no trace of Java's."""
+    topic = unique("python")
+    what = site.prepare({topic: 1})
+    write(site.source, topic, 0, mixed(random.Random(21), 3))
+    program = tmp_path / "python3"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # without its packages
+    program.chmod(0o755)
+    monkeypatch.setattr(site.spark.sparkContext, "pythonExec", str(program))
+    with pytest.raises(
+        ConfigError, match=r"^the Python of Spark's tasks \(.*\) lacks kproxy: give all hosts one Py"
+    ) as why:
+        site.copy(what)
+    assert "\n" not in str(why.value)
+    monkeypatch.undo()
+    assert site.copy(what).done
 
 
 class Following:

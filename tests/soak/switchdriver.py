@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.harness.moving import below
 from tests.harness.process import wait_until
-from tests.harness.spark import environment
+from tests.harness.spark import bare_environment
 
 SAYS: Mapping[str, str] = {
     "preflight": ": rehearsed in ",
@@ -48,7 +48,7 @@ class Driver:
         self._at, self._hear = at, hear
         self.process = subprocess.Popen(
             [sys.executable, "-m", "kproxy", "migrate", command, str(file), *rest],
-            env=environment(home) | {"COLUMNS": "200", "PYTHONUNBUFFERED": "1"}, cwd=file.parent,
+            env=bare_environment(home) | {"COLUMNS": "200", "PYTHONUNBUFFERED": "1"}, cwd=file.parent,
             start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, errors="replace",
         )  # fmt: skip

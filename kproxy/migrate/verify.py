@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ from kproxy.migrate.logs import bounds, compacted
 from kproxy.migrate.migration import SOURCE, TARGET
 from kproxy.migrate.pieces import BLOCK_BITS, Piece, cut, rounds, sampled, source_of
 from kproxy.migrate.results import Kept, Report, Sample
+from kproxy.migrate.sparksession import short_job
 from kproxy.migrate.tails import Tails
 
 T = TypeVar("T")
@@ -35,6 +37,8 @@ Where = tuple[str, int]
 Save = Callable[[Mapping[Where, Kept]], None]
 # How many first differences are looked for.
 DIFFERENCES = 20
+# A job of so many offsets is over sooner without what Spark does to make long ones fast.
+FEW = 1 << 16
 # How often a piece of which the source has deleted records meanwhile is tried again.
 _TRIES = 3
 # While a leader moves, in seconds.
@@ -196,7 +200,9 @@ class Verification:
         return piece.part(begin, piece.end)
 
     def _judged(self, job: Sequence[Piece]) -> list[Judged]:
-        source, target = self._spoken(lambda: hashes(self._spark, self._source, self._target, job))
+        few = sum(piece.end - piece.begin for piece in job) <= FEW
+        with short_job(self._spark) if few else nullcontext():
+            source, target = self._spoken(lambda: hashes(self._spark, self._source, self._target, job))
         return [
             judge(
                 piece, source.get(piece.where, {}), target.get(piece.target_where, {}), others_write=self._others_write

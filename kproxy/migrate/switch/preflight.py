@@ -17,7 +17,7 @@ from kproxy.migrate.switch import affected
 from kproxy.migrate.switch.answers import Answer, Client
 from kproxy.migrate.switch.fitness import Heard, Wanted, judged
 from kproxy.migrate.switch.kproxies import Fleet, Kproxy
-from kproxy.migrate.switch.section import Switch
+from kproxy.migrate.switch.section import LONGEST_HOLD, Switch
 from kproxy.migrate.switch.tail import Seconds, Tail, topics_of
 from kproxy.migrate.switch.transactions import known_ids, open_transactions
 
@@ -150,8 +150,11 @@ def _time(took: Seconds, first: float, switch: Switch) -> Finding:
         f"{duration(took.copy)} to copy, {duration(took.verify)} to compare, {duration(took.translate)} for positions"
     )
     if took.total > SHARE * switch.hold_seconds:
+        longer = (
+            "" if switch.hold_seconds >= LONGEST_HOLD else f", or raise switch.hold-seconds (to {LONGEST_HOLD} at most)"
+        )
         return Finding(
             STOP, "time", f"{said}: too much for a hold of {switch.hold_seconds:g} s, of which {SHARE:.0%} are for it:"
-            " lessen the load, give Spark more cores, or raise switch.hold-seconds",
+            f" lessen the load, or give Spark more cores{longer}",
         )  # fmt: skip
     return Finding(NOTE, "time", f"rehearsed in {duration(first)}, then in {duration(took.total)}: {said}")

@@ -32,7 +32,6 @@ from kproxy.migrate.switch.transactions import Open
 from kproxy.migrate.switch.wayback import KeptOpen, LedBack, the_way_back
 from kproxy.switching.plan import End, Plan, later
 
-_LEAST_TASKS = 4
 # How long clients may take to connect again until it is said that they have not, in seconds.
 _RETURNED, _AGAIN = 10.0, 0.5
 
@@ -65,11 +64,10 @@ def _opened(migration: Migration, master: str | None) -> Iterator[tuple[Any, Roa
     section = section_of(migration)
     with (
         fleet(section) as those,
-        spark_session(f"kproxy migrate {migration.name}: switch", master, reads_kafka=True) as spark,
+        # The last check is of few records, while writes are held.
+        spark_session(f"kproxy migrate {migration.name}: switch", master, reads_kafka=True, short_jobs=True) as spark,
         open_roads(migration, spark) as roads,
     ):
-        # The last check is of few records: more tasks only take time, while writes are held.
-        spark.conf.set("spark.sql.shuffle.partitions", str(max(_LEAST_TASKS, spark.sparkContext.defaultParallelism)))
         yield spark, roads, those, section
 
 

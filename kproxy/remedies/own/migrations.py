@@ -92,8 +92,7 @@ SECTION = Section(
             "The copy would not fit into the hold.",
         ),
         Row(
-            "`… too much for a hold of … s, of which … are for it: lessen the load, give Spark more cores, or raise "
-            "switch.hold-seconds`",
+            "`… too much for a hold of … s, of which … are for it: lessen the load, or give Spark more cores…`",
             "The rehearsal was slower than the hold may be.",
         ),
         Row(

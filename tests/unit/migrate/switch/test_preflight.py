@@ -1,0 +1,25 @@
+"""What the preflight says of the time that the hold would take."""
+
+from __future__ import annotations
+
+import pytest
+
+from kproxy.migrate.finding import NOTE, STOP
+from kproxy.migrate.switch.preflight import _time
+from kproxy.migrate.switch.section import LONGEST_HOLD, Switch
+from kproxy.migrate.switch.tail import Seconds
+
+
+@pytest.mark.parametrize(
+    ("hold", "said"),
+    [
+        (20.0, "lessen the load, or give Spark more cores, or raise switch.hold-seconds (to 25 at most)"),
+        (LONGEST_HOLD, "lessen the load, or give Spark more cores"),
+    ],
+)
+def test_what_is_at_its_maximum_is_not_to_be_raised(hold: float, said: str) -> None:
+    section = Switch(("kp:1",), "green", hold_seconds=hold)
+    finding = _time(Seconds(verify=18.0), 30.0, section)
+    assert finding.severity == STOP
+    assert finding.text.endswith(f": {said}")
+    assert _time(Seconds(verify=2.3), 30.0, section).severity == NOTE

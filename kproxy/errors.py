@@ -4,6 +4,7 @@
     ├── ConfigError     the user's: a flag, an environment variable, a file
     ├── WireError       a client's or a broker's: bytes that are not Kafka's protocol, or not safe to pass
     ├── UpstreamError   the network's: a name, an address or a broker that cannot be reached
+    │   ├── NoSuchName  no name server knows the name
     │   └── ViaError    a hop of `--via` failed: no address behind it can be reached
     └── AdminError      another kproxy's: its admin endpoint cannot be reached, or refuses
 
@@ -16,6 +17,13 @@ from kproxy.printable import one_line
 
 # The text of an error may repeat what a peer said.
 _LONGEST = 1000
+# Reasons of an UpstreamError that stay until a person changes something.
+_LASTING = frozenset(
+    (
+        "tls-name", "tls-untrusted", "tls-client-certificate", "upstream-speaks-tls-alert",
+        "ssh-host-key", "ssh-auth", "proxy-auth",
+    )
+)  # fmt: skip
 
 
 class KproxyError(Exception):
@@ -56,6 +64,20 @@ class UpstreamError(KproxyError):
     def __init__(self, reason: str, text: str) -> None:
         self.reason = reason
         super().__init__(one_line(text, _LONGEST))
+
+    @property
+    def lasting(self) -> bool:
+        """Whether trying again does not help before a person changes something."""
+        return self.reason in _LASTING
+
+
+class NoSuchName(UpstreamError):
+    """The name servers have answered that there is no such name."""
+
+    @property
+    def lasting(self) -> bool:
+        """Whether trying again does not help: a name that is missing is a mistake, as a rule."""
+        return True
 
 
 class ViaError(UpstreamError):

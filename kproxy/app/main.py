@@ -32,7 +32,7 @@ from kproxy.app.stderr import written_by_thread
 from kproxy.cluster.encryption import Ends
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.places import Places, raise_file_limit
-from kproxy.cluster.report import report
+from kproxy.cluster.report import lasting, report
 from kproxy.cluster.tasks import Supervised
 from kproxy.config import Config
 from kproxy.errors import ConfigError
@@ -305,6 +305,10 @@ class App:
     def useless_to_wait(self) -> Sequence[str]:
         """Why a cluster will not become ready before a person does something, a line each; empty if all may."""
         return [reason for gateway in self._gateways for reason in useless_to_wait(self._report(gateway))]
+
+    def lasting(self, requires: Requires) -> Sequence[str]:
+        """The same, for one who does not wait either for a name that nobody knows, or for another certificate."""
+        return [reason for gateway in self._gateways for reason in lasting(gateway, requires)]
 
     def _report(self, gateway: Gateway) -> ClusterStatus:
         switch = None if self._switching is None else self._switching.status(gateway.config.name)

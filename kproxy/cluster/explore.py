@@ -177,6 +177,7 @@ class Explorer:
                 conflict=str(error) if isinstance(error, _Conflict) else None,
                 login_refused=any(isinstance(one, Refused) for one in found.values()),
                 reasons=frozenset(one.reason for one in found.values() if isinstance(one, UpstreamError)),
+                lasting=all(isinstance(one, UpstreamError) and one.lasting for one in found.values()),
             )
             return False
         for server, answer in found.items():
@@ -188,7 +189,10 @@ class Explorer:
                 "cluster %s: its id is %s, according to %s (with --cluster-id, kproxy serves no other cluster)",
                 self._config.title, known.cluster_id, known.said_by,
             )  # fmt: skip
-        self._note(settled=True, answered=True, problem=None, conflict=None, login_refused=False, reasons=frozenset())
+        self._note(
+            settled=True, answered=True, problem=None, conflict=None, login_refused=False, reasons=frozenset(),
+            lasting=False,
+        )  # fmt: skip
         return True
 
     def _settle(self, found: dict[Address, Identity | KproxyError]) -> None:

@@ -39,13 +39,14 @@ class Proof(Enum):
 class Reached:
     """What came of the last try to reach a node: the route that worked last and how it is known to lead there; or,
     where `problem` is set, why none did. `since`: the Unix time from which on none did, with another `problem` or this
-    one."""
+    one. `lasting`: that stays so before a person changes something."""
 
     route: Route | None = None
     proof: Proof | None = None
     problem: str | None = None
     reason: str | None = None
     since: float | None = field(default=None, compare=False)  # the same news with another time is none
+    lasting: bool = False
 
     def shows(self, dial: Address) -> bool:
         """Whether it says more of this address than that it answers."""
@@ -82,7 +83,7 @@ class Explored:
     has answered; `searched`: a way to each node of then has been looked for. `problem`: what is wrong with the
     bootstrap servers; `since`: the Unix time from which on something is. `conflict`: they are of different clusters,
     so nobody can be served. `login_refused`: none answered, as one refused kproxy's credentials. `reasons`: those of
-    the errors, if none answered."""
+    the errors, if none answered. `lasting`: all these errors stay before a person changes something."""
 
     settled: bool = False
     answered: bool = False
@@ -92,6 +93,7 @@ class Explored:
     login_refused: bool = False
     reasons: frozenset[str] = frozenset()
     since: float | None = field(default=None, compare=False)
+    lasting: bool = False
 
 
 Fact = NodeReached | LeadsTo | BootstrapAnswered | Explored

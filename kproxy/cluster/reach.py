@@ -228,7 +228,9 @@ class Reach:
         failure = errors[0] if len(errors) == 1 else _all_of(errors)
         if any(error.reason == "loop" for error in errors):
             self._say_loop(key, failure)
-        self.note(NodeReached(key, Reached(problem=str(failure), reason=failure.reason, since=time())))
+        lasting = all(error.lasting for error in errors)
+        reached = Reached(problem=str(failure), reason=failure.reason, since=time(), lasting=lasting)
+        self.note(NodeReached(key, reached))
         raise failure
 
     def _say_loop(self, key: NodeKey, failure: UpstreamError) -> None:

@@ -9,6 +9,7 @@ from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.known import Reached
 from kproxy.cluster.topology import Node
 from kproxy.cluster.upstream import Upstream
+from kproxy.status.readiness import Requires, missing
 from kproxy.status.shown import ClusterStatus, ForwardStatus, NodeStatus, UpstreamStatus
 
 
@@ -35,6 +36,25 @@ def report(gateway: Gateway) -> ClusterStatus:
         forwards=tuple(_forward(one) for one in gateway.forwards.leading),
         upstreams=tuple(_upstream(gateway, one) for name, one in gateway.upstreams.items() if name),
     )
+
+
+def lasting(gateway: Gateway, requires: Requires) -> list[str]:
+    """Why trying again will not make the cluster ready before a person changes something, a line each; empty if it may:
+    a refused login, a name that nobody knows, a certificate with another name."""
+    known, name = gateway.reach.known, gateway.config.name
+    explored = known.explored
+    if requires == "none":
+        return []
+    if not explored.answered:
+        stays = explored.login_refused or explored.lasting
+        return [f"cluster {name}: {explored.problem}"] if stays else []
+    if not explored.searched:
+        return []
+    present = [node.key for node in gateway.upstreams[gateway.active].topology.nodes.values() if not node.absent_since]
+    lost = [key for key in present if known.reached(key).lasting]
+    if not lost or (requires == "one" and len(lost) < len(present)):
+        return []
+    return missing(report(gateway))
 
 
 def _forward(leading: Leading) -> ForwardStatus:

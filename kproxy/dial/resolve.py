@@ -16,7 +16,7 @@ from threading import Thread
 from typing import TypeAlias
 
 from kproxy.address import Address
-from kproxy.errors import UpstreamError
+from kproxy.errors import NoSuchName, UpstreamError
 
 AddrInfo: TypeAlias = tuple[int, int, int, str, tuple[object, ...]]
 """As getaddrinfo gives them."""
@@ -34,10 +34,10 @@ _AT_ONCE = 32
 
 @dataclass(slots=True)
 class _Answer:
-    """What a name led to `at` that time (empty: there is no such name), and whether that led `nowhere`. It then holds
-    for `pause` seconds."""
+    """What a name led to `at` that time (empty: there is no such name; None: no name server has answered), and whether
+    that led `nowhere`. It then holds for `pause` seconds."""
 
-    found: list[AddrInfo]
+    found: list[AddrInfo] | None
     at: float
     nowhere: bool
     pause: float
@@ -51,17 +51,18 @@ class Resolver:
 
     def __init__(self) -> None:
         self._answers: dict[str, _Answer] = {}  # the oldest first
-        self._asked: dict[str, asyncio.Future[list[AddrInfo]]] = {}
+        self._asked: dict[str, asyncio.Future[list[AddrInfo] | None]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     async def resolve(self, address: Address) -> Sequence[AddrInfo]:
-        """The addresses of a name, best first. Raises UpstreamError."""
+        """The addresses of a name, best first. Raises UpstreamError: NoSuchName if the name servers say so."""
         numeric = self.numeric(address)
         if numeric:
             return numeric
         found = await self._ask(address.host)
         if not found:
-            raise UpstreamError("resolve", f"{address}: the name '{address.host}' cannot be resolved here")
+            kind = UpstreamError if found is None else NoSuchName
+            raise kind("resolve", f"{address}: the name '{address.host}' cannot be resolved here")
         return _with_port(found, address.port)
 
     def numeric(self, address: Address) -> Sequence[AddrInfo]:
@@ -69,7 +70,7 @@ class Resolver:
         if not 0 < address.port < 65536:  # getaddrinfo takes it modulo 65536
             raise UpstreamError("other", f"{address}: {address.port} is not a port")
         if "%" in address.host:  # the number of an interface may change
-            return _with_port(_look_up(address.host, socket.AI_NUMERICHOST), address.port)
+            return _with_port(_look_up(address.host, socket.AI_NUMERICHOST) or (), address.port)
         return _numeric(address)
 
     def doubt(self, host: str) -> None:
@@ -77,7 +78,7 @@ class Resolver:
         if host in self._answers:
             self._answers[host].nowhere = True
 
-    async def _ask(self, host: str) -> list[AddrInfo]:
+    async def _ask(self, host: str) -> list[AddrInfo] | None:
         known = self._answers.get(host)
         if known is not None and known.holds(asyncio.get_running_loop().time()):
             return known.found
@@ -96,7 +97,7 @@ class Resolver:
         with contextlib.suppress(RuntimeError):  # the loop is closed: kproxy has ended
             loop.call_soon_threadsafe(self._answered, host, found)
 
-    def _answered(self, host: str, found: list[AddrInfo]) -> None:
+    def _answered(self, host: str, found: list[AddrInfo] | None) -> None:
         before = self._answers.pop(host, None)
         again = before is not None and before.nowhere and _same(before.found, found)
         pause = min(before.pause * 2, _LONGEST_PAUSE) if before is not None and again else _FIRST_PAUSE
@@ -109,21 +110,24 @@ class Resolver:
 
 @lru_cache(maxsize=1000)
 def _numeric(address: Address) -> Sequence[AddrInfo]:
-    return _with_port(_look_up(address.host, socket.AI_NUMERICHOST), address.port)
+    return _with_port(_look_up(address.host, socket.AI_NUMERICHOST) or (), address.port)
 
 
 def _with_port(found: Iterable[AddrInfo], port: int) -> Sequence[AddrInfo]:
     return tuple((*info[:4], (info[4][0], port, *info[4][2:])) for info in found)
 
 
-def _same(one: list[AddrInfo], other: list[AddrInfo]) -> bool:
+def _same(one: Iterable[AddrInfo] | None, other: Iterable[AddrInfo] | None) -> bool:
     """Whether two answers have the same addresses; a server gives them in turn."""
-    return {info[4][0] for info in one} == {info[4][0] for info in other}
+    return {info[4][0] for info in one or ()} == {info[4][0] for info in other or ()}
 
 
-def _look_up(host: str, flags: int = 0) -> list[AddrInfo]:
+def _look_up(host: str, flags: int = 0) -> list[AddrInfo] | None:
+    """None if no name server answers."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=flags)
         return found  # type: ignore[return-value]  # typeshed's tuple is looser
-    except (OSError, ValueError):  # gaierror; UnicodeError of what cannot be a name
+    except socket.gaierror as error:
+        return None if error.errno == socket.EAI_AGAIN else []
+    except (OSError, ValueError):  # UnicodeError of what cannot be a name
         return []

@@ -77,6 +77,7 @@ class Fault(Enum):
     CONNECTION_LEAK = "connection-leak"
     # Others
     CONFIGURATION = "configuration"  # a mistake in a file or flag, said by the message itself
+    CONNECTOR_MISSING = "connector-missing"  # Spark has no Kafka connector
     OVERLOADED = "overloaded"  # too few brokers, disks or threads: it would be well if it were quicker
     LISTENER_CONFIGURATION = "listener-configuration"  # a broker does not start, for its listeners
     GROUP = "group"  # a consumer group's business: rebalances, sessions, fenced members

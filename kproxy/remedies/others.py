@@ -30,6 +30,22 @@ TABLE: tuple[Remedy, ...] = (
         ),
     ),
     Remedy(
+        Fault.CONNECTOR_MISSING,
+        "Spark has no Kafka connector",
+        "Spark's Kafka source and sink are in a package of their own, which Spark itself does not contain.",
+        "`spark-submit --version` shows the versions of Spark and of Scala. The driver's log names the jars that it adds.",
+        "Give Spark the package `org.apache.spark:spark-sql-kafka-0-10_SCALA:SPARK`, with these two versions: for PySpark "
+        "4.0.0 `spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 job.py`. With kproxy's plugin: "
+        '`kproxy.spark.plugin(packages=["org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"])`.',
+        said(
+            spark=(
+                "Failed to find data source: kafka. …",
+                "KAFKA_DATA_SOURCE_NOT_ENABLED",
+                "Failed to find the data source: kafka. …",
+            )
+        ),
+    ),
+    Remedy(
         Fault.OVERLOADED,
         "The brokers answer too slowly, or limit the client",
         "A request takes longer than its timeout, or a quota slows the client down: a disk or a replica is slow, the "

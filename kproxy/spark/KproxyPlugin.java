@@ -35,8 +35,8 @@ import org.slf4j.LoggerFactory;
  * driver knows it from kproxy.spark.attach, or from the file that spark.kproxy.config names there. An executor tells the
  * driver whether it has kproxy, and passes on what kproxy warns of on its host.
  *
- * <p>Messages to the driver are arrays of text: {"ask"}, {"joined", executor}, {"failed", executor, why}, and
- * {"said", host, mark of its log, offset there, line}.
+ * <p>Messages to the driver are arrays of text: {"ask"}, {"joined", executor}, {"failed", executor, why, whether that
+ * stays so}, and {"said", host, mark of its log, offset there, line}.
  *
  * <p>Compiled by janino, which Spark brings: no lambdas, and generics are only looked past. Spark 3.5 runs on Java 8: no
  * newer classes of Java's. One jar serves both versions of Scala: no signature has a type of Scala's.
@@ -44,6 +44,10 @@ import org.slf4j.LoggerFactory;
 public final class KproxyPlugin implements SparkPlugin {
     private static final Logger log = LoggerFactory.getLogger(KproxyPlugin.class);
     private static final long LOOK_AGAIN_MS = 1000, ASK_AGAIN_MS = 5000, RETRY_MS = 60000;
+    private static final int NOT_READY = 3; // how kproxy.spark ends then
+    private static final String PYTHON = "spark.kproxy.python", DRIVER_PYTHON = "spark.kproxy.driver.python";
+    private static final String STRICT = "spark.kproxy.strict";
+    private static final String SECONDS = "60"; // how long a host may take, without a call of attach that says so
 
     // In the driver: the Python interpreter of executors, what is shipped to them, how long they may take, in s, and the
     // number of this attempt: whoever failed in an earlier one tries again at once.
@@ -74,28 +78,42 @@ public final class KproxyPlugin implements SparkPlugin {
         return new Executor();
     }
 
-    private static final class Driver implements DriverPlugin {
-        private Joined joined = null; // the proxy of this host, if the driver has joined it here
+    private static final class Driver implements DriverPlugin, Hearer {
+        private volatile Joined joined = null; // the proxy of this host, if the driver has joined it here
         private volatile boolean stopped = false;
+        private long failedAt = 0;
+        private SparkContext context;
+        private String file; // that spark.kproxy.config names, "" without one
+        private boolean isStrict;
+        private boolean ends = false; // the application, as it is strict
 
+        /** Throws Missing if spark.kproxy.config is set and this host cannot have kproxy: the application does not start. */
         public Map init(SparkContext context, PluginContext plugin) {
-            String file = configuration(plugin.conf());
+            this.context = context;
+            file = configuration(plugin.conf());
+            isStrict = !file.isEmpty() && plugin.conf().getBoolean(STRICT, false);
             if (!file.isEmpty()) {
                 String executors = setting(plugin.conf(), "spark.pyspark.python", "PYSPARK_PYTHON", "python3");
                 SparkConf conf = plugin.conf();
                 String driver = setting(conf, "spark.pyspark.driver.python", "PYSPARK_DRIVER_PYTHON", executors);
-                String python = conf.get("spark.kproxy.driver.python", python(conf, driver, driver));
+                String python = conf.get(DRIVER_PYTHON, python(conf, driver, driver));
                 boolean isProtected = conf.getBoolean("spark.authenticate", false) || context.isLocal();
                 boolean isAllowed = conf.getBoolean("spark.kproxy.allowUnauthenticated", false);
-                String shipped = run(python, "", isProtected || isAllowed ? "ship" : "ship-openly", file);
-                joined = new Joined(python, shipped, "60");
-                tell(executors, shipped, "60");
+                try {
+                    String how = isProtected || isAllowed ? "ship" : "ship-openly";
+                    String shipped = run(null, DRIVER_PYTHON, python, "", how, file);
+                    joined = new Joined(this, DRIVER_PYTHON, python, shipped, SECONDS);
+                    tell(executors, shipped, SECONDS);
+                } catch (Missing error) {
+                    String why = inPlace(error.getMessage());
+                    log.error("no kproxy for this driver: {}", why);
+                    throw new Missing(why, error.lasts);
+                }
                 Thread thread = new Thread("kproxy") {
                     public void run() {
                         while (!stopped && pause()) {
-                            for (Iterator lines = joined.newLines().iterator(); lines.hasNext(); ) {
-                                note((String[]) lines.next());
-                            }
+                            noteAll(joined.newLines());
+                            keep();
                         }
                     }
                 };
@@ -105,6 +123,66 @@ public final class KproxyPlugin implements SparkPlugin {
             return Collections.emptyMap();
         }
 
+        /** Have a proxy again if its keeper was killed. */
+        private void keep() {
+            if (joined.isAlive() || System.currentTimeMillis() < failedAt + RETRY_MS) {
+                return;
+            }
+            note(joined.end());
+            try {
+                Joined again = new Joined(this, DRIVER_PYTHON, joined.python, joined.shipped, SECONDS);
+                joined = again;
+                log.warn("kproxy is ready for this driver again: {}", again.bootstrap);
+                if (stopped) {
+                    again.leave();
+                }
+            } catch (RuntimeException error) {
+                failedAt = System.currentTimeMillis();
+                log.error("no kproxy for this driver: {}", inPlace(String.valueOf(error.getMessage())));
+            }
+        }
+
+        public void hear(String[] said) {
+            note(said);
+        }
+
+        /** With what the keys are that a message of kproxy's names. */
+        private String inPlace(String why) {
+            return file.isEmpty() || why.indexOf('`') < 0 ? why : why + " (in `...`: keys of " + file + ")";
+        }
+
+        private synchronized void failed(String executor, String why, boolean lasts) {
+            executors.put(executor, why);
+            if (isStrict && lasts) {
+                log.error("no kproxy for executor {}: {}; the application ends, as {}=true", executor, inPlace(why), STRICT);
+                end("no kproxy for executor " + executor + ": " + inPlace(why));
+            } else if (!file.isEmpty() && lasts) {
+                String rest = "; its Kafka tasks will fail: " + STRICT + "=true ends the application instead";
+                log.error("no kproxy for executor {}: {}", executor, inPlace(why) + rest);
+            } else {
+                log.error("no kproxy for executor {}: {}", executor, inPlace(why));
+            }
+        }
+
+        /** In a thread of its own, as this one is of Spark's RPC. */
+        private void end(final String why) {
+            if (ends) {
+                return;
+            }
+            ends = true;
+            Thread thread = new Thread("kproxy ends the application") {
+                public void run() {
+                    int[] jobs = context.statusTracker().getActiveJobIds();
+                    for (int at = 0; at < jobs.length; at++) {
+                        context.cancelJob(jobs[at], why);
+                    }
+                    context.stop();
+                }
+            };
+            thread.setDaemon(true);
+            thread.start();
+        }
+
         public Object receive(Object message) {
             String[] words = (String[]) message;
             if (words[0].equals("ask")) {
@@ -112,12 +190,17 @@ public final class KproxyPlugin implements SparkPlugin {
             } else if (words[0].equals("joined")) {
                 executors.put(words[1], "");
             } else if (words[0].equals("failed")) {
-                executors.put(words[1], words[2]);
-                log.error("no kproxy for executor {}: {}", words[1], words[2]);
+                failed(words[1], words[2], Boolean.parseBoolean(words[3]));
             } else if (words[0].equals("said")) {
                 note(words);
             }
             return null;
+        }
+
+        private static void noteAll(List messages) {
+            for (Iterator lines = messages.iterator(); lines.hasNext(); ) {
+                note((String[]) lines.next());
+            }
         }
 
         /** Several executors of one host read the same log. */
@@ -145,7 +228,7 @@ public final class KproxyPlugin implements SparkPlugin {
         }
     }
 
-    private static final class Executor implements ExecutorPlugin {
+    private static final class Executor implements ExecutorPlugin, Hearer {
         private PluginContext plugin;
         private volatile Joined joined = null;
         private volatile boolean stopped = false;
@@ -204,6 +287,8 @@ public final class KproxyPlugin implements SparkPlugin {
             }
             if (has) {
                 joined.leave();
+            } else if (joined != null) {
+                tell(joined.end());
             }
             joined = null;
             boolean wait = System.currentTimeMillis() < failedAt + RETRY_MS;
@@ -214,15 +299,16 @@ public final class KproxyPlugin implements SparkPlugin {
 
         private void join(String[] told) {
             try {
-                joined = new Joined(python(plugin.conf(), told[0], null), told[1], told[2]);
+                joined = new Joined(this, PYTHON, python(plugin.conf(), told[0], null), told[1], told[2]);
                 joinedIn = told[3];
                 log.info("kproxy is ready for this executor: {}", joined.bootstrap);
                 tell(new String[] {"joined", plugin.executorID()});
-            } catch (Exception error) {
+            } catch (RuntimeException error) {
                 failedIn = told[3];
                 failedAt = System.currentTimeMillis();
                 log.error("no kproxy for this executor: {}", error.getMessage());
-                tell(new String[] {"failed", plugin.executorID(), String.valueOf(error.getMessage())});
+                String lasts = String.valueOf(error instanceof Missing && ((Missing) error).lasts);
+                tell(new String[] {"failed", plugin.executorID(), String.valueOf(error.getMessage()), lasts});
             }
         }
 
@@ -233,6 +319,10 @@ public final class KproxyPlugin implements SparkPlugin {
                     tell((String[]) lines.next());
                 }
             }
+        }
+
+        public void hear(String[] said) {
+            tell(said);
         }
 
         private void tell(String[] message) {
@@ -253,6 +343,21 @@ public final class KproxyPlugin implements SparkPlugin {
         }
     }
 
+    /** Who is told what kproxy warns of, while it cannot be read from the log yet: messages that begin with "said". */
+    private interface Hearer {
+        void hear(String[] said);
+    }
+
+    /** Why a host has no kproxy, without a stack trace: what is wrong is not in this JVM. */
+    private static final class Missing extends RuntimeException {
+        final boolean lasts; // trying again does not help before a person changes something
+
+        Missing(String why, boolean lasts) {
+            super(why, null, false, false);
+            this.lasts = lasts;
+        }
+    }
+
     /** The proxy of this host, with a lease of this JVM. */
     private static final class Joined {
         // As kproxy.spark.tail reads it.
@@ -265,11 +370,11 @@ public final class KproxyPlugin implements SparkPlugin {
         private String marked; // the log, which gets another mark when it is emptied
         private long at;
 
-        /** Throws RuntimeException if it cannot be had, or is not ready in time. */
-        Joined(String python, String shipped, String seconds) {
+        /** Throws Missing if it cannot be had, or is not ready in time. `key`: the setting that says which Python. */
+        Joined(Hearer hearer, String key, String python, String shipped, String seconds) {
             this.python = python;
             this.shipped = shipped;
-            String[] words = KproxyPlugin.run(python, shipped, "join", ownPid(), seconds).split(" ", 6);
+            String[] words = KproxyPlugin.run(hearer, key, python, shipped, "join", ownPid(), seconds).split(" ", 6);
             keeperId = words[0];
             born = birth(keeperId);
             bootstrap = words[1];
@@ -285,10 +390,16 @@ public final class KproxyPlugin implements SparkPlugin {
 
         void leave() {
             try {
-                KproxyPlugin.run(python, shipped, "leave", ownPid());
-            } catch (RuntimeException error) { // it ends with this JVM
+                KproxyPlugin.run(null, PYTHON, python, shipped, "leave", ownPid());
+            } catch (Missing error) { // it ends with this JVM
                 log.debug("kproxy stays until this JVM ends: {}", error.getMessage());
             }
+        }
+
+        /** A message to the driver: the keeper has ended, before all that use it had. Each of them says so. */
+        String[] end() {
+            String text = "the keeper of kproxy (process " + keeperId + ") has ended; kproxy is started again";
+            return new String[] {"said", host, "keeper " + keeperId + " " + born, "1", text};
         }
 
         /** A message to the driver for each new warning in the log of kproxy and its keeper. */
@@ -356,7 +467,7 @@ public final class KproxyPlugin implements SparkPlugin {
      * an archive that Spark has sent; where it is not, `missing`, or the path all the same if that is null.
      */
     private static String python(SparkConf conf, String unset, String missing) {
-        String named = path(conf.get("spark.kproxy.python", ""));
+        String named = path(conf.get(PYTHON, ""));
         if (named.isEmpty()) {
             return unset;
         }
@@ -397,8 +508,11 @@ public final class KproxyPlugin implements SparkPlugin {
         }
     }
 
-    /** Run python -m kproxy.spark; what it prints. Throws RuntimeException with its last line of stderr. */
-    private static String run(String python, String input, String... words) {
+    /**
+     * Run python -m kproxy.spark; its last line on stdout. Those before are for the hearer. Throws Missing with its last
+     * line on stderr. `key`: the setting that says which Python.
+     */
+    private static String run(Hearer hearer, String key, String python, String input, String... words) {
         List command = new ArrayList(Arrays.asList(new String[] {python, "-m", "kproxy.spark"}));
         command.addAll(Arrays.asList(words));
         try {
@@ -407,24 +521,59 @@ public final class KproxyPlugin implements SparkPlugin {
                 ProcessBuilder builder = new ProcessBuilder(command).redirectError(errors);
                 // What lies in a job's directory must not stand in for Python's own modules.
                 builder.environment().put("PYTHONSAFEPATH", "1");
-                Process process = builder.start();
-                OutputStream stdin = process.getOutputStream();
-                stdin.write(input.getBytes("UTF-8"));
-                stdin.close();
-                String said = lastLine(new BufferedReader(new InputStreamReader(process.getInputStream(), "UTF-8")));
+                Process process;
+                try {
+                    process = builder.start();
+                } catch (IOException error) {
+                    throw without("there is no Python " + python + " (" + error.getMessage() + ")", key);
+                }
+                try {
+                    OutputStream stdin = process.getOutputStream();
+                    stdin.write(input.getBytes("UTF-8"));
+                    stdin.close();
+                } catch (IOException error) { // it has ended, and says why
+                    log.debug("{}", error.getMessage());
+                }
+                String last = "";
+                BufferedReader stdout = new BufferedReader(new InputStreamReader(process.getInputStream(), "UTF-8"));
+                for (String line = stdout.readLine(); line != null; line = stdout.readLine()) {
+                    String[] said = line.split(" ", 5);
+                    if (hearer != null && said.length == 5 && said[0].equals("said")) {
+                        hearer.hear(said);
+                    } else {
+                        last = line;
+                    }
+                }
                 int code = process.waitFor();
                 if (code != 0) {
                     String why = lastLine(new BufferedReader(new java.io.FileReader(errors)));
-                    throw new RuntimeException(why.isEmpty() ? python + " ended with code " + code : why);
+                    if (why.indexOf("No module named") >= 0 || why.matches("(Import|Syntax|ModuleNotFound)Error: .*")) {
+                        String its = why.startsWith(python + ": ") ? why.substring(python.length() + 2) : why;
+                        throw without(python + " cannot run kproxy (" + its + ")", key);
+                    }
+                    throw new Missing(why.isEmpty() ? python + " ended with code " + code : why, code != NOT_READY);
                 }
-                return said;
+                return last;
             } finally {
                 errors.delete();
             }
         } catch (IOException error) {
-            throw new RuntimeException(error.getMessage());
+            throw new Missing(hostName() + ": kproxy cannot be started: " + error.getMessage(), false);
         } catch (InterruptedException error) {
-            throw new RuntimeException("interrupted while kproxy was being started");
+            throw new Missing("interrupted while kproxy was being started", false);
+        }
+    }
+
+    private static Missing without(String what, String key) {
+        String install = ": install kproxy there, or set " + key + " to the path of a Python that has it";
+        return new Missing(hostName() + ": " + what + install, true);
+    }
+
+    private static String hostName() {
+        try {
+            return java.net.InetAddress.getLocalHost().getHostName();
+        } catch (IOException error) { // its own name is not known there
+            return "this host";
         }
     }
 

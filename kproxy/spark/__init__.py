@@ -12,6 +12,7 @@
     host           joins and leaves the proxy of a host
     keeper         the process that keeps the proxy for as long as somebody has a lease
     proxy          the kproxy that the keeper runs
+    wording        kproxy's messages, for those who have keys of a file in place of flags
     tail           the log of both, and what they warn of, read from it
     tasks          the Python tasks by which `attach` reaches executors without the plugin
     executor       finds the executor of a Python task

@@ -11,9 +11,11 @@ jar                      print the path of the plugin's jar, for those who use -
 package [DIR] [NAME …]   in a checkout: make what is given to Spark, in DIR (dist), with other packages of PyPI's
 ship FILE                check a configuration and print what executors are told (the plugin does this)
 ship-openly FILE         the same for a Spark that does not authenticate: refuses secrets
-join PID [SECONDS]       take a lease for a process, what is shipped on stdin; prints the keeper's id, the bootstrap
-                         server, the mark of the log and how much of it is from before (kproxy.spark.tail), this host's
-                         name, and the path of the log
+join PID [SECONDS]       take a lease for a process, what is shipped on stdin. Prints, while it waits, what kproxy warns
+                         of: said, this host's name, the mark of the log, where the line ends there (kproxy.spark.tail),
+                         the line. Then prints the keeper's id, the bootstrap server, the mark of the log, how much of
+                         it has been read, this host's name, and the path of the log. Ends with code 3 if kproxy is not
+                         ready in time, and with 1 if waiting does not help
 leave PID                give it back
 """
 
@@ -24,8 +26,14 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kproxy.errors import KproxyError
+from kproxy.errors import KproxyError, UpstreamError
+
+if TYPE_CHECKING:
+    from kproxy.spark.host import Shipped
+
+_NOT_READY = 3
 
 
 def main(words: list[str]) -> int:
@@ -51,24 +59,36 @@ def main(words: list[str]) -> int:
                     check_secrets(told, "spark.kproxy.allowUnauthenticated=true")
                 _say(told.to_json())
             case ["join" | "leave" as what, pid, *seconds] if pid.isdigit():
-                from kproxy.spark.host import Lease, Shipped, join, leave, look, place
-                from kproxy.spark.tail import position
+                from kproxy.spark.host import Lease, Shipped, leave
 
                 told = Shipped.from_json(sys.stdin.read())
                 if what == "leave":
                     leave(told, Lease.of(int(pid)))
                 else:
-                    path = place(told.listen, "log")
-                    marked, size = position(path) if look(told.listen) else ("-", 0)
-                    answer = join(told, Lease.of(int(pid)), float(seconds[0]) if seconds else 60.0)
-                    _say(str(answer.keeper), answer.bootstrap, marked, str(size), socket.gethostname(), str(path))
+                    _join(told, int(pid), float(seconds[0]) if seconds else 60.0)
             case _:
                 sys.stderr.write(__doc__ or "")
                 return 2
     except KproxyError as error:
         sys.stderr.write(f"{error}\n")
-        return 1
+        return _NOT_READY if isinstance(error, UpstreamError) else 1
     return 0
+
+
+def _join(told: Shipped, pid: int, seconds: float) -> None:
+    from kproxy.spark.host import Lease, join, look, place
+    from kproxy.spark.tail import Line, Tail, following
+
+    path, host = place(told.listen, "log"), socket.gethostname()
+    tail = Tail(path, from_end=look(told.listen) is not None)
+
+    def say(line: Line) -> None:
+        _say("said", host, line.marked, str(line.end), line.message)
+
+    with following(tail, say):
+        answer = join(told, Lease.of(pid), seconds)
+    marked, size = tail.position
+    _say(str(answer.keeper), answer.bootstrap, marked, str(size), host, str(path))
 
 
 def _conf(words: Sequence[str]) -> list[str]:
@@ -98,6 +118,7 @@ def _conf(words: Sequence[str]) -> list[str]:
 
 def _say(*lines: str) -> None:
     sys.stdout.write(" ".join(lines) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

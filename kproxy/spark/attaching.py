@@ -13,16 +13,16 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kproxy.errors import ConfigError, UpstreamError
+from kproxy.errors import ConfigError, KproxyError, UpstreamError
 from kproxy.process import birth
 from kproxy.spark import expected
-from kproxy.spark.configuration import Given, check_secrets, shipped
+from kproxy.spark.configuration import Given, check_secrets, is_path, kind_of, shipped
 from kproxy.spark.host import Answer, Lease, Shipped, join, leave, linger, look, place
 from kproxy.spark.pluginjar import CLASS
-from kproxy.spark.tail import Tail
+from kproxy.spark.tail import Line, Tail, following
 from kproxy.spark.tasks import Outcome, first_line, leaver, run, starter
 
 log = logging.getLogger("kproxy.spark")
@@ -42,7 +42,7 @@ _attached: dict[str, _Application] = {}  # by application id
 
 def attach(spark: Any, given: Given, timeout: float, ready_requires: str | None, allow_unauthenticated: bool) -> str:
     """See `kproxy.spark.attach`."""
-    context = _context(spark)
+    context = _running(spark)
     told = shipped(given, ready_requires)
     if not (allow_unauthenticated or _authenticates(context)):
         check_secrets(told, "attach(…, allow_unauthenticated=True)")
@@ -56,17 +56,48 @@ def attach(spark: Any, given: Given, timeout: float, ready_requires: str | None,
                 )
             return before.bootstrap
         application = _Application(context, told, timeout)
-        application.attach()
+        try:
+            application.attach()
+        except KproxyError as error:
+            raise _in_place(error, given) from None
         _attached[context.applicationId] = application
     return application.bootstrap
 
 
 def detach(spark: Any) -> None:
     """See `kproxy.spark.detach`."""
+    context = _context(spark)
     with _lock:
-        application = _attached.pop(_context(spark).applicationId, None)
-    if application is not None:
+        names = [name for name, application in _attached.items() if application.belongs_to(context)]
+        applications = [_attached.pop(name) for name in names]
+    for application in applications:
         application.detach()
+
+
+def _in_place(error: KproxyError, given: Given) -> KproxyError:
+    """The error with what the keys are that it names (`kproxy.spark.wording`)."""
+    if "`" not in str(error):
+        return error
+    if isinstance(given, Mapping):
+        where = "keys of the dict that attach was given"
+    elif is_path(given):
+        where = f"keys of {os.fspath(given)}"
+    else:
+        where = f'keys of a dict, as in attach(spark, {{"bootstrap-servers": "{given}", …}}), or of a file'
+    text = f"{error} (in `…`: {where})"
+    return UpstreamError(error.reason, text) if isinstance(error, UpstreamError) else ConfigError(text)
+
+
+def _running(spark: Any) -> Any:
+    """The context of a session. Raises ConfigError if that has been stopped, by whomever."""
+    context = _context(spark)
+    try:
+        stopped = context._jsc is None or context._jsc.sc().isStopped()
+    except Exception as error:  # noqa: BLE001 - whatever py4j raises when the JVM is gone
+        raise ConfigError(f"the JVM of this Spark session does not answer: {first_line(error)}") from None
+    if stopped:
+        raise ConfigError("this Spark session has been stopped: create another one, and give attach that one")
+    return context
 
 
 def _context(spark: Any) -> Any:
@@ -75,6 +106,8 @@ def _context(spark: Any) -> Any:
             "attach cannot reach the driver of Spark Connect's server from its client; "
             "start the server with the settings of: python -m kproxy.spark conf FILE"
         )
+    if not hasattr(spark, "sparkContext"):
+        raise ConfigError(f"the first argument must be a SparkSession, and not {kind_of(spark)}")
     return spark.sparkContext
 
 
@@ -104,6 +137,9 @@ class _Application:
         self._detached = threading.Event()
         self._thread: threading.Thread | None = None
 
+    def belongs_to(self, context: Any) -> bool:
+        return self._context is context
+
     # Attaching
 
     def attach(self) -> None:
@@ -128,20 +164,8 @@ class _Application:
 
     def _join_here(self) -> Answer:
         """Join this host's proxy. What kproxy warns of meanwhile is logged at once."""
-        stop = threading.Event()
-
-        def follow() -> None:
-            while not stop.wait(_LOOK_AGAIN):
-                self._log_new_lines()
-
-        follower = threading.Thread(target=follow, name="kproxy.spark log", daemon=True)
-        follower.start()
-        try:
+        with following(self._tail, self._log):
             answer = join(self.told, self._lease, self._timeout)
-        finally:
-            stop.set()
-            follower.join()
-            self._log_new_lines()
         self._warn(socket.gethostname(), answer.why_not("all"))
         return answer
 
@@ -226,7 +250,8 @@ class _Application:
                 continue
             try:
                 if birth(answer.keeper) is None:
-                    log.warning("the keeper of kproxy has ended; kproxy is started again")
+                    text = f"the keeper of kproxy (process {answer.keeper}) has ended; kproxy is started again"
+                    log.warning("%s: %s", socket.gethostname(), text)
                     answer = join(self.told, self._lease, self._timeout, self._given_up)
                 if not (self._has_plugin or self._is_local):
                     self._until = time.monotonic() + self._timeout
@@ -274,8 +299,11 @@ class _Application:
 
     def _log_new_lines(self) -> None:
         """Of this host's kproxy. What those of other hosts say, the plugin writes to the log of the driver's JVM."""
-        for level, message in self._tail.look():
-            log.log(level, "%s: %s", socket.gethostname(), message)
+        for line in self._tail.look():
+            self._log(line)
+
+    def _log(self, line: Line) -> None:
+        log.log(line.level, "%s: %s", socket.gethostname(), line.message)
 
     def _warn(self, host: str, text: str) -> None:
         said = f"{host}: {text}" if host else text

@@ -47,6 +47,16 @@ def shipped(given: Given, ready_requires: str | None = None) -> Shipped:
     return Shipped(str(listen), text, ready_requires or config.ready_requires)
 
 
+def kind_of(given: object) -> str:
+    """For messages about an argument that is of a wrong type; not its value, which may have a secret."""
+    return "None" if given is None else f"of type {type(given).__name__}"
+
+
+def is_path(given: str | os.PathLike[str]) -> bool:
+    """Whether that names a file; else it is bootstrap servers."""
+    return isinstance(given, os.PathLike) or "/" in given or given.endswith((".yaml", ".yml"))
+
+
 def secrets(told: Shipped) -> list[str]:
     """The keys of the secrets that are in the text itself. Files and commands that the text names do not count."""
     document = yaml.safe_load(told.text)
@@ -73,7 +83,11 @@ def _read(given: Given) -> tuple[str, Loaded]:
     if isinstance(given, Mapping):
         text = json.dumps(given, default=str, sort_keys=True)
         return text, _load_text(text)
-    if isinstance(given, os.PathLike) or "/" in given or given.endswith((".yaml", ".yml")):
+    if not isinstance(given, str | os.PathLike):
+        raise ConfigError(
+            f"the configuration must be bootstrap servers, the path of a file, or a dict, and not {kind_of(given)}"
+        )
+    if is_path(given):
         path = Path(given)
         read({}, {}, path, defaults(_listen("")))  # says which file, and what is wrong with it
         text = path.read_text()

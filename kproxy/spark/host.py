@@ -85,8 +85,9 @@ class Answer:
     """The state of a host's proxy.
 
     `not_ready`: for each level of `ready-requires` why clients should wait ("" if they need not); empty while kproxy
-    starts. `problem`: why kproxy does not run. `useless`: why it does not help to wait. `failed`: why the proxy can
-    never be. `leaving`: the keeper ends, and makes room for another. `leases` do not include those that linger.
+    starts. `useless`: for each of these levels why it does not help to wait ("" if it may). `problem`: why kproxy does
+    not run. `failed`: why the proxy can never be. `leaving`: the keeper ends, and makes room for another. `leases` do
+    not include those that linger.
     """
 
     keeper: int
@@ -94,7 +95,7 @@ class Answer:
     bootstrap: str = ""
     not_ready: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
-    useless: str = ""
+    useless: Mapping[str, str] = field(default_factory=dict)
     failed: str = ""
     leaving: bool = False
     leases: tuple[Mapping[str, Any], ...] = ()
@@ -111,9 +112,9 @@ class Answer:
 def join(shipped: Shipped, lease: Lease, timeout: float = 60.0, given_up: Callable[[], bool] = lambda: False) -> Answer:
     """Take a lease on this host's proxy, which is started if there is none, and wait until it is ready.
 
-    Raises ConfigError if it cannot be had (another configuration or program has its port, the brokers refuse the
-    login), and UpstreamError if it is not ready in `timeout` seconds, or at once when it is given up; it goes on trying
-    then, and the lease holds.
+    Raises ConfigError if it cannot be had (another configuration or program has its port) or if waiting does not help
+    (the brokers refuse the login, a name is not known). Raises UpstreamError if it is not ready in `timeout` seconds,
+    or at once when it is given up; it goes on trying then, and the lease holds.
     """
     until = time.monotonic() + timeout
     attempt = uuid4().hex  # tells the keeper that this is one attempt, however often it asks
@@ -124,8 +125,8 @@ def join(shipped: Shipped, lease: Lease, timeout: float = 60.0, given_up: Callab
         if answer is None or answer.leaving:
             answer = None
             _start(shipped, attempt, lambda: given_up() or time.monotonic() >= until)
-        elif answer.failed or answer.useless:
-            raise ConfigError(f"{host}: {answer.failed or answer.useless}")
+        elif why := answer.failed or answer.useless.get(shipped.requires, ""):
+            raise ConfigError(f"{host}: {why}")
         elif answer.ready(shipped.requires):
             return answer
         if time.monotonic() >= until:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import socket
 import sys
@@ -18,7 +19,8 @@ from pathlib import Path
 from kproxy.app.main import App, run
 from kproxy.config import load
 from kproxy.errors import KproxyError
-from kproxy.status.readiness import LEVELS
+from kproxy.spark.wording import of_file
+from kproxy.status.readiness import LEVELS, Requires
 
 # How often it is looked whether it is ready, in seconds: until it is, and then.
 _SOON, _LATER = 0.05, 1.0
@@ -39,8 +41,8 @@ async def _until_alone(keeper: socket.socket, proxy: App) -> int:
     told = ""
     while not (alone.is_set() or proxy.control.stopping.is_set()):
         not_ready = {level: "; ".join(proxy.not_ready(level)) for level in LEVELS}
-        useless = "; ".join(proxy.useless_to_wait())
-        said = json.dumps({"bootstrap": bootstrap, "not_ready": not_ready, "useless": useless})
+        useless = {level: "; ".join(proxy.lasting(level)) if not_ready[level] else "" for level in LEVELS}
+        said = json.dumps({"bootstrap": bootstrap, "not_ready": _of_file(not_ready), "useless": _of_file(useless)})
         if said != told:
             _tell(keeper, said)
             told = said
@@ -50,6 +52,17 @@ async def _until_alone(keeper: socket.socket, proxy: App) -> int:
     return 0
 
 
+def _of_file(texts: Mapping[Requires, str]) -> Mapping[str, str]:
+    return {level: of_file(text) for level, text in texts.items()}
+
+
+class _Record(logging.LogRecord):
+    """A line of the log, in the words of a configuration's file."""
+
+    def getMessage(self) -> str:
+        return of_file(super().getMessage())
+
+
 def _tell(keeper: socket.socket, said: str) -> None:
     with contextlib.suppress(BrokenPipeError):
         keeper.sendall(said.encode() + b"\n")
@@ -57,6 +70,7 @@ def _tell(keeper: socket.socket, said: str) -> None:
 
 def main(listen: str) -> int:
     """Returns an exit code."""
+    logging.setLogRecordFactory(_Record)
     with socket.socket(fileno=os.dup(sys.stdout.fileno())) as keeper:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         try:
@@ -64,7 +78,7 @@ def main(listen: str) -> int:
             # `kproxy.spark.tail` reads the lines.
             return run(config.model_copy(update={"log_format": "text"}), lambda proxy: _until_alone(keeper, proxy))
         except KproxyError as error:
-            _tell(keeper, json.dumps({"failed": str(error)}))
+            _tell(keeper, json.dumps({"failed": of_file(str(error))}))
             return 1
 
 

@@ -11,9 +11,12 @@ from __future__ import annotations
 import logging
 import os
 import re
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 from uuid import uuid4
 
 _LINE = re.compile(r"\d{4}-\d\d-\d\dT\S+ (WARNING|ERROR|CRITICAL) +(.+)")
@@ -24,6 +27,17 @@ _MOST = 1 << 16
 _LONG, _QUIET, _TOO_LONG = 4 << 20, 3.0, 8 << 20
 # Of the line with the mark: "# ", 32 hexadecimal digits and the end of the line.
 _MARKED = 35
+# How often `following` looks, in seconds.
+_LOOK_AGAIN = 0.5
+
+
+class Line(NamedTuple):
+    """A warning or an error in a log with this mark: its level in `logging`, and at which byte of the log it ends."""
+
+    level: int
+    message: str
+    marked: str
+    end: int
 
 
 def line(level: str, message: str) -> str:
@@ -81,8 +95,13 @@ class Tail:
         self._marked, self._at = position(path) if from_end else ("-", 0)
         self._rest = b""
 
-    def look(self) -> list[tuple[int, str]]:
-        """(level of `logging`, message) of each new warning or error."""
+    @property
+    def position(self) -> tuple[str, int]:
+        """The mark of the log, and how much of it has been read, in bytes."""
+        return self._marked, self._at - len(self._rest)
+
+    def look(self) -> list[Line]:
+        """Each new warning or error."""
         try:
             with self._path.open("rb") as log:
                 marked = _mark(log)
@@ -92,8 +111,36 @@ class Tail:
                     return []
         except OSError:  # there is no proxy
             return []
+        end = at - len(rest)
         self._marked, self._at = marked, at + len(new)
         *lines, rest = (rest + new).split(b"\n")
         self._rest = rest if len(rest) < _MOST else b""
-        read = (_LINE.match(one.decode(errors="replace")) for one in lines)
-        return [(logging.getLevelNamesMapping()[one[1]], one[2]) for one in read if one]
+        found = []
+        for text in lines:
+            end += len(text) + 1
+            if said := _LINE.match(text.decode(errors="replace")):
+                found.append(Line(logging.getLevelNamesMapping()[said[1]], said[2], marked, end))
+        return found
+
+
+@contextmanager
+def following(tail: Tail, say: Callable[[Line], None]) -> Iterator[None]:
+    """As long as it is within, what is new is said soon; at the end, all of it has been said."""
+    stop = threading.Event()
+
+    def look() -> None:
+        for new in tail.look():
+            say(new)
+
+    def follow() -> None:
+        while not stop.wait(_LOOK_AGAIN):
+            look()
+
+    follower = threading.Thread(target=follow, name="kproxy.spark log", daemon=True)
+    follower.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        follower.join()
+        look()

@@ -33,7 +33,8 @@ def starter(told: str, timeout: float) -> Callable[[object], Iterator[Outcome]]:
             from kproxy.spark.host import Lease, Shipped, join
         except ImportError as error:
             python = f"{sys.executable}, the Python of Spark's executors"
-            yield "", f"{socket.gethostname()}: {python}, has no kproxy: {error}", ""
+            way_out = "install kproxy into it, or set spark.pyspark.python to the path of a Python that has it"
+            yield "", f"{socket.gethostname()}: {python}, has no kproxy: {error}; {way_out}", ""
             return
         try:
             pid, name = own_jvm()

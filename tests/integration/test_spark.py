@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import venv
 import zlib
@@ -333,7 +334,11 @@ def test_an_executor_without_kproxy_says_so(site: Site, tmp_path: Path, monkeypa
     context = site.spark.sparkContext
     monkeypatch.setattr(context, "pythonExec", python)
     [(_, problem, _)] = context.parallelize([0], 1).mapPartitions(starter("", 1.0)).collect()
-    assert problem.endswith(f"{python}, the Python of Spark's executors, has no kproxy: No module named 'kproxy'")
+    said = (
+        f"{socket.gethostname()}: {python}, the Python of Spark's executors, has no kproxy: No module named 'kproxy'; "
+    )
+    assert problem.startswith(said)
+    assert "set spark.pyspark.python" in problem
 
 
 def test_secrets_stand_nowhere(site: Site) -> None:

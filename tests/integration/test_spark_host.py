@@ -28,6 +28,7 @@ pytestmark = pytest.mark.integration
 # Longer than any test, in seconds: what needs it fails.
 FOR_EVER = 3600.0
 SECRET = "only-in-pipes-and-memory"
+JOIN = [sys.executable, "-m", "kproxy.spark", "join"]
 User = Callable[[], "subprocess.Popen[bytes]"]
 
 
@@ -67,14 +68,15 @@ def user() -> Iterator[User]:
 
 def test_many_at_once_share_one(told: Shipped, user: User) -> None:
     users = [user() for _ in range(6)]
-    command = [sys.executable, "-m", "kproxy.spark", "join"]
 
     def join_as(process: subprocess.Popen[bytes]) -> str:
         done = subprocess.run(
-            [*command, str(process.pid)], input=told.to_json(), capture_output=True, text=True, check=False, timeout=60
+            [*JOIN, str(process.pid)], input=told.to_json(), capture_output=True, text=True, check=False, timeout=60
         )
         assert (done.returncode, done.stderr) == (0, "")
-        return done.stdout
+        *warnings, answer = done.stdout.splitlines()
+        assert all(warning.startswith("said ") for warning in warnings)
+        return answer
 
     with ThreadPoolExecutor(len(users)) as threads:
         said = set(threads.map(join_as, users))
@@ -227,7 +229,7 @@ def test_a_directory_of_somebody_else_is_passed_over(
 def test_another_program_on_the_port(told: Shipped, user: User) -> None:
     host, _, port = told.listen.rpartition(":")
     with socket.create_server((host, int(port))):
-        with pytest.raises(ConfigError, match=f"--listen {told.listen}: the port is taken by another process"):
+        with pytest.raises(ConfigError, match=f"`listen: {told.listen}`: the port is taken by another process"):
             join(told, Lease.of(user().pid))
         answer = look(told.listen)
         assert answer is not None
@@ -250,6 +252,47 @@ def test_not_ready_in_time(told: Shipped, user: User) -> None:
     answer = look(told.listen)
     assert answer is not None
     assert len(answer.leases) == 1  # it goes on trying
+
+
+def test_what_hinders_a_join_is_said_while_it_waits(told: Shipped) -> None:
+    """Where a broker may come yet, and where waiting does not help, which ends it at once: two processes that ask have
+    the same lines of one log."""
+    text = told.text.replace('"ready-requires": "none"', '"connect-timeout": "1s"')
+    may_come = Shipped(told.listen, text)
+    said = wait_for_said(may_come)
+    assert said[1] == socket.gethostname()
+    assert said[4].startswith("cluster default: no bootstrap server answers: 127.0.0.1:1: connection refused")
+    assert said[2] == position(place(told.listen, "log"))[0]
+    never = Shipped(told.listen, text.replace('"127.0.0.1:1"', '"kafka-1.invalid:9092"'))
+    done = subprocess.run(
+        [*JOIN, str(os.getpid()), str(FOR_EVER)], input=never.to_json(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"{socket.gethostname()}: cluster default: no bootstrap server answers: kafka-1.invalid:9092:"
+        " the name 'kafka-1.invalid' cannot be resolved here\n"
+    )
+    leave(never, Lease.of(os.getpid()))
+
+
+def wait_for_said(told: Shipped) -> list[str]:
+    """The words of the first warning, while the join goes on; it is ended then."""
+    with (
+        subprocess.Popen(["sleep", "600"]) as user,
+        subprocess.Popen(
+            [*JOIN, str(user.pid), str(FOR_EVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as join,
+    ):
+        try:
+            assert join.stdin is not None
+            assert join.stdout is not None
+            with join.stdin as stdin:
+                stdin.write(told.to_json())
+            return join.stdout.readline().removesuffix("\n").split(" ", 4)
+        finally:
+            join.kill()
+            leave(told, Lease.of(user.pid))
+            user.kill()
 
 
 def test_a_join_is_given_up(told: Shipped, user: User) -> None:

@@ -65,13 +65,16 @@ def test_what_stands_in_the_way_is_said(
     spark = start("local[1]")
     listen = f"127.0.0.1:{free_window(202)}"
     one_of_three = configuration(brokers, listen=listen) | {"bootstrap-servers": str(brokers.dial[1])}
-    with pytest.raises(UpstreamError) as late:
-        attach(spark, one_of_three, timeout=6)
+    with pytest.raises(ConfigError) as unknown:
+        attach(spark, one_of_three, timeout=FOR_EVER)
     for node in (2, 3):
-        assert f"broker {node} ({brokers.advertised[node]}) cannot be reached: " in str(late.value)
-        assert f"--map 'node:{node}=HOST:PORT'" in str(late.value)
+        assert f"broker {node} ({brokers.advertised[node]}) cannot be reached: " in str(unknown.value)
         # kproxy's own words were in the log before.
         assert any(f"broker {node}: " in line and "NOT reachable" in line for line in caplog.messages)
+    said = "Say where each of them is: `map: [node:2=HOST:PORT, node:3=HOST:PORT]`. Or list"
+    assert said in str(unknown.value)
+    assert str(unknown.value).endswith("(in `…`: keys of the dict that attach was given)")
+    assert "--" not in str(unknown.value)
     wrong = configuration(brokers, listen=listen) | {"sasl-password": "wrong"}
     with pytest.raises(
         ConfigError, match=r"SASL: the broker refused the login .*check sasl-username and the password$"
@@ -84,6 +87,20 @@ def test_what_stands_in_the_way_is_said(
     detach(spark)
     detach(spark)  # does nothing
     nothing_is_left(listen)
+    # What is no session, or is none any more.
+    no_session: tuple[tuple[Any, str], ...] = ((None, "None"), (spark.sparkContext, "of type SparkContext"))
+    for given, words in no_session:
+        expected = f"^the first argument must be a SparkSession, and not {words}$"
+        with pytest.raises(ConfigError, match=expected):
+            attach(given, listen)
+        with pytest.raises(ConfigError, match=expected):
+            detach(given)
+    spark.sparkContext._jsc.sc().stop()  # by a program of Java's
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"^this Spark session has been stopped: create another one"):
+            attach(spark, one_of_three)
+        detach(spark)
+        spark.stop()
 
 
 def test_detach_does_not_wait_for_brokers(brokers: DevCluster, start: Callable[[str], Any]) -> None:

@@ -127,10 +127,10 @@ def config(tmp_path: Path) -> Path:
     return file
 
 
-def with_plugin(cluster: Cluster) -> list[str]:
+def with_plugin(cluster: Cluster, file: Path | None = None) -> list[str]:
     from kproxy.spark import plugin
 
-    return [word for key, value in plugin(jars=[connector()]).items() for word in ("--conf", f"{key}={value}")]
+    return [word for key, value in plugin(file, [connector()]).items() for word in ("--conf", f"{key}={value}")]
 
 
 def topic_with_records(cloud: Site) -> str:
@@ -175,6 +175,48 @@ def test_with_the_plugin(cluster: Cluster, cloud: Site, config: Path) -> None:
     os.kill(proxy, signal.SIGKILL)
     wait_until(lambda: f"worker-2: kproxy (process {proxy}) was ended by a signal" in job.said(), "it is said")
     assert job.do(f"count {bootstrap} {topic}", "counted").startswith(f"{RECORDS} on ")
+
+
+@pytest.mark.parametrize("recipe", ["attach", "conf FILE"])
+def test_each_process_is_killed_on_each_host(cluster: Cluster, cloud: Site, config: Path, recipe: str) -> None:
+    """The keeper and kproxy, on the driver's host and on an executor's: each comes back, the driver's log says so, and
+    the job goes on."""
+    if recipe == "attach":
+        job = start_job(cluster, "job", *with_plugin(cluster))
+        bootstrap = job.do(f"attach {config}", "attached")
+    else:
+        job = start_job(cluster, "job", *with_plugin(cluster, config))
+        bootstrap = "127.0.0.1:19092"
+    topic = topic_with_records(cloud)
+    all_of_it = f"{RECORDS} on worker-1"
+    assert job.do(f"count {bootstrap} {topic}", "counted") == all_of_it
+    for name in ("spark-master", "worker-1"):
+        for module in ("keeper", "proxy"):
+            pid = process_of(cluster, name, module)
+            os.kill(pid, signal.SIGKILL)
+
+            def is_back(name: str = name, module: str = module, pid: int = pid) -> bool:
+                return process_of(cluster, name, module) not in (0, pid)
+
+            wait_until(is_back, f"the {module} on {name} is back", PATIENCE)
+            end = (
+                f"kproxy (process {pid}) was ended by a signal"
+                if module == "proxy"
+                else f"the keeper of kproxy (process {pid})"
+            )
+            wait_until(
+                lambda name=name, end=end: any(f"{name}: {end}" in line for line in job.said().splitlines()),
+                f"the driver's log says what happened on {name}",
+            )
+            assert job.do(f"count {bootstrap} {topic}", "counted") == all_of_it
+
+
+def process_of(cluster: Cluster, name: str, module: str) -> int:
+    """The process id of a host's keeper or proxy; 0 if there is none."""
+    host = cluster.hosts[name]
+    words = ("pgrep", "--nslist", "net", "--ns", str(host.pid), "-f", f"kproxy.spark.{module}")
+    pids = host.run(*words).stdout.split()
+    return int(pids[0]) if len(pids) == 1 else 0
 
 
 @pytest.mark.parametrize("plugin", [True, False], ids=["with the plugin", "without it"])

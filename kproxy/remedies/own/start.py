@@ -171,6 +171,29 @@ SECTION = Section(
             "needs](spark.md#what-it-needs).",
         ),
         Row(
+            "`no kproxy for executor …: …`, `no kproxy for this executor: …`",
+            "Spark's plugin could not start kproxy on the host of an executor. The message continues with the reason. "
+            "Kafka tasks of this executor fail. `spark.kproxy.strict=true` ends the application at once instead, if the "
+            "reason will not go away by itself: [Failures](spark.md#failures).",
+        ),
+        Row(
+            "`no kproxy for this driver: …`",
+            "Spark's plugin could not start kproxy on the driver's host: [Failures](spark.md#failures).",
+        ),
+        Row(
+            "`… cannot run kproxy (…)`, `there is no Python … (…)`, `install kproxy there, or set …`",
+            "Spark's plugin runs kproxy with this Python, and cannot. Install kproxy into it, or set the named key to the "
+            "path of a Python 3.11 or later that has kproxy, on each host: [What it needs](spark.md#what-it-needs).",
+        ),
+        Row(
+            "`the keeper of kproxy (process …) has ended; kproxy is started again`",
+            "The process that runs kproxy beside Spark was killed. Those that use it start it again within a second.",
+        ),
+        Row(
+            "`this Spark session has been stopped: create another one, and give attach that one`",
+            "`kproxy.spark.attach` needs a session that runs.",
+        ),
+        Row(
             "`kproxy with another configuration listens on … for another application: …; …`",
             "`kproxy.spark.attach`: give each configuration its own `listen`, or none: then each configuration "
             "gets its own port.",

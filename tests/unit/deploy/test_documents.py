@@ -98,6 +98,9 @@ def said() -> tuple[str, ...]:
                 texts.append("".join(str(p.value) if isinstance(p, ast.Constant) else "…" for p in node.values))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 texts.append(re.sub(r"%[sdgr]", "…", node.value))
+    for path in (ROOT / "kproxy").rglob("*.java"):
+        for statement in path.read_text().split(";"):
+            texts.append("…".join(re.findall(r'"([^"\n]+)"', statement)).replace("{}", "…"))
     return tuple(texts)
 
 

@@ -242,3 +242,18 @@ async def test_the_number_of_an_interface_is_not_remembered(monkeypatch: pytest.
     monkeypatch.setattr(resolve, "_look_up", look_up)
     found = [Resolver().numeric(Address("fe80::1%eth0", 9092)) for _ in range(2)]
     assert [info[4] for (info,) in found] == [("fe80::1", 9092, 0, 2), ("fe80::1", 9092, 0, 3)]
+
+
+@pytest.mark.parametrize(("number", "lasting"), [(socket.EAI_NONAME, True), (socket.EAI_AGAIN, False)])
+async def test_a_name_that_is_not_known_is_no_name_that_nobody_could_ask_for(
+    monkeypatch: pytest.MonkeyPatch, number: int, lasting: bool
+) -> None:
+    """It does not help to wait for the first one."""
+
+    def getaddrinfo(*_: object, **__: object) -> None:
+        raise socket.gaierror(number, "no")
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    error = await failure(Address("kafka-1.example", 9092))
+    assert (error.reason, error.lasting) == ("resolve", lasting)
+    assert "the name 'kafka-1.example' cannot be resolved here" in str(error)

@@ -20,6 +20,7 @@ NOT_SAID_BY_CLIENTS = {
     Fault.MIXED_CLUSTERS,  # nor do they notice
     Fault.NO_CONTROLLER,
     Fault.LISTENER_CONFIGURATION,
+    Fault.CONNECTOR_MISSING,  # Spark's own
     Fault.KPROXY,
     *(remedy.fault for remedy in seen.TABLE),
 }

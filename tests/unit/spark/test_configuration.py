@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -28,6 +29,14 @@ def test_a_file_goes_as_it_is(tmp_path: Path) -> None:
 def test_a_mapping_is_what_stands_in_a_file() -> None:
     given = {"admin": "off", "clusters": [{"name": "a", "bootstrap-servers": ["k1", "k2"], "map": [], "tls": True}]}
     assert yaml.safe_load(shipped(given).text) == given
+
+
+@pytest.mark.parametrize(("given", "named"), [(None, "None"), (5, "of type int"), (["k"], "of type list")])
+def test_something_else(given: Any, named: str) -> None:
+    with pytest.raises(
+        ConfigError, match=f"must be bootstrap servers, the path of a file, or a dict, and not {named}$"
+    ):
+        shipped(given)
 
 
 def test_the_same_is_the_same_in_any_order() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from kproxy.app import logs
-from kproxy.spark.tail import Log, Tail, line, position
+from kproxy.spark.tail import Line, Log, Tail, following, line, position
 
 # The log is emptied when it is longer, in bytes: if nobody writes to it, and in any case.
 LONG, TOO_LONG = 4 << 20, 8 << 20
@@ -27,6 +28,10 @@ def append(log: Path, text: str) -> None:
         file.write(text)
 
 
+def said(tail: Tail) -> list[tuple[int, str]]:
+    return [(new.level, new.message) for new in tail.look()]
+
+
 def test_what_kproxy_logs_is_read(log: Path) -> None:
     """Against the real log, so both agree on the form of a line."""
     tail = Tail(log)
@@ -42,7 +47,7 @@ def test_what_kproxy_logs_is_read(log: Path) -> None:
             except ValueError:
                 logging.getLogger("kproxy.test").exception("defect")
             file.flush()
-            assert tail.look() == [(logging.WARNING, "broker 1: NOT reachable"), (logging.ERROR, "defect")]
+            assert said(tail) == [(logging.WARNING, "broker 1: NOT reachable"), (logging.ERROR, "defect")]
             assert tail.look() == []
     finally:
         root.handlers[:] = before
@@ -61,14 +66,14 @@ def test_a_line_is_read_when_it_is_whole(log: Path) -> None:
         append(log, part)
         assert tail.look() == []
     append(log, "\n" + line("ERROR", "two"))
-    assert tail.look() == [(logging.WARNING, "größer"), (logging.ERROR, "two")]
+    assert said(tail) == [(logging.WARNING, "größer"), (logging.ERROR, "two")]
 
 
 def test_what_stood_there_before_is_not_new(log: Path) -> None:
     append(log, line("WARNING", "old"))
     tail = Tail(log, from_end=True)
     append(log, line("WARNING", "new"))
-    assert tail.look() == [(logging.WARNING, "new")]
+    assert said(tail) == [(logging.WARNING, "new")]
 
 
 def test_a_log_that_is_emptied_is_read_from_its_beginning(tmp_path: Path) -> None:
@@ -80,7 +85,7 @@ def test_a_log_that_is_emptied_is_read_from_its_beginning(tmp_path: Path) -> Non
             kproxy.write(line("WARNING", f"turn {turn}"))
             kproxy.flush()
             kept.empty_if_long()  # it is not
-            assert [message for _, message in tail.look()] == [f"turn {turn}"]
+            assert [new.message for new in tail.look()] == [f"turn {turn}"]
             os.truncate(tmp_path / "log", TOO_LONG + 1)
             before = position(tmp_path / "log")
             kept.empty_if_long()
@@ -112,7 +117,7 @@ def test_a_log_that_is_just_being_emptied_is_left_alone(log: Path) -> None:
     assert tail.look() == []
     log.write_text(f"# {mark[::-1]}\n")
     append(log, line("WARNING", "new"))
-    assert [message for _, message in tail.look()] == ["new"]
+    assert [new.message for new in tail.look()] == ["new"]
 
 
 def test_a_log_that_is_replaced_is_read_from_its_beginning(log: Path) -> None:
@@ -124,7 +129,7 @@ def test_a_log_that_is_replaced_is_read_from_its_beginning(log: Path) -> None:
         Log(log)
         late.write(line("WARNING", "late"))
     append(log, line("WARNING", "of the second"))
-    assert [message for _, message in tail.look()] == ["of the second"]
+    assert [new.message for new in tail.look()] == ["of the second"]
 
 
 def test_a_line_without_end_costs_no_memory(log: Path) -> None:
@@ -134,5 +139,41 @@ def test_a_line_without_end_costs_no_memory(log: Path) -> None:
         assert tail.look() == []
         assert len(tail._rest) < 1 << 17
     append(log, "\n" + line("WARNING", "after it"))
-    said = [message for _ in range(30) for _, message in tail.look()]
+    said = [new.message for _ in range(30) for new in tail.look()]
     assert said == ["after it"]
+
+
+def test_each_line_says_where_it_ends(log: Path) -> None:
+    """So those who read the same log know which lines they have both read."""
+    tail = Tail(log)
+    texts = [line("WARNING", "größer"), line("INFO", "not this"), line("ERROR", "two")]
+    append(log, "".join(texts) + "half a li")
+    marked, size = position(log)
+    ends = [size - len(f"{rest}half a li".encode()) for rest in ("".join(texts[1:]), "")]
+    assert tail.look() == [
+        Line(logging.WARNING, "größer", marked, ends[0]), Line(logging.ERROR, "two", marked, ends[1])
+    ]  # fmt: skip
+    assert tail.position == (marked, ends[1])
+    append(log, "ne\n" + line("ERROR", "three"))
+    assert tail.look() == [Line(logging.ERROR, "three", *position(log))]
+    assert tail.position == position(log)
+
+
+def test_what_is_said_meanwhile_is_passed_on(log: Path) -> None:
+    """Also what is said last, and if what was waited for fails."""
+    heard: list[str] = []
+    soon = threading.Event()
+
+    def hear(new: Line) -> None:
+        heard.append(new.message)
+        soon.set()
+
+    def wait() -> None:
+        append(log, line("WARNING", "first"))
+        assert soon.wait(30)
+        append(log, line("WARNING", "last"))
+        raise ValueError("it failed")
+
+    with pytest.raises(ValueError, match="it failed"), following(Tail(log), hear):
+        wait()
+    assert heard == ["first", "last"]

@@ -101,8 +101,11 @@ class Pod:
         wait_until(lambda: self.asked(container, "startupProbe"), "the startup probe succeeds", patience)
 
     def asked(self, container: Container, probe: str) -> bool:
-        """Ask once as an `httpGet` probe says, from outside: whether it succeeds."""
-        return self._kubelet.call(self._get, container.spec, container.spec[probe])
+        """Ask once as a probe says: whether it succeeds. `httpGet` comes from outside, `exec` is done within."""
+        one = container.spec[probe]
+        if "exec" in one:
+            return self.host.run(*one["exec"]["command"], env={"PATH": _PATH}).returncode == 0
+        return self._kubelet.call(self._get, container.spec, one)
 
     def _get(self, spec: Mapping[str, Any], probe: Mapping[str, Any]) -> bool:
         get = probe["httpGet"]

@@ -368,12 +368,13 @@ def ends(cluster: Cluster, pod: str) -> None:
 
 @pytest.mark.usefixtures("no_priority_class")
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
-def test_the_command_for_the_daemonset(cluster: Cluster, namespace: str) -> None:
-    """In another namespace than `spark`: its name is in no manifest."""
-    (line,) = commands("DaemonSet")
-    kubectl, option, _, *words = shlex.split(line, comments=True)
+def test_the_commands_for_the_daemonset(cluster: Cluster, checkout: Path, namespace: str) -> None:
+    """As the README has them, but in a namespace of the test's own."""
+    file = checkout / "deploy" / "spark" / "kubernetes" / "example" / "daemonset" / "kustomization.yaml"
+    file.write_text(file.read_text().replace("namespace: spark", f"namespace: {namespace}"))
     done = subprocess.run(
-        [kubectl, option, namespace, *words], cwd=ROOT, env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
+        ["sh", "-ec", "\n".join(commands("DaemonSet"))], cwd=checkout,
+        env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

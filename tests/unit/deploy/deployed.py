@@ -8,9 +8,11 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import click
 
+from kproxy.address import Address
 from kproxy.cli.flags import given
 from kproxy.cli.group import kproxy
 from kproxy.cli.servers import add
@@ -111,3 +113,20 @@ def shell_lines(markdown: str) -> Iterator[str]:
     """The lines of the fenced `sh` blocks, continued ones joined."""
     for block in re.findall(r"^ *```sh\n(.*?)^ *```", markdown, re.S | re.M):
         yield from (line.strip() for line in re.sub(r"\\\n\s*", "", block).splitlines() if line.strip())
+
+
+def asked_within(probe: Mapping[str, Any], admin: Address) -> str:
+    """The page that an `exec` probe asks for, with Python alone, where the admin endpoint is."""
+    *python, program = probe["exec"]["command"]
+    assert python == ["python", "-IS", "-c"]
+    compile(program, "the probe", "exec")
+    found = re.fullmatch(
+        r"from http\.client import HTTPConnection; "
+        r"c = HTTPConnection\('([\d.]+)', (\d+), timeout=(\d+)\); c\.request\('GET', '(/\w+)'\); "
+        r"raise SystemExit\(c\.getresponse\(\)\.status != 200\)",
+        program,
+    )
+    assert found, program
+    assert Address(found[1], int(found[2])) == admin
+    assert int(found[3]) < probe["timeoutSeconds"]
+    return found[4]

@@ -16,7 +16,7 @@ from kproxy.address import Address
 from kproxy.admin.routes import TABLE
 from kproxy.config import Config
 from tests.harness.kustomize import MISSING, PROGRAM, only, render
-from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, UNPRIVILEGED, all_ports, config_of_text
+from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, UNPRIVILEGED, all_ports, asked_within, config_of_text
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason=MISSING)
 
@@ -159,7 +159,7 @@ def test_without_native_sidecars_there_are_none() -> None:
         kproxy = kproxy_of(spec)
         assert not spec["initContainers"]
         assert kproxy["args"] == [*sidecar["args"], "--exit-with", "/run/kproxy/ended"]
-        for same in ("image", "ports", "livenessProbe", "resources", "securityContext"):
+        for same in ("image", "livenessProbe", "resources", "securityContext"):
             assert kproxy[same] == sidecar[same]
 
 
@@ -185,13 +185,32 @@ def test_kproxy_runs_without_privileges_and_secrets_in_its_command(name: str) ->
 @pytest.mark.parametrize("name", list(pods()) if PROGRAM else [])
 def test_probes_ask_pages_that_exist_on_the_port_of_the_configuration(name: str) -> None:
     one = kproxy_of(pods()[name])
-    admin = config(FOLDER / ("daemonset" if name.startswith("daemonset") else "base")).admin
-    ports = {entry["name"]: entry["containerPort"] for entry in one["ports"]}
-    probes = [value["httpGet"] for key, value in one.items() if key.endswith("Probe")]
+    on_nodes = "daemonset" in name
+    admin = config(FOLDER / ("daemonset" if on_nodes else "base")).admin
+    probes = [value for key, value in one.items() if key.endswith("Probe")]
     assert admin is not None
-    assert admin.is_wildcard
     assert probes
-    assert all(get["path"] in {route.path for route in TABLE} and ports[get["port"]] == admin.port for get in probes)
+    if on_nodes:
+        assert admin.is_wildcard
+        ports = {entry["name"]: entry["containerPort"] for entry in one["ports"]}
+        assert {ports[probe["httpGet"]["port"]] for probe in probes} == {admin.port}
+        paths = {probe["httpGet"]["path"] for probe in probes}
+    else:
+        paths = {asked_within(probe, admin) for probe in probes}
+    assert paths <= {route.path for route in TABLE}
+
+
+def test_no_pod_of_spark_opens_the_admin_endpoint_to_its_network() -> None:
+    """Only the pods of the DaemonSet do, and their NetworkPolicy guards it."""
+    for folder in (FOLDER / "base", FOLDER / "example"):
+        admin = config(folder).admin
+        assert admin is not None
+        assert admin.host == "127.0.0.1"
+
+
+@pytest.mark.parametrize("folder", [FOLDER / name for name in ("base", "daemonset", "example", "example/daemonset")])
+def test_each_configuration_says_how_many_brokers_must_be_reachable(folder: Path) -> None:
+    assert "ready-requires" in yaml.safe_load(config_map(folder)["kproxy.yaml"])
 
 
 @pytest.mark.parametrize("folder", [FOLDER / "base", FOLDER / "example"], ids=lambda path: path.name)
@@ -212,6 +231,21 @@ def test_the_password_of_the_example_comes_from_the_secret() -> None:
 # The DaemonSet
 
 DAEMONSET = FOLDER / "daemonset"
+
+
+def test_the_overlay_of_the_daemonset_is_all_that_must_be_applied() -> None:
+    """In the namespace `spark`, with the user's configuration, the example's image, and the secret of the others."""
+    folder = FOLDER / "example" / "daemonset"
+    documents = {one["kind"]: one for one in render(folder)}
+    assert documents.keys() == {"ConfigMap", "DaemonSet", "NetworkPolicy", "PriorityClass", "Service"}
+    namespaced = [one for kind, one in documents.items() if kind != "PriorityClass"]
+    assert {one["metadata"]["namespace"] for one in namespaced} == {"spark"}
+    spec = documents["DaemonSet"]["spec"]["template"]["spec"]
+    assert kproxy_of(spec)["image"] == f"images.example/kproxy:{VERSION}"
+    sources = [source for volume in spec["volumes"] for source in volume["projected"]["sources"]]
+    assert {"configMap": {"name": documents["ConfigMap"]["metadata"]["name"]}} in sources
+    assert config(folder).clusters[0].sasl_password_file == Path(CONTAINER_FILE).with_name("sasl-password")
+    assert all_ports(config(folder)) == all_ports(config(DAEMONSET))
 
 
 def test_every_port_that_clients_are_told_is_the_service_s() -> None:

@@ -24,6 +24,7 @@ from kproxy.config import ClusterConfig
 from kproxy.dial.routes import Route, RouteKind
 from kproxy.errors import UpstreamError, WireError
 from kproxy.metrics import Metrics
+from kproxy.metrics.numbers import BOOTSTRAP as BOOTSTRAP
 from kproxy.switching.logins import Login
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-BOOTSTRAP = "bootstrap"
 # For how long a bootstrap server that is one node is not tried for another, in seconds.
 _BELIEVED = 5.0
 # How often one address is connected to again because a broker has hung up on a question.
@@ -114,9 +114,8 @@ class Meetings:
     async def meet(self, key: NodeKey | None, route: Route) -> Met:
         """Open a connection to a node, or, for None, to a bootstrap server, and see whom it leads to. Raises
         UpstreamError."""
-        label = BOOTSTRAP if key is None else key.label
         name = route.dial.host if key is None else self.advertised(key).host
-        return await self._counted(label, self._meet(key, route, name))
+        return await self._counted(key, self._meet(key, route, name))
 
     async def _meet(self, key: NodeKey | None, route: Route, name: str) -> Met:
         for _ in range(_QUESTIONS):
@@ -126,16 +125,18 @@ class Meetings:
                 hung_up = error
         raise UpstreamError(hung_up.reason, f"{route.dial}: {hung_up}")
 
-    async def _counted(self, label: str, meeting: Awaitable[T]) -> T:
-        began = perf_counter()
+    async def _counted(self, key: NodeKey | None, meeting: Awaitable[T]) -> T:
+        began, label = perf_counter(), BOOTSTRAP if key is None else key.label
         try:
             met = await meeting
         except WantsLogin:
             raise
         except UpstreamError as error:
-            self._metrics.dial_failed(self._config.name, label, error.reason, self._config.upstream)
+            if key is None or key in self._topology.nodes:  # else it was forgotten meanwhile, with what was counted
+                self._metrics.dial_failed(self._config.name, label, error.reason, self._config.upstream)
             raise
-        self._metrics.dialled(self._config.name, label, perf_counter() - began, self._config.upstream)
+        if key is None or key in self._topology.nodes:
+            self._metrics.dialled(self._config.name, label, perf_counter() - began, self._config.upstream)
         return met
 
     async def _meet_once(self, key: NodeKey | None, route: Route, name: str) -> Met:
@@ -154,7 +155,7 @@ class Meetings:
 
     async def meet_bootstrap(self, server: Address) -> Identity:
         """Ask a bootstrap server who it is, on a connection for that alone. Raises UpstreamError (WantsLogin)."""
-        return await self._counted(BOOTSTRAP, self._meet_bootstrap(server))
+        return await self._counted(None, self._meet_bootstrap(server))
 
     async def _meet_bootstrap(self, server: Address) -> Identity:
         for _ in range(_QUESTIONS):

@@ -148,6 +148,8 @@ class NodePorts:
             )
         for key in gone[: max(0, excess)]:
             self._forget(upstream, key)
+        if excess > 0:
+            self.forget_numbers()
 
     def _may_listen(self) -> bool:
         """Whether one more listener fits the limit of open files, perhaps after absent nodes were forgotten."""
@@ -170,6 +172,11 @@ class NodePorts:
         if key in self._listeners.bound and not any(key in one.topology.nodes for one in self._upstreams.values()):
             self._listeners.close(key)
             self._count_listeners()
+
+    def forget_numbers(self) -> None:
+        """Forget what was counted of nodes that no upstream has."""
+        known = {key.label for upstream in self._upstreams.values() for key in upstream.topology.nodes}
+        self._metrics.keep_only(self._config.name, known)
 
     def leave(self, upstream: Upstream) -> None:
         """This upstream is gone. Who knows only its nodes finds its way at their ports yet, see `Gateway.dial`: the
@@ -197,6 +204,7 @@ class NodePorts:
 
     def retire(self, after: float) -> None:
         """Close the listeners of nodes that have been absent and unused for so many seconds. They keep their ports."""
+        self.forget_numbers()
         for key, listener in list(self._listeners.bound.items()):
             nodes = [one.topology.nodes[key] for one in self._upstreams.values() if key in one.topology.nodes]
             gone = [node.absent_since for node in nodes if node.absent_since is not None]

@@ -27,6 +27,7 @@ from kproxy.cluster.windup import wind_up
 from kproxy.config import ClusterConfig
 from kproxy.errors import UpstreamError, WireError
 from kproxy.metrics import Metrics
+from kproxy.metrics.counters import NodeCounters
 from kproxy.printable import one_line
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
@@ -97,7 +98,7 @@ class Sessions:
         self._tasks = tasks
         self._led = Led(config, dial, localise, _switchable(config, pump) if switches else None)
         self._parts: dict[str, Led] = {}
-        self._calls: dict[str, Calls] = {}
+        self._calls: dict[str, tuple[NodeCounters, Calls]] = {}
         self._arrivals = Arrivals(
             config.name, client_tls(config), self._led, self._parts, knows, metrics, tasks, self._arrived
         )
@@ -117,9 +118,7 @@ class Sessions:
         carried = _Carried(key, arrival.visit, led, upstream.dial, time.time(), arrival.turn)
         counters = self._metrics.node(self._name, label)
         switchable = led.switchable
-        calls = self._calls.get(label)
-        if calls is None:
-            calls = self._calls[label] = Calls(counters.call, switchable.highest if switchable else NO_OTHER)
+        calls = self._calls_of(label, counters, switchable)
         try:
             conversation = Conversation(
                 calls if switchable is None else switchable.calls(calls),
@@ -150,6 +149,18 @@ class Sessions:
             session.begin_with(first)
         if arrival.asked is not None and upstream.key is None:
             asyncio.get_running_loop().call_later(_STANDS_IN, wind_up, session)
+
+    def _calls_of(self, label: str, counters: NodeCounters, switchable: Switchable | None) -> Calls:
+        """The calls towards a node, which all sessions share. Those of nodes that were forgotten go with what was
+        counted of these."""
+        known = self._calls.get(label)
+        if known is not None and known[0] is counters:
+            return known[1]
+        there = self._metrics.nodes
+        self._calls = {one: kept for one, kept in self._calls.items() if there.get((self._name, one)) is kept[0]}
+        calls = Calls(counters.call, switchable.highest if switchable else NO_OTHER)
+        self._calls[label] = counters, calls
+        return calls
 
     def reconfigure(
         self,

@@ -75,7 +75,7 @@ class CallCounters(Durations):
 
 class NodeCounters:
     """One node ("bootstrap", "1", "controller-3000") of one cluster. Kept when the node is retired, so that
-    its counters never go back."""
+    its counters do not go back, until kproxy forgets the node."""
 
     __slots__ = (
         "_other",

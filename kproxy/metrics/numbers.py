@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import Metric, ProcessCollector
 from prometheus_client.registry import Collector
 
 from kproxy.metrics.counters import Durations, NodeCounters
+
+BOOTSTRAP = "bootstrap"
+"""The label of the bootstrap servers in the place of a node's."""
 
 _CPU, _START = "process_cpu_seconds_total", "process_start_time_seconds"
 
@@ -39,6 +42,17 @@ class Numbers:
         self.in_flight.update(other.in_flight)
         for name, value in other.process.items():
             self.process[name] = self.process.get(name, 0) + value
+
+    def keep_only(self, cluster: str, nodes: Collection[str]) -> None:
+        """Forget the nodes of this cluster that it has no more: a broker may name others for ever. One to which clients
+        are still connected stays."""
+        stays = {*nodes, BOOTSTRAP}
+        stays |= {name for (of, name), node in self.nodes.items() if of == cluster and node.sessions_open}
+        for name in [name for of, name in self.nodes if of == cluster and name not in stays]:
+            del self.nodes[cluster, name]
+        for numbers in (self.dials, self.dial_failures):
+            for key in [key for key in numbers if key[0] == cluster and key[1] not in stays]:
+                del numbers[key]
 
     def add_ended(self, other: Numbers) -> None:
         """Add those of a process that has ended: what only grows stays, or a counter would go back."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -47,7 +47,7 @@ class Metrics:
     """
 
     def __init__(self, sums: Numbers | None = None) -> None:
-        numbers = sums or Numbers()
+        numbers = self._numbers = sums or Numbers()
         self.nodes: dict[tuple[str, str], NodeCounters] = numbers.nodes
         """By cluster and node."""
         self.refusals: Counter[tuple[str, str, str]] = numbers.refusals
@@ -104,11 +104,15 @@ class Metrics:
         )
 
     def node(self, cluster: str, node: str) -> NodeCounters:
-        """The counters of one node, made when missing. They outlive the node."""
+        """The counters of one node, made when missing. They stay until `keep_only`."""
         found = self.nodes.get((cluster, node))
         if found is None:
             found = self.nodes[cluster, node] = NodeCounters(cluster, node)
         return found
+
+    def keep_only(self, cluster: str, nodes: Collection[str]) -> None:
+        """Forget what was counted of nodes that the cluster has no more; see `Numbers.keep_only`."""
+        self._numbers.keep_only(cluster, nodes)
 
     def refused(self, cluster: str, side: str, reason: str) -> None:
         """A connection or a frame was refused because of what `side` ("client" or "upstream") did or sent."""

@@ -129,8 +129,8 @@ class Tally:
         """About a second is over, and these sessions are open; forget who has gone."""
         elapsed, self._at = now - self._at, now
         self.lost, self._lost = self._lost, 0
-        for rates in self.nodes.values():
-            rates.second(elapsed, now)
+        for node in [node for node, rates in self.nodes.items() if not rates.second(elapsed, now)]:
+            del self.nodes[node]
         for api in [api for api, rates in self.apis.items() if not rates.second(elapsed, now)]:
             del self.apis[api]
         there, open_now = set(), set()

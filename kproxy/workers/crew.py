@@ -258,7 +258,9 @@ class Crew:
         return sum(worker.draining for worker in self._workers.values())
 
     async def metrics(self) -> Metrics:
-        """The sums over all processes."""
+        """The sums over all processes. Those that have ended do not know which nodes have gone since."""
+        for name, gateway in self._gateways.items():
+            self._ended.keep_only(name, {key.label for key in gateway.topology.nodes})
         return await told.metrics(list(self._workers.values()), self._metrics, self._ended)
 
     async def sessions(self) -> Sequence[SessionStatus]:

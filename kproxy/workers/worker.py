@@ -138,6 +138,7 @@ class Cluster:
         own: OwnAddresses,
     ) -> None:
         self._own = own
+        self._metrics = metrics
         self._name = config.name
         self._sni = config.sni
         self._main = main
@@ -160,7 +161,10 @@ class Cluster:
             log.error("the main process has not answered within %g s", _PATIENCE)
 
     def _adopt(self, view: messages.View) -> None:
+        forgotten = not self._topology.nodes.keys() <= view.nodes.keys()
         self._topology.take_over(view.nodes)
+        if forgotten:
+            self._metrics.keep_only(self._name, {key.label for key in view.nodes})
         self._own.take_over(view.bound)
         self._reach.adopt(view.known)
 

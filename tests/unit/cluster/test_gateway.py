@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from kproxy.address import Address
 from kproxy.cluster import nodeports as room
 from kproxy.cluster.places import Places
+from kproxy.cluster.topology import NodeKey
 from kproxy.config.values import Advertise, PortRange
 from kproxy.errors import WireError
 from kproxy.relay.selector import RelaySelector
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.workers import answers, messages
-from tests.harness.peers import Peer, silent
+from tests.harness.peers import Peer, refused, silent
 from tests.harness.process import free_window
 from tests.unit.cluster.doorway import API_VERSIONS, Doorway, in_loop, until
 
@@ -53,6 +56,44 @@ def test_a_broker_that_names_new_nodes_for_ever_bars_no_real_one() -> None:
         assert all(door.gateway.is_bound(node) for node in door.gateway.topology.nodes.values())
         assert port(door, 1) > 0
         await door.close()
+
+    in_loop(scenario)
+
+
+def test_nodes_for_ever_leave_nothing_behind() -> None:
+    """Whatever is known of a node, and counted of it, goes with the node."""
+
+    async def scenario(selector: RelaySelector) -> None:
+        with Peer(silent) as broker, refused() as nobody:
+            door = Doorway(selector, broker.address, node_ports=window(4))
+            metrics, reach = door.metrics, door.gateway.reach
+            late: list[asyncio.Task[None]] = []
+            for number in range(0, 300, 10):
+                keys = [NodeKey(Kind.BROKER, number + one) for one in range(10)]
+                # The first one answers nothing, so it is forgotten while it is tried.
+                door.learn(*((key.node_id, broker.address if key == keys[0] else nobody) for key in keys))
+                late.append(door.tasks.create_task(reach.try_node(keys[0])))
+                await asyncio.gather(*(reach.try_node(key) for key in keys[1:]))
+                for key in keys:
+                    metrics.node("default", key.label)
+                    reach.meetings._assumed.add(key)
+                assert len(metrics.dial_failures) < 40
+                assert len(metrics.nodes) <= 20
+            await asyncio.wait(late)
+            client = door.connect(290)
+            client.send(API_VERSIONS)
+            await until(lambda: reach._outages, "there is an outage")
+            door.gateway.retire()
+            known = set(door.gateway.topology.nodes)
+            assert len(known) <= 10
+            assert reach.known.nodes.keys() <= known
+            assert reach._outages._outages.keys() <= known
+            assert reach.meetings._assumed <= known
+            labels = {key.label for key in known} | {"bootstrap"}
+            assert {label for _, label, *_ in metrics.dial_failures} <= labels
+            assert {label for _, label in metrics.nodes} <= labels
+            client.close()
+            await door.close()
 
     in_loop(scenario)
 

@@ -8,17 +8,23 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from kproxy.errors import AdminError
 from kproxy.printable import one_line
 from kproxy.watch.lines import read
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 # What is kept of each row of the table, for the percentiles, and how many rows there are at most.
 _LATENCIES, _ROWS, _SHOWN = 1_000, 200, 40
 _RENEW_EVERY = 1.0
 _LONGEST = 300
-_HEADINGS = ("node", "API", "client", "requests", "per s", "p50", "p99", "errors")
+_NAMES = ("node", "API", "client")
+_HEADINGS = (*_NAMES, "requests", "per s", "p50", "p99", "errors")
+# From this width on, two spaces are between columns.
+_WIDE = 100
 
 
 def as_json(lines: Iterable[bytes], out: TextIO) -> None:
@@ -97,32 +103,46 @@ class Summary:
         for key, row in sorted(self._rows.items(), key=lambda one: -one[1].count):
             ordered = sorted(row.latencies)
             yield (
-                *(one_line(part, 40) for part in key), str(row.count), f"{row.count / seconds:.1f}",
-                _milliseconds(ordered, 0.5), _milliseconds(ordered, 0.99), str(row.errors or ""),
+                *(one_line(part, 40) for part in key), str(row.count), _short(row.count / seconds),
+                _duration(ordered, 0.5), _duration(ordered, 0.99), str(row.errors or ""),
             )  # fmt: skip
 
 
-def _milliseconds(ordered: list[float], share: float) -> str:
+def _short(number: float) -> str:
+    """With one decimal, where it says something."""
+    return f"{number:.1f}" if number < 99.95 else f"{number:.0f}"
+
+
+def _duration(ordered: list[float], share: float) -> str:
     if not ordered:
         return ""
-    return f"{ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)] * 1000:.1f} ms"
+    seconds = ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
+    return f"{_short(seconds * 1000)} ms" if seconds < 0.9995 else f"{_short(seconds)} s"
+
+
+def drawn(summary: Summary, width: int) -> Table:
+    """The table as wide as this at most. Names give way, and numbers never do."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1 if width < _WIDE else 2, 0, 0))
+    for heading in _HEADINGS:
+        number = heading not in _NAMES
+        table.add_column(heading, justify="right" if number else "left", no_wrap=number)
+    for row in list(summary.rows())[:_SHOWN]:
+        table.add_row(*(Text(part, no_wrap=True, overflow="ellipsis") for part in row))
+    if summary.lost:
+        table.caption = f"{summary.lost} lines are missing"
+    return table
 
 
 def as_table(lines: Iterable[bytes], out: TextIO) -> None:
     """A table that is renewed. Raises AdminError."""
     from rich.console import Console
     from rich.live import Live
-    from rich.table import Table
 
-    summary = Summary()
-
-    def drawn() -> Table:
-        table = Table(*_HEADINGS, caption=f"{summary.lost} lines are missing" if summary.lost else None)
-        for row in list(summary.rows())[:_SHOWN]:
-            table.add_row(*row)
-        return table
-
-    with Live(drawn(), console=Console(file=out), auto_refresh=False) as live:
+    summary, console = Summary(), Console(file=out)
+    with Live(drawn(summary, console.width), console=console, auto_refresh=False) as live:
         renewed = 0.0
         for line in lines:
             value = _value(line)
@@ -130,7 +150,7 @@ def as_table(lines: Iterable[bytes], out: TextIO) -> None:
                 summary.add(value)
             if time.monotonic() - renewed >= _RENEW_EVERY:
                 renewed = time.monotonic()
-                live.update(drawn(), refresh=True)
+                live.update(drawn(summary, console.width), refresh=True)
 
 
 def _value(line: bytes) -> Mapping[str, Any]:

@@ -160,9 +160,9 @@ def _groups(seen: Snapshot, width: int) -> Iterator[str]:
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
-    """A sentence; a word that is longer than a line is cut."""
-    wrapped = textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-    return (cut(line, width) for line in wrapped)
+    """A sentence; a word that is longer than a line is cut, but for the port of an address."""
+    fitting = " ".join(cut(word, width - 2) for word in text.split(" "))
+    return iter(textwrap.wrap(fitting, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
 
 
 def comparison(pair: Pair, width: int) -> Iterator[str]:

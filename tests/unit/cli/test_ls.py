@@ -343,3 +343,24 @@ def test_a_token_that_cannot_be_read(held: ExitStack, capsys: pytest.CaptureFixt
     assert said == f"--admin-token-file: {gone} cannot be read: No such file or directory"
     (tmp_path / "kproxy.yaml").write_text(f"admin: 127.0.0.1:1\nadmin-token-file: {gone}\n")
     assert listed(capsys, cluster.bootstrap, "-c", str(tmp_path / "kproxy.yaml"))
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["b-1.orders-production.a1b2c3.c7.kafka.eu-central-1.amazonaws.com", "2001:db8:85a3:8d3:1319:8a2e:370:7348", "k"],
+)
+def test_no_table_cuts_a_port(host: str, held: ExitStack, capsys: pytest.CaptureFixture[str]) -> None:
+    """At 80 columns, as `listed` looks."""
+    within = f"[{host}]" if ":" in host else host
+    where = f"SASL_SSL://{within}:19098"
+    settings = {
+        "listeners": where,
+        "advertised.listeners": where,
+        "listener.security.protocol.map": "SASL_SSL:SASL_SSL",
+    }
+    cluster = Cluster(Told(settings=settings), 1, held)
+    cluster.told.nodes.append((2, host, 29098))
+    lines = listed(capsys, cluster.bootstrap, "--listeners")
+    assert [line[-6:] for line in lines if line.lstrip().startswith("2  ")] == [":29098"]
+    (listener,) = (line for line in lines if line.startswith("SASL_SSL "))
+    assert listener.count(":19098") == 2

@@ -38,7 +38,7 @@ def with_listener(address: Address, served: Iterable[ClusterStatus]) -> ClusterS
 
 
 def _locals(cluster: ClusterStatus) -> Iterable[str]:
-    """Where clients are told to connect."""
+    """The addresses that clients are told."""
     if cluster.bootstrap is not None:
         yield cluster.bootstrap
     yield from (node.local for node in cluster.present if node.bound)

@@ -1,4 +1,4 @@
-"""What kproxy says at start of another kproxy at whose port a bootstrap server is."""
+"""Says at start that a bootstrap server is a port of another kproxy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SECONDS = 2.0
 
 
 async def say_neighbours(config: Config) -> None:
-    """Where the usual port is a bootstrap server's, the kproxy that uses it may be another one: ask it, if it has its
-    admin endpoint at the usual address. It says nothing of one that has not."""
+    """Ask another kproxy, which may be at the usual port if a bootstrap server is, and log what it says. One without an
+    admin endpoint at the usual address is not found, and nothing is said of it."""
     clusters = [one for one in config.served if one.usual_port_taken_by]
     if not clusters:
         return

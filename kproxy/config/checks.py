@@ -90,7 +90,7 @@ def _of_sni(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
 
 
 def _loops(cluster: ClusterConfig, own: Address, at: Loc) -> Iterator[Finding]:
-    """What would lead back to kproxy if it listened at `own`."""
+    """Bootstrap servers, maps and forwards that would lead back to kproxy if it listened at `own`."""
     if cluster.via or not own.port:  # behind a hop, the same address is another machine's
         return
     why = "kproxy would connect to itself; allowed: another address, or another port in listen"
@@ -114,7 +114,8 @@ def _forwards_to_themselves(cluster: ClusterConfig, at: Loc) -> Iterator[Finding
 
 
 def usual_port_taken_by(clusters: Iterable[ClusterConfig]) -> str:
-    """What of these clusters, which have one listener, leads to the address where it is: "" if nothing does."""
+    """The first bootstrap server, map or forward of these clusters that leads to the listener that they share; "" if
+    none does."""
     for cluster in clusters:
         for finding in _loops(cluster, cluster.listen, ()):
             key, index = str(finding.locs[0][0]), finding.locs[0][1]
@@ -124,7 +125,7 @@ def usual_port_taken_by(clusters: Iterable[ClusterConfig]) -> str:
 
 
 def is_free_listener(listen: Address, clusters: Iterable[ClusterConfig], claimed: Iterable[Address]) -> bool:
-    """Whether nothing of these clusters leads to this address, and nothing else of kproxy's listens there."""
+    """Return True if nothing of these clusters leads to this address, and nothing else of kproxy's listens there."""
     leads = any(True for cluster in clusters for _ in _loops(cluster, listen, ()))
     return not leads and not any(one.port == listen.port and share_host(one.host, listen.host) for one in claimed)
 

@@ -94,6 +94,8 @@ def _failed(contact: Contact, found: Examination, now: datetime) -> Cause:
     reason = contact.reason
     if reason == "resolve":
         return _resolving(contact, found)
+    if reason == "other" and contact.spoken is Spoken.UNKNOWN and not contact.answered and not found.via:
+        return Cause(Fault.NO_ROUTE, contact.problem, Whose.ADDRESS if contact.expected is None else Whose.BROKER)
     if found.via and reason in _OF_HOPS and not contact.answered:
         return Cause(Fault.HOP_FAILED, contact.problem, Whose.HOP)
     if reason in ("refused", "timeout", "unreachable") and not contact.answered and contact.spoken is Spoken.UNKNOWN:

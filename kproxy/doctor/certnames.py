@@ -1,4 +1,4 @@
-"""Which name all certificates of a cluster have, for --tls-server-name. Pure."""
+"""The names that all certificates of a cluster have, for --tls-server-name. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 2
 
 
 def server_names(found: Examination) -> list[str]:
-    """What kproxy may expect of every broker, best first: names that each certificate has; then any name."""
+    """The names that kproxy may expect of every broker, best first: those that each certificate has; then any name."""
     everyone = (*found.bootstrap, *found.nodes)
     if not found.tls or not any(one.reason == "tls-name" for one in everyone):
         return []
@@ -39,5 +39,5 @@ def _candidates(certificates: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _has(names: Iterable[str], host: str) -> bool:
-    """Whether a certificate with these names is one for this host (RFC 9525 §6.3)."""
+    """Return True if a certificate with these names is one for this host (RFC 9525 §6.3)."""
     return any(name == host or (name.startswith("*.") and name[1:] == host[host.find(".") :]) for name in names)

@@ -122,7 +122,7 @@ class Course:
         """The kproxy on this machine that has answered in the place of the brokers. It must say itself that each
         address that was told is one of its own."""
         admin = self._config.admin
-        if admin is None or found.asked is None or not is_loopback(found.asked.address.host):
+        if admin is None or found.via or found.asked is None or not is_loopback(found.asked.address.host):
             return None
         try:
             client = AdminClient(admin, self._config.admin_token, _ADMIN_SECONDS)

@@ -1,5 +1,5 @@
-"""What a client on this machine meets, which cannot use what kproxy was told to use: hops, maps, a name for all
-certificates."""
+"""Contacts as a client on this machine makes them, without the options that only kproxy can use: hops, maps, a name for
+all certificates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AS_A_CLIENT = {"via": (), "map": (), "tls_server_name": None, "sasl": None}
 
 
 def means_of(config: ClusterConfig) -> tuple[str, ...]:
-    """What this configuration has of that, as options."""
+    """The options of this configuration that only kproxy can use."""
     hops = [f"--via {hop}" for hop in config.via]
     maps = ["--map"] if config.map else []
     return (*hops, *maps, *(["--tls-server-name"] if config.tls_server_name is not None else []))

@@ -186,7 +186,7 @@ class Examination:
 
     @property
     def dialler(self) -> str:
-        """What connects to the brokers, and resolves their names."""
+        """The machine that connects to the brokers and resolves their names, for messages."""
         return f"the last hop, {self.via[-1]}," if self.via else "this machine"
 
     def of_asked(self, contacts: Sequence[Contact]) -> Contact:

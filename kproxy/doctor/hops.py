@@ -1,4 +1,4 @@
-"""What is said of a hop of --via that fails, and how to try it by hand. Pure."""
+"""The finding of a hop of --via that fails, and commands that try it by hand. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _named_in(problem: str, via: Sequence[str]) -> str:
 
 
 def _by_hand(hop: Hop, reason: str, broker: Address) -> Iterator[str]:
-    """How to try this hop by itself."""
+    """Commands that try this hop alone."""
     if hop.scheme == "ssh":
         yield from _ssh(hop, reason)
     elif hop.scheme == "kubernetes":

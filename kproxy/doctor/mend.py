@@ -92,7 +92,7 @@ def _of_certificate(fault: Fault, contact: Contact, found: Examination) -> tuple
 
 
 def _there(found: Examination, before: str = "   # ") -> str:
-    """Where a command is to run that asks a broker by itself."""
+    """A comment that says where to run a command that asks a broker without kproxy."""
     return f"{before}run it where {found.via[-1]} leads" if found.via else ""
 
 

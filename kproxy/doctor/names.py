@@ -1,5 +1,4 @@
-"""What to check where a bootstrap server's name is not resolved: what kind of name it is, and a command for that kind.
-Pure."""
+"""Names of bootstrap servers that are not resolved: the kind of such a name, and commands for that kind. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ _PRIVATE = (".internal", ".local", ".lan", ".corp", ".home", ".home.arpa", ".int
 
 
 def looks_like(host: str) -> str:
-    """What kind of name it is, in words that go on after it."""
+    """The kind of a name, in words that go on after it."""
     name = host.lower().removesuffix(".")
     place = place_of(name)
     if place is Place.KUBERNETES:
@@ -69,7 +68,7 @@ def _behind(hop: Hop, name: str) -> Iterator[str]:
 
 
 def _namespace(host: str) -> str:
-    """Of SERVICE.NAMESPACE.svc… or POD.SERVICE.NAMESPACE.svc…"""
+    """The namespace in SERVICE.NAMESPACE.svc… or POD.SERVICE.NAMESPACE.svc…"""
     labels = host.lower().split(".")
     at = labels.index("svc") - 1 if "svc" in labels else -1
     return labels[at] if at > 0 else "NAMESPACE"

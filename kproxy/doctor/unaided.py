@@ -1,5 +1,5 @@
-"""Whether a client on this machine reaches the cluster by itself, where kproxy was told to use what no client can: the
-hops of --via, maps, a name for all certificates. Pure."""
+"""The verdict on a client that connects by itself, where kproxy has options that no client has: hops, maps, a name for
+all certificates. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMED = 3
 
 
 def needs_kproxy(found: Examination) -> Iterator[Finding]:
-    """That it does not, and kproxy does. If kproxy does not either, that is to be mended first."""
+    """Find that only kproxy reaches the cluster. If kproxy does not either, other findings come first."""
     lost = _lost(found)
     if not lost or not all(one.is_right for one in found.nodes):
         return
@@ -33,25 +33,25 @@ def needs_kproxy(found: Examination) -> Iterator[Finding]:
 
 
 def with_means(found: Examination) -> str:
-    """What kproxy was told to use, as options."""
+    """The options that only kproxy can use, in words."""
     return " and ".join(found.means)
 
 
 def is_reached(found: Examination) -> bool | None:
-    """Whether a client reaches every broker by itself; None if only a login could tell."""
+    """Return True if a client reaches every broker by itself; None if only a login could tell."""
     if not found.direct or _lost(found):
         return False
     return None if any(one.wants_login for one in found.direct) else True
 
 
 def is_usable(contact: Contact, found: Examination) -> bool:
-    """Whether a client can use an address by itself, as far as can be seen without a login."""
+    """Return True if a client can use an address by itself, as far as can be seen without a login."""
     cluster_id = None if found.asked is None else found.asked.cluster_id
     return contact.wants_login or (contact.is_right and contact.cluster_id in (None, cluster_id))
 
 
 def _lost(found: Examination) -> list[Contact]:
-    """What keeps it from that. One bootstrap server is enough, and each broker is needed."""
+    """The contacts that keep a client from the cluster. One bootstrap server is enough, and each broker is needed."""
     servers = [one for one in found.direct if one.expected is None]
     if not any(is_usable(one, found) for one in servers):
         return servers

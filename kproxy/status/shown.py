@@ -13,7 +13,7 @@ _BEGINNINGS_OF_OTHERS = ("tls", "upstream-speaks-tls", "sasl")
 
 
 def another_address_may_help(reason: str | None) -> bool:
-    """Whether the first thing to try, where a connection failed for this reason, is another address."""
+    """Return True if another address is the first thing to try where a connection failed for this reason."""
     return reason not in _OF_OTHER_THINGS and not (reason or "").startswith(_BEGINNINGS_OF_OTHERS)
 
 

@@ -85,6 +85,12 @@ def test_an_address_of_a_broker_is_quoted_for_a_shell() -> None:
     assert all("$(" not in line.replace("'$(reboot):9092'", "") for line in finding.fix)
 
 
+def test_an_address_that_nobody_can_connect_to_is_not_called_silent() -> None:
+    (finding,) = judge(examination(bad("kafka-1.example:0", "other", 1, problem="0 is not a port")))
+    assert "0 is not a port" in finding.why
+    assert "accepts the connection" not in finding.why
+
+
 def test_a_namespace_is_read_from_a_name_in_kubernetes() -> None:
     (finding,) = judge(examination(bootstrap=(bad("kafka-0.kafka.team.svc.cluster.local:9092", "resolve"),)))
     assert "--via k8s://team " in finding.fix[1]

@@ -46,6 +46,7 @@ _STAY = frozenset(
 _LITERAL, _PREFIXED = 3, 4
 _TOPIC, _GROUP, _CLUSTER, _TRANSACTIONAL_ID = 2, 3, 4, 5
 _IDEMPOTENT_WRITE = 12
+_ALLOW = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +266,7 @@ def held_configs(final: Mapping[str, str], topic: Topic, target: Inventory) -> d
 
 def wanted_acls(migration: Migration, source: Inventory) -> list[Acl]:
     """The rules of the source that make sense on the target: for topics and groups of the migration, under their names
-    there, transactional ids, and the right to produce idempotently. Each once."""
+    there, and for transactional ids. Each once. None of them gives a right over the cluster."""
     found: dict[Acl, None] = {}
     names = [topic.name for topic in copied(migration, source)]
     for acl in source.acls or ():
@@ -275,15 +276,20 @@ def wanted_acls(migration: Migration, source: Inventory) -> list[Acl]:
         elif acl.resource == _GROUP:
             if acl.pattern == _PREFIXED or acl.name == "*" or migration.wants_group(acl.name):
                 found.setdefault(acl)
-        elif acl.resource == _TRANSACTIONAL_ID or (acl.resource == _CLUSTER and acl.operation == _IDEMPOTENT_WRITE):
+        elif acl.resource == _TRANSACTIONAL_ID:
             found.setdefault(acl)
     return sorted(found)
 
 
 def left_acls(migration: Migration, source: Inventory) -> list[Acl]:
     """The rules of the source that are not copied, as they give rights over the cluster itself."""
-    return [acl for acl in source.acls or () if acl.resource not in (_TOPIC, _GROUP, _TRANSACTIONAL_ID)
-            and not (acl.resource == _CLUSTER and acl.operation == _IDEMPOTENT_WRITE)]  # fmt: skip
+    return [acl for acl in source.acls or () if acl.resource not in (_TOPIC, _GROUP, _TRANSACTIONAL_ID)]
+
+
+def idempotent_writers(source: Inventory) -> list[str]:
+    """The principals that may produce idempotently whatever else they may."""
+    found = (one for one in source.acls or () if (one.resource, one.operation) == (_CLUSTER, _IDEMPOTENT_WRITE))
+    return sorted({one.principal for one in found if one.permission == _ALLOW})
 
 
 def _of_topics(migration: Migration, acl: Acl, names: Iterable[str]) -> Iterator[Acl]:

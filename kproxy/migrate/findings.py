@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from kproxy.migrate.changes import HELD, CreateTopic, entity_text, left_acls, other_quotas, wanted_acls
+from kproxy.migrate.changes import (
+    HELD,
+    CreateTopic,
+    entity_text,
+    idempotent_writers,
+    left_acls,
+    other_quotas,
+    wanted_acls,
+)
 from kproxy.migrate.estimate import copying
 from kproxy.migrate.figures import counted
 from kproxy.migrate.finding import NOTE, SEVERITIES, STOP, WARNING, Finding, Seen, duration
@@ -13,6 +21,8 @@ from kproxy.migrate.migration import SOURCE, TARGET
 from kproxy.migrate.rights import rights
 
 _OLDEST = (0, 11)  # transactions, and record batches of magic 2
+# Since then, Write on any topic is enough to produce idempotently (KIP-679).
+_IDEMPOTENT_FOR_ALL = (2, 8)
 _FOREVER = (1 << 63) - 1
 _ACTIVE = frozenset({"stable", "preparingrebalance", "completingrebalance", "assigning", "reconciling"})
 
@@ -195,6 +205,12 @@ def _others(seen: Seen) -> Iterator[Finding]:
     if seen.migration.acls and left:
         text = f"not copied are rights over the cluster itself, {counted(len(left), 'rule')}, such as: {left[0]}"
         yield Finding(NOTE, "ACLs", text)
+    writers = idempotent_writers(seen.source)
+    if seen.migration.acls and writers and seen.target.version < _IDEMPOTENT_FOR_ALL:
+        shown = ", ".join(writers[:5]) + (f" and {len(writers) - 5} more" if len(writers) > 5 else "")
+        text = "the target's brokers let only those produce idempotently who have IdempotentWrite on the cluster, as"
+        text += f" {shown} on the source: create it there for those of them who write to these topics"
+        yield Finding(WARNING, "ACLs", text)
     if seen.migration.acls and wanted_acls(seen.migration, seen.source) and seen.target.authorizes is False:
         text = "the target has no authorizer: the source's rules cannot be created there; allowed: acls: false"
         yield Finding(WARNING, "ACLs", text)

@@ -205,6 +205,7 @@ def test_prepared_as_planned_once_and_undone(old: DevCluster, new: DevCluster, w
     allow(old, ResourceType.TOPIC, orders, AclOperation.READ, user)
     allow(old, ResourceType.GROUP, group, AclOperation.READ, user)
     allow(old, ResourceType.TOPIC, unique("other"), AclOperation.READ, user)
+    allow(old, ResourceType.BROKER, "kafka-cluster", AclOperation.IDEMPOTENT_WRITE, unique("other"))
     for added in ("producer_byte_rate=1048576", "SCRAM-SHA-256=[password=secret]"):
         done = old.tool("kafka-configs", "--bootstrap-server", old.direct_bootstrap, "--alter", "--entity-type",
                         "users", "--entity-name", user, "--add-config", added)  # fmt: skip

@@ -166,7 +166,7 @@ def acl(resource: int, name: str, pattern: int = 3, operation: int = 3) -> Acl:
         (acl(3, "h"), []),
         (acl(3, "h", 4), ["User:u may Read Group h… (prefix)"]),
         (acl(5, "tx", operation=4), ["User:u may Write TransactionalId tx"]),
-        (acl(4, "kafka-cluster", operation=12), ["User:u may IdempotentWrite Cluster kafka-cluster"]),
+        (acl(4, "kafka-cluster", operation=12), []),  # IdempotentWrite: whoever may write to a topic may do that
         (acl(4, "kafka-cluster", operation=7), []),
     ],
 )
@@ -179,6 +179,23 @@ def test_acls(given: Acl, wanted: list[str]) -> None:
     assert not any("ACL" in text for text in done(there))
     assert not any(
         "ACL" in text for text in done(plan(cluster(*topics, acls=(given,)), cluster(), replace(migration, acls=False)))
+    )
+
+
+def test_users_of_old_brokers_are_told_who_produces_idempotently() -> None:
+    writer = acl(4, "kafka-cluster", operation=12)
+    denied = replace(writer, principal="User:d", permission=2)
+    source = cluster(topic(), acls=(writer, denied, acl(2, "t", operation=4)))
+    old, new = (said(plan(source, cluster(version=version)), "warning") for version in ((2, 7), (2, 8)))
+    assert old == [
+        "ACLs: the target's brokers let only those produce idempotently who have IdempotentWrite on the cluster, as User:u"
+        " on the source: create it there for those of them who write to these topics"
+    ]
+    assert new == []
+    assert said(plan(source, cluster(version=(2, 7)), replace(MIGRATION, acls=False)), "warning") == []
+    assert any(
+        "rights over the cluster itself, 2 rules, such as: User:u may Idem" in one
+        for one in said(plan(source, cluster()), "note")
     )
 
 

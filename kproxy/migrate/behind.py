@@ -16,7 +16,7 @@ from kproxy.copier.cluster import Cluster
 from kproxy.copier.patience import insist
 from kproxy.copier.state import State
 from kproxy.errors import KproxyError, WireError
-from kproxy.migrate.between import batches_between
+from kproxy.migrate.between import batches_between, records_in
 from kproxy.migrate.differences import Bytes, Seen
 from kproxy.records.decoding import records
 from kproxy.records.header import Batch
@@ -121,7 +121,7 @@ def _foreign(cluster: Cluster, where: Where, first: int, last: int, show_bytes: 
             continue
         if one is None:
             one, by = _first(batch, first, show_bytes), _by(batch)
-        count += min(last, batch.last_offset + 1) - max(first, batch.base_offset)
+        count += records_in(batch, first, last)
         if count >= MOST:
             break
     return None if one is None else Foreign(count, one, by)

@@ -14,10 +14,17 @@ _AT_ONCE = 1024 * 1024
 
 
 def between(cluster: Cluster, topic: str, partition: int, first: int, last: int) -> Iterator[tuple[int, bool]]:
-    """Of each batch from `first` up to `last`, as far as its outcome is decided: how many offsets it has there, and
+    """Of each batch from `first` up to `last`, as far as its outcome is decided: how many records it has there, and
     whether it was aborted. Markers of transactions are left out. Raises Refused, UpstreamError and WireError."""
     for batch, aborted in batches_between(cluster, topic, partition, first, last):
-        yield min(last, batch.last_offset + 1) - max(first, batch.base_offset), aborted
+        yield records_in(batch, first, last), aborted
+
+
+def records_in(batch: Batch, first: int, last: int) -> int:
+    """How many records a batch has between two offsets; at most so many, if compaction has removed some and the batch
+    goes beyond these offsets (pure)."""
+    span = min(last, batch.last_offset + 1) - max(first, batch.base_offset)
+    return span if batch.count < 0 else min(span, batch.count)
 
 
 def batches_between(

@@ -22,7 +22,7 @@ _SAY_EVERY = 15.0
 _ROWS, _WORDS = 20, 6
 _LONGEST = 400
 _WIDTH = 80
-_HEADINGS = ("topic", "done", "records", "copied", "lag", "per s", "left")
+_HEADINGS = ("topic", "done", "records", "copied", "lag (offsets)", "per s", "left")
 
 
 def summary(progress: Progress) -> str:

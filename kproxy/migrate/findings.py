@@ -70,8 +70,8 @@ def _topics(seen: Seen) -> Iterator[Finding]:
             yield Finding(STOP, name, f"the target would refuse to create it: {seen.refused[name]}")
         if there is None:
             continue
-        if there.records and name not in seen.past.copied:
-            text = f"has up to {counted(there.records, 'record')} on the target that this migration has not copied"
+        if there.offsets and name not in seen.past.copied:
+            text = f"has {counted(there.offsets, 'offset')} on the target that this migration has not written"
             yield Finding(STOP, name, f"{text}; allowed: an empty topic, another rename, or exclude")
         if len(there.partitions) > len(topic.partitions):
             text = f"has {counted(len(there.partitions), 'partition')} on the target and {len(topic.partitions)} on the"
@@ -167,7 +167,7 @@ def _retention(seen: Seen) -> Iterator[Finding]:
     switch."""
     for topic, _ in seen.pairs():
         seconds = copying(topic, seen.whole)
-        if seconds is None or "delete" not in topic.effective.get("cleanup.policy", "delete") or not topic.records:
+        if seconds is None or "delete" not in topic.effective.get("cleanup.policy", "delete") or not topic.offsets:
             continue
         ages = [("retention.ms", int(topic.effective.get("retention.ms", -1)) / 1000)]
         rate, size = topic.bytes_a_second or 0.0, int(topic.effective.get("retention.bytes", -1))

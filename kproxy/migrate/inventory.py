@@ -37,15 +37,16 @@ class Partition:
     replicas: int = 1
 
     @property
-    def records(self) -> int:
-        """At most so many: gaps count too."""
+    def offsets(self) -> int:
+        """From the first one to the next one. There are fewer records, if the topic is compacted or has transactions:
+        no broker tells their number."""
         return max(0, (self.end or 0) - (self.begin or 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
     """`configs`: set for this topic. `effective`: of MATTER, the broker's defaults included; empty if one may not see
-    them. `operations`: what one may do with it; None if the broker is too old to say. `rate`: records a second."""
+    them. `operations`: what one may do with it; None if the broker is too old to say. `rate`: offsets a second."""
 
     name: str
     partitions: tuple[Partition, ...]
@@ -60,9 +61,9 @@ class Topic:
         return max((one.replicas for one in self.partitions), default=0)
 
     @property
-    def records(self) -> int:
-        """At most so many."""
-        return sum(one.records for one in self.partitions)
+    def offsets(self) -> int:
+        """Of all partitions."""
+        return sum(one.offsets for one in self.partitions)
 
     @property
     def size(self) -> int | None:
@@ -72,10 +73,10 @@ class Topic:
 
     @property
     def bytes_a_second(self) -> float | None:
-        """Written to it, if the records are as large as those that are there."""
-        if self.rate is None or self.size is None or not self.records:
+        """Written to it, if an offset takes as much as those that are there."""
+        if self.rate is None or self.size is None or not self.offsets:
             return None
-        return self.rate * self.size / self.records
+        return self.rate * self.size / self.offsets
 
 
 @dataclass(frozen=True, slots=True)

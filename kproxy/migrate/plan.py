@@ -16,13 +16,14 @@ from kproxy.migrate.migration import SIDES, Migration
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One topic. None stands for what is not known, or not there."""
+    """One topic. `offsets`: of the source, so at most as many records. None stands for what is not known, or not
+    there."""
 
     topic: str
     target: str
     partitions: int
     target_partitions: int | None
-    records: int
+    offsets: int
     size: int | None
     rate: float | None
 
@@ -71,7 +72,7 @@ def make(
         rows.append(
             Row(
                 topic.name, name, len(topic.partitions), None if there is None else len(there.partitions),
-                topic.records, topic.size, topic.bytes_a_second,
+                topic.offsets, topic.size, topic.bytes_a_second,
             )
         )  # fmt: skip
     return Plan(migration, source, target, tuple(rows), doing, tuple(findings(seen)), whole)

@@ -32,6 +32,7 @@ def _parts(plan: Plan) -> Iterator[RenderableType]:
     yield _clusters(plan)
     yield Text("")
     yield _topics(plan)
+    yield Padding(Text(_OFFSETS, style="dim"), (0, 0, 0, 2))
     yield from _estimate(plan)
     if plan.changes:
         yield Text(
@@ -86,19 +87,25 @@ def _topics(plan: Plan) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("topic", overflow="fold")
     table.add_column("on the target", overflow="fold")
-    for heading in ("partitions", "records", "size", "written"):
+    for heading in ("partitions", "offsets", "size", "written"):
         table.add_column(heading, justify="right")
     rows = sorted(plan.rows, key=lambda row: -(row.size or 0))
     for row in rows[:_MOST]:
         there = "new" if row.target_partitions is None else counted(row.target_partitions, "partition")
         name = there if row.target == row.topic else f"{row.target} ({there})"
         table.add_row(
-            Text(row.topic), Text(name), str(row.partitions), f"{row.records:,}",
+            Text(row.topic), Text(name), str(row.partitions), f"{row.offsets:,}",
             "?" if row.size is None else size(row.size), "?" if row.rate is None else f"{size(row.rate)}/s",
         )  # fmt: skip
     if len(rows) > _MOST:
         table.add_row(f"… and {len(rows) - _MOST} more")
     return table
+
+
+# Under the table.
+_OFFSETS = (
+    "Offsets: records are fewer where a topic is compacted or has transactions, and brokers do not tell their number."
+)
 
 
 def _estimate(plan: Plan) -> Iterator[RenderableType]:

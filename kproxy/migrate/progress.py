@@ -51,7 +51,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A topic in the display. `share` of the offsets is done. Rate in bytes a second, `left` in seconds, None: nobody
+    """A topic in the display. `share` of the source's offsets is done, `lag` of them are not; `records` are
+    those that were copied. Rate in bytes a second, `left` in seconds, None: nobody
     knows."""
 
     topic: str

@@ -146,6 +146,8 @@ def text(report: Report, *, fancy: bool = True) -> list[str]:
         lines += _partitions(topic, sampling)
     compared = sum(one.records for one in report.partitions)
     lines += ["", f"{compared:,} records compared in {report.seconds:.1f} s."]
+    if not sampling:
+        lines[-1] += " Percentages are of the source's offsets."
     return lines
 
 

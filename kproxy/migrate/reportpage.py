@@ -87,7 +87,7 @@ def _coverage(report: Report, found: Sequence[Topic]) -> Iterator[str]:
     sampling = report.share is not None
     drawn = found[:_DRAWN]
     high = len(drawn) * _ROW + 8
-    what = "Compared blocks, by topic" if sampling else "Verified, by topic"
+    what = "Compared blocks, by topic" if sampling else "Verified offsets, by topic"
     yield f"<section><h2>{what}</h2><p>"
     for name, words in _keys(sampling):
         yield f'<span class="key {name}">{words}</span>'
@@ -157,9 +157,9 @@ def _lag(samples: Sequence[Sample]) -> Iterator[str]:
         x = left + (_WIDTH - left - 10) * (one.at - first) / max(1, last - first)
         return f"{x:.1f},{low - (low - 10) * one.lag / most:.1f}"
 
-    yield "<section><h2>Lag of the copy</h2>"
+    yield "<section><h2>Lag of the copy, in offsets</h2>"
     yield '<div class="wide" tabindex="0" role="region" aria-label="Picture of the lag">'
-    yield f'<svg viewBox="0 0 {_WIDTH} {_HIGH}" role="img" aria-label="Records that the copy was behind, over time">'
+    yield f'<svg viewBox="0 0 {_WIDTH} {_HIGH}" role="img" aria-label="Offsets that the copy was behind, over time">'
     yield f'<line class="axis" x1="{left}" y1="{low}" x2="{_WIDTH - 10}" y2="{low}"></line>'
     yield f'<line class="axis" x1="{left}" y1="10" x2="{left}" y2="{low}"></line>'
     yield f'<text class="number" x="{left - 8}" y="18">{most:,}</text>'
@@ -167,7 +167,7 @@ def _lag(samples: Sequence[Sample]) -> Iterator[str]:
     yield f'<text class="soft" x="{left}" y="{_HIGH - 8}">{_time(first)}</text>'
     yield f'<text class="soft number" x="{_WIDTH - 10}" y="{_HIGH - 8}">{_time(last)}</text>'
     yield f'<polyline class="lag" points="{" ".join(point(one) for one in samples)}"></polyline>'
-    yield f'</svg></div><p class="soft">{samples[-1].lag:,} records behind at the end.</p></section>'
+    yield f'</svg></div><p class="soft">{samples[-1].lag:,} offsets behind at the end.</p></section>'
 
 
 def _head(names: Sequence[str]) -> str:

@@ -107,7 +107,7 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How far a copy was at some moment: milliseconds since 1970, and records that it was behind."""
+    """How far a copy was at some moment: milliseconds since 1970, and offsets of the source that it was behind."""
 
     at: int
     lag: int

@@ -251,7 +251,7 @@ def test_prepared_as_planned_once_and_undone(old: DevCluster, new: DevCluster, w
     produce(new, stamped)
     assert min(producer_ids(new, stamped)) > int(floor) > max(producer_ids(old, stamped)) + 10_000
     # The records there are somebody else's.
-    assert "has up to 10 records on the target that this migration has not copied" in str(planned(file, code=1))
+    assert "10 offsets on the target that this migration has not written" in str(planned(file, code=1))
 
     kept = migrate("undo", file, code=1)
     assert f"stays: topic {stamped} has 10 records or more that kproxy did not copy: --force deletes it" in kept

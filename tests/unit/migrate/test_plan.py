@@ -225,7 +225,7 @@ ROWS: list[tuple[Topic, Topic | None, str, str]] = [
     (topic(cleanup_policy="compact,delete"), None, "note", "t: is compacted on the source, and on the target from the switch on: until then it needs the space of all records that are copied. Compaction keeps offsets"),
     (topic(remote_storage_enable="true"), None, "warning", "t: is in remote storage on the source, which the sizes do not count; remote.storage.enable is not kept"),
     (topic(), topic(partitions=3), "warning", "t: has 3 partitions on the target and 1 on the source: after the switch, producers choose others for the same keys, and their order is not kept"),
-    (topic(), topic(records=5), "stop", "t: has up to 5 records on the target that this migration has not copied; allowed: an empty topic, another rename, or exclude"),
+    (topic(), topic(records=5), "stop", "t: has 5 offsets on the target that this migration has not written; allowed: an empty topic, another rename, or exclude"),
     (replace(topic(), partitions=(Partition(None, None),)), None, "stop", "t: nobody leads partition 0 on the source: repair it first"),
     (topic(min_insync_replicas="2"), None, "stop", "t: is to have 1 replica and min.insync.replicas=2: nothing could be written; allowed: topics.replication, topics.configs"),
     (replace(topic(), operations=frozenset({"Describe"})), None, "stop", "right on the source: User:ANONYMOUS is not allowed Read on topic t"),
@@ -421,6 +421,8 @@ def test_shown_in_80_columns() -> None:
         "Notes",
         "1e+03 TB",
         "c (new)",
+        "offsets",
+        "Offsets: records are fewer where a topic is compacted or has transactions",
         "'kproxy migrate prepare' would do 3 things",
         "Nothing was changed.",
     ):
@@ -431,7 +433,7 @@ def test_as_json() -> None:
     found = as_json(plan(cluster(topic(records=3, size=9)), cluster()))
     assert found["can-go-on"] is True
     assert found["topics"] == [
-        {"topic": "t", "target": "t", "partitions": 1, "target_partitions": None, "records": 3, "size": 9, "rate": None}
+        {"topic": "t", "target": "t", "partitions": 1, "target_partitions": None, "offsets": 3, "size": 9, "rate": None}
     ]
     assert found["changes"] == [{"kind": "topic", "text": f"{NEW}; until the switch {HELD}"}]
     assert set(found["findings"]) == {"stop", "warning", "note"}

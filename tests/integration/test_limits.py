@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import struct
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from kproxy.devcluster import DevCluster
+from tests.harness.beside import Beside
 from tests.harness.clients import create_topic, read_topic, values
+from tests.harness.fakebroker import FakeBroker
+from tests.harness.peers import Peer
 from tests.harness.process import Kproxy, wait_until
 from tests.harness.rawclient import API_VERSIONS, METADATA, RawClient
 
@@ -122,3 +127,41 @@ def deliver(bootstrap: str, topic: str, value: bytes) -> str | None:
     producer.produce(topic, value, on_delivery=lambda error, _: problems.append(str(error)) if error else None)
     assert producer.flush(60) == 0
     return problems[0] if problems else None
+
+
+def test_a_cluster_of_a_thousand_nodes_takes_no_port_from_another(tmp_path: Path) -> None:
+    """The hard limit is 1,024 files, as it often is. No real cluster is like this."""
+    honest, hostile = FakeBroker(cluster_id="honest"), FakeBroker(cluster_id="hostile")
+    with Peer(honest) as one, Peer(hostile) as other:
+        host, _, port = one.address.rpartition(":")
+        honest.nodes = [(1, host, int(port))]
+        at = int(other.address.rpartition(":")[2])
+        hostile.nodes = [(0, host, at)]
+        with Beside(tmp_path, one.address, other.address, open_files=1024) as proxy:
+            wait_until(lambda: proxy.get("/readyz")[0] == 200, "it is ready")
+            hostile.nodes = [(0, host, at), *((number, host, 1) for number in range(1, 1000))]
+            with RawClient(proxy.local(0)) as client:
+                client.send(METADATA, 2, b"\xff\xff\xff\xff")
+                assert client.wait_closed()
+            assert "has no local port: kproxy already listens on" in proxy.log
+            assert proxy.metric("kproxy_refused_total", reason="no-local-port", cluster="hostile") == 1
+            honest.nodes = [(number, host, int(port)) for number in range(30)]
+            with RawClient(f"127.0.0.1:{proxy.honest}") as client:
+                answer = client.ask(METADATA, 2, b"\xff\xff\xff\xff")
+            ports = ports_in(answer)
+            assert len(ports) == len(set(ports)) == 30
+            for told in ports:
+                with RawClient(f"127.0.0.1:{told}"):
+                    pass  # somebody listens
+
+
+def ports_in(answer: bytes) -> list[int]:
+    """Those of the brokers in a Metadata response of version 2."""
+    (count,), at, ports = struct.unpack_from(">i", answer), 4, []
+    for _ in range(count):
+        _, length = struct.unpack_from(">ih", answer, at)
+        at += 6 + length
+        port, rack = struct.unpack_from(">ih", answer, at)
+        at += 6 + max(0, rack)
+        ports.append(port)
+    return ports

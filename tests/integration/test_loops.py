@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,44 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.beside import Beside
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Peer
-from tests.harness.process import Kproxy, free_window, wait_until
+from tests.harness.process import wait_until
 from tests.harness.rawclient import METADATA, RawClient
 
 pytestmark = pytest.mark.integration
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="--workers needs Linux")
-
-
-class Circled(Kproxy):
-    """kproxy with the clusters `honest`, which listens on a wildcard address, and `hostile`, which has a forward."""
-
-    def __init__(self, directory: Path, honest: str, hostile: str, *args: str) -> None:
-        first = free_window(300)
-        self.admin = f"127.0.0.1:{first + 298}"
-        self.honest, self.hostile, self.forward = first, first + 100, first + 299
-        self.bootstrap = f"127.0.0.1:{self.hostile}"
-        self.log_path, self._findings = directory / "log", directory / "leaks"
-        config = directory / "kproxy.yaml"
-        config.write_text(
-            "clusters:\n"
-            f"- {{name: honest, bootstrap-servers: '{honest}', listen: '0.0.0.0:{self.honest}',"
-            f" node-ports: {first + 1}-{first + 50}}}\n"
-            f"- {{name: hostile, bootstrap-servers: '{hostile}', listen: '127.0.0.1:{self.hostile}',"
-            f" node-ports: {first + 101}-{first + 150}, forward: ['{self.forward}=127.0.0.1:1']}}\n"
-        )
-        command = ["run", "-c", str(config), "--admin", self.admin, *args]
-        with self.log_path.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "kproxy", *command],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=Path(__file__).parents[2],
-            )
-
-    def local(self, node: int) -> str:
-        return f"127.0.0.1:{self.hostile + 1 + node}"
 
 
 @pytest.fixture
@@ -65,7 +35,7 @@ def test_kproxy_dials_none_of_its_own_listeners(
     host, _, port = at.rpartition(":")
     honest.nodes = [(1, host, int(port))]
     elsewhere = brokers(hostile)
-    with Circled(tmp_path, at, elsewhere, "--workers", workers) as proxy:
+    with Beside(tmp_path, at, elsewhere, "--workers", workers) as proxy:
         circles = [
             ("0.0.0.0", proxy.hostile),
             ("::ffff:127.0.0.1", proxy.hostile),

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.address import Address
+from kproxy.cluster import arrivals
 from kproxy.cluster import door as door_room
 from kproxy.cluster.places import Places
 from kproxy.relay.selector import RelaySelector
@@ -354,6 +355,30 @@ def test_silent_connections_to_one_cluster_give_way_to_clients_of_another() -> N
                 await until(lambda: other.gateway.sessions == 4, "the clients have their sessions")
                 assert places.taken == 4
                 assert other.gateway.door.no_place() == one.gateway.door.no_place() != ""
+                for client in (*crowd, *clients):
+                    client.close()
+
+    in_loop(scenario)
+
+
+def test_clients_that_wait_for_a_node_give_way_to_clients_of_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "_LONGEST_WAIT", 60.0)
+
+    async def scenario(selector: RelaySelector) -> None:
+        places = Places(128 + 2 + 4 * 2)  # two listeners
+        with Peer(silent) as broker, refused() as nobody:
+            async with (
+                opened(Doorway(selector, nobody, places)) as one,
+                opened(Doorway(selector, broker.address, places)) as other,
+            ):
+                one.gateway.reach._outages.begin(None).since -= 100
+                crowd = [spoken(one) for _ in range(4)]
+                await until(lambda: places.taken == len(places.silent) == 4, "they are kept")
+                clients = [spoken(other) for _ in range(4)]
+                await until(lambda: other.gateway.sessions == 4, "the clients have their sessions")
+                await until(lambda: all(map(is_closed, crowd)), "they have given way")
+                assert places.taken == 4
+                assert one.metrics.refusals["default", "client", "too-many-connections"] == 4
                 for client in (*crowd, *clients):
                     client.close()
 

@@ -285,8 +285,7 @@ class Sessions:
         carried = self._open.get(session)
         if carried is None or carried.turn is None:
             return
-        conversation = session.conversation
-        if conversation.requested and not conversation.answered:
+        if session.conversation.in_flight and not session.conversation.answered:
             error = UpstreamError("timeout", f"{carried.dial}: connected, but no Kafka broker answers there")
             self._arrivals.failed(carried.led, carried.key, error)
             session.ended_by = "upstream"

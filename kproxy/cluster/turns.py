@@ -13,8 +13,8 @@ from collections.abc import Callable, Hashable
 
 from kproxy.errors import UpstreamError
 
-# Of the bound, the part for one node: while it is slow, clients still reach the others.
-_PART = 4
+# One node has this part of the bound: while it is slow, clients still reach the others.
+_PART = 2
 # Nodes that are remembered as out of reach.
 _MOST_FAILING = 1000
 

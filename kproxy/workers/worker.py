@@ -86,7 +86,10 @@ class MainProcess:
     def _hear(self) -> Any:
         need = messages.SIZE.size
         while len(self._heard) < need or len(self._heard) < need + messages.SIZE.unpack_from(self._heard)[0]:
-            data = self._socket.recv(65536)
+            try:
+                data = self._socket.recv(65536)
+            except ConnectionError:  # it has gone with something of this worker unread
+                data = b""
             if not data:
                 os._exit(0)
             self._heard += data

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from kproxy.cluster import turns as room
 from kproxy.cluster.turns import Turn, Turns
 from kproxy.errors import UpstreamError
 
 LOST = UpstreamError("refused", "nobody listens")
+
+
+@pytest.fixture(autouse=True)
+def a_quarter_for_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_PART", 4)
 
 
 async def taken(turns: Turns, node: str) -> Turn:

@@ -51,6 +51,9 @@ def invoke(arguments: Sequence[str]) -> int:
     try:
         # Not standalone: click would print errors in its own words.
         return int(kproxy.main(list(arguments), prog_name="kproxy", standalone_mode=False, obj=session) or 0)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else error.format_message())
+        return 0
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "kproxy"
         return _complain(USAGE, f"{_lower(error.format_message())} (see '{command} --help')")

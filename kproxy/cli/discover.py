@@ -9,7 +9,7 @@ import click
 from kproxy.cli.group import kproxy, needs_unix
 
 
-@kproxy.command()
+@kproxy.command(short_help="Find Kafka clusters near this machine.")
 @click.option(
     "--in", "only", multiple=True, type=click.Choice(["kubernetes", "docker", "files", "tools", "here"]),
     help="Look only there. Repeatable.  [default: all]",

@@ -13,7 +13,7 @@ import click
 from kproxy.cli.group import kproxy
 
 
-@kproxy.command(context_settings={"ignore_unknown_options": True})
+@kproxy.command(short_help="Explain an error message or a log.", context_settings={"ignore_unknown_options": True})
 @click.argument("text", nargs=-1, type=click.UNPROCESSED, metavar="[TEXT]...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explain(text: tuple[str, ...], as_json: bool) -> int:

@@ -11,7 +11,7 @@ from kproxy.cli.group import kproxy
 _KINDS = ("server", "client", "connect", "spark", "compose", "kubernetes")
 
 
-@kproxy.command()
+@kproxy.command(short_help="Find mistakes in the listeners of Kafka configurations.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=str)
 @click.option("--as", "kind", type=click.Choice(_KINDS), help="What the files are, if kproxy does not see it.")
 @click.option(

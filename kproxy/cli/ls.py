@@ -32,7 +32,9 @@ def _offers(setting: Setting) -> bool:
     return reaching(setting) or setting.key in ("admin", "admin-token-file", "log-level")
 
 
-@kproxy.command(cls=ConfiguredCommand, offers=_offers, defaults={"log-level": "error"})
+@kproxy.command(
+    cls=ConfiguredCommand, offers=_offers, defaults={"log-level": "error"}, short_help="Show what is in a cluster."
+)
 @servers_argument
 @click.option(
     "--topic",

@@ -13,6 +13,12 @@ class _Later(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return _commands().list_commands(ctx)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """By that group, which knows what a wrong word may have meant."""
+        return _commands().resolve_command(ctx, args)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return _commands().get_command(ctx, cmd_name)
 
@@ -26,6 +32,7 @@ def _commands() -> click.Group:
 kproxy.add_command(
     _Later(
         "migrate",
+        short_help="Move topics from one cluster to another.",
         help="Move topics from one cluster to another, and prove that they are the same.\n\n\b\n"
         "  kproxy migrate plan move.yaml\n  kproxy migrate prepare move.yaml",
     )

@@ -340,6 +340,7 @@ def test_the_traceback_of_a_defect_is_there_for_those_who_ask(
         (["help", "config", "chek"], "no such command 'chek'…(see 'kproxy config --help')"),
         (["help", "run", "x"], "'kproxy run' has no commands of its own (see 'kproxy run --help')"),
         (["config", "chek"], "no such command 'chek'…(see 'kproxy config --help')"),
+        (["migrate", "swich"], "no such command 'swich'. Did you mean 'switch'? (see 'kproxy migrate --help')"),
         (["config", "check"], "missing argument 'FILE' (see 'kproxy config check --help')"),
         (["run", "--admin", "h:1", "--no-admin"],
          "--admin is given together with the flag that turns it off (see 'kproxy run --help')"),
@@ -361,11 +362,16 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert text.index("kproxy run kafka.example:9092") < text.index("Options:")
     for command in ("run", "demo", "config"):
         assert f"\n  {command} " in text
+    assert "..." not in text.partition("Commands:")[2]  # no sentence is cut
 
 
-def test_kproxy_config_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["config"]) == 0
-    assert capsys.readouterr().out.startswith("Usage: kproxy config [OPTIONS]")
+@pytest.mark.parametrize("name", ["config", "migrate"])
+def test_a_group_alone_shows_its_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([name]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(f"Usage: kproxy {name} [OPTIONS]")
+    assert "\nCommands:\n" in out
+    assert err == ""
 
 
 def test_help_of_run_has_every_option_in_its_group_after_an_example(capsys: pytest.CaptureFixture[str]) -> None:

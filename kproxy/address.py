@@ -46,6 +46,8 @@ class Address:
             raise ValueError(f"'{text}' is not an address: write HOST:PORT")
         if not port_text:
             if default_port is None:
+                if host.isdigit():
+                    raise ValueError(f"'{text}' has no host: write HOST:PORT, for example 127.0.0.1:{text}")
                 raise ValueError(f"'{text}' has no port: write HOST:PORT")
             return cls(host, default_port)
         if not (port_text.isascii() and port_text.isdigit()) or int(port_text) > 65535:

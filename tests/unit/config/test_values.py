@@ -222,7 +222,7 @@ NO_URL = "not a URL that kproxy can request; allowed: http://HOST[:PORT]/PATH or
             PortRange(9, 70000),
             "'9-70000' is outside the ports 1 to 65535; allowed: FIRST-LAST with 1 <= FIRST <= LAST <= 65535, or FIRST",
         ),
-        (kinds.listen_address(), "19092", "'19092' has no port: write HOST:PORT"),
+        (kinds.listen_address(), "19092", "'19092' has no host: write HOST:PORT, for example 127.0.0.1:19092"),
         (kinds.listen_address(), "::1", "'::1' is ambiguous: write an IPv6 address as [IPV6]:PORT"),
         (kinds.listen_address(), 19092, "a int is not allowed here; allowed: HOST:PORT"),
         (kinds.listen_address(), None, "a NoneType is not allowed here; allowed: HOST:PORT"),

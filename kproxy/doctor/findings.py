@@ -26,7 +26,8 @@ class Whose(Enum):
 class Finding:
     """One cause. `about`: the addresses, topics or nodes that have it; `why` in whole sentences; `line`: the one line
     that is wrong, "" if there is none; `fix`: lines that mend it for good. One that is no `problem` is a note.
-    `symptom`: what clients meet, if their messages are not those of the fault itself."""
+    `symptom`: what clients meet, if their messages are not those of the fault itself. `advice`: what to do, if
+    the fault's remedy does not say it."""
 
     fault: Fault
     about: tuple[str, ...]
@@ -36,3 +37,4 @@ class Finding:
     fix: tuple[str, ...] = ()
     problem: bool = True
     symptom: Fault | None = None
+    advice: str = ""

@@ -15,6 +15,7 @@ from kproxy.doctor.causes import Cause, cause_of
 from kproxy.doctor.findings import Finding, Whose
 from kproxy.doctor.found import Contact, Examination
 from kproxy.doctor.listeners import listener_that_advertises, listeners_of
+from kproxy.doctor.names import advice_for_name
 from kproxy.doctor.places import Place, place_of
 from kproxy.remedies.faults import Fault
 
@@ -101,7 +102,8 @@ def _bootstrap(found: Examination, now: datetime | None) -> Iterator[Finding]:
         problem = found.asked is None or fault in (Fault.MIXING_LOAD_BALANCER, Fault.MIXED_CLUSTERS)
         why = group.why if problem else f"{group.why} Another server answers, so clients still connect, but later."
         fix = mend.bootstrap(fault, group.contacts[0], found)
-        yield Finding(fault, group.names, why, group.cause.whose, fix=fix, problem=problem)
+        advice = advice_for_name(found) if fault is Fault.NAME_NOT_RESOLVED else ""
+        yield Finding(fault, group.names, why, group.cause.whose, fix=fix, problem=problem, advice=advice)
 
 
 def _mixed(found: Examination) -> Iterator[Finding]:

@@ -235,7 +235,7 @@ def _for_good(problems: Sequence[Finding]) -> Iterator[str]:
     yield from _section("Fix for good")
     shown: dict[tuple[str, ...], int] = {}
     for number, finding in enumerate(problems, 1):
-        yield _wrapped(remedies.of(finding.fault).fix, "   ", f"{number}. ")
+        yield _wrapped(finding.advice or remedies.of(finding.fault).fix, "   ", f"{number}. ")
         before = shown.setdefault(finding.fix, number)
         if finding.fix and before != number:
             yield f"     # the lines are those of {before}"
@@ -343,7 +343,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "whose": finding.whose.value,
         "line": finding.line,
         "fix": [*finding.fix],
-        "advice": remedy.fix,
+        "advice": finding.advice or remedy.fix,
         "unsaid": symptom.unsaid,
         "messages": [{"program": one.program.value, "text": one.text} for one in said],
     }

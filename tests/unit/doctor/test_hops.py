@@ -56,6 +56,7 @@ def test_a_bootstrap_name_that_is_not_resolved(address: str, says: str, command:
     (finding,) = judge(examination(bootstrap=(bad(address, "resolve"),)))
     assert says in finding.why
     assert finding.fix[0].startswith(command)
+    assert "kproxy" not in finding.advice  # beside the client, it would not resolve the name either
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,7 @@ def test_a_bootstrap_name_that_is_not_resolved(address: str, says: str, command:
 def test_a_name_that_the_last_hop_does_not_resolve(via: str, command: str) -> None:
     (finding,) = judge(examination(bootstrap=(bad("kafka.prod.internal:9092", "resolve"),), via=("ssh://first", via)))
     assert f"the last hop, {via}, cannot resolve the name" in finding.why
+    assert f"let the last hop, {via}, resolve it" in finding.advice
     assert "this machine" not in finding.why
     assert finding.fix[0].startswith(command)
 

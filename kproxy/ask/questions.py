@@ -182,12 +182,12 @@ def _endpoints(body: bytes, key: int, version: int) -> tuple[tuple[Endpoint, ...
     plan = plan_for(key, version)
     assert plan is not None
     walk = Walk(plan)
-    walk.advance(body, 0, len(body))
+    walk.advance_all(body, 0, len(body))
     if not walk.done:
         raise Underflow
     if not walk.found:
         raise malformed(f"the {plan.api} response of the broker names no node")
-    return tuple(endpoint for endpoint, _, _ in walk.found), walk.found[-1][2]
+    return tuple(walk.endpoints), walk.found[-1][2]
 
 
 # By version. No topics.

@@ -29,11 +29,17 @@ from kproxy.config.changes import successors
 from kproxy.ephemeral import connection_at
 from kproxy.errors import ConfigError, WireError
 from kproxy.metrics import Metrics
+from kproxy.repeats import about
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.switching.logins import Login
 from kproxy.switching.parts import unit
 
 log = logging.getLogger(__name__)
+
+# Of so many nodes that come, go or move together there is a line for each.
+_LINES_AT_ONCE = 20
+# Of so many nodes each has a line of its own in a while.
+_TOLD_APART = 64
 
 
 _WITHOUT_LOGIN = (
@@ -258,27 +264,26 @@ class Gateway:
     def _learn(self, upstream: Upstream, endpoints: Endpoints) -> None:
         self._nodes.make_room(upstream, endpoints)
         learned = upstream.topology.learn(endpoints, monotonic())
-        for node in (*learned.new, *learned.back):
-            self._nodes.bind(node)
-            if not self.is_bound(node):
-                break  # the next one would have no port either
+        self._nodes.bind_all((*learned.new, *learned.back))
         if learned == Learned():
             return
         upstream.explorer.stir()
+        self._say_learned(upstream, learned)
+        self._on_change()
+
+    def _say_learned(self, upstream: Upstream, learned: Learned) -> None:
         whose = f"{upstream.config.upstream}: " if upstream.config.upstream else ""
         # At start they are all new, and shown together.
         level = logging.INFO if upstream.reach.known.explored.searched else logging.DEBUG
-        for node in filter(self.is_bound, learned.new):
-            local = self.local_address(node, self.local_host())
-            log.log(level, "%s%s: %s is at local port %d", whose, node.key, node.advertised, local.port)
-        for node, before in learned.moved:
-            text = "%s%s moved from %s to %s; its local port stays %d"
-            log.info(text, whose, node.key, before, node.advertised, node.port)
-        for node in learned.gone:
-            log.info("%s%s (%s) is no longer in the metadata", whose, node.key, node.advertised)
-        for node in learned.back:
-            log.info("%s%s (%s) is back", whose, node.key, node.advertised)
-        self._on_change()
+        here = self.local_host()
+        _say(level, upstream, f"{whose}%s: %s is at local port %d", [
+            (node, node.advertised, self.local_address(node, here).port) for node in filter(self.is_bound, learned.new)
+        ])  # fmt: skip
+        _say(logging.INFO, upstream, f"{whose}%s moved from %s to %s; its local port stays %d", [
+            (node, before, node.advertised, node.port) for node, before in learned.moved
+        ])  # fmt: skip
+        for text, nodes in (("%s (%s) is no longer in the metadata", learned.gone), ("%s (%s) is back", learned.back)):
+            _say(logging.INFO, upstream, whose + text, [(node, node.advertised) for node in nodes])
 
     def localise(self, host: str, endpoints: Endpoints, part: str = "") -> Sequence[Address]:
         """The local addresses of what a broker named; each is bound. Raises WireError."""
@@ -304,7 +309,7 @@ class Gateway:
             return  # nothing is served any more, but what is in flight is still answered
         for node in nodes:
             if not self.is_bound(node):
-                self._nodes.bind(node)  # there may be room by now
+                self._nodes.bind_all([node])  # there may be room by now
                 if not self.is_bound(node):
                     raise WireError("no-local-port", f"{node.key} has no local port: {self._nodes.problem}")
 
@@ -349,6 +354,19 @@ class Gateway:
 
     def is_bound(self, node: Node) -> bool:
         return (None if self.config.sni is not None else node.key) in self._listeners.bound
+
+
+def _say(level: int, upstream: Upstream, text: str, said: Sequence[tuple[Node, *tuple[object, ...]]]) -> None:
+    """A line for each node; of many at once, one for all of them, with the first."""
+    title = upstream.config.title
+    if len(said) > _LINES_AT_ONCE:
+        (node, *rest), others = said[0], len(said) - 1
+        text += ", and so on: %d more nodes"
+        log.log(level, text, node.key, *rest, others, extra=about(title))
+        return
+    for node, *rest in said:
+        # A broker may name others each time, which must not crowd what else there is to say out of the log.
+        log.log(level, text, node.key, *rest, extra=about(title, node.key.node_id % _TOLD_APART))
 
 
 def _bind_problem(listen: Address, error: OSError) -> str:

@@ -56,6 +56,7 @@ class LocalPorts:
         self._known: Counter[NodeKey] = Counter()  # by how many topologies
         self._has: dict[NodeKey, int] = {}
         self._taken: dict[int, NodeKey] = {}
+        self._used = 0  # ports of the window in `_taken`, from which none of these goes
         self._forgotten: dict[NodeKey, tuple[int, float]] = {}  # the port each had, and since when it is gone
 
     def know(self, key: NodeKey) -> int:
@@ -73,6 +74,8 @@ class LocalPorts:
             yield self._has[key]
         elif key in self._forgotten:
             yield self._forgotten[key][0]
+        elif self._used > self.last - self.first:
+            return
         size = self.last - self.first + 1
         if self.fits(key) and self._taken.get(self.first + key.node_id, key) == key:
             yield self.first + key.node_id
@@ -84,10 +87,12 @@ class LocalPorts:
                 yield port
 
     def left(self, before: float) -> list[int]:
-        """The ports of forgotten nodes that were gone before this time, those that are gone for longest first."""
+        """The ports of the window whose nodes are forgotten and were gone before this time, those that are gone for
+        longest first."""
         left = []
-        for port, key in self._taken.items():
-            if not self._known[key]:
+        for port in range(self.first, self.last + 1):
+            key = self._taken.get(port)
+            if key is not None and key not in self._known:
                 _, since = self._forgotten.get(key, (port, float("-inf")))
                 if since <= before:
                     left.append((since, port))
@@ -99,6 +104,8 @@ class LocalPorts:
         for one in (key, self._taken.get(port)):
             if one is not None and (one == key or not self._known[one]):
                 self._forgotten.pop(one, None)
+        if self.first <= port <= self.last and port not in self._taken:
+            self._used += 1
         self._taken[port] = key
 
     def forget(self, key: NodeKey, since: float) -> None:

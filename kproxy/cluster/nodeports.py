@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from time import monotonic
 
 from kproxy.cluster.listeners import Listeners
@@ -16,12 +17,18 @@ from kproxy.config import ClusterConfig
 from kproxy.ephemeral import connection_at
 from kproxy.errors import WireError
 from kproxy.metrics import Metrics
+from kproxy.repeats import about
 from kproxy.rewrite.endpoints import Endpoints
 
 log = logging.getLogger(__name__)
 
 # Nodes with a listener beyond the window of ports. A cluster has hundreds at most; a hostile one could name millions.
 _MORE_NODES = 1000
+# A response may always name so many new nodes: they cost a few milliseconds.
+_FEW = 20
+# Of those that name more, a cluster may have so many times as many new nodes as it may have nodes, and these beyond.
+# It gets its nodes once, and a few more in its life; one upstream may follow on another.
+_CLUSTERS_AT_ONCE, _NEW_PER_SECOND = 2, 10
 
 
 class NodePorts:
@@ -43,6 +50,9 @@ class NodePorts:
         self._places = places
         self._orphans: dict[NodeKey | None, float] = {}  # with a listener, but of no upstream any more, and since when
         self.problem = ""
+        # Of the nodes that are bound together, one has found no port free in the window; these are left of others.
+        self._crowded, self._left = False, deque[int]()
+        self._came, self._counted_at = 0.0, monotonic()  # new nodes, less those that may have come since
         self._count_listeners()
 
     @property
@@ -56,11 +66,17 @@ class NodePorts:
         self._count_listeners()
         self._places.leave(self)
 
-    def bind(self, node: Node) -> None:
-        """Give the node a listener: on the port it has, or the first of its ports that can be had. Another upstream's
+    def bind_all(self, nodes: Iterable[Node]) -> None:
+        """Give each node a listener: on the port it has, or the first of its ports that can be had. Another upstream's
         node of this kind and id shares it. With --sni, all nodes share the bootstrap listener."""
-        if self._config.sni is not None:
-            return
+        if self._config.sni is None:
+            self._crowded = False
+            for node in nodes:
+                self._bind(node)
+                if node.key not in self._listeners.bound:
+                    break  # the next one would have none either
+
+    def _bind(self, node: Node) -> None:
         listening = self._listeners.bound.get(node.key)
         if listening is not None:
             if self._orphans.pop(node.key, None) is not None:
@@ -91,7 +107,7 @@ class NodePorts:
         if port == 0:
             log.warning(
                 "%s has the local port %d outside --node-ports %d-%d, where no port is free: widen the range",
-                node.key, listener.port, self._ports.first, self._ports.last,
+                node.key, listener.port, self._ports.first, self._ports.last, extra=about(self._config.name),
             )  # fmt: skip
         elif refused is not None:
             # Nobody counts on the ports behind one that the system chose.
@@ -105,7 +121,7 @@ class NodePorts:
     def _lacks(self, key: NodeKey, problem: str) -> None:
         """A node has no port. What is true of hundreds of nodes is said once."""
         if problem != self.problem:
-            log.error("%s has no local port: %s", key, problem)
+            log.error("%s has no local port: %s", key, problem, extra=about(self._config.name))
         self.problem = problem
 
     def _assign(self, key: NodeKey, port: int) -> None:
@@ -117,11 +133,15 @@ class NodePorts:
         yield from self._ports.ports_for(key)
         # The window is exhausted. A node that was retired has been absent for so long that every client has asked for
         # metadata since, and none believes that its port still leads there.
-        for upstream in self._upstreams.values():
-            for node in list(upstream.topology.nodes.values()):
-                if node.absent_since is not None and node.key not in self._listeners.bound:
-                    self._forget(upstream, node.key)
-        yield from self._ports.left(monotonic() - self._config.retire_after)
+        if not self._crowded:  # a look at all nodes for each of hundreds would take long
+            self._crowded = True
+            for upstream in self._upstreams.values():
+                for node in list(upstream.topology.nodes.values()):
+                    if node.absent_since is not None and node.key not in self._listeners.bound:
+                        self._forget(upstream, node.key)
+            self._left = deque(self._ports.left(monotonic() - self._config.retire_after))
+        while self._left:
+            yield self._left.popleft()
         if self._config.advertise is None or self._config.advertise.first_port is None:
             yield 0  # else clients could not be told: the user has mapped the ports of the window
 
@@ -136,6 +156,12 @@ class NodePorts:
         help: a present node is never forgotten, nor one that clients are connected to."""
         topology = upstream.topology
         most = _MORE_NODES + topology.last - topology.first
+        new = sum(NodeKey(e.kind, e.node_id) not in topology.nodes for e in endpoints.nodes)
+        if new > _FEW and not self._may_come(new, most):
+            raise WireError(
+                "too-many-new-nodes",
+                f"the cluster names {new} new nodes, and has named so many before that kproxy takes in no more for now",
+            )
         if len(topology.nodes) + len(endpoints.nodes) <= most:
             return
         named = {NodeKey(e.kind, e.node_id) for e in endpoints.nodes}
@@ -150,6 +176,16 @@ class NodePorts:
             self._forget(upstream, key)
         if excess > 0:
             self.forget_numbers()
+
+    def _may_come(self, new: int, most: int) -> bool:
+        """Whether so many nodes may come that are new, of a cluster that may have so many. Each costs a listener, so a
+        cluster that names others each time would keep all others waiting."""
+        now = monotonic()
+        came = max(0.0, self._came - (now - self._counted_at) * _NEW_PER_SECOND)
+        if came + new > _CLUSTERS_AT_ONCE * most:
+            return False
+        self._came, self._counted_at = came + new, now
+        return True
 
     def _may_listen(self) -> bool:
         """Whether one more listener fits the limit of open files, perhaps after absent nodes were forgotten."""
@@ -196,10 +232,7 @@ class NodePorts:
             for node in upstream.topology.nodes.values()
             if node.absent_since is None and node.key not in self._listeners.bound
         ]
-        for node in missing:
-            self.bind(node)
-            if node.key not in self._listeners.bound:
-                break  # the next one would have none either
+        self.bind_all(missing)
         return any(node.key in self._listeners.bound for node in missing)
 
     def retire(self, after: float) -> None:

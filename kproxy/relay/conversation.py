@@ -193,6 +193,11 @@ class Conversation:
             return None
         return capture.Beginning(self._left_to_broker, self._client_tail, left, flight.of_client(), flight.tokens)
 
+    def when_busy(self, call: Callable[[], None]) -> None:
+        """Call this when `from_upstream` has more to do than it may do in one go: it must be given nothing, again and
+        again, before it is given what the broker sends next, until it does not call."""
+        self._responses.on_busy = call
+
     def see_through(self, wrap: Callable[[Localise], Localise]) -> Callable[[], None]:
         """Have the local addresses of responses to come looked up through a wrapper; what is returned undoes that."""
         return self._responses.see_through(wrap)

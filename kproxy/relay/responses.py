@@ -20,7 +20,11 @@ from kproxy.wire.primitives import INT32, Buffer, malformed
 
 
 class Responses:
-    """What the broker says in one session. `begun`: it has said something Kafka-like."""
+    """What the broker says in one session. `begun`: it has said something Kafka-like.
+
+    `on_busy` is called when there is more to do than may be done in one go. `take` nothing then, in turns, until it is
+    called no more.
+    """
 
     __slots__ = (
         "_call",
@@ -32,6 +36,7 @@ class Responses:
         "_response",
         "_tail",
         "begun",
+        "on_busy",
     )
 
     def __init__(self, in_flight: InFlight, localise: Localise, on_rewritten: Callable[[str, int], None]) -> None:
@@ -42,8 +47,9 @@ class Responses:
         self._half_sent: Call | None = None  # of which they are
         self._response: Response | None = None  # the response that is being rewritten,
         self._call: Call | None = None  # and its call
-        self._tail = b""  # the beginning of a frame whose header is not complete
+        self._tail = b""  # the beginning of a frame whose header is not complete; while it is busy, all that waits
         self.begun = False
+        self.on_busy: Callable[[], None] = _nothing
 
     @property
     def within(self) -> bool:
@@ -66,7 +72,8 @@ class Responses:
         """How many bytes of the response under way are to come, and the beginning of the next one that is here."""
         if self._response is None:
             return self._left, self._tail
-        return max(0, self._response.left - len(self._tail)), b""
+        left = self._response.left
+        return max(0, left - len(self._tail)), self._tail[left:]
 
     @property
     def left_to_client(self) -> int | None:
@@ -97,7 +104,7 @@ class Responses:
         end = len(chunk)
         at = self._left
         in_flight = self._in_flight
-        if at > end or (at == end and not in_flight.answered_here):
+        if at > end or (at == end and not in_flight.answered_here and self._response is None):
             self._left = at - end
             return chunk
         if self._tail:
@@ -123,6 +130,9 @@ class Responses:
                     pieces += (chunk[done:at], out)
                     done = at + taken
                 at += taken
+                if response.busy:
+                    self.on_busy()
+                    break
                 if response.passing:
                     at += response.left
                 elif response.left:
@@ -191,6 +201,9 @@ class Responses:
         if size < 4:
             raise malformed(f"the broker sent a response of {size} bytes")
         raise WireError("unsolicited-response", "the broker sent a response without a request")
+
+
+def _nothing() -> None: ...
 
 
 def _not_the_next(size: int, correlation_id: int, expected: int) -> WireError:

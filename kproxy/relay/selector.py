@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import select
 import selectors
+from collections import deque
 from collections.abc import Callable, Mapping
 from selectors import EVENT_READ, EVENT_WRITE, SelectorKey
 from time import monotonic
@@ -24,6 +25,9 @@ log = logging.getLogger(__name__)
 READ = 0x01
 WRITE = 0x04
 HANGUP = 0x08 | 0x10
+
+# How long sockets may wait for what is done a little at a time, in seconds, whoever has caused it.
+_WORK_AT_ONCE = 0.0005
 
 Callback = Callable[[int], None]
 
@@ -80,13 +84,15 @@ class RelaySelector(selectors.BaseSelector):
     """Pass an instance to `RelayLoop`.
 
     `relay(fd, mask, callback)` registers a socket of the data plane; its callback is given a mask of READ, WRITE and
-    HANGUP. A callback that schedules something on the loop sets `wake`.
+    HANGUP. A callback that schedules something on the loop sets `wake`. What takes long does a little at a time, and
+    has itself called again (`later`).
     """
 
     def __init__(self, poller: Poller | None = None) -> None:
         self._poller = poller or best_poller()
         self._control: dict[int, SelectorKey] = {}
         self._relayed: dict[int, Callback] = {}
+        self._later: deque[Callable[[], None]] = deque()
         self.wake = False
 
     # The data plane
@@ -111,14 +117,18 @@ class RelaySelector(selectors.BaseSelector):
         if self._relayed.pop(fd, None) is not None:
             self._poller.unregister(fd)
 
+    def later(self, work: Callable[[], None]) -> None:
+        """Call this once, after the sockets have had their turn. It should take a fraction of `_WORK_AT_ONCE`."""
+        self._later.append(work)
+
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
         """Run the data plane until there is an event of the control plane, or `timeout` seconds are over."""
-        poll, relayed = self._poller.poll, self._relayed
+        poll, relayed, later = self._poller.poll, self._relayed, self._later
         deadline = monotonic() + timeout if timeout is not None and timeout > 0 else None
         wait = -1.0 if timeout is None else max(0.0, timeout)
         while True:
             try:
-                events = poll(wait)
+                events = poll(0.0 if later else wait)
             except InterruptedError:
                 return []
             ready = []
@@ -130,7 +140,10 @@ class RelaySelector(selectors.BaseSelector):
                     key = self._control.get(fd)
                     if key is not None:  # else closed by a callback of this very round
                         ready.append((key, _selector_mask(mask) & key.events))
-            if ready or self.wake or not events:
+            worked = len(later) > 0
+            if worked:
+                self._work()
+            if ready or self.wake or not (events or worked):
                 self.wake = False
                 return ready
             if deadline is not None:
@@ -139,6 +152,13 @@ class RelaySelector(selectors.BaseSelector):
                     return []
             elif timeout is not None:
                 return []
+
+    def _work(self) -> None:
+        until = monotonic() + _WORK_AT_ONCE
+        while self._later:
+            self._later.popleft()()
+            if monotonic() >= until:
+                return
 
     # The control plane: selectors.BaseSelector
 
@@ -178,6 +198,7 @@ class RelaySelector(selectors.BaseSelector):
     def close(self) -> None:
         self._control.clear()
         self._relayed.clear()
+        self._later.clear()
         self._poller.close()
 
 

@@ -11,6 +11,6 @@ cdef class Session:
     cdef public Side client, upstream
     cdef public object _observation, _on_end, _on_held, _roster, _steps, ended_by, traffic
     cdef public Py_ssize_t doubled
-    cdef public bint _awaited, _draining, closed
+    cdef public bint _awaited, _busy, _draining, closed
 
     cpdef _send(self, Side side, data)

@@ -52,7 +52,7 @@ class Session:
     """
 
     __slots__ = (
-        "_awaited", "_draining", "_observation", "_on_end", "_on_held", "_pump", "_roster", "_steps", "client",
+        "_awaited", "_busy", "_draining", "_observation", "_on_end", "_on_held", "_pump", "_roster", "_steps", "client",
         "closed", "conversation", "doubled", "ended_by", "traffic", "upstream",
     )  # fmt: skip
 
@@ -77,6 +77,8 @@ class Session:
         self._draining = False
         self._observation: Observation | None = None
         self._awaited = False  # whether anybody wants to know when nothing is in flight
+        self._busy = False  # with a response that takes long
+        conversation.when_busy(self._be_busy)
         self.closed = False
         self.ended_by = "kproxy"
         self.doubled = 0
@@ -249,6 +251,7 @@ class Session:
             return
         self.doubled = self.unanswered(DOUBLED)
         self.closed = True
+        self.conversation.when_busy(_nothing)  # what is there refers to the session
         self._pump.selector.wake = True  # `on_end` may schedule something
         self.client.close()
         self.upstream.close()
@@ -305,7 +308,7 @@ class Session:
             except Exception as error:  # noqa: BLE001  # likewise
                 self._failed(error, side)
         if mask & (READ | HANGUP) and not self.closed:
-            if not other.pending and not side.ended:
+            if not other.pending and not side.ended and not (self._busy and side is self.upstream):
                 side.on_event(READ)
             elif mask & HANGUP:
                 self._hung_up(side, other)
@@ -360,12 +363,32 @@ class Session:
             self._send(side, self.conversation.take_answers())
             if side.pending:
                 return
+        if side is self.client and self._busy:
+            self._pump.selector.later(self._go_on)
         if other.ended:
             self._end_of(other, side)
         if not self.closed:
             self._update()
             if self._awaited:
                 self._check_settled()
+
+    def _be_busy(self) -> None:
+        """Go on with a response later; read nothing more of the broker until then."""
+        self._busy = True
+        self._update()
+        self._pump.selector.later(self._go_on)
+
+    def _go_on(self) -> None:
+        if self.closed or not self._busy or self.client.pending:  # what it has not taken comes first, see `_flush`
+            return
+        self._busy = False
+        try:
+            self._send(self.client, self.upstream.step(b"", perf_counter()))
+            self._update()
+            if self._awaited:
+                self._check_settled()
+        except Exception as error:  # noqa: BLE001  # as of what is read
+            self._failed(error, self.upstream)
 
     def _end_of(self, side: Side, other: Side) -> None:
         """A side sends no more: tell the other once it has everything (half-close); close when both have ended, or when
@@ -392,6 +415,9 @@ class Session:
         client, upstream = self.client, self.upstream
         may_ask = not self.conversation.held and not self.conversation.answers
         reads_client = may_ask and not upstream.pending and not client.ended
-        reads_upstream = not client.pending and not upstream.ended
+        reads_upstream = not client.pending and not upstream.ended and not self._busy
         client.watch((READ if reads_client else 0) | (WRITE if client.pending else 0))
         upstream.watch((READ if reads_upstream else 0) | (WRITE if upstream.pending else 0))
+
+
+def _nothing() -> None: ...

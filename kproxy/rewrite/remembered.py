@@ -36,7 +36,7 @@ class Front:
         self.begin = plan.same_from
         self.end = plan.same_from + len(said)
         self.said = said
-        self.endpoints = Endpoints(tuple(endpoint for endpoint, _, _ in walk.found), plan.rule.complete)
+        self.endpoints = Endpoints(tuple(walk.endpoints), plan.rule.complete)
         self._walk = walk
         # The local addresses of the last time, and what came of them. One value: another thread may use it too.
         self._last: tuple[tuple[Address, ...], bytes] | None = None

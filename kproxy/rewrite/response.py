@@ -13,7 +13,7 @@ ApiVersions: the frame is held whole and capped.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kproxy.address import Address
 from kproxy.errors import WireError
@@ -21,7 +21,7 @@ from kproxy.rewrite import apiversions, splice
 from kproxy.rewrite.endpoints import Endpoints, Localise
 from kproxy.rewrite.plan import Plan
 from kproxy.rewrite.remembered import FRONTS, Front
-from kproxy.rewrite.walk import Walk
+from kproxy.rewrite.walk import AT_ONCE, Walk
 from kproxy.wire.primitives import INT32, Buffer, malformed
 
 # A frame with endpoints at its end is held whole up to this size, in bytes. Answers that name new leaders are
@@ -38,13 +38,14 @@ _LONGEST_STEP = 16
 class Response(ABC):
     """A frame of `size` bytes (without its size field), from its size field on.
 
-    `left` counts the bytes that it has not taken yet. Once `passing` is true, they may leave as they come.
+    `left` counts the bytes that it has not taken yet. Once `passing` is true, they may leave as they come. While it is
+    `busy`, it has done as much as it may in one go: `feed` it again, what it has not taken first, perhaps nothing.
     `endpoints` is how many were rewritten.
     """
 
     def __init__(self, size: int) -> None:
         self.left = size + 4
-        self.passing = False
+        self.passing = self.busy = False
         self.endpoints = 0
         self._size = size
         self._held = bytearray()
@@ -52,8 +53,8 @@ class Response(ABC):
     def feed(self, chunk: Buffer) -> tuple[int, Buffer]:
         """Take the next bytes of the frame, at most `left`; return how many, and what may leave in their place.
 
-        That is `chunk` itself if nothing changes. What is not taken passes as it comes: `passing` is true then. Raises
-        WireError if the response must not be passed on.
+        That is `chunk` itself if nothing changes. What is not taken passes as it comes: `passing` is true then, unless
+        it is `busy`. Raises WireError if the response must not be passed on.
         """
         taken, out = self._feed(chunk, len(chunk) == self.left)
         self.left -= taken
@@ -96,11 +97,11 @@ class _Walked(Response):
 
     def _local(self) -> Sequence[Address]:
         """The local addresses of what was found; from here on they are bound."""
-        found = tuple(endpoint for endpoint, _, _ in self._walk.found)
-        if not found:
+        walk = self._walk
+        if not walk.found:
             return ()
-        self.endpoints = len(found)
-        return self._localise(Endpoints(found, self._plan.rule.complete))
+        self.endpoints = len(walk.found)
+        return self._localise(Endpoints(tuple(walk.endpoints), self._plan.rule.complete))
 
     def _check_complete(self) -> None:
         if not self._walk.done:
@@ -111,17 +112,23 @@ class HeldResponse(_Walked):
     """A response that is held until its addresses are known, and takes any length."""
 
     _walked = 8  # index in what is held; the size and the correlation id are not walked over
+    _rewriting: Iterator[bytes | None] | None = None  # once all addresses are known, if they stand at many places
 
     def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
+        self.busy = False
+        if self._rewriting is not None:
+            return self._go_on(self._rewriting)
+        walk = self._walk
         if not self._held and len(chunk) > 8:
             front = FRONTS.recall(self._plan, chunk)
             if front is not None:
                 return self._replaced(front, chunk)
-            walked = self._walk.advance(chunk, 8, len(chunk))
-            if ends:
+            walked = walk.advance(chunk, 8, len(chunk))
+            if ends and not walk.paused:
                 self._check_complete()
-            if self._walk.done:  # the usual case: all addresses came in one chunk, which is not copied for their sake
-                front = FRONTS.remember(self._plan, chunk, self._walk)
+            # The usual case: all addresses came in one chunk, which is not copied for their sake.
+            if walk.done and len(walk.found) <= AT_ONCE:
+                front = FRONTS.remember(self._plan, chunk, walk)
                 if front is not None:
                     return self._replaced(front, chunk)
                 self.passing = True
@@ -130,14 +137,20 @@ class HeldResponse(_Walked):
                 return (len(chunk), chunk) if rewritten is head else (walked, rewritten)
             self._walked = walked
         self._hold(chunk, HOLD_LIMIT, f"what stands before the last address of a {self._plan.api} response")
-        if len(self._held) > self._walked:
-            self._walked = self._walk.advance(self._held, self._walked, len(self._held))
+        if walk.paused or len(self._held) > self._walked:
+            self._walked = walk.advance(self._held, self._walked, len(self._held))
+        if walk.paused:
+            self.busy = True
+            return len(chunk), b""
         if ends:
             self._check_complete()
-        elif not self._walk.done:
+        elif not walk.done:
             return len(chunk), b""
-        self.passing = True
+        if len(walk.found) > AT_ONCE:
+            self._rewriting, self.busy = self._rewrite_by_and_by(), True
+            return len(chunk), b""
         held, self._held = self._held, bytearray()
+        self.passing = True
         return len(chunk), self._rewritten(held)
 
     def _replaced(self, front: Front, chunk: Buffer) -> tuple[int, Buffer]:
@@ -151,8 +164,44 @@ class HeldResponse(_Walked):
             (self._new_size(len(rewritten) - len(front.said)), chunk[4 : front.begin], rewritten)
         )
 
+    def _go_on(self, rewriting: Iterator[bytes | None]) -> tuple[int, Buffer]:
+        """`feed` while addresses are replaced; all that came is held."""
+        out = next(rewriting)
+        if out is None:
+            self.busy = True
+            return 0, b""
+        self._held = bytearray()
+        self.passing = True
+        return 0, out
+
+    def _rewrite_by_and_by(self) -> Iterator[bytes | None]:
+        """What is held with local addresses, at last. None: there is more to do."""
+        walk, held = self._walk, self._held
+        local = self._local()
+        yield None
+        if self._plan.rule.last:  # a few thousand places at most
+            yield bytes(self._rewritten_with(held, local))
+            return
+        instead = splice.replacements(self._plan, walk, local)
+        parts: list[bytes] = []
+        at, grown = 4, 0
+        for begin in range(0, len(walk.found), AT_ONCE):
+            pieces: list[Buffer] = []
+            for index, start, end in walk.found[begin : begin + AT_ONCE]:
+                replacement = instead[index]
+                if replacement is not None:
+                    pieces += (held[at : start + 8], replacement)
+                    at = end + 8
+                    grown += len(replacement) - (end - start)
+            parts.append(b"".join(pieces))
+            yield None
+        yield b"".join((self._new_size(grown), *parts, held[at:]))
+
     def _rewritten(self, frame: Buffer) -> Buffer:
-        edits = [(a + 8, b + 8, new) for a, b, new in splice.edits(self._plan, self._walk, self._local())]
+        return self._rewritten_with(frame, self._local())
+
+    def _rewritten_with(self, frame: Buffer, local: Sequence[Address]) -> Buffer:
+        edits = [(a + 8, b + 8, new) for a, b, new in splice.edits(self._plan, self._walk, local)]
         if not edits:
             return frame
         size = self._new_size(sum(len(new) - (b - a) for a, b, new in edits))
@@ -182,33 +231,34 @@ class StreamedResponse(_Walked):
         return len(self._held) + len(self._carried)
 
     def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
-        return len(chunk), self._streamed(chunk, ends)
-
-    def _streamed(self, chunk: Buffer, ends: bool) -> Buffer:
         walk = self._walk
+        self.busy = False
         if walk.mark is not None:
-            return self._section(chunk, ends)
+            return len(chunk), self._section(chunk, ends)
         header = 0 if self._begun else 8
         self._begun = True
         first = walk.offset + len(self._carried) - header  # the offset of chunk[0]
         at = walk.advance(chunk, self._catch_up(chunk, header), len(chunk))
         if walk.mark is None:
+            if walk.paused:
+                self.busy = True
+                return at, chunk[:at]
             self._carried = self._carried or bytes(chunk[at:])
             if ends:
                 self._check_complete()
-            return chunk
+            return len(chunk), chunk
         if walk.done and not walk.found and ends:
-            return chunk  # the usual case: no partition has moved, and nothing need be copied
+            return len(chunk), chunk  # the usual case: no partition has moved, and nothing need be copied
         cut = walk.mark - first
         self._walked = at - cut
-        return b"".join((chunk[:cut], self._section(chunk[cut:], ends)))
+        return len(chunk), b"".join((chunk[:cut], self._section(chunk[cut:], ends)))
 
     def _catch_up(self, chunk: Buffer, at: int) -> int:
         """Complete the step whose beginning has left already; return the index in chunk where to go on."""
         if not self._carried:
             return at
         joined = self._carried + bytes(chunk[at : at + _LONGEST_STEP])
-        reached = self._walk.advance(joined, 0, len(joined))
+        reached = self._walk.advance_all(joined, 0, len(joined))
         if reached < len(self._carried):  # still not complete, so this chunk was shorter than a step
             self._carried = joined[reached:]
             return len(chunk)
@@ -220,9 +270,11 @@ class StreamedResponse(_Walked):
         """Hold the endpoints' section; once it is complete, return it with local addresses."""
         self._hold(chunk, HOLD_LIMIT, f"the endpoints of a {self._plan.api} response")
         held, walk = self._held, self._walk
-        if len(held) > self._walked:
+        if walk.paused or len(held) > self._walked:
             self._walked = walk.advance(held, self._walked, len(held))
-        if not ends:
+        if walk.paused:
+            self.busy = True
+        if walk.paused or not ends:
             return b""
         self._check_complete()
         local = self._local()

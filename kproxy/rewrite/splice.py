@@ -30,17 +30,27 @@ def apply(buffer: Buffer, edits: Sequence[Edit], start: int, end: int) -> list[b
     return pieces
 
 
+def replacements(plan: Plan, walk: Walk, local: Sequence[Address]) -> list[bytes | None]:
+    """The host and port to say instead, for each of the walk's endpoints; None: it stays as it came, down to the
+    encoding."""
+    return [
+        None
+        if address == endpoint.advertised
+        else string(address.host.encode(), compact=plan.compact) + INT32.pack(address.port)
+        for endpoint, address in zip(walk.endpoints, local, strict=True)
+    ]
+
+
 def edits(plan: Plan, walk: Walk, local: Sequence[Address]) -> list[Edit]:
     """The edits, in the walk's offsets, that put the local addresses in the place of those found."""
-    compact = plan.compact
+    instead = replacements(plan, walk, local)
     made: list[Edit] = []
     grown = 0
-    for (endpoint, start, end), address in zip(walk.found, local, strict=True):
-        if address == endpoint.advertised:
-            continue  # as it came, down to the encoding
-        replacement = string(address.host.encode(), compact=compact) + INT32.pack(address.port)
-        grown += len(replacement) - (end - start)
-        made.append((start, end, replacement))
+    for index, start, end in walk.found:
+        replacement = instead[index]
+        if replacement is not None:
+            grown += len(replacement) - (end - start)
+            made.append((start, end, replacement))
     if walk.field_at is not None and made:
         # The tagged field states its own size.
         start, end = walk.size_at

@@ -19,24 +19,32 @@ from kproxy.rewrite.endpoints import Endpoint, Kind
 from kproxy.rewrite.plan import Plan
 from kproxy.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint
 
-# More nodes than any cluster has (Kafka's own limits are in the thousands); a bound for hostile counts.
+# More nodes than any cluster has: the largest that are known have about a thousand brokers. A response that lists nodes
+# names each of them once.
+MAX_NODES = 5_000
+# A FindCoordinator response names a node for each of its keys, and a cluster may have tens of thousands of groups.
 MAX_ENDPOINTS = 100_000
+# Steps in one go. They take half a millisecond, so other sessions do not wait for a long walk.
+AT_ONCE = 2_000
 
 
 class Walk:
     """One response's walk.
 
-    `offset`: how far it has come. `done`: nothing that follows matters. `kind`: what its endpoints are.
-    `found`: endpoints, each with `[start, end)` of its host and port. `mark`: where the endpoints' section
-    begins, once known (only if it stands last).
+    `offset`: how far it has come. `done`: nothing that follows matters. `paused`: it has taken as many steps as it may
+    in one go, and would come further without more bytes. `kind`: what its endpoints are.
+    `endpoints`: those that differ, in the order in which they came. `found`: each place of one, as its index in
+    `endpoints` and `[start, end)` of its host and port. `mark`: where the endpoints' section begins, once known (only
+    if it stands last).
     Of the last tag section: `tags_at`, `[start, end)` of its count; `tag_count`; `tag_numbers`, a bit for each
     number below 128. Of the endpoints' tagged field: `field_at` and `size_at`, `[start, end)` of the whole and of
     its size.
     """
 
     __slots__ = (
-        "_after_tags", "_field_end", "_hop", "_loops", "_outer", "_step", "_steps", "_tags_left", "_wanted",
-        "done", "field_at", "found", "kind", "mark", "offset", "size_at", "tag_count", "tag_numbers", "tags_at",
+        "_after_tags", "_field_end", "_hop", "_known", "_loops", "_most", "_outer", "_step", "_steps", "_tags_left",
+        "_wanted", "done", "endpoints", "field_at", "found", "kind", "mark", "offset", "paused", "size_at", "tag_count",
+        "tag_numbers", "tags_at",
     )  # fmt: skip
 
     def __init__(self, plan: Plan) -> None:
@@ -49,11 +57,14 @@ class Walk:
         self._after_tags = 0
         self._field_end = 0
         self._outer: Any = None  # the tag section with the endpoints' field, while the walk is inside that field
+        self._known: dict[bytes, int] = {}  # where in `endpoints` each is, by its bytes
+        self._most = MAX_NODES if plan.rule.complete or plan.rule.last else MAX_ENDPOINTS
         self.kind = Kind.BROKER
         self.offset = 0
-        self.done = False
+        self.done = self.paused = False
         self.mark: int | None = None
-        self.found: list[tuple[Endpoint, int, int]] = []
+        self.endpoints: list[Endpoint] = []
+        self.found: list[tuple[int, int, int]] = []
         self.tags_at = (0, 0)
         self.tag_count = 0
         self.tag_numbers = 0
@@ -63,10 +74,11 @@ class Walk:
     def advance(self, buffer: Buffer, start: int, end: int) -> int:
         """Walk over buffer[start:end], which continues at `offset`; return the index it has come to.
 
-        What is not consumed must be offered again with more bytes behind it.
+        What is not consumed must be offered again, with more bytes behind it unless it is `paused`.
         Raises WireError when no further bytes can make a valid response.
         """
         at = start
+        self.paused = False
         if self._hop:
             at += min(self._hop, end - start)
             self._hop -= at - start
@@ -75,12 +87,18 @@ class Walk:
         self.offset += at - start
         return at
 
+    def advance_all(self, buffer: Buffer, start: int, end: int) -> int:
+        """`advance` without a pause: for answers to kproxy itself, and a few bytes."""
+        while (start := self.advance(buffer, start, end)) >= 0 and self.paused:
+            pass
+        return start
+
     def _take_steps(self, buffer: Buffer, at: int, end: int, base: int) -> int:  # noqa: C901  # a branch per op
         """Take steps until one needs more bytes than there are; return the index of the next one."""
         steps = self._steps
         step = self._step
         try:
-            while True:
+            for _ in range(AT_ONCE):
                 code, a, b = steps[step]
                 size = 0
                 if code == op.SKIP:
@@ -146,6 +164,8 @@ class Walk:
                 if at > end:
                     self._hop = at - end
                     return end
+            self.paused = True
+            return at
         except Underflow:  # every branch above reads before it changes anything
             return at
         finally:
@@ -181,21 +201,32 @@ class Walk:
     def _endpoint(self, buffer: Buffer, at: int, end: int, base: int, compact: bool) -> int:
         if end - at < 4:
             raise Underflow
-        (node_id,) = INT32.unpack_from(buffer, at)
         raw, after = read_string(buffer, at + 4, end, compact=compact, nullable=False)
-        if end - after < 4:
+        after += 4
+        if end < after:
             raise Underflow
         if raw:  # an empty host is "no address", as FindCoordinator's errors have it
-            if len(self.found) >= MAX_ENDPOINTS:
-                raise WireError("too-many-endpoints", f"a response names more than {MAX_ENDPOINTS} nodes")
-            try:
-                host = raw.decode()
-            except UnicodeDecodeError:
-                raise malformed("a broker's host name is not valid UTF-8") from None
-            (port,) = INT32.unpack_from(buffer, after)
-            endpoint = Endpoint(self.kind, node_id, Address(host, port))
-            self.found.append((endpoint, base + at + 4, base + after + 4))
-        return after + 4
+            said = bytes(buffer[at:after])
+            index = self._known.get(said)
+            if index is None:
+                index = self._known[said] = self._new_endpoint(said, raw)
+            if len(self.found) >= self._most:
+                raise WireError("too-many-endpoints", f"a response names nodes at more than {self._most} places")
+            self.found.append((index, base + at + 4, base + after))
+        return after
+
+    def _new_endpoint(self, said: bytes, raw: bytes) -> int:
+        """The index of an endpoint that was not named before. `said` has its node id, host and port."""
+        if len(self.endpoints) >= MAX_NODES:
+            raise WireError("too-many-endpoints", f"a response names more than {MAX_NODES} nodes")
+        try:
+            host = raw.decode()
+        except UnicodeDecodeError:
+            raise malformed("a broker's host name is not valid UTF-8") from None
+        (node_id,) = INT32.unpack_from(said)
+        (port,) = INT32.unpack_from(said, len(said) - 4)
+        self.endpoints.append(Endpoint(self.kind, node_id, Address(host, port)))
+        return len(self.endpoints) - 1
 
 
 def _read_size(buffer: Buffer, at: int, end: int, width: int, nullable: bool) -> tuple[int, int]:

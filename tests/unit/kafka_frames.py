@@ -128,9 +128,14 @@ class Talk:
         self.rewritten: list[tuple[str, int]] = []
         self.calls = Calls(lambda code, name, version: Counted())
         self._localise = localise or (lambda found: [local(endpoint) for endpoint in found.nodes])
+        self.turns = 0  # how often the conversation had more to do than may be done in one go
         self.conversation = Conversation(
             self.calls, self._note, max_request, lambda name, count: self.rewritten.append((name, count))
         )
+        self.conversation.when_busy(self._be_busy)
+
+    def _be_busy(self) -> None:
+        self.turns += 1
 
     def _note(self, found: Endpoints) -> Sequence[Address]:
         self.seen.append(found)
@@ -142,7 +147,14 @@ class Talk:
 
     def broker(self, *pieces: bytes) -> bytes:
         """What the client gets of what the broker says."""
-        return b"".join(bytes(self.conversation.from_upstream(piece, 2.0)) for piece in pieces)
+        return b"".join(said for piece in pieces for said in self._from_broker(piece))
+
+    def _from_broker(self, piece: bytes) -> Iterator[bytes]:
+        turns = -1
+        while turns != self.turns:
+            turns = self.turns
+            yield bytes(self.conversation.from_upstream(piece, 2.0))
+            piece = b""
 
     def kproxy(self) -> bytes:
         """What the client gets of kproxy itself."""

@@ -170,6 +170,12 @@ SECTION = Section(
             reason="`too-many-nodes`",
         ),
         Row(
+            "`the cluster names … new nodes, and has named so many before that kproxy takes in no more for now`",
+            "The brokers name other nodes each time. This is not a normal cluster. A cluster whose nodes are all replaced "
+            "once, even a large one, is none of those.",
+            reason="`too-many-new-nodes`",
+        ),
+        Row(
             "`has no local port: kproxy already listens on … ports, the limit with … open files`",
             "Each node needs one file descriptor: raise the limit (`ulimit -n`, `LimitNOFILE=` in systemd). Half of the "
             "files are for listeners, and each cluster has an equal share of them. kproxy closes a connection instead of "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
@@ -17,7 +18,7 @@ from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.workers import answers, messages
 from tests.harness.peers import Peer, refused, silent
 from tests.harness.process import free_window
-from tests.unit.cluster.doorway import API_VERSIONS, Doorway, in_loop, until
+from tests.unit.cluster.doorway import API_VERSIONS, Doorway, Lines, in_loop, until
 
 AT = "nowhere.invalid:1"
 
@@ -94,6 +95,30 @@ def test_nodes_for_ever_leave_nothing_behind() -> None:
             assert {label for _, label in metrics.nodes} <= labels
             client.close()
             await door.close()
+
+
+def test_new_nodes_by_the_hundred_are_bounded_and_bar_no_few(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each costs a listener, and a line."""
+    monkeypatch.setattr(room, "_MORE_NODES", 100)
+    caplog.set_level(logging.INFO)
+
+    async def scenario(selector: RelaySelector) -> None:
+        door = Doorway(selector, AT, node_ports=window(4))
+        with Lines() as log:
+            for number in range(2):
+                door.learn(*((number * 1000 + one, AT) for one in range(100)))
+            with pytest.raises(WireError, match="100 new nodes, and has named so many before") as error:
+                door.learn(*((5000 + one, AT) for one in range(100)))
+            assert error.value.reason == "too-many-new-nodes"
+            for number in range(50):
+                door.learn(*((6000 + number * 20 + one, AT) for one in range(20)))
+            assert 6999 in ids(door)
+            assert len([line for line in log.texts if "is at local port" in line]) == 1 + 64
+            assert len([line for line in log.texts if "so on: 99 more nodes" in line]) == 1
+            assert len([line for line in log.texts if "outside --node-ports" in line]) == 1
+        await door.close()
 
     in_loop(scenario)
 

@@ -36,7 +36,7 @@ def walked(call: tuple[int, int], frame: bytes) -> Walk:
     plan = plan_for(*call)
     assert plan is not None
     walk = Walk(plan)
-    walk.advance(frame, 8, len(frame))
+    walk.advance_all(frame, 8, len(frame))
     return walk
 
 
@@ -107,7 +107,7 @@ def without_plain(plan: Plan) -> Plan:
 def walked_by(plan: Plan, frame: bytes) -> tuple[bool, int, Any] | str:
     walk = Walk(plan)
     try:
-        walk.advance(memoryview(frame), 8, len(frame))
+        walk.advance_all(memoryview(frame), 8, len(frame))
     except WireError as error:
         return error.reason
     return walk.done, walk.offset, walk.found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,6 +86,23 @@ def test_other_calls_have_no_plan() -> None:
 
 
 @pytest.mark.parametrize("call", CARRIERS, ids=name_of)
+@pytest.mark.parametrize("at_once", [1, 3])
+@given(data=st.data())
+def test_a_walk_may_pause_at_every_step(call: tuple[int, int], at_once: int, data: st.DataObject) -> None:
+    name = f"{APIS[call[0]].name}Response"
+    body = encode(definitions.message(name), call[1], data.draw(messages(name, call[1])))
+    body = (b"\x00" if plan(call).compact else b"") + body
+    whole, walk = Walk(plan(call)), Walk(plan(call))
+    whole.advance_all(body, 0, len(body))
+    with patch("kproxy.rewrite.walk.AT_ONCE", at_once):
+        at = walk.advance(body, 0, len(body))
+        assert walk.paused
+        while walk.paused:
+            at = walk.advance(body, at, len(body))
+    assert state(walk) == state(whole)
+
+
+@pytest.mark.parametrize("call", CARRIERS, ids=name_of)
 @given(data=st.data())
 def test_a_walk_may_stop_and_go_on_at_every_byte(call: tuple[int, int], data: st.DataObject) -> None:
     name = f"{APIS[call[0]].name}Response"
@@ -109,4 +128,4 @@ def test_a_walk_may_stop_and_go_on_at_every_byte(call: tuple[int, int], data: st
 def state(walk: Walk) -> tuple[object, ...]:
     """All that a walk tells."""
     tags = (walk.tags_at, walk.tag_count, walk.tag_numbers, walk.field_at, walk.size_at)
-    return (walk.done, walk.kind, walk.found, walk.mark, walk.offset, *tags)
+    return (walk.done, walk.kind, walk.endpoints, walk.found, walk.mark, walk.offset, *tags)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import select
+import socket
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
 
+from kproxy.address import Address
 from kproxy.devcluster import DevCluster
-from tests.harness.clients import local_addresses, unique
-from tests.harness.kafka_python import KafkaAdminClient, KafkaConsumer, KafkaProducer, NewTopic, TopicPartition
-from tests.harness.process import PATIENCE_S, Kproxy, wait_until
+from tests.harness.clients import create_topic, leaders, local_addresses, unique
+from tests.harness.kafka_python import (
+    KafkaAdminClient,
+    KafkaConsumer,
+    KafkaProducer,
+    KafkaTimeoutError,
+    NewTopic,
+    TopicPartition,
+)
+from tests.harness.peers import Peer
+from tests.harness.process import PATIENCE_S, Kproxy, free_window, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -74,3 +86,42 @@ def test_the_life_of_a_topic(kproxy: Kproxy) -> None:
         assert admin.delete_groups([group]) == {group: "OK"}
         admin.delete_topics([topic])
         wait_until(lambda: topic not in admin.list_topics(), "the topic is gone")
+
+
+def test_it_does_not_connect_all_the_time_to_a_node_that_is_away(
+    cluster: DevCluster, own_kproxy: Callable[..., Kproxy]
+) -> None:
+    """A connection that is accepted is a success for it, after which it has no back-off: it came 60 to 90 times a
+    second. When the node is back, its record goes there."""
+    topic = create_topic(cluster.direct_bootstrap)
+    partition = next(index for index, leader in leaders(cluster.direct_bootstrap, topic).items() if leader == 2)
+    away = free_window(1)
+    more = ["--map", f"node:2=127.0.0.1:{away}", "--ready-requires", "one"]
+    proxy = own_kproxy(str(cluster.dial[1]), *more)
+    producer = KafkaProducer(bootstrap_servers=proxy.bootstrap)
+    try:
+        placed = producer.send(topic, b"late", partition=partition)
+        with pytest.raises(KafkaTimeoutError):
+            producer.flush(5)
+        failed = proxy.metric("kproxy_upstream_dial_failures_total", node="2")
+        assert 0 < failed < 30
+        with Peer(leading_to(cluster.dial[2]), port=away):
+            assert placed.get(PATIENCE_S).partition == partition
+    finally:
+        producer.close(PATIENCE_S)
+
+
+def leading_to(target: Address) -> Callable[[socket.socket], None]:
+    """Passes all bytes on, in both directions, until one side ends."""
+
+    def behave(connection: socket.socket) -> None:
+        with socket.create_connection((target.host, target.port)) as far:
+            ends = {connection: far, far: connection}
+            while True:
+                for end in select.select(list(ends), [], [])[0]:
+                    data = end.recv(65536)
+                    if not data:
+                        return
+                    ends[end].sendall(data)
+
+    return behave

@@ -18,7 +18,9 @@ from kproxy.doctor.places import is_loopback
 from kproxy.remedies.faults import Fault
 
 _PREFIX = {"bitnami": "KAFKA_CFG_", "confluent": "KAFKA_"}
-# Apache's image has defaults for these settings, and none once one variable is set.
+# Where Kafka keeps its data by itself, in Apache's image as elsewhere. The image has defaults for these settings, and
+# none once one variable is set.
+_DEFAULT_LOGS = ("/tmp/kraft-combined-logs", "/tmp/kafka-logs")  # compared, not used
 _APACHE_NEEDS = (
     "node.id", "process.roles", "controller.listener.names", "controller.quorum.voters",
     "controller.quorum.bootstrap.servers", "offsets.topic.replication.factor",
@@ -153,7 +155,7 @@ def _containers(seen: Sequence[tuple[Change, Seen]], brokers: int) -> Iterator[s
         "# in a container each line is a variable: KAFKA_ADVERTISED_LISTENERS=… in Confluent's and Apache's images,"
         " KAFKA_CFG_ADVERTISED_LISTENERS=… in Bitnami's"
     )
-    for one, its in untold[:1]:
+    for one, its in [pair for pair in untold if pair[1].values.get("log.dirs") in _DEFAULT_LOGS][:1]:
         own = [f"{key}={its.values[key]}" for key in _APACHE_NEEDS if settings.is_plain(its.values.get(key, ""))]
         needs = " ".join(settings.variable(line, "KAFKA_") for line in own)
         whose = f", here of {one.broker.key}" if brokers > 1 else ""

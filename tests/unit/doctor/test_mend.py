@@ -90,6 +90,7 @@ def test_the_listener_of_the_controllers_stays() -> None:
     }
     assert is_right({"broker-1": pasted(COMBINED, lines)})
     assert finding.fix[0].startswith("# server.properties: each in the place of the line that is there")
+    assert not any("Apache's image has no defaults" in line for line in finding.fix)
     assert bootstrap(finding.fix, "") == "farm.example:9094"
     assert any("clients reach port 9094 of broker 1 at farm.example:9094" in line for line in finding.fix)
 

@@ -204,6 +204,7 @@ class Switching:
                     "address": address, "client": client, "software": software, "sessions": len(some),
                     "reads": any(one.reads for one in some), "writes": any(one.writes for one in some),
                     "login": next((one.login for one in some if one.login), ""),
+                    "produces": next((one.produces for one in some if one.produces), ""),
                 }
                 for (address, client, software), some in clients.items()
             ]

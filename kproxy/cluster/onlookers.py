@@ -79,4 +79,5 @@ def shown(session: Session, where: Where, since: float, login: str) -> SessionSt
         reads=used is not None and used.used((FETCH,)),
         writes=used is not None and used.used(DOUBLED),
         login=login,
+        produces=str(session.conversation.produces),
     )

@@ -141,6 +141,11 @@ class Conversation:
         """Which APIs the client has used, if that is noted."""
         return self._used
 
+    @property
+    def produces(self) -> str:
+        """How the client writes records (`switching.producers`), "" while it has not shown it."""
+        return self._acks.produces
+
     def note_use(self, *, unsure: bool) -> None:
         """Note from now on which APIs the client uses; those that are under way count. `unsure`: it may have used all
         that clients of this node have."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from kproxy.errors import WireError
 from kproxy.relay.calls import Call
+from kproxy.switching.producers import produces
 from kproxy.wire import headers
 from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE
 from kproxy.wire.primitives import INT16, Buffer, Underflow, malformed, read_string, read_uvarint
@@ -51,14 +52,15 @@ class Acks:
     """Which Produce requests of a connection have a response: those with acks other than 0.
 
     A producer writes the same client id, transactional id and acks into all its requests, so what stood there in one
-    that has a response is remembered.
+    that has a response is remembered. `produces`: how it writes, "" until a request has shown it.
     """
 
-    __slots__ = ("_call", "_head")
+    __slots__ = ("_call", "_head", "produces")
 
     def __init__(self) -> None:
         self._call: Call | None = None  # of the last one that has a response,
         self._head = b""  # and what stood between its correlation id and the end of its acks
+        self.produces = ""
 
     def expected(self, chunk: Buffer, at: int, after: int, end: int, call: Call) -> bool | None:
         """Whether the request at chunk[at:after] has a response; None if its acks have not come yet. `end`: of what is
@@ -76,7 +78,9 @@ class Acks:
             return None
         stop = acks_at + 2
         expects = chunk[acks_at] != 0 or chunk[acks_at + 1] != 0
-        if expects and stop - at <= _MAX_HEAD:
+        if not self.produces:
+            self.produces = produces(chunk, at, after if after < end else end, call.version) or ""
+        if self.produces and expects and stop - at <= _MAX_HEAD:
             self._call, self._head = call, bytes(chunk[at + 12 : stop])
         return expects
 

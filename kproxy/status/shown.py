@@ -166,7 +166,7 @@ class SessionStatus:
     port. `client_id` and `software` are the client's own words, "" where it does not say them. `since` is a Unix time,
     `in_flight` how many requests have no response yet. `reads`, `writes`: whether the client has done so in it, where
     the cluster can be switched; elsewhere nobody notes that. `login`: the mechanism with which the client logs in
-    itself, "" if it does not."""
+    itself, "" if it does not. `produces`: how it writes records (`switching.producers`), "" if it has not done so."""
 
     cluster: str
     node: str
@@ -178,6 +178,7 @@ class SessionStatus:
     reads: bool = False
     writes: bool = False
     login: str = ""
+    produces: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

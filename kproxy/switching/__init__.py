@@ -6,6 +6,7 @@
     plan          what its driver plans, knows, is told and wants
     asjson        the forms of both in JSON: the state file, the bodies of /switch
     writes        which requests are writes
+    producers     how a producer writes: plain, idempotent, in transactions
     caps          how high a version clients may use where a cluster can be switched, and what franz-go is told of
     logins        how clients log in to each upstream, and whether they still can after a switch
     transactions  what a producer is told whose transaction was begun in the former cluster

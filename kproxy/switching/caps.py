@@ -58,6 +58,11 @@ def is_librdkafka(software: str) -> bool:
     return "rdkafka" in software
 
 
+def is_kafka_python(software: str) -> bool:
+    """Whether a client is kafka-python, as it calls itself in ApiVersions."""
+    return software.partition(" ")[0] == "kafka-python"
+
+
 def offered(software: str, highest: Mapping[int, int]) -> Mapping[int, int]:
     """What a client of this software is told of in ApiVersions, where others are told of `highest`."""
     return OFFERED_TO_FRANZ_GO if is_franz_go(software) else highest

@@ -1,5 +1,6 @@
-"""Transactional producers that are led back to a cluster that knows their transactional id with another epoch: after a
-switch that was undone, and at a rollback. What they see stands in docs/flip.md."""
+"""Producers that are led back to a cluster that knows them from before: transactional ones, with another epoch, after a
+switch that was undone and at a rollback; and idempotent ones, with their sequence numbers. What they see stands in
+docs/flip.md."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ import pytest
 from confluent_kafka import Producer
 
 from kproxy.migrate.administration import Admin
+from kproxy.migrate.switch.affected import clients
+from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.transactions import known_ids
 from tests.harness.carried import apart, in_log
 from tests.harness.clients import unique
@@ -119,3 +122,58 @@ def test_a_producer_is_fenced_and_leaves_no_half_of_a_transaction(
     assert in_log(led.sides.source, another, 1)[0] == [
         number for first, last in again.said("committed") for number in range(int(first), int(last) + 1)
     ]
+
+
+IDEMPOTENT = {
+    "java": {"enable.idempotence": "true"},
+    "confluent": {"enable.idempotence": "true"},
+    "kafka_python": {"enable.idempotence": "true", "acks": "all", "retries": "1000"},
+    "franz-go": {},  # it is one
+}
+
+
+def idempotent(led: Led, topic: str, library: str) -> Going:
+    words, log = ["produce", topic, "1", "20"], led.logs / f"{unique(library)}.log"
+    named = {"bootstrap.servers": led.kproxy.bootstrap, "client.id": "writer", **IDEMPOTENT[library]}
+    if library == "java":
+        return led.start(java(led.sides.clusters[0].programs, words, named, log))
+    if library == "franz-go":
+        given = [f"{name}={value}" for name, value in named.items()]
+        return led.start(Going([*Go("franz-go", "", program="going_franz").command(), *words, *given], log))
+    return led.start(python(library, words, named, log))
+
+
+@pytest.mark.parametrize("library", IDEMPOTENT)
+def test_an_idempotent_producer_that_is_led_back(led: Led, topic: str, library: str) -> None:
+    """It meets its own former sequence numbers: the preflight says of each library what it does then."""
+    client = idempotent(led, topic, library)
+    client.wait_more("acked", 20)
+    (seen,) = (one for one in led.kproxy.seen()["clients"] if one["client"] == "writer")
+    assert seen["produces"] == "idempotent"
+    led.switch(topic)
+    client.wait_more("acked", 20)
+    (seen,) = (one for one in led.kproxy.seen()["clients"] if one["client"] == "writer")
+    assert seen["produces"] == "idempotent"
+    told = Client("writer", "127.0.0.1", seen["software"], writes=True, produces=seen["produces"])
+    warned = [one.about for one in clients([told], again=True) if "both sides" in one.text]
+    led.kproxy.hold("back", to=BLUE)
+    for step in ("flip", "commit", "release"):
+        led.kproxy.must(step, "back")
+    if library == "confluent":
+        assert warned == ["librdkafka"]
+        wait_until(lambda: client.said("died"), "it has ended")
+        assert client.said("died") == [["_FATAL"]]
+        return
+    client.wait_more("acked", 20)
+    client.end()
+    failed = client.said("failed")
+    if library == "kafka_python":
+        assert warned == ["kafka-python"]
+        assert {why for _, why in failed} == {"OutOfOrderSequenceNumberError"}
+    else:
+        assert (warned, failed) == ([], [])
+    kept = [int(number) for number, *_ in client.said("acked")]
+    found = [int(one) for bootstrap in (led.sides.source, led.sides.target) for one in in_log(bootstrap, topic, 1)[0]]
+    lost = {int(number) for number, *_ in failed}
+    assert set(kept) == set(found), "what failed is not there, and all that was acknowledged is"
+    assert not lost & set(found)

@@ -10,7 +10,8 @@ from kproxy.migrate.inventory import Group, Inventory
 from kproxy.migrate.migration import INTERNAL, Migration
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.transactions import Open
-from kproxy.switching.caps import is_franz_go, is_librdkafka
+from kproxy.switching.caps import is_franz_go, is_kafka_python, is_librdkafka
+from kproxy.switching.producers import Produces
 
 _NAMED = 3
 # What Spark's Kafka source calls its groups, and from them Java its clients.
@@ -19,6 +20,21 @@ _SPARK = "spark-kafka-source-"
 _TAKES_NO_EPOCH = re.compile(r"rdkafka[- ]v?(?:2\.(?:[89]|\d\d)|[3-9]|\d\d)(?:\.|$)")
 _CHANGELOG = "-changelog"
 _CONNECT = "connect"
+_LIBRDKAFKA, _KAFKA_PYTHON, _OTHERS = "librdkafka", "kafka-python", "producers"
+# What an idempotent producer sees that is led back to where it has written before, and meets its own former sequence
+# numbers; by library. Java's and franz-go's take a new epoch or id, and go on.
+_MEETS_ITSELF = {
+    _LIBRDKAFKA: "an idempotent producer of librdkafka that has written to both sides ends with a fatal error where it"
+    " is led back, since it meets its own former sequence numbers: start it again then. No record that it was told is"
+    " written is lost",
+    _KAFKA_PYTHON: "an idempotent producer of kafka-python that has written to both sides fails what it sends first"
+    " where it is led back, with OutOfOrderSequenceNumberError, and goes on: these records are not written, so the"
+    " application must send them again. No record that it was told is written is lost",
+    _OTHERS: "an idempotent producer that has written to both sides meets its own former sequence numbers where it is"
+    " led back; with this library nobody has tried what it does then: look after it, and start it again if it does not"
+    " go on",
+}
+_GOES_ON = re.compile(r"(apache-kafka-java|kgo)\b")
 
 
 def topics_and_groups(migration: Migration, source: Inventory, there: Collection[str]) -> Iterator[Finding]:
@@ -112,7 +128,7 @@ def producer_ids(there: Mapping[tuple[str, int], Collection[int]], floor: int) -
 def clients(connected: Iterable[Client], *, again: bool = False) -> Iterator[Finding]:
     """By what clients call themselves. `again`: they have been where they are led now."""
     by_software: dict[str, set[tuple[str, str]]] = {}
-    spark, franz, librdkafka, writing = set[str](), set[str](), set[str](), set[str]()
+    spark, franz, librdkafka, writing = set[str](), set[str](), set[str](), dict[str, set[str]]()
     for one in connected:
         by_software.setdefault(one.software or "unknown software", set()).add((one.name, one.address))
         if _SPARK in one.name:
@@ -121,8 +137,11 @@ def clients(connected: Iterable[Client], *, again: bool = False) -> Iterator[Fin
             franz.add(one.name)
         if is_librdkafka(one.software) and not _TAKES_NO_EPOCH.search(one.software):
             librdkafka.add(one.name)
-        if again and is_librdkafka(one.software) and one.writes:
-            writing.add(one.name)
+        if again and one.writes and one.produces != Produces.PLAIN:
+            for library in _met_again(one):
+                # What no request has shown so far may be idempotent.
+                sure = "" if one.produces else " (if it is idempotent)"
+                writing.setdefault(library, set()).add(f"{one.name}{sure}")
     if by_software:
         said = ", ".join(f"{len(found)} {name}" for name, found in sorted(by_software.items()))
         yield Finding(NOTE, "clients", f"connected now: {said}")
@@ -144,12 +163,18 @@ def clients(connected: Iterable[Client], *, again: bool = False) -> Iterator[Fin
             " clients leave, and another broker leads it where they go, they may never find that leader: start them"
             " again if they do not go on",
         )  # fmt: skip
-    if writing:
-        yield Finding(
-            WARNING, "librdkafka", f"{_some(sorted(writing))}: an idempotent producer of librdkafka that has written to"
-            " both sides ends with a fatal error where it is led back, since it meets its own former sequence numbers:"
-            " start it again then. No record that it was told is written is lost",
-        )  # fmt: skip
+    for library, names in sorted(writing.items()):
+        yield Finding(WARNING, library, f"{_some(sorted(names))}: {_MEETS_ITSELF[library]}")
+
+
+def _met_again(client: Client) -> Iterator[str]:
+    """Of `_MEETS_ITSELF`, what holds for this one. That of transactional producers stands elsewhere."""
+    if client.produces == Produces.TRANSACTIONAL or _GOES_ON.match(client.software):
+        return
+    if is_librdkafka(client.software):
+        yield _LIBRDKAFKA
+    else:
+        yield _KAFKA_PYTHON if is_kafka_python(client.software) else _OTHERS
 
 
 def told(said: Mapping[str, Sequence[str]]) -> Iterator[Finding]:

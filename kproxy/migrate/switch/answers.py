@@ -29,7 +29,7 @@ class Refusal(AdminError):
 class Client:
     """One that is connected. `software`: as it calls it itself. `sees`: what it will see of a switch, in words, if that
     is more than a pause. `reads`, `writes`: whether it has fetched, or written. `login`: the mechanism with which it
-    logs in itself, "" if it does not."""
+    logs in itself, "" if it does not. `produces`: how it writes records, "" if nobody has seen that."""
 
     name: str
     address: str
@@ -38,6 +38,7 @@ class Client:
     reads: bool = False
     writes: bool = False
     login: str = ""
+    produces: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,5 +179,8 @@ def _client(value: object) -> Client:
     said = _mapping(value)
     sees = said.get("sees") or []
     texts = tuple(_text(text) for text in _list([sees] if isinstance(sees, str) else sees))
-    name, address, software, login = (_text(said.get(key) or "") for key in ("client", "address", "software", "login"))
-    return Client(name, address, software, texts, said.get("reads") is True, said.get("writes") is True, login)
+    name, address, software, login, produces = (
+        _text(said.get(key) or "") for key in ("client", "address", "software", "login", "produces")
+    )
+    reads, writes = said.get("reads") is True, said.get("writes") is True
+    return Client(name, address, software, texts, reads, writes, login, produces)

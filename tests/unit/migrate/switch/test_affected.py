@@ -80,12 +80,29 @@ def test_clients() -> None:
     names = ["librdkafka 2.3.0", "confluent-kafka-python 2.16.1-rdkafka-2.16.0", "librdkafka 3.0", "librdkafka 2.8.0"]
     (_, warned) = clients([Client(f"c{at}", "10.0.0.1", name) for at, name in enumerate(names)])
     assert warned.text.startswith("c0: librdkafka before 2.8 takes no leader")
-    wrote = [Client("w", "10.0.0.1", "librdkafka 2.16.0", writes=True), Client("r", "10.0.0.1", "librdkafka 2.16.0"),
-             Client("j", "10.0.0.1", "apache-kafka-java 4.3.1", writes=True)]  # fmt: skip
+    wrote = [
+        Client("w", "10.0.0.1", "librdkafka 2.16.0", writes=True, produces="idempotent"),
+        Client("v", "10.0.0.1", "librdkafka 2.16.0", writes=True),  # nobody has seen how it writes
+        Client("r", "10.0.0.1", "librdkafka 2.16.0"),
+        Client("p", "10.0.0.1", "librdkafka 2.16.0", writes=True, produces="plain"),
+        Client("t", "10.0.0.1", "librdkafka 2.16.0", writes=True, produces="transactional"),
+        Client("j", "10.0.0.1", "apache-kafka-java 4.3.1", writes=True, produces="idempotent"),
+        Client("f", "10.0.0.1", "kgoing 1", writes=True, produces="plain"),
+        Client("k", "10.0.0.1", "kafka-python 3.0.12", writes=True, produces="idempotent"),
+        Client("q", "10.0.0.1", "kafka-python 3.0.12", writes=True, produces="plain"),
+        Client("s", "10.0.0.1", "", writes=True, produces="idempotent"),
+    ]
     assert len(list(clients(wrote))) == 1, "only what is connected: it meets no former sequence numbers"
-    (_, warned) = clients(wrote, again=True)
-    assert (warned.severity, warned.about) == (WARNING, "librdkafka")
-    assert warned.text.startswith("w: an idempotent producer of librdkafka that has written to both sides ends")
+    (_, kafka_python, librdkafka, others) = clients(wrote, again=True)
+    assert (librdkafka.severity, librdkafka.about) == (WARNING, "librdkafka")
+    assert librdkafka.text.startswith(
+        "v (if it is idempotent), w: an idempotent producer of librdkafka that has written to both sides ends"
+    )
+    assert (kafka_python.severity, kafka_python.about) == (WARNING, "kafka-python")
+    assert kafka_python.text.startswith("k: an idempotent producer of kafka-python")
+    assert "OutOfOrderSequenceNumberError" in kafka_python.text
+    assert (others.severity, others.about) == (WARNING, "producers")
+    assert others.text.startswith("s: an idempotent producer that has written to both sides")
     franz = [Client("orders", "10.0.0.1", "kgo v1.22.0"), Client("b", "10.0.0.1", "kgoing 1")]
     (_, warned) = clients(franz)
     assert (warned.severity, warned.about) == (WARNING, "franz-go")

@@ -1,0 +1,66 @@
+"""How a producer writes, as its Produce requests show it. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from kproxy.errors import WireError
+from kproxy.wire.api import APIS, PRODUCE
+from kproxy.wire.primitives import Buffer, Underflow, read_string, read_uvarint, skip_tags
+
+
+class Produces(StrEnum):
+    """PLAIN: without a producer id, so a broker knows no sequence numbers of it."""
+
+    PLAIN = "plain"
+    IDEMPOTENT = "idempotent"
+    TRANSACTIONAL = "transactional"
+
+
+# Where these stand in a batch of records of format 2, and where the second ends.
+_MAGIC, _PRODUCER_ID, _ENOUGH = 16, 43, 51
+# The versions from which on a request has a transactional id, and names topics by their ids.
+_TRANSACTIONAL_ID, _TOPIC_IDS = 3, 13
+_TOPIC_ID = 16  # bytes
+
+
+def produces(request: Buffer, at: int, end: int, version: int) -> Produces | None:
+    """How the producer of the Produce request at request[at:end] writes: by its transactional id, else by the producer
+    id of its first batch. None if the beginning that is here does not tell."""
+    if version < _TRANSACTIONAL_ID:
+        return Produces.PLAIN
+    try:
+        return _produces(request, at, end, version)
+    except (Underflow, WireError):
+        return None
+
+
+def _produces(request: Buffer, at: int, end: int, version: int) -> Produces | None:
+    flexible = version >= APIS[PRODUCE].flexible
+    _, at = read_string(request, at + 12, end, compact=False, nullable=True)  # the client id
+    if flexible:
+        at = skip_tags(request, at, end)
+    transactional_id, at = read_string(request, at, end, compact=flexible, nullable=True)
+    if transactional_id:
+        return Produces.TRANSACTIONAL
+    topics, at = _count(request, at + 6, end, flexible)  # behind acks and timeout
+    if version >= _TOPIC_IDS:
+        at += _TOPIC_ID
+    else:
+        _, at = read_string(request, at, end, compact=flexible, nullable=False)
+    partitions, at = _count(request, at, end, flexible)
+    size, at = _count(request, at + 4, end, flexible)  # behind the partition
+    if topics < 1 or partitions < 1 or size < _ENOUGH or end - at < _ENOUGH:
+        return None
+    plain = request[at + _MAGIC] < 2 or request[at + _PRODUCER_ID] >= 0x80  # a negative id is none
+    return Produces.PLAIN if plain else Produces.IDEMPOTENT
+
+
+def _count(request: Buffer, at: int, end: int, flexible: bool) -> tuple[int, int]:
+    """The length of an array, or of records."""
+    if flexible:
+        count, at = read_uvarint(request, at, end)
+        return count - 1, at
+    if end - at < 4:
+        raise Underflow
+    return int.from_bytes(request[at : at + 4], "big", signed=True), at + 4

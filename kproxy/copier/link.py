@@ -13,7 +13,7 @@ from struct import Struct
 from kproxy.copier.requests import API_VERSIONS, VERSIONS, read_versions, reading
 from kproxy.errors import UpstreamError
 from kproxy.wire.api import APIS
-from kproxy.wire.primitives import Buffer, malformed
+from kproxy.wire.primitives import INT32, Buffer, malformed
 from kproxy.wire.request import CLIENT_ID
 
 # How long a broker may take for anything, in seconds.
@@ -87,7 +87,10 @@ class Link:
         """The next answer. Raises UpstreamError and WireError."""
         try:
             if self._end - self._at < _FIRST.size:
-                self._more()
+                self._more(INT32.size)  # of a frame without a correlation id, no more would come
+                if INT32.unpack_from(self._read, self._at)[0] < 4:
+                    raise malformed(f"{self.address} does not answer as a Kafka broker")
+                self._more(_FIRST.size)
             size, correlation_id = _FIRST.unpack_from(self._read, self._at)
             if not 4 <= size <= _LARGEST or correlation_id != self._waiting.popleft():
                 raise malformed(f"{self.address} does not answer as a Kafka broker")
@@ -105,11 +108,11 @@ class Link:
             raise
         return answer
 
-    def _more(self) -> None:
-        """The first bytes of the next answer, and what else is there already."""
+    def _more(self, least: int) -> None:
+        """The first bytes of the next answer, `least` of them, and what else is there already."""
         left = self._end - self._at
         self._read[:left] = self._read[self._at : self._end]
-        self._at, self._end = 0, self._fill(self._read, left, _FIRST.size)
+        self._at, self._end = 0, self._fill(self._read, left, least)
 
     def _fill(self, into: memoryview, got: int, least: int) -> int:
         """Behind the first `got` bytes, until there are `least`; returns how many there are then."""

@@ -50,7 +50,7 @@ from kproxy.relay.calls import LOGIN_APIS, TOO_NEW, AnsweredHere, Call, Calls, L
 from kproxy.relay.inflight import InFlight
 from kproxy.relay.introduction import NOBODY, introduced
 from kproxy.relay.observer import Beginning
-from kproxy.relay.requests import Acks, check_answerable, find_mechanism
+from kproxy.relay.requests import Acks, check_answerable, check_size, find_mechanism
 from kproxy.relay.responses import Responses
 from kproxy.relay.tokens import hop_over_tokens
 from kproxy.relay.verdict import LONGEST_REQUEST, Verdict
@@ -312,6 +312,8 @@ class Conversation:
         else:
             self._left_to_broker = 0
             self._client_tail = bytes(chunk[at:end])
+            if not self.holding and not in_flight.tokens:
+                check_size(self._client_tail, limit)
             if len(self._client_tail) > self._head_limit and not self.holding:
                 raise malformed("a request's header is longer than any client's")
             chunk = chunk[:at]

@@ -6,17 +6,29 @@ from collections.abc import Mapping
 
 from kproxy.errors import WireError
 from kproxy.relay.calls import Call
+from kproxy.rewrite.apiversions import NO_OTHER
 from kproxy.switching.producers import produces
 from kproxy.wire import headers
 from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE
-from kproxy.wire.primitives import INT16, Buffer, Underflow, malformed, read_string, read_uvarint
+from kproxy.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint
 
 # No request header has any tagged field so far; they are walked over again with each chunk.
 _MAX_HEADER_TAGS = 32
+# Bytes of a request: API key and version, correlation id, the length of a client id.
+_SMALLEST = 10
 # What may be remembered of a Produce request, in bytes from its beginning to its acks.
 _MAX_HEAD = 512
 # An ApiVersions request has two short strings.
 _MAX_API_VERSIONS = 128 * 1024
+
+
+def check_size(head: bytes, max_request: int) -> None:
+    """Raise WireError if a request that begins so is smaller than any: no more of it will come, so its size must tell,
+    if that is here."""
+    if len(head) >= 4:
+        (size,) = INT32.unpack_from(head)
+        if size < _SMALLEST:
+            check_answerable(size, -1, max_request, NO_OTHER)
 
 
 def check_answerable(size: int, code: int, max_request: int, highest: Mapping[int, int]) -> None:
@@ -24,12 +36,12 @@ def check_answerable(size: int, code: int, max_request: int, highest: Mapping[in
     in a version that is not known. Raise WireError for any other."""
     key, version = code >> 16, code & 0xFFFF
     api = APIS.get(key)
-    if size > max_request or size < 10:
+    if size > max_request or size < _SMALLEST:
         known = "" if api is None else f"{api.name} "
         reason = "request-too-large" if size > max_request and api is not None else "malformed"
         raise WireError(
             reason,
-            f"the client sent a {known}request of {size} bytes; allowed are 10 to {max_request}"
+            f"the client sent a {known}request of {size} bytes; allowed are {_SMALLEST} to {max_request}"
             + (" (--max-request-size)" if reason == "request-too-large" else ""),
         )
     if api is None:

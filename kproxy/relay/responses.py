@@ -141,6 +141,8 @@ class Responses:
                 continue
             if not runs:
                 if end - at < (4 if in_flight.tokens else 8):
+                    if not in_flight.tokens:
+                        _check_size(chunk, at)
                     break
                 at = self._pass_token(chunk, at)  # the answer to a PLAIN token is of size 0
                 continue
@@ -151,6 +153,7 @@ class Responses:
                 done = at
                 continue
             if at > stop:
+                _check_size(chunk, at)
                 break  # more bytes are needed
             first = next_id = run.first
             beyond, edited, plain = run.beyond, call.edited, call.plain
@@ -198,12 +201,20 @@ class Responses:
         (size,) = INT32.unpack_from(chunk, at)
         if self._in_flight.tokens and 0 <= size <= MAX_TOKEN:
             return int(at + 4 + size)
-        if size < 4:
-            raise malformed(f"the broker sent a response of {size} bytes")
+        _check_size(chunk, at)
         raise WireError("unsolicited-response", "the broker sent a response without a request")
 
 
 def _nothing() -> None: ...
+
+
+def _check_size(chunk: Buffer, at: int) -> None:
+    """Raise WireError if a response that begins there is too small for a correlation id: no more of it will come, so
+    its size must tell, if that is here."""
+    if len(chunk) - at >= 4:
+        (size,) = INT32.unpack_from(chunk, at)
+        if size < 4:
+            raise malformed(f"the broker sent a response of {size} bytes")
 
 
 def _not_the_next(size: int, correlation_id: int, expected: int) -> WireError:

@@ -120,7 +120,7 @@ class Exchange:
         """One request; the body of its response."""
         correlation_id, self._next_id = self._next_id, self._next_id + 1
         response = yield request(key, version, correlation_id, body)
-        if INT32.unpack_from(response)[0] != correlation_id:
+        if len(response) < 4 or INT32.unpack_from(response)[0] != correlation_id:
             raise UpstreamError("sasl", f"the server that answers {self.step} is not a Kafka broker")
         flexible = key != API_VERSIONS and version >= APIS[key].flexible
         return response[skip_tags(response, 4, len(response)) if flexible else 4 :]

@@ -71,6 +71,8 @@ def test_versions_that_both_have(serving: Callable[[Serve], int]) -> None:
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", WireError),
         (struct.pack(">ii", -1, 0), WireError),
         (struct.pack(">ii", 3, 0), WireError),
+        (struct.pack(">i", 3), WireError),  # more will not come
+        (struct.pack(">i", 0), WireError),
         (struct.pack(">ii", 0x7FFFFFFF, 0), WireError),  # nothing of that size is waited or allocated for
         (answer(7, VERSIONS), WireError),  # an answer to something else
         (answer(0, VERSIONS)[:-3], UpstreamError),  # ends in the middle

@@ -33,6 +33,8 @@ from tests.unit.kafka_frames import (
     string,
 )
 
+HEARTBEAT = 12
+
 
 def outcome(say: Callable[..., bytes], pieces: Iterable[bytes]) -> tuple[bytes, str]:
     """What passed before the end, and the reason of the end if it was refused."""
@@ -43,6 +45,40 @@ def outcome(say: Callable[..., bytes], pieces: Iterable[bytes]) -> tuple[bytes, 
     except WireError as error:
         return passed, error.reason
     return passed, ""
+
+
+@pytest.mark.parametrize("size", [-1, 0, 3])
+@pytest.mark.parametrize("before", [b"", response(HEARTBEAT, 0, bytes(2), 7)])
+@pytest.mark.parametrize("step", [1, 2, 100])
+def test_a_response_too_small_for_a_correlation_id_is_refused_by_its_size(size: int, before: bytes, step: int) -> None:
+    """Nothing more of it comes: who waits for four bytes more waits for ever."""
+    talk = asked(HEARTBEAT, 0)
+    talk.client(request(HEARTBEAT, 0, 8))
+    said = before + struct.pack(">i", size)
+    assert outcome(talk.broker, chunks(said, [step])) == (before if step < 100 else b"", "malformed")
+
+
+@pytest.mark.parametrize("size", [0, 3])
+def test_so_is_one_that_nobody_has_asked_for(size: int) -> None:
+    assert outcome(Talk().broker, [struct.pack(">i", size)]) == (b"", "malformed")
+
+
+@pytest.mark.parametrize("size", [-1, 0, 3, 9])
+@pytest.mark.parametrize("before", [b"", request(HEARTBEAT, 0)])
+@pytest.mark.parametrize("step", [1, 100])
+def test_so_is_a_request_too_small_for_its_header(size: int, before: bytes, step: int) -> None:
+    said = before + struct.pack(">i", size)
+    passed, reason = outcome(Talk().client, chunks(said, [step]))
+    assert reason == "malformed"
+    assert before.startswith(passed)
+
+
+def test_tokens_may_be_of_any_size() -> None:
+    """Those without a header (SaslHandshake v0), and the answer to PLAIN's, which is of size 0."""
+    talk = asked(SASL_HANDSHAKE, 0)
+    assert outcome(talk.client, [struct.pack(">i", 3), b"abc"]) == (struct.pack(">i", 3) + b"abc", "")
+    handshake = response(SASL_HANDSHAKE, 0, bytes(6), 7)
+    assert outcome(talk.broker, [handshake, bytes(4)]) == (handshake + bytes(4), "")
 
 
 MUTATIONS = st.lists(

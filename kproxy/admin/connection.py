@@ -169,9 +169,17 @@ class Connection:
 
     async def _request(self) -> h11.Request | None:
         """The next request's head; None when the peer has closed."""
+        size = len(self._http.trailing_data[0])
         while (event := self._http.next_event()) is h11.NEED_DATA:
-            self._http.receive_data(await self._reader.read(MAX_HEAD))
-        return event if isinstance(event, h11.Request) else None
+            data = await self._reader.read(MAX_HEAD)
+            size += len(data)
+            self._http.receive_data(data)
+        if not isinstance(event, h11.Request):
+            return None
+        # h11 bounds what is not complete yet: a head whose end has come with it may be larger by a read.
+        if size - len(self._http.trailing_data[0]) > MAX_HEAD:
+            raise h11.RemoteProtocolError("too large a head", HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        return event
 
     @staticmethod
     def _not_understood(error: h11.RemoteProtocolError) -> Reply:

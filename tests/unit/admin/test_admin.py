@@ -284,6 +284,26 @@ def test_wrong_bytes_get_one_line_and_are_closed(running: Running, data: bytes, 
     assert running.ask("/livez")[0].status == 200
 
 
+@pytest.mark.parametrize(
+    ("size", "status"),
+    [(connection.MAX_HEAD, b"200"), (connection.MAX_HEAD + 1, b"431"), (17_000, b"431"), (32_000, b"431")],
+)
+@pytest.mark.parametrize("before", [b"", b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"])
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_head_has_a_size_however_it_comes(
+    running: Running, size: int, status: bytes, before: bytes, pieces: int
+) -> None:
+    """Also in one segment, with its end, and behind another request."""
+    head = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\nA: "
+    said = before + head + b"b" * (size - len(head) - 4) + b"\r\n\r\n"
+    with running.connect() as peer:
+        for piece in (said[: len(said) // pieces], said[len(said) // pieces :]):
+            peer.sendall(piece)
+        answers = read_all(peer).split(b"HTTP/1.1 ")[1:]
+    assert [answer[:3] for answer in answers] == [b"200"] * bool(before) + [status]
+    assert running.ask("/livez")[0].status == 200
+
+
 def test_the_answer_reaches_a_peer_that_goes_on_sending(running: Running) -> None:
     with running.connect() as peer:
         peer.sendall(TLS_HELLO * 100)

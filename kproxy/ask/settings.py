@@ -1,4 +1,4 @@
-"""What kproxy asks a broker about its own settings (DescribeConfigs): their values, and where these come from.
+"""The question to a broker for its own settings (DescribeConfigs): their values, and where these come from.
 
 Read-only. Brokers answer users who may DescribeConfigs on the cluster. Texts of answers are escaped.
 """

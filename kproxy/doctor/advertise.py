@@ -85,7 +85,7 @@ def _whole(change: Change, seen: Seen, worse: Sequence[str] | None, several: boo
 
 
 def _own_settings(change: Change, seen: Seen) -> Iterator[str]:
-    """What the new listener needs of its own, and kproxy cannot write."""
+    """The settings of its own that the new listener needs, and kproxy cannot write."""
     old, new = seen.listener.name.lower(), change.name.lower()
     if seen.secret:
         yield f"# also listener.name.{new}.… with the values of {', '.join(seen.secret)}, which kproxy does not show"
@@ -94,7 +94,7 @@ def _own_settings(change: Change, seen: Seen) -> Iterator[str]:
 
 
 def _open(change: Change) -> Iterator[str]:
-    """How clients come to the new listener."""
+    """The way of clients to the new listener."""
     broker, port = change.broker, change.port
     if broker.here is None:
         yield (
@@ -108,7 +108,7 @@ def _open(change: Change) -> Iterator[str]:
 
 
 def _parts(made: Sequence[Change], several: bool) -> Iterator[str]:
-    """What to add to lines that kproxy does not see; once for all brokers of which it knows nothing."""
+    """The entries to add to lines that kproxy does not see; once for all brokers that it did not reach."""
     groups: dict[tuple[str, Address, str], list[Change]] = {}
     for one in made:
         alone = str(one.broker.key) if one.broker.here is not None else ""
@@ -139,7 +139,7 @@ def _parts(made: Sequence[Change], several: bool) -> Iterator[str]:
 
 
 def _writer(values: Mapping[str, str]) -> tuple[Callable[[str], str], bool]:
-    """How a line is written where the broker seems to be configured, and whether that is a container."""
+    """Return what writes a line in the form that the broker seems to take, and whether that is a container's."""
     prefix = _PREFIX.get(settings.image(values) or "")
     if prefix is None:
         return (lambda line: line), False
@@ -147,7 +147,7 @@ def _writer(values: Mapping[str, str]) -> tuple[Callable[[str], str], bool]:
 
 
 def _containers(seen: Sequence[tuple[Change, Seen]], brokers: int) -> Iterator[str]:
-    """How lines are written as variables, where nothing tells how a broker is configured."""
+    """The form of lines as variables, where nothing tells how a broker is configured."""
     untold = [(one, its) for one, its in seen if not _writer(its.values)[1]]
     if not untold and len(seen) == brokers:
         return

@@ -1,4 +1,4 @@
-"""What has to change at each broker so that this machine reaches it at an advertised address. Pure.
+"""The change at each broker after which this machine reaches it at an advertised address. Pure.
 
 The address that is wrong here may serve others. So it stays, and all brokers get one more listener: clients of a
 listener do not see brokers that lack it. Only where no broker uses the listener, and it is plain that this client is
@@ -22,7 +22,7 @@ from kproxy.rewrite.endpoints import Kind
 _HOST = "HOST"
 # Ports that a new listener may have, the first free one.
 _PORTS = (9094, 9095, 9096, 19094, 29094)
-_FOR_NOBODY_ELSE = (Fault.LOOPBACK_ADVERTISED, Fault.WILDCARD_ADVERTISED)
+_USELESS_TO_OTHERS = (Fault.LOOPBACK_ADVERTISED, Fault.WILDCARD_ADVERTISED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What changes at one broker: the listener that is new, or has another address then. `port`: the one that a new
+    """The change at one broker: the listener that is new, or has another address then. `port`: the one that a new
     listener has, None for one that is there. `changed`: the settings, none if those of the broker are not seen."""
 
     broker: Broker
@@ -116,7 +116,7 @@ def _seen(found: Examination, key: NodeKey, wrong: Address) -> Seen | str:
 
 
 def changes(fault: Fault, contacts: Sequence[Contact], found: Examination, brokers: Sequence[Broker]) -> list[Change]:
-    """What changes so that these contacts work."""
+    """The changes after which these contacts work."""
     failing = {one.expected for one in contacts}
     others = [one for one in found.nodes if one.expected not in failing]
     others_are_right = bool(others) and all(one.is_right for one in others)
@@ -134,7 +134,7 @@ def _moved(fault: Fault, broker: Broker, others_are_right: bool) -> Change | Non
         return None
     if sum(one.advertised == broker.wrong for one in settings.listeners_of(seen.values)) != 1:
         return None
-    meant = fault in _FOR_NOBODY_ELSE or (fault is Fault.PORT_CLOSED and broker.wrong.host == here.host)
+    meant = fault in _USELESS_TO_OTHERS or (fault is Fault.PORT_CLOSED and broker.wrong.host == here.host)
     if not (meant or others_are_right):
         return None
     changed = settings.with_address(seen.values, seen.listener, here, broker.wrong)
@@ -173,7 +173,7 @@ def _new_ports(brokers: Sequence[Broker]) -> dict[NodeKey, int]:
 
 
 def _protocol(found: Examination) -> str:
-    """What this client speaks."""
+    """The protocol of this client."""
     if found.login is not None:
         return "SASL_SSL" if found.tls else "SASL_PLAINTEXT"
     return "SSL" if found.tls else "PLAINTEXT"

@@ -34,7 +34,7 @@ def mistakes(before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mappin
 
 
 def strimzi(listeners: Sequence[Sequence[str]]) -> list[str]:
-    """What is wrong with the listeners of a Kafka resource of Strimzi, each given as its lines of YAML."""
+    """Mistakes in the listeners of a Kafka resource of Strimzi, each given as its lines of YAML."""
     lines = [f"    {line}" for entry in listeners for line in entry]
     head = ["apiVersion: kafka.strimzi.io/v1", "kind: Kafka", "metadata: {name: kafka}", "spec:", "  kafka:"]
     text = "\n".join([*head, "    listeners:", *lines, ""])

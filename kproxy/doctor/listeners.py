@@ -54,8 +54,8 @@ def listener_that_advertises(listeners: Sequence[Listener], address: Address) ->
 
 
 def are_readable(values: Mapping[str, str]) -> bool:
-    """Whether the settings have the form that Kafka's own documentation gives them, so that they can be written again
-    whole."""
+    """Return True if the settings have the form that Kafka's own documentation gives them, so that they can be written
+    again whole."""
     texts = [(_ENTRY, values.get(LISTENERS, "")), (_PROTOCOL, values.get(PROTOCOLS, DEFAULT_MAP))]
     if values.get(ADVERTISED):
         texts.append((_ENTRY, values[ADVERTISED]))
@@ -118,12 +118,12 @@ def with_address(values: Mapping[str, str], wrong: Listener, advertised: Address
 
 
 def is_name(key: str) -> bool:
-    """Whether this can be the name of a setting."""
+    """Return True if this can be the name of a setting."""
     return _NAME.fullmatch(key) is not None
 
 
 def is_plain(value: str) -> bool:
-    """Whether a value can be copied into a file or a shell as it is."""
+    """Return True if a value can be copied into a file or a shell as it is."""
     return _PLAIN.fullmatch(value) is not None
 
 
@@ -134,9 +134,9 @@ def variable(line: str, prefix: str) -> str:
 
 
 def image(values: Mapping[str, str]) -> str | None:
-    """Which container image or operator a broker's settings look like, by where it keeps its data and how its listeners
-    are called: "strimzi", "bitnami", "confluent"; None if nothing tells. Apache's image keeps its data where Kafka does
-    that anyway."""
+    """The container image or operator that a broker's settings look like, by where it keeps its data and by the names of
+    its listeners: "strimzi", "bitnami", "confluent"; None if nothing tells. Apache's image keeps its data where Kafka
+    does that anyway."""
     logs = values.get("log.dirs", "")
     names = [one.name for one in settings.listeners(values)]
     if any(re.fullmatch(r"(REPLICATION|PLAIN|TLS|EXTERNAL|CONTROLPLANE)-\d+", name) for name in names):

@@ -114,7 +114,7 @@ def protocol(name: str) -> tuple[str, ...]:
 
 
 def same_address(contacts: Sequence[Contact], found: Examination) -> tuple[str, tuple[str, ...]]:
-    """Of several brokers with one advertised address."""
+    """The wrong and the right lines of several brokers with one advertised address."""
     wrong = contacts[0].advertised or contacts[0].address
     return f"advertised.listeners=NAME://{wrong}", advertise.lines(Fault.SAME_ADDRESS_TWICE, contacts, found)
 

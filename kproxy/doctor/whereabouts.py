@@ -1,5 +1,7 @@
-"""Where this machine reaches each broker, whatever the broker advertises: at a bootstrap server's address, at its own
-advertised address, or at a port of the bootstrap server's host that leads to it."""
+"""Finds an address at which this machine reaches each broker, whatever the broker advertises.
+
+It may be that of a bootstrap server, the advertised one, or a port of the bootstrap server's host that leads there.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _MOST_NODES = 64
 
 
 async def whereabouts(found: Examination, contacts: Contacts, then: Then) -> Mapping[NodeKey, Address]:
-    """Of each broker that is reached, one address. `then` asks more on the connections that are made for this. None is
+    """One address of each broker that is reached. `then` asks more on the connections that are made for this. None is
     made if kproxy would have to log in: a port may lead to something that must not see the credentials."""
     if found.asked is None or found.asked.identity is None:
         return {}

@@ -15,7 +15,7 @@ _WHOSE = re.compile(r"# (?:(broker \d+(?:, broker \d+)*)(?:,|:) )?(?:server\.pro
 
 
 def by_broker(fix: Sequence[str], only: str = "broker 1") -> dict[str, dict[str, str]]:
-    """Of each broker, the settings under its name; without names, of the `only` one."""
+    """The settings under the name of each broker; without names, those of the `only` one."""
     brokers: dict[str, dict[str, str]] = {}
     names: list[str] = []
     for line in fix:
@@ -38,6 +38,6 @@ def pasted(file: Mapping[str, str], lines: Mapping[str, str]) -> dict[str, str]:
 
 
 def bootstrap(fix: Sequence[str], before: str) -> str:
-    """What the client is told to begin at; if it is told nothing, what it began at `before`."""
+    """The servers that the client is told to begin at; those of `before` if it is told none."""
     told = [line.partition("=")[2] for line in fix if line.startswith("bootstrap.servers=")]
     return told[-1] if told else before

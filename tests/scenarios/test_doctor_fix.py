@@ -174,7 +174,7 @@ def test_three_brokers_behind_three_forwards(network: Network, laptop: Host, tmp
 
 
 def test_settings_that_the_user_may_not_see(network: Network, laptop: Host, tmp_path: Path) -> None:
-    """What is printed then is added to the lines that stand in the file, or to Kafka's defaults."""
+    """The printed entries are added to the lines that stand in the file, or to Kafka's defaults."""
     with FromFiles(network, tmp_path, 1, combined=True, more=_RIGHTS) as farm:
         for rule in _RULES:
             done = farm.host.run(*farm.programs.command("kafka-acls", "--bootstrap-server", _BROKER, "--add", *rule))

@@ -72,7 +72,7 @@ def first(found: Examination) -> Finding:
 
 
 def is_right(files: dict[str, dict[str, str]]) -> bool:
-    """Whether `kproxy lint` finds no mistake in these files together."""
+    """Assert that `kproxy lint` finds no mistake in these files together."""
     text = ["".join(f"{name}={value}\n" for name, value in file.items()) for file in files.values()]
     report = lint([Source(f"{name}.properties", one) for name, one in zip(files, text, strict=True)])
     assert not [one.text for one in report.findings if one.severity.value != "note"]

@@ -19,7 +19,7 @@ def lines(*findings: Finding) -> list[str]:
 @pytest.mark.parametrize("whose", Whose)
 @pytest.mark.parametrize("line", ["", "a=b"])
 def test_it_fits_a_terminal(whose: Whose, line: str) -> None:
-    """Whoever has to mend it, and whether or not one line is wrong."""
+    """Each party that can mend it is named within 80 columns."""
     shown = lines(Finding(Fault.PORT_CLOSED, ("kafka-1.example:9092",), "It is so. " * 30, whose, line))
     assert [one for one in shown if len(one) > 80] == []
     assert whose.value in " ".join(" ".join(shown).split())

@@ -134,9 +134,9 @@ def variable(line: str, prefix: str) -> str:
 
 
 def image(values: Mapping[str, str]) -> str | None:
-    """The container image or operator that a broker's settings look like, by where it keeps its data and by the names of
-    its listeners: "strimzi", "bitnami", "confluent"; None if nothing tells. Apache's image keeps its data where Kafka
-    does that anyway."""
+    """The container image or operator that a broker's settings look like, by its data directory and by the names of its
+    listeners: "strimzi", "bitnami", "confluent"; None if nothing tells. Apache's image has the directory that Kafka has
+    anyway."""
     logs = values.get("log.dirs", "")
     names = [one.name for one in settings.listeners(values)]
     if any(re.fullmatch(r"(REPLICATION|PLAIN|TLS|EXTERNAL|CONTROLPLANE)-\d+", name) for name in names):

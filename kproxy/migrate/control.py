@@ -21,8 +21,8 @@ from kproxy.copier.codes import Fenced
 from kproxy.copier.patience import insist
 from kproxy.copier.producer import Producer
 from kproxy.copier.slices import Job
-from kproxy.copier.state import key, partition_of
-from kproxy.copier.statetopic import read_one
+from kproxy.copier.state import key, partition_of, topic_of
+from kproxy.copier.statetopic import prepared, read_one
 from kproxy.errors import ConfigError, KproxyError
 
 # How often the driver writes its record, and how long another one looks whether it does, in seconds.
@@ -103,6 +103,29 @@ def _identity(value: bytes | Mapping[str, Any] | None) -> Identity | None:
         return None
 
 
+def driver_now(target: str, name: str, seconds: float = _SILENT) -> dict[str, Any] | None:
+    """What the driver says that copies now, to this cluster; None if there is none, or its record does not change for
+    so long. Raises UpstreamError and WireError."""
+    cluster = Cluster(target)
+    try:
+        try:
+            partitions = insist(cluster, lambda: prepared(cluster, name), _PATIENCE)
+        except ConfigError:  # nothing was prepared there, or is any more
+            return None
+        driver = Driver(cluster, Job(name, topic_of(name), partitions))
+        seen = driver.seen()
+        until = time.monotonic() + seconds
+        while seen and not seen.get("ended") and time.monotonic() < until:
+            time.sleep(_LOOK_AGAIN)
+            now = driver.seen()
+            if now.get("beat") != seen.get("beat") and not now.get("ended"):
+                return now
+            seen = now
+        return None
+    finally:
+        cluster.close()
+
+
 class CopiedAlready(ConfigError):
     """Another driver copies."""
 
@@ -121,11 +144,11 @@ class Driver:
     def take(self, *, take_over: bool = False) -> None:
         """Raises CopiedAlready if another driver copies (it writes while this one looks), unless it is to be taken
         over; UpstreamError, WireError."""
-        seen = self._seen()
+        seen = self.seen()
         until = time.monotonic() + LOOK
         while not take_over and seen and not seen.get("ended") and time.monotonic() < until:
             time.sleep(_LOOK_AGAIN)
-            now = self._seen()
+            now = self.seen()
             if now and now.get("beat") != seen.get("beat") and not now.get("ended"):
                 raise CopiedAlready(
                     f"{self._job.name} is being copied already, by process {now.get('pid')} on {now.get('host')}: end"
@@ -138,7 +161,7 @@ class Driver:
     def succeed(self, target: str, seconds: float) -> None:
         """Ask the driver that copies now to end after its round, and wait until it has ended, for so long at most. One
         whose record does not change is not waited for. To be called before `take`. Raises UpstreamError, WireError."""
-        seen = self._seen()
+        seen = self.seen()
         other = _identity(seen)
         if other is None or seen.get("ended"):
             return
@@ -147,7 +170,7 @@ class Driver:
         until, silent, beat = now + seconds, now + _SILENT, seen.get("beat")
         while time.monotonic() < min(until, silent):
             time.sleep(_LOOK_AGAIN)
-            seen = self._seen()
+            seen = self.seen()
             if seen.get("ended") or _identity(seen) != other:
                 return
             if seen.get("beat") != beat:
@@ -161,7 +184,8 @@ class Driver:
     def _who(self) -> Identity:
         return socket.gethostname(), os.getpid(), self._since
 
-    def _seen(self) -> dict[str, Any]:
+    def seen(self) -> dict[str, Any]:
+        """The record of the one that copies, or did last; {} if there is none. Raises UpstreamError and WireError."""
         topic = self._job.state_topic
         value = insist(self._target, lambda: read_one(self._target, topic, self._partition, 0, JOB), BEAT)
         try:
@@ -214,7 +238,7 @@ class Driver:
 
     def _seen_or_nothing(self) -> dict[str, Any]:
         try:
-            return self._seen()
+            return self.seen()
         except KproxyError:
             self._target.forget()
             return {}

@@ -27,6 +27,7 @@ from kproxy.migrate.prepare import Preparation
 from kproxy.migrate.roads import Roads
 from kproxy.migrate.status import lines as status_lines
 from kproxy.migrate.status import standing
+from kproxy.migrate.switch.afterwards import copies, no_switch
 from kproxy.migrate.switch.drive import Drive, Driven
 from kproxy.migrate.switch.finishing import finished
 from kproxy.migrate.switch.journal import last_switch
@@ -124,6 +125,11 @@ class Site:
         return resumed(
             self.roads.target, self.migration.name, self.fleet, self.section, self.said.append, abort=abort
         )  # fmt: skip
+
+    def afterwards(self) -> list[str]:
+        """What `--resume` says when there is no switch."""
+        last = last_switch(self.roads.target, self.migration.name)
+        return [*no_switch(last), *copies(last, self.migration, self.roads)]
 
     def copy_forth(self) -> None:
         what = what_to_copy(self.migration, self.roads.source, self.roads.target, False, None, True, {})
@@ -495,6 +501,11 @@ def test_a_rehearsal_and_what_stops_it(site: Site) -> None:
     with pytest.raises(ConfigError, match="nothing to roll back"):
         site.rollback()
     assert site.resume() is None
+    assert site.afterwards() == [
+        "there is no switch to go on with: none was begun, and clients are on the source",
+        "the copy to the target has ended: kproxy migrate copy FILE --follow goes on with it",
+        "next: kproxy migrate switch FILE begins one",
+    ]
 
 
 class Died(BaseException):
@@ -554,10 +565,19 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
     with ending(*producers):
         producers[0].wait_more("acked", 50)
         site.consume(group, 10)
-        came = site.switch(reversible=True, until=lambda kept: kept.close())
+        said: list[str] = []
+
+        def until(kept: KeptOpen) -> None:
+            said.extend(site.afterwards())  # the copy back goes on
+            kept.close()
+
+        came = site.switch(reversible=True, until=until)
         assert came.driven is not None, site.stops()
         assert came.driven.end is End.RELEASED, came.driven.why
         producers[0].wait_more("acked", 50)
+    assert "clients are on green, the target" in said[0]
+    assert "what clients write to green is copied back: process" in said[1]
+    assert "kproxy migrate copy FILE --back --follow" in site.afterwards()[1], "it has ended"
     assert_once(site.values(site.roads.target), producers)
     site.consume(group, 10)
     assert site.in_order(group)
@@ -583,6 +603,9 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
         with ending(producers[2]):
             producers[2].wait_more("acked", 50)
     assert site.phases() == {("serving", "blue")}
+    assert any("before another switch: kproxy migrate prepare FILE" in line for line in lines(came.driven))
+    assert "rollback" in site.afterwards()[0]
+    assert "clients are on blue, the source" in site.afterwards()[0]
     assert_once(site.values(site.roads.source), producers)
     assert [one[2] for one in rows(site.roads.source, f"{site.topic}-late", 0)] == [b"%d" % at for at in range(10)]
     site.consume(group, 10)
@@ -599,7 +622,7 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
     assert site.in_order(group)
     assert len(site.read[group]) == sum(len(acknowledged(one)) for one in producers)
     figures += [f"second switch: {line.strip()}" for line in lines(came.driven, came.took)]
-    said: list[str] = []
+    said.clear()
     last = last_switch(site.roads.target, site.migration.name)
     assert last is not None
     assert finished(site.migration, site.roads.source, site.roads.target, last, said.append, dry_run=False) == []

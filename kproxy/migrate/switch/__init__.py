@@ -20,6 +20,7 @@ reverse       the way back: states and offset maps of a copy in the other direct
 wayback       what keeps the way back open, and what leads clients back on it
 returning     what leads clients back that were switched by themselves, and only read
 ledback       positions of a checkpoint, after a rollback
+afterwards    what holds when no switch is under way
 finishing     the end of a migration
 report        what came of it (pure)
 commands      the commands switch, rollback, finish

@@ -158,7 +158,8 @@ def _told(came: Came, as_json: bool) -> int:
     from kproxy.switching.plan import End
 
     if came.driven is None:
-        say(came.said)
+        for line in came.said.splitlines():
+            say(line)
         return _STOPPED if came.stopped else _FINE
     if not came.told:
         _print(came.driven, as_json, came)

@@ -18,6 +18,12 @@ _ROWS = 50
 _NAMED = 20
 
 
+BEFORE_ANOTHER = (
+    "before another switch: kproxy migrate prepare FILE, as the source hands out producer ids above the target's now;"
+    " and kproxy migrate copy FILE --follow"
+)
+
+
 def returned(before: Iterable[Cluster], now: Sequence[Cluster]) -> tuple[bool, list[str]]:
     """Of the clients that were connected before: whether all of them are again and none waits, and that in words."""
     were = {(one.name, one.address) for cluster in before for one in cluster.clients}
@@ -113,6 +119,8 @@ def _next(driven: Driven) -> Iterator[str]:
             " next clients with --only, or all that are left without it"
         )
     elif driven.end is End.RELEASED:
+        if entry.what == ROLLBACK:
+            yield BEFORE_ANOTHER
         yield (
             f"next: set 'active: {entry.to}' in the configuration of every kproxy, before one is begun on another"
             " machine"

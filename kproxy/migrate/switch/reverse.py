@@ -35,10 +35,15 @@ def reversed_of(migration: Migration, topics: Iterable[str]) -> Migration:
     """From the target to the source, of these topics. It has a state topic of its own, on the source. It changes
     neither rights nor quotas there."""
     return Migration(
-        migration.target, migration.source, migration.name + _SUFFIX, Topics(tuple(sorted(topics))),
+        migration.target, migration.source, back_of(migration.name), Topics(tuple(sorted(topics))),
         migration.groups, Limits(None, migration.limits.slice_mb),
         acls=False, quotas=False, switch=migration.switch,
     )  # fmt: skip
+
+
+def back_of(name: str) -> str:
+    """What the way back of a migration is called."""
+    return name + _SUFFIX
 
 
 def swapped(roads: Roads) -> Roads:

@@ -17,9 +17,10 @@ from kproxy.migrate.migration import Migration
 from kproxy.migrate.prepare import Preparation
 from kproxy.migrate.roads import Roads, open_roads, open_target
 from kproxy.migrate.sparksession import spark_session
+from kproxy.migrate.switch.afterwards import copies, no_switch
 from kproxy.migrate.switch.beginning import Running, Way
 from kproxy.migrate.switch.drive import LIMITS, Drive, Driven, Limits, Say
-from kproxy.migrate.switch.journal import ROLLBACK, SwitchJournal, last_switch
+from kproxy.migrate.switch.journal import ROLLBACK, Entry, SwitchJournal, last_switch
 from kproxy.migrate.switch.kproxies import Fleet, Kproxy, Missing, fleet, split_name
 from kproxy.migrate.switch.leading import Leading, Show
 from kproxy.migrate.switch.only import Only
@@ -194,11 +195,22 @@ def going_on(migration: Migration, say: Say, *, abort: bool, gone: Iterable[str]
     section = section_of(migration)
     with open_target(migration) as target, fleet(section) as those:
         driven = resumed(target, migration.name, those, section, say, abort=abort, gone=gone)
+        last = last_switch(target, migration.name) if driven is None else None
     if driven is None:
-        return Came(None, "there is no switch to go on with")
+        return Came(None, "\n".join(nothing_to_go_on_with(migration, last)))
     if driven.end is End.RELEASED and driven.entry.reversible and driven.entry.moved:
         say("start the copy back: kproxy migrate copy FILE --back --follow")
     return Came(driven)
+
+
+def nothing_to_go_on_with(migration: Migration, last: Entry | None) -> Iterator[str]:
+    """Where clients are, and what is next. It is said too if the source cannot be reached."""
+    yield from no_switch(last)
+    try:
+        with open_roads(migration) as roads:
+            yield from copies(last, migration, roads)
+    except KproxyError as error:
+        yield f"whether a copy goes on is not known: {error}"
 
 
 @contextmanager

@@ -69,15 +69,22 @@ class Reached:
 
 
 def ends_of(cluster: Cluster, partitions: Iterable[Where]) -> dict[Where, Ends]:
-    """A partition of which its leader does not tell is left out. Raises UpstreamError and WireError."""
+    """A partition of which its leader does not tell for half a minute is left out. Raises UpstreamError and
+    WireError."""
     wanted = set(partitions)
-    stable = cluster.offsets(wanted, requests.LATEST)
-    high = cluster.offsets(wanted, requests.LATEST, committed=False)
-    begin = cluster.offsets(wanted, requests.EARLIEST)
-    return {
-        where: Ends(begin[where], stable[where], max(stable[where], high[where]))
-        for where in wanted & stable.keys() & high.keys() & begin.keys()
-    }
+    found: dict[Where, Ends] = {}
+    until = time.monotonic() + _PATIENCE
+    while missing := wanted - found.keys():
+        stable = cluster.offsets(missing, requests.LATEST)
+        high = cluster.offsets(missing, requests.LATEST, committed=False)
+        begin = cluster.offsets(missing, requests.EARLIEST)
+        for where in missing & stable.keys() & high.keys() & begin.keys():
+            found[where] = Ends(begin[where], stable[where], max(stable[where], high[where]))
+        if wanted <= found.keys() or time.monotonic() >= until:
+            break
+        time.sleep(_AGAIN)
+        cluster.forget()
+    return found
 
 
 def foreign_behind(
@@ -116,7 +123,7 @@ def _look(
 
 def _foreign(cluster: Cluster, where: Where, first: int, last: int, show_bytes: bool) -> Foreign | None:
     count, one, by = 0, None, ""
-    for batch, aborted in batches_between(cluster, *where, first, last):
+    for batch, aborted in batches_between(cluster, *where, first, last, whole=True):
         if aborted:
             continue
         if one is None:

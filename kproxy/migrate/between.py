@@ -8,6 +8,7 @@ from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import check
 from kproxy.copier.requests import reading
+from kproxy.errors import UpstreamError
 from kproxy.records.header import Batch, batches
 
 _AT_ONCE = 1024 * 1024
@@ -28,9 +29,10 @@ def records_in(batch: Batch, first: int, last: int) -> int:
 
 
 def batches_between(
-    cluster: Cluster, topic: str, partition: int, first: int, last: int
+    cluster: Cluster, topic: str, partition: int, first: int, last: int, *, whole: bool = False
 ) -> Iterator[tuple[Batch, bool]]:
-    """The same, the batches themselves; the first and the last one may have records beyond these offsets."""
+    """The same, the batches themselves; the first and the last one may have records beyond these offsets. With `whole`,
+    a broker that gives less is an UpstreamError."""
     link = cluster.leader(topic, partition)
     version = link.version(requests.FETCH)
     at = first
@@ -49,4 +51,9 @@ def batches_between(
             else:
                 yield batch, batch.is_transactional and bool(begun)
         if at == before:
+            if whole:
+                where = f"partition {partition} of {topic}"
+                raise UpstreamError(
+                    "other", f"{where} ends at offset {last}, and its broker gives nothing from {at} on"
+                )
             return

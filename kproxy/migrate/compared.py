@@ -32,7 +32,6 @@ class Compared:
     difference: Difference | None = None
     note: str = ""
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
-
     behind: int = 0
     undecided: int = 0
     foreign: int = 0
@@ -46,6 +45,7 @@ class Compared:
         """Records that were not copied, behind the last one that was, or why nothing is known."""
         if isinstance(found, str):
             self.note = self.note or found
+            self.foreign = 0 if self.before is None else self.before.foreign
             return
         self.foreign = found.count
         self.counts["extra"] += found.count

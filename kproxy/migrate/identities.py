@@ -261,7 +261,7 @@ class Watched:
             for topic, one in topics_of(values, states).items()
             if self._topics.get(topic) == one.target_topic and topic not in self._lost
         }
-        there = {topic: one for topic, one in those.items() if not source.topics.get(topic, (UNKNOWN_TOPIC, ()))[0]}
+        there = {topic: one for topic, one in those.items() if _is_there(source, topic)}
         self._lost |= all_changed(SOURCE, there, source)
         if new := all_changed(TARGET, those, target):
             suspects = {topic: those[topic] for topic in new}

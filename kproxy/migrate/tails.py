@@ -14,6 +14,10 @@ Where = tuple[str, int]
 
 # While a leader moves, in seconds.
 _PATIENCE = 30.0
+_SILENT = (
+    "the target does not tell where this partition ends, so what lies behind its last copied record is unknown: has it"
+    " a leader, and may this principal describe it?"
+)
 
 
 class Tails:
@@ -34,16 +38,18 @@ class Tails:
     def look(self, those: MutableMapping[Where, Compared], topics: Sequence[Begun]) -> None:
         """Behind what was copied, and in partitions to which nothing was copied: if something is there, they come to
         `those`. Raises UpstreamError and WireError."""
-        at = {(one.copied.target_topic, one.copied.partition): one for one in those.values()}
+        names = {one.target_topic for one in topics}
+        every = {(one.copied.target_topic, one.copied.partition): one for one in those.values()}
+        at = {where: one for where, one in every.items() if where[0] in names}
         cluster = Cluster(self._target)
         try:
-            layout = insist(cluster, lambda: cluster.learn([one.target_topic for one in topics]), _PATIENCE)
+            layout = insist(cluster, lambda: cluster.learn(sorted(names)), _PATIENCE)
             places = {
                 (one.target_topic, led.index): one
                 for one in topics
                 for led in layout.topics.get(one.target_topic, (0, ()))[1]
             }
-            ends = insist(cluster, lambda: ends_of(cluster, places), _PATIENCE)
+            ends = insist(cluster, lambda: ends_of(cluster, places.keys() | at.keys()), _PATIENCE)
             ask = self._reached or (lambda: {where: Reached(one.copied.target_next) for where, one in at.items()})
             if not self._clients_write():
                 found = foreign_behind(cluster, ends, ask, show_bytes=self._show_bytes)
@@ -55,6 +61,8 @@ class Tails:
                             those[at[where].where] = at[where]
                         at[where].has_behind(some)
                     _undecided(at, ends)
+                    for where in at.keys() - ends.keys():
+                        at[where].has_behind(_SILENT)
                     return
             _of_clients(at, ends, ask())
         finally:

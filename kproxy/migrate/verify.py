@@ -106,7 +106,7 @@ class Verification:
                 self._all[where] = not_compared(one, None if anew else kept.get(where), why)
         self._compacted = self._policies() if copied else set()
         self._compare()
-        self._tails.look(self._all, [one for topic, one in topics.items() if topic not in lost])
+        self._tails.look(self._all, [one for topic, one in topics.items() if topic not in lost or not lost[topic][1]])
         self._name_differences()
         self._save_rest(kept)
         partitions = [one.verified() for one in self._all.values()]

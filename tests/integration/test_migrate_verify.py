@@ -262,7 +262,7 @@ def test_transactions_gaps_codecs_and_renames(spark: Any, broker: str) -> None:
     assert all(one.copied > 900 for one in report.partitions[:-1])
 
 
-def test_a_record_behind_the_last_copied_one_is_named(spark: Any, broker: str) -> None:
+def test_a_record_behind_the_last_copied_one_is_named(spark: Any, broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the tail of a log, and in a partition to which nothing was copied. Markers of transactions, and what was
     aborted there, are nobody's records; one that is open is said."""
     source, target = create_topic(broker, 6, 1), create_topic(broker, 7, 1)
@@ -274,8 +274,12 @@ def test_a_record_behind_the_last_copied_one_is_named(spark: Any, broker: str) -
     stray = Record(b"key", b"stray", START_MS)
     abort(broker, target, 0, 3)
     abort(broker, target, 1, 3)
+    # The end of a transaction is acknowledged before its markers are written.
+    for partition in (0, 1):
+        wait_until(lambda at=partition: ends(broker, target, at) == COUNT + 4, "the marker is there")  # type: ignore[misc]
     assert send(broker, target, 1, [stray]) == [COUNT + 4]
     send(broker, target, 2, [stray, stray], **{"transactional.id": unique("stray"), "transactions": 2})
+    wait_until(lambda: ends(broker, target, 2) == COUNT + 3, "the marker is there")
     open_one = Producer({"bootstrap.servers": broker, "transactional.id": unique("open")})
     open_one.init_transactions(30)
     open_one.begin_transaction()
@@ -305,6 +309,14 @@ def test_a_record_behind_the_last_copied_one_is_named(spark: Any, broker: str) -
     shown = "\n".join(text(report))
     assert "100 %" not in shown
     assert "1 records on the target that were not copied from the source, 1 of them behind" in " ".join(shown.split())
+    # A partition of which nobody tells where it ends is not verified.
+    from kproxy.migrate import tails
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tails, "ends_of", lambda *_: {})
+        silent = verify(spark, broker, parts, kept=saved)
+    assert all(one.note.startswith("the target does not tell where this partition ends") for one in silent.partitions)
+    assert (silent.exit_code, of(silent, 1).kept.foreign, of(silent, 4).kept.upto) == (1, 1, COUNT)
     # Clients that were led there write: then nobody can tell, and that is said.
     later = verify(spark, broker, parts, kept=saved, clients_write=lambda: True)
     assert later.differences == ()

@@ -75,7 +75,7 @@ def of_spark_submit(properties_file: str | None = None, load_defaults: bool = Fa
 
 def of_session(packages: Sequence[str] = ()) -> Mapping[str, str]:
     """What a session of this process would have, with the jars of `packages` beside those of the defaults. Where
-    spark-submit runs this process, or a session was here before, Spark itself says it, and gets no other packages.
+    spark-submit runs this process, or a session was here before, Spark itself says it, but for the packages' jars.
     Raises ConfigError."""
     started = "PYSPARK_GATEWAY_PORT" in os.environ
     if started or "pyspark" in sys.modules:
@@ -84,7 +84,9 @@ def of_session(packages: Sequence[str] = ()) -> Mapping[str, str]:
         if started:
             SparkContext._ensure_initialized()
         if SparkContext._jvm is not None:
-            return dict(SparkConf().getAll())
+            found = dict(SparkConf().getAll())
+            more = _asked(["--packages", merged(*packages)]).get(JARS, "") if packages else ""
+            return found | ({JARS: merged(found.get(JARS, ""), more)} if more else {})
     options = [one for one in shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")) if one != "pyspark-shell"]
     if any(one == "--jars" or one.startswith(("--jars=", "spark.jars=")) for one in options):
         raise ConfigError(

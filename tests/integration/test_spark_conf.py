@@ -122,6 +122,16 @@ def test_a_session_gets_what_spark_submit_had(site: Site) -> None:
 
 
 @pytest.mark.matrix
+def test_a_session_of_spark_submit_gets_other_packages(site: Site) -> None:
+    """What the job itself asks for, too."""
+    site.defaults(jars_ivy=site.directory / "ivy")
+    submit = str(site.directory / "spark" / "bin" / "spark-submit")
+    other = site.directory / "ivy" / "jars" / "org.example_other-1.0.jar"
+    found = site.shown(submit, "show.py", "/of/job.jar", "org.example:other:1.0")
+    assert {*found["spark.jars"].split(",")} == {other.as_uri(), "/of/job.jar", str(jar())}
+
+
+@pytest.mark.matrix
 def test_a_session_gets_what_a_new_one_would_have(site: Site) -> None:
     """The same without spark-submit: it is asked for packages, of the defaults and others."""
     kafka = site.jar("kafka.jar")

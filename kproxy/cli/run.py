@@ -23,7 +23,8 @@ def run(ctx: click.Context, /, servers: tuple[str, ...], **values: object) -> in
       kproxy run @staging      # -c ~/.config/kproxy/staging.yaml
 
     HOST:PORT is any broker that you can reach; -b HOST:PORT says the same. Clients then use 127.0.0.1:19092 (--listen)
-    as their bootstrap server. Ctrl-C stops kproxy after it has finished the requests in flight.
+    as their bootstrap server. Ctrl-C stops kproxy after it has finished the requests in flight; a second Ctrl-C stops
+    it at once.
 
     Every option is also an environment variable (--node-ports is KPROXY_NODE_PORTS) and a key of the YAML file
     (node-ports). Flags override variables, and variables override the file. To serve several clusters, use a file.

@@ -41,7 +41,7 @@ def check_answerable(size: int, code: int, max_request: int, highest: Mapping[in
         reason = "request-too-large" if size > max_request and api is not None else "malformed"
         raise WireError(
             reason,
-            f"the client sent a {known}request of {size} bytes; allowed are {_SMALLEST} to {max_request}"
+            f"the client sent a {known}request of {size} bytes; allowed are 10 to {max_request}"
             + (" (--max-request-size)" if reason == "request-too-large" else ""),
         )
     if api is None:

@@ -42,6 +42,11 @@ SECTION = Section(
             "or `POST /quit`.",
         ),
         Row(
+            "`stopping at once`",
+            "A second SIGTERM or Ctrl-C came while kproxy waited for the requests in flight: they get no answer. See "
+            "[When it ends](configuration.md#when-it-ends).",
+        ),
+        Row(
             "`…: kproxy goes on with the former configuration: …`",
             "A [reload](configuration.md#reload) found a mistake, so nothing has changed. The end of the line has the "
             "mistake. There is one line for each. `only a restart can change that` means that the option is not live.",

@@ -108,6 +108,7 @@ class Door:
         self._expects_tls = expects_tls
         self._loop = asyncio.get_running_loop()
         self._silent: dict[socket.socket, _Guest] = {}  # nothing heard yet, the oldest first
+        self._waiting: dict[_Guest, Callable[[], None]] = {}  # for their nodes, the oldest first, and how to close each
         self._looking: asyncio.TimerHandle | None = None
         self._wanting: Counter[NodeKey | None] = Counter()
         self.sessions = 0
@@ -142,7 +143,7 @@ class Door:
 
     def no_place(self) -> str:
         """Why the next connection would be refused; "" if it would not."""
-        if self.sessions >= self._config.max_connections:
+        if self.sessions - len(self._waiting) >= self._config.max_connections:
             most = self._config.max_connections
             return f"cluster {self._config.name} has {most} connections, the limit of --max-connections"
         if self._places.full and not self._places.silent:
@@ -165,16 +166,19 @@ class Door:
     def waits(self, guest: _Guest, give_way: Callable[[], None] | None) -> None:
         """Let this guest give way to others, like those that say nothing; None: no more."""
         self._places.silent.pop(guest, None)
+        self._waiting.pop(guest, None)
         if give_way is not None:
-            self._places.silent[guest] = give_way
+            self._places.silent[guest] = self._waiting[guest] = give_way
 
     def _make_place(self) -> bool:
         """Whether there is a place, perhaps after the oldest connection that has said nothing has given way."""
         if self.no_place():
             return False
         full = self.sessions + len(self._silent) >= self._config.max_connections
-        if full:
+        if full and self._silent:
             self._drop(next(iter(self._silent)))
+        elif full:
+            next(iter(self._waiting.values()))()
         if self._places.full:
             full = self._places.make_room()
         if full:

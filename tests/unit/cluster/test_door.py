@@ -18,7 +18,9 @@ from kproxy.address import Address
 from kproxy.cluster import arrivals
 from kproxy.cluster import door as door_room
 from kproxy.cluster.places import Places
+from kproxy.cluster.topology import NodeKey
 from kproxy.relay.selector import RelaySelector
+from kproxy.rewrite.endpoints import Kind
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Behaviour, Peer, black_hole, closing, refused, silent
 from tests.harness.tls import Authority
@@ -33,6 +35,7 @@ GREETINGS = {
     "socks": b"\x05\x01\x00",
 }
 
+LONG = 60.0  # a limit that no test waits for
 Visit = Callable[[Doorway], Awaitable[None]]
 
 
@@ -314,8 +317,8 @@ def test_a_carrier_that_fails_costs_no_place(caplog: pytest.LogCaptureFixture) -
 # Those who say nothing
 
 
-def spoken(door: Doorway) -> socket.socket:
-    client = door.connect()
+def spoken(door: Doorway, node: int | None = None) -> socket.socket:
+    client = door.connect(node)
     client.send(API_VERSIONS)
     return client
 
@@ -369,7 +372,7 @@ def test_clients_that_wait_for_a_node_give_way_to_clients_of_another_cluster(mon
         with Peer(silent) as broker, refused() as nobody:
             async with (
                 opened(Doorway(selector, nobody, places)) as one,
-                opened(Doorway(selector, broker.address, places)) as other,
+                opened(Doorway(selector, broker.address, places, connect_timeout=LONG)) as other,
             ):
                 one.gateway.reach._outages.begin(None).since -= 100
                 crowd = [spoken(one) for _ in range(4)]
@@ -379,6 +382,25 @@ def test_clients_that_wait_for_a_node_give_way_to_clients_of_another_cluster(mon
                 await until(lambda: all(map(is_closed, crowd)), "they have given way")
                 assert places.taken == 4
                 assert one.metrics.refusals["default", "client", "too-many-connections"] == 4
+                for client in (*crowd, *clients):
+                    client.close()
+
+    in_loop(scenario)
+
+
+def test_clients_that_wait_for_a_node_give_way_to_clients_of_another_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "_LONGEST_WAIT", 60.0)
+
+    async def scenario(selector: RelaySelector) -> None:
+        with Peer(silent) as broker, refused() as nobody:
+            async with opened(Doorway(selector, nobody, max_connections=3, connect_timeout=LONG)) as door:
+                door.learn((1, broker.address), (2, nobody))
+                door.gateway.reach._outages.begin(NodeKey(Kind.BROKER, 2)).since -= 100
+                crowd = [spoken(door, 2) for _ in range(3)]
+                await until(lambda: len(door.places.silent) == 3, "they are kept")
+                clients = [spoken(door, 1) for _ in range(2)]
+                await until(lambda: sum(map(is_closed, crowd)) == 2, "two have given way")
+                assert door.gateway.sessions == 3
                 for client in (*crowd, *clients):
                     client.close()
 

@@ -16,6 +16,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 # How the name of a file ends, and the option for such a file.
 _FILES = {".yaml": "-c", ".yml": "-c", ".properties": "--client-config"}
+# No file has a longer name, and no host.
+_LONGEST = 256
 _WITH_PORT = re.compile(r".*:\d{1,5}", re.DOTALL)
 
 
@@ -46,7 +48,7 @@ def _meant(word: str) -> str:
     if ":" in word or "," in word:
         return ""
     option = _FILES.get(Path(word).suffix)
-    if option is not None and Path(word).is_file():
+    if option is not None and len(word) < _LONGEST and Path(word).is_file():
         return f"{one_line(word, 200)} is a file; to read it: {option} {one_line(word, 200)}"
     if word in places.names():
         return f"{word} is a profile; to use it: @{word}"

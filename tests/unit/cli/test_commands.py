@@ -112,6 +112,7 @@ def test_the_bootstrap_servers_are_words_as_well(
         ("staging", "staging is a profile; to use it: @staging"),
         ("gone.yaml", ""),
         ("kafka.d", ""),
+        (f"{'a.' * 200}yaml", ""),
         ("kafka", ""),
     ],
 )

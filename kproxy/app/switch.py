@@ -83,8 +83,10 @@ class Switch:
         self._fetched = None if kept is None or not kept.ended else kept.fetched
         unsure = unknown = GIVEN_UP_LATE
         if kept is not None and not among_clients:
-            # Once held, nothing is unanswered; else the process before this one may have left something.
-            held = self.state.phase not in (Phase.SERVING, Phase.HOLDING)
+            # Once held, nothing is unanswered; else the process before this one may have left something. So may one
+            # that has gone back at its deadline, and could not write that.
+            over = self.state.deadline is not None and self.state.deadline <= now()
+            held = self.state.phase not in (Phase.SERVING, Phase.HOLDING) and not over
             unsure = min(kept.unsure, GIVEN_UP_LATE) if kept.ended else 0.0 if held else GIVEN_UP_LATE
             # The same of which clients have fetched: those that have not come again since then are known to nobody.
             unknown = GIVEN_UP_LATE if self._fetched is None else min(kept.unknown, GIVEN_UP_LATE)

@@ -131,6 +131,8 @@ async def test_writes_wait_no_longer_than_was_promised(bench: Bench, fails: Fail
     bench.begin()
     assert (bench.switch.state.phase, bench.switch.state.active) == (Phase.SERVING, "blue")
     assert bench.on_disk() == bench.switch.state
+    again = bench.switch.obey(Command(Do.HOLD, "y", to="green", seconds=20))
+    assert "clients may repeat writes" in again, "writes have passed since the state that it found"
 
 
 async def test_it_writes_again_until_the_disk_has_what_is_so(bench: Bench, fails: Fails) -> None:

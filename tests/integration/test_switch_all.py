@@ -481,6 +481,7 @@ def test_a_rehearsal_and_what_stops_it(site: Site) -> None:
         wait_until(lambda: standing(site.roads.target, site.migration.name).driver, "it copies")
         assert site.switch(dry_run=True).stopped is False, site.stops()
         assert following.is_alive()
+        assert "the copy to the target goes on: process" in site.afterwards()[1]
     assert site.phases() == {("serving", "blue")}
     assert last_switch(site.roads.target, site.migration.name) is None
     # No copy reaches a position beyond the end of a log.

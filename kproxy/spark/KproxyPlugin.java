@@ -307,8 +307,10 @@ public final class KproxyPlugin implements SparkPlugin {
                 failedIn = told[3];
                 failedAt = System.currentTimeMillis();
                 log.error("no kproxy for this executor: {}", error.getMessage());
-                String lasts = String.valueOf(error instanceof Missing && ((Missing) error).lasts);
-                tell(new String[] {"failed", plugin.executorID(), String.valueOf(error.getMessage()), lasts});
+                // What was possible once will be so again.
+                boolean lasts = error instanceof Missing && ((Missing) error).lasts && joinedIn.isEmpty();
+                String why = String.valueOf(error.getMessage());
+                tell(new String[] {"failed", plugin.executorID(), why, String.valueOf(lasts)});
             }
         }
 

@@ -83,6 +83,25 @@ def test_a_wrong_command_is_found(words: list[str]) -> None:
         try_command(words, FILES)
 
 
+# Jobs
+
+
+JOBS = [
+    pytest.param(block, id=f"{identify(path)}-{at}")
+    for path in DOCUMENTS
+    for at, block in enumerate(re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.S | re.M))
+    if 'format("kafka")' in block
+]
+
+
+@pytest.mark.parametrize("block", JOBS)
+def test_a_job_for_spark_brings_spark_s_connector(block: str) -> None:
+    """Without it a job ends in "Failed to find data source: kafka"."""
+    compile(block, "the job", "exec")
+    assert "org.apache.spark:spark-sql-kafka-0-10_2.13:" in block
+    assert "plugin(packages=[connector])" in block
+
+
 # Messages
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 
 from kproxy.cluster.listeners import Listeners
@@ -156,23 +156,24 @@ class NodePorts:
         help: a present node is never forgotten, nor one that clients are connected to."""
         topology = upstream.topology
         most = _MORE_NODES + topology.last - topology.first
+        gone: Sequence[NodeKey] = ()
+        if len(topology.nodes) + len(endpoints.nodes) > most:
+            named = {NodeKey(e.kind, e.node_id) for e in endpoints.nodes}
+            excess = max(0, len(topology.nodes.keys() | named) - most)
+            gone = [key for key in topology.dispensable(endpoints) if not self._in_use(key)][:excess]
+            if len(gone) < excess:
+                nodes = most + excess - len(gone)
+                raise WireError(
+                    "too-many-nodes",
+                    f"the cluster has {nodes} nodes, more than the range of ports: widen --node-ports",
+                )
         new = sum(NodeKey(e.kind, e.node_id) not in topology.nodes for e in endpoints.nodes)
         if new > _FEW and not self._may_come(new, most):
             raise WireError(
                 "too-many-new-nodes",
                 f"the cluster names {new} new nodes, and has named so many before that kproxy takes in no more for now",
             )
-        if len(topology.nodes) + len(endpoints.nodes) <= most:
-            return
-        named = {NodeKey(e.kind, e.node_id) for e in endpoints.nodes}
-        excess = len(topology.nodes.keys() | named) - most
-        gone = [key for key in topology.dispensable(endpoints) if not self._in_use(key)]
-        if len(gone) < excess:
-            raise WireError(
-                "too-many-nodes",
-                f"the cluster has {most + excess - len(gone)} nodes, more than the range of ports: widen --node-ports",
-            )
-        for key in gone[: max(0, excess)]:
+        for key in gone:
             self._forget(upstream, key)
         if excess > 0:
             self.forget_numbers()

@@ -449,7 +449,7 @@ def refused(proxy: Kproxy) -> None:
 def test_a_wrong_password_is_not_tried_again_and_again(
     cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], tmp_path: Path
 ) -> None:
-    """Clients are refused, after two seconds at most; brokers hear of it once in a while; the log says it in one line."""
+    """Clients are refused within two seconds, brokers hear of it once in a while; the log says it in one line."""
     file = tmp_path / "password"
     file.write_text(WRONG)
     before = failed_logins(cluster)

@@ -175,7 +175,7 @@ class NodePorts:
             )
         for key in gone:
             self._forget(upstream, key)
-        if excess > 0:
+        if gone:
             self.forget_numbers()
 
     def _may_come(self, new: int, most: int) -> bool:

@@ -272,7 +272,7 @@ def test_brokers_that_one_host_cannot_reach(cluster: Cluster, cloud: Site, confi
     assert said.startswith("worker-1: kproxy is not ready after 4")  # of 60, the driver took some
     assert " s: cluster default: broker 2 " in said
     assert "broker 2 (kafka-2.vpc.internal:9092) cannot be reached" in said
-    assert "--map 'node:2=HOST:PORT'" in said
+    assert "`map: [node:2=HOST:PORT]`" in said
     assert "1 of 3 nodes cannot be reached from here" in said
     one.sh("ip route del unreachable 10.0.0.12/32")
     assert job.do(f"attach {config}", "attached") == "127.0.0.1:19092"

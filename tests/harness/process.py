@@ -117,7 +117,8 @@ def wait_until(reached: Callable[[], Any], what: str, seconds: float = PATIENCE_
 
 class Kproxy:
     """`kproxy run …` as a process, with ports of its own; `forbidden` names must never reach a client. It may have so
-    many `open_files`."""
+    many `open_files`. Without `bootstrap`, a file among `args` says which clusters it has. What it prints goes to
+    `output`, a file descriptor, instead of its log."""
 
     # The program that watches for forbidden names; a subclass may have one that does more.
     watched = "tests.harness.watched"
@@ -132,6 +133,7 @@ class Kproxy:
         forbidden: Sequence[str] = (),
         ready: bool = True,
         open_files: int | None = None,
+        output: int | None = None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._findings = directory / "leaks"
@@ -141,14 +143,15 @@ class Kproxy:
         self.admin = f"127.0.0.1:{first}"
         self.bootstrap = f"127.0.0.1:{first + 1}"
         self.first_port = first + 2
-        given = [] if "--listen" in args else ["--listen", self.bootstrap]
-        command = ["run", "-b", bootstrap, "--admin", self.admin, *given, *args]
+        given = [] if "--listen" in args or not bootstrap else ["--listen", self.bootstrap]
+        asked = ["-b", bootstrap] if bootstrap else []
+        command = ["run", *asked, "--admin", self.admin, *given, *args]
         module = [self.watched, str(self._findings), ",".join(forbidden), "--"] if forbidden else ["kproxy"]
         limited = ["sh", "-c", f'ulimit -n {open_files}; exec "$@"', "sh"] if open_files else []
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 [*limited, self.python, "-m", *module, *command],
-                stdout=log,
+                stdout=log if output is None else output,
                 stderr=subprocess.STDOUT,
                 cwd=Path(__file__).parents[2],
             )
@@ -191,9 +194,11 @@ class Kproxy:
             self.process.wait()
             raise AssertionError(f"{error}; its log:\n{self.log}") from None
 
-    def status(self) -> dict[str, Any]:
-        """The only cluster's part of /status."""
+    def status(self, cluster: str | None = None) -> dict[str, Any]:
+        """The part of /status about this cluster, or about the only one."""
         clusters = json.loads(self.get("/status")[1])["clusters"]
+        if cluster is not None:
+            clusters = [shown for shown in clusters if shown["name"] == cluster]
         assert len(clusters) == 1
         return dict(clusters[0])
 

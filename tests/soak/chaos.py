@@ -1,13 +1,18 @@
-"""One run: the clusters, four kproxies before them, honest clients, all faults for a time, and then the reckoning."""
+"""One run: the clusters, five kproxies before them, honest clients, all faults for a time, and then the reckoning.
+
+Before the faults, the latency of an honest session is compared: beside each kind of hostile peer, and without them, in
+turn.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
+from time import monotonic
 
 from tests.harness.clients import unique
 from tests.harness.flow import JavaFlow
@@ -15,12 +20,16 @@ from tests.harness.process import wait_until
 from tests.soak.actor import Actor
 from tests.soak.brokerfaults import BrokerFaults
 from tests.soak.clients import PlainSender, Reader, Sender, flowing
+from tests.soak.hostile import Hostile
+from tests.soak.hostilebroker import hostile_brokers
 from tests.soak.journal import Journal
+from tests.soak.latency import Samples, percentile, probing
 from tests.soak.ports import Ports
 from tests.soak.proxy import Condition, Proxy
 from tests.soak.proxyfaults import ProxyFaults
 from tests.soak.records import Account, Audit
 from tests.soak.roadfaults import RoadFaults
+from tests.soak.sharedproxy import SharedProxy
 from tests.soak.site import DOMAIN, site
 from tests.soak.strangers import Strangers
 from tests.soak.timetable import timetable
@@ -29,13 +38,16 @@ from tests.soak.watch import Watch
 MB = 1 << 20
 _RECOVERY = 120.0  # in seconds: a bound for everybody to find the way again after the last fault
 _MORE_MEMORY = 24 * MB  # for each process, beside what it had when it had served one client
+_SLOWER = 3  # times: how much longer the 99th percentile may be beside hostile peers
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`brokers` are the node ids of the cluster, `twins` those that the other cluster has too."""
+    """`brokers` are the node ids of the cluster, `twins` those that the other cluster has too. The latency is measured
+    for `compared` seconds beside each kind of hostile peer, and as long without."""
 
     seconds: float
+    compared: float
     brokers: Sequence[int]
     twins: Sequence[int]
     partitions: int
@@ -67,6 +79,28 @@ def run(settings: Settings, directory: Path) -> str:
         raise
 
 
+def _compared(
+    passed: Samples, direct: Samples, calm: Sequence[tuple[float, float]], beside: Mapping[str, tuple[float, float]]
+) -> str:
+    """What a session through kproxy (`passed`) and one to the broker itself (`direct`) took in these spans of time."""
+
+    def p99(samples: Samples, spans: Collection[tuple[float, float]]) -> float:
+        latencies = samples.within(list(spans))
+        assert latencies, "no honest request was answered"
+        return percentile(latencies, 0.99) * 1000
+
+    without, harmed = p99(passed, calm), p99(passed, beside.values())
+    straight = f"{p99(direct, calm):.1f} and {p99(direct, beside.values()):.1f} ms"
+    kinds = ", ".join(f"{kind} {p99(passed, [span]):.1f}" for kind, span in beside.items())
+    told = (
+        f"an honest session beside hostile peers: p99 {harmed:.1f} ms, without them {without:.1f} ms"
+        f" ({harmed / without:.1f} times); straight to the broker {straight}; by kind: {kinds}"
+    )
+    allowed = _SLOWER * max(without, p99(direct, beside.values()))
+    assert harmed <= allowed, told
+    return told
+
+
 class _Run:
     """All that is alive in a run; `held` ends it."""
 
@@ -76,6 +110,7 @@ class _Run:
         self._journal = journal
         self._held = held
         self._accounts: dict[str, Account] = {}
+        self._actors: list[Actor] = []
 
     def whole(self) -> str:
         self._site = self._held.enter_context(site(self._settings.brokers, self._settings.twins))
@@ -85,6 +120,7 @@ class _Run:
         self._create_topics()
         with ExitStack() as clients:
             self._start_clients(clients)
+            latency = self._compare_latency()
             watch = Watch([self._wrong_now], [self._site.strays], seldom_every=5)
             events = self._chaos(watch)
             self._recover()
@@ -102,19 +138,28 @@ class _Run:
             f"{proxy.name} {one.rss / MB:.0f} to {other.rss / MB:.0f} MB"
             for proxy, one, other in zip(self._proxies, before, after, strict=True)
         )
-        return f"chaos: seed {self._settings.seed}, {events} faults, {records} records once each; {memory}"
+        return f"chaos: seed {self._settings.seed}, {events} faults, {records} records once each; {memory}\n{latency}"
 
     # The parts
 
     def _start_proxies(self, ports: Ports) -> list[Proxy]:
-        """Two that find out which broker is where, and two that were told so. The first one lives through it all."""
+        """Three that find out which broker is where, and two that were told so. The first one lives through it all, and
+        so does the third one, which serves hostile clusters too."""
         nodes = [word for node in self._settings.brokers for word in ("--map", f"node:{node}={self._site.front(node)}")]
         sides = ["--map", f"*.{DOMAIN}=127.0.0.1:{{port}}"]
+        brokers = self._held.enter_context(hostile_brokers())
+        shared = SharedProxy("shared", self._directory, ports, self._site, brokers.addresses)
+        self._hostile = Hostile(self._journal, shared, brokers)
+        self._hostile.prepare()
+        self._mortal = [
+            Proxy("follower", self._directory, ports, self._site, *sides),
+            Proxy("crew", self._directory, ports, self._site, *nodes, workers=2),
+        ]
         made = [
             Proxy("elder", self._directory, ports, self._site),
             Proxy("learner", self._directory, ports, self._site),
-            Proxy("follower", self._directory, ports, self._site, *sides),
-            Proxy("crew", self._directory, ports, self._site, *nodes, workers=2),
+            shared,
+            *self._mortal,
         ]
         for proxy in made:
             self._held.callback(proxy.end)
@@ -148,16 +193,41 @@ class _Run:
             self._java = clients.enter_context(JavaFlow(programs, elder, "java", self._directory))
         self._wait_flowing("before the first fault")
 
+    def _compare_latency(self) -> str:
+        """The 99th percentiles in words. Raises AssertionError if hostile peers make an honest session too slow."""
+        seconds, where = self._settings.compared, self._hostile.shared.ports[1]
+        broker = str(self._site.here.dial[self._settings.brokers[0]])
+        calm: list[tuple[float, float]] = []
+        beside: dict[str, tuple[float, float]] = {}
+        with (
+            probing(where, self._directory / "through") as through,
+            probing(broker, self._directory / "straight") as straight,
+        ):
+            for kind, harm in self._hostile.kinds.items():
+                self._hostile.last(seconds / 2)  # what is left of the one before
+                began = monotonic()
+                self._hostile.last(seconds)
+                calm.append((began, monotonic()))
+                began = monotonic()
+                times = harm(seconds)
+                beside[kind] = (began, monotonic())
+                self._journal.note("latency", f"{kind}: {times} times")
+            self._hostile.last(seconds)  # for answers that are late
+            passed, direct = through.stop(), straight.stop()
+        assert not (wrong := self._wrong_now()), "\n".join(wrong)
+        return _compared(passed, direct, calm, beside)
+
     def _chaos(self, watch: Watch) -> int:
         """All faults of the time, and how many there were."""
         settings, journal = self._settings, self._journal
         topics = list(self._accounts)
-        self._actors: list[Actor] = [
+        self._actors = [
             BrokerFaults(journal, self._site),
             RoadFaults(journal, self._site),
-            ProxyFaults(journal, self._proxies, learner=self._proxies[1], mortal=self._proxies[2:]),
+            ProxyFaults(journal, self._proxies, learner=self._proxies[1], mortal=self._mortal),
             Strangers(journal, "strangers", self._proxies, topics),
             Strangers(journal, "vandals", self._proxies, topics),
+            self._hostile,
         ]
         rhythms = {actor.name: actor.rhythm for actor in self._actors}
         began = journal.seconds
@@ -176,6 +246,7 @@ class _Run:
         """From here on nothing is wrong any more; everybody must notice."""
         self._journal.note("chaos", "the last fault is over")
         self._site.heal()
+        self._hostile.calm()
         for proxy in self._proxies:
             wait_until(proxy.ready, f"{proxy.name} is ready", _RECOVERY)
         self._wait_flowing("after the last fault")

@@ -43,12 +43,15 @@ class Condition:
 class Proxy:
     """`bootstrap` is the same for its whole life, however often it is started."""
 
+    cluster: str | None = None
+    """The name of the cluster that honest clients use, where it has others too."""
+
     def __init__(self, name: str, directory: Path, ports: Ports, site: Site, *args: str, workers: int = 0) -> None:
         self.name = name
         self.workers = workers
         self._directory = directory / name
         nodes = site.here.node_ids
-        row = ports.row(2 + max(nodes))  # the local port of a small node id is that many behind the first
+        row = self._row = ports.row(2 + max(nodes))  # the local port of a small node id is that many behind the first
         self.bootstrap = f"{HOST}:{row[0]}"
         self.ports = [self.bootstrap, *(f"{HOST}:{row[1 + node]}" for node in nodes)]
         self._upstream = site.bootstrap
@@ -59,6 +62,8 @@ class Proxy:
             *(("--workers", str(workers)) if workers else ()),
             *args,
         )
+        self._more_files = 0
+        self._output: int | None = None
         self._running: Kproxy | None = None
         self._looked = 0  # so much of the log has been searched
 
@@ -66,7 +71,13 @@ class Proxy:
         """Start the process, and return at once."""
         files = _FILES_BESIDE + PLACES * (1 if self.workers else 2)
         self._running = Kproxy(
-            self._directory, self._upstream, *self._args, forbidden=[DOMAIN], ready=False, open_files=files
+            self._directory,
+            self._upstream,
+            *self._args,
+            forbidden=[DOMAIN],
+            ready=False,
+            open_files=files + self._more_files,
+            output=self._output,
         )
 
     @property
@@ -136,17 +147,21 @@ class Proxy:
         kproxy, pids = self.kproxy, self.pids
         files = sum((_files(pid) for pid in pids), Counter())  # before the questions, for which it opens some
         return Condition(
-            sessions=kproxy.status()["sessions"] + kproxy.metric("kproxy_sessions_open"),
+            sessions=kproxy.status(self.cluster)["sessions"] + kproxy.metric("kproxy_sessions_open"),
             in_flight=kproxy.metric("kproxy_requests_in_flight"),
-            listeners=kproxy.metric("kproxy_listeners"),
+            listeners=kproxy.metric("kproxy_listeners", **self._only),
             processes=len(pids),
             files=files,
             rss=sum(map(_rss, pids)),
         )
 
+    @property
+    def _only(self) -> dict[str, str]:
+        return {} if self.cluster is None else {"cluster": self.cluster}
+
     def serves(self) -> bool:
         """Whether a broker answers at the bootstrap port and at that of each node."""
-        nodes = [node["local"] for node in self.kproxy.status()["nodes"]]
+        nodes = [node["local"] for node in self.kproxy.status(self.cluster)["nodes"]]
         return bool(nodes) and all(_works(where) for where in (self.bootstrap, *nodes))
 
     def fill(self) -> str:

@@ -24,7 +24,7 @@ _BESIDE = 600  # for the start, the recovery and the reckoning, in seconds: a bo
 @pytest.mark.timeout(_BESIDE)
 def test_chaos_for_half_a_minute(tmp_path: Path, figures: list[str]) -> None:
     seed, without = from_environment()
-    settings = Settings(30, brokers=[1, 2], twins=[2], partitions=2, java=False, seed=seed, without=without)
+    settings = Settings(30, 2, brokers=[1, 2], twins=[2], partitions=2, java=False, seed=seed, without=without)
     figures.append(run(settings, tmp_path))
 
 
@@ -33,6 +33,6 @@ def test_chaos_for_half_a_minute(tmp_path: Path, figures: list[str]) -> None:
 def test_chaos(tmp_path: Path, figures: list[str]) -> None:
     seed, without = from_environment()
     settings = Settings(
-        _SECONDS, brokers=[1, 2, 3], twins=[1, 2, 3], partitions=3, java=True, seed=seed, without=without
+        _SECONDS, 10, brokers=[1, 2, 3], twins=[1, 2, 3], partitions=3, java=True, seed=seed, without=without
     )
     figures.append(run(settings, tmp_path))

@@ -27,9 +27,9 @@ LONGEST = 16 * 1024
 
 class Front:
     """What stands in frame[begin:end] of a response: from the first byte that matters (`Plan.same_from`) to the one
-    behind its last address."""
+    behind its last address. It has addresses at so many `places`."""
 
-    __slots__ = ("_last", "_walk", "begin", "end", "endpoints", "plan", "said")
+    __slots__ = ("_last", "_walk", "begin", "end", "endpoints", "places", "plan", "said")
 
     def __init__(self, plan: Plan, said: bytes, walk: Walk) -> None:
         self.plan = plan
@@ -37,6 +37,7 @@ class Front:
         self.end = plan.same_from + len(said)
         self.said = said
         self.endpoints = Endpoints(tuple(walk.endpoints), plan.rule.complete)
+        self.places = len(walk.found)
         self._walk = walk
         # The local addresses of the last time, and what came of them. One value: another thread may use it too.
         self._last: tuple[tuple[Address, ...], bytes] | None = None

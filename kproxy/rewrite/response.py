@@ -156,7 +156,7 @@ class HeldResponse(_Walked):
     def _replaced(self, front: Front, chunk: Buffer) -> tuple[int, Buffer]:
         """`feed` for a frame that begins with a front that is known."""
         self.passing = True
-        self.endpoints = len(front.endpoints.nodes)
+        self.endpoints = front.places
         rewritten = front.rewritten(self._localise(front.endpoints))
         if rewritten is front.said:
             return len(chunk), chunk

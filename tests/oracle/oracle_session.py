@@ -20,6 +20,8 @@ from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
 from kproxy.rewrite import response as rewrite_response
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, rule_for
+from kproxy.rewrite.plan import plan_for
+from kproxy.rewrite.walk import Walk
 from kproxy.wire.api import API_VERSIONS
 from tests.oracle.oracle_jvm import Oracle, Result, Wanted
 
@@ -81,6 +83,15 @@ def similar(rng: random.Random) -> Localise:
     return localise
 
 
+def _places(one: Exchange) -> list[Endpoint]:
+    """The endpoint at each place of a response that names one. Kafka's classes judge whether these are all."""
+    plan = plan_for(one.wanted.key, one.wanted.version)
+    assert plan is not None
+    walk = Walk(plan)
+    walk.advance_all(one.response, 8, len(one.response))
+    return [walk.endpoints[index] for index, _, _ in walk.found]
+
+
 def through_kproxy(
     oracle: Oracle, wanted: Sequence[Wanted], rng: random.Random, localise: Localise, most: int = 1 << 20
 ) -> list[Exchange]:
@@ -103,7 +114,9 @@ def through_kproxy(
         # A response's time is counted when it begins, so this is the one that kproxy is at.
         one = answered[sum(count.answered for count in counted.values()) - 1]
         assert not one.replaced, "localise was called twice for a response"
-        one.replaced = list(zip(found.nodes, local, strict=True))
+        instead = dict(zip(found.nodes, local, strict=True))
+        assert len(instead) == len(found.nodes), "an endpoint was looked up twice for a response"
+        one.replaced = [(endpoint, instead[endpoint]) for endpoint in _places(one)]
         rule = rule_for(one.wanted.key, one.wanted.version)
         assert rule is not None
         assert found.complete == rule.complete
@@ -113,6 +126,8 @@ def through_kproxy(
         told[api] += endpoints
 
     conversation = Conversation(Calls(counters), bind, MAX_REQUEST, on_rewritten)
+    turns: list[None] = []
+    conversation.when_busy(lambda: turns.append(None))
     requests = b"".join(one.request for one in exchanges)
     responses = b"".join(one.response for one in answered)
     # How far each answered request's bytes reach, and each response's.
@@ -139,6 +154,9 @@ def through_kproxy(
             chunk, got = responses[got:end], end
             cuts.append(end)
             to_client.append(bytes(conversation.from_upstream(chunk, 1.0)))
+            while turns:
+                turns.clear()
+                to_client.append(bytes(conversation.from_upstream(b"", 1.0)))
     assert b"".join(to_broker) == requests, "requests changed"
     assert conversation.take_answers() == b""
     assert conversation.quiet, "something is left over at the end of the session"

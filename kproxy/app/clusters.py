@@ -261,7 +261,7 @@ def _say_standing_by(gateway: Gateway, upstream: Upstream) -> None:
         upstream.config.title, len(nodes) - len(lost), len(nodes), gateway.active,
     )  # fmt: skip
     for node in lost:
-        log.warning("cluster %s: %s: NOT reachable: %s", upstream.config.title, node.key, problems[node.key])
+        log.warning("cluster %s: %s: cannot be reached: %s", upstream.config.title, node.key, problems[node.key])
 
 
 async def _look_after_ports(gateway: Gateway) -> None:

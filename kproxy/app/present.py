@@ -43,7 +43,7 @@ def show_nodes(cluster: ClusterStatus, log_format: str, requires: Requires) -> N
 
 def _reachable(node: NodeStatus) -> str:
     if node.problem is not None:
-        return f"NOT reachable: {node.problem}"
+        return f"cannot be reached: {node.problem}"
     if node.dial is None:
         return "not tried yet"
     if node.proof == Proof.UNCHECKED.value:

@@ -67,13 +67,13 @@ def missing(cluster: ClusterStatus) -> list[str]:
 def advice(cluster: ClusterStatus) -> str:
     """What to do about the nodes that cannot be reached, in one line."""
     lost = cluster.out_of_reach
-    said = f"{len(lost)} of {len(cluster.present)} nodes cannot be reached from here."
+    count = f"{len(lost)} of {len(cluster.present)}"
     elsewhere = [node for node in lost if node.may_be_elsewhere]
     if not elsewhere:
-        return f"{said} Mend the reason of each first"
+        return f"{count} nodes cannot be reached from here. Mend the reason of each first"
     maps = " ".join(f"--map 'node:{node.node}=HOST:PORT'" for node in elsewhere)
-    which = "each of them" if len(elsewhere) == len(lost) else "these"
+    which = "each of them is" if len(elsewhere) == len(lost) else "these are"
     return (
-        f"{said} Say where {which} {'is' if which == 'each of them' else 'are'}: {maps}."
+        f"{count} nodes cannot be reached from here. Say where {which}: {maps}."
         " Or list one reachable address of each broker in --bootstrap-servers; kproxy finds out which is which"
     )

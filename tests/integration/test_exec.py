@@ -69,7 +69,7 @@ def test_each_broker_that_cannot_be_reached_is_said_once(cluster: DevCluster) ->
     command = [sys.executable, "-m", "kproxy", "exec", first, "--map", "*=127.0.0.1:1", "--timeout", "2s", "--", "true"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
     assert (done.returncode, done.stdout) == (125, "")
-    lost = [line for line in done.stderr.splitlines() if "NOT reachable: " in line]
+    lost = [line for line in done.stderr.splitlines() if "cannot be reached: " in line]
     assert len(lost) == len(cluster.advertised)
     assert done.stderr.count("Say where each of them is") == 1
     assert done.stderr.splitlines()[-1] == (
@@ -112,5 +112,5 @@ def test_with_brokers_out_of_reach_the_command_is_not_run(cluster: DevCluster) -
     assert "2 of 3 nodes cannot be reached from here" in done.stderr
     done = kproxy_exec(str(cluster.dial[1]), *ran, options=("--ready-requires", "one"))
     assert (done.returncode, json.loads(done.stdout)) == (0, "ran")
-    assert done.stderr.count("NOT reachable") == 2
+    assert done.stderr.count("cannot be reached") == 2
     assert "2 of 3 nodes cannot be reached from here" in done.stderr

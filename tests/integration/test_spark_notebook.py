@@ -70,7 +70,7 @@ def test_what_stands_in_the_way_is_said(
     for node in (2, 3):
         assert f"broker {node} ({brokers.advertised[node]}) cannot be reached: " in str(unknown.value)
         # kproxy's own words were in the log before.
-        assert any(f"broker {node}: " in line and "NOT reachable" in line for line in caplog.messages)
+        assert any(f"broker {node}: " in line and "cannot be reached" in line for line in caplog.messages)
     said = "Say where each of them is: `map: [node:2=HOST:PORT, node:3=HOST:PORT]`. Or list"
     assert said in str(unknown.value)
     assert str(unknown.value).endswith("(in `…`: keys of the dict that attach was given)")

@@ -90,7 +90,7 @@ def test_no_colours_where_nobody_wants_them(cluster: DevCluster, variables: dict
     given = ("-b", str(cluster.dial[2]), "--listen", f"127.0.0.1:{port}", "--no-admin")  # so that there are warnings
     with on_a_terminal(*given, **variables) as read_until:
         screen = read_until(f"bootstrap.servers=127.0.0.1:{port}")
-    assert "NOT reachable" in screen
+    assert "cannot be reached" in screen
     assert "\x1b" not in screen
 
 
@@ -117,7 +117,7 @@ def test_the_table_says_what_cannot_be_reached(cluster: DevCluster) -> None:
     assert "ready with 1 of 3 nodes (--ready-requires one); bootstrap.servers" in screen
     text = " ".join(re.sub(r"[│┃|]", " ", screen).split())
     assert f"reachable through {one} (learned)" in text
-    assert text.count("NOT reachable") == 2
+    assert text.count("cannot be reached") == 2
     assert "2 of 3 nodes cannot be reached from here" in text
 
 
@@ -155,7 +155,7 @@ def test_brokers_out_of_reach_are_named_with_what_to_do(cluster: DevCluster, own
     for node in (1, 1001):
         advertised = cluster.advertised[node]
         problem = f"{advertised}: the name '{advertised.host}' cannot be resolved here"
-        line = f"broker {node}: {advertised} -> {proxy.node(node)['local']}: NOT reachable: {problem}"
+        line = f"broker {node}: {advertised} -> {proxy.node(node)['local']}: cannot be reached: {problem}"
         wait_until(partial(in_log, proxy, line), f"the log has the problem of broker {node}")
         assert proxy.node(node)["problem"] == problem
         with RawClient(proxy.node(node)["local"]) as client:
@@ -173,7 +173,7 @@ def test_what_the_advice_says_helps(cluster: DevCluster, own_kproxy: Start) -> N
     for node in NODES:
         with RawClient(proxy.node(node)["local"]) as client:
             assert client.works()
-    assert "NOT reachable" not in proxy.log
+    assert "cannot be reached" not in proxy.log
 
 
 def test_a_map_that_matches_nothing_is_mentioned(cluster: DevCluster, own_kproxy: Start) -> None:

@@ -146,7 +146,7 @@ SECTION = Section(
             "The line names the first one. `kproxy migrate offsets` shows all of them, and why.",
         ),
         Row(
-            "`… offsets beyond the end of the log: …`",
+            "`… offsets beyond the end of the log`",
             "A group has a position where its log never was: the topic was deleted and made again, or the log has lost "
             "records. Reset the group where it is, or name it with `--as-end` or `groups.as-end`: it then goes on at the "
             "end of the log.",

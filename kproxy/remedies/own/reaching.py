@@ -13,7 +13,7 @@ SECTION = Section(
         "meaning, and what to do",
     ),
     before=(
-        "These messages follow `cannot be reached:`, `NOT reachable:` or `no bootstrap server answers:`. The column `reason` has\n"
+        "These messages follow `cannot be reached:` or `no bootstrap server answers:`. The column `reason` has\n"
         "the value of the label `reason` of the metric `kproxy_upstream_dial_failures_total`."
     ),
     rows=(

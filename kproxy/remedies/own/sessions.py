@@ -176,7 +176,7 @@ SECTION = Section(
             reason="`too-many-new-nodes`",
         ),
         Row(
-            "`has no local port: kproxy already listens on … ports, the limit with … open files`",
+            "`kproxy already listens on … ports, the limit with … open files`",
             "Each node needs one file descriptor: raise the limit (`ulimit -n`, `LimitNOFILE=` in systemd). Half of the "
             "files are for listeners, and each cluster has an equal share of them. kproxy closes a connection instead of "
             "passing on a response that names a node without a port.",

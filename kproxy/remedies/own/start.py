@@ -53,7 +53,7 @@ SECTION = Section(
             fault=Fault.SILENT,
         ),
         Row(
-            "`NOT reachable: …`",
+            "`cannot be reached: …`",
             "kproxy cannot reach this broker from here, and disconnects the clients of this broker. The other "
             "brokers work. The message continues with the reason, see [below](#reaching-brokers).",
         ),
@@ -63,7 +63,7 @@ SECTION = Section(
             "brokers](#reaching-brokers).",
         ),
         Row(
-            "`nodes cannot be reached from here. Say where each of them is: …`",
+            "`nodes cannot be reached from here. Say where …: …`",
             "List one reachable address of *each* broker as a bootstrap server, or use `--map`: "
             "[Maps](configuration.md#maps).",
         ),

@@ -27,7 +27,7 @@ def test_each_node_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     assert [line.partition(": ")[2].partition(": ")[2] for line in lines[:7]] == [
         "reachable",
         "reachable through gate:1 (learned)",
-        "NOT reachable: no way to 2",
+        "cannot be reached: no way to 2",
         "not tried yet",
         "reachable through gate:4 (learned), assumed",
         "gate:5 answers; kproxy checks which node it is after a client has logged in",

@@ -21,7 +21,7 @@ def rows(host: str, kinds: Sequence[str] = ("1", "2", "controller-3000")) -> lis
     hosts = [host.format(kind) for kind in kinds]
     words = [
         "reachable",
-        f"NOT reachable: {hosts[1]}:9098: the name '{hosts[1]}' cannot be resolved here",
+        f"cannot be reached: {hosts[1]}:9098: the name '{hosts[1]}' cannot be resolved here",
         "reachable through localhost:9092 (learned)",
     ]
     return [
@@ -65,7 +65,7 @@ def test_the_list() -> None:
         "     reachable",
         f"node 2: {LONG.format(2)}:9098",
         "  -> 127.0.0.1:19095",
-        "     NOT reachable:",
+        "     cannot be reached:",
         f"     {LONG.format(2)}:9098: the name",
         f"     '{LONG.format(2)}' cannot be",
         "     resolved here",

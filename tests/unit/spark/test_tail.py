@@ -41,13 +41,13 @@ def test_what_kproxy_logs_is_read(log: Path) -> None:
         with log.open("a") as file:
             logs.set_up("text", "debug", file)
             logging.getLogger("kproxy.test").info("not this")
-            logging.getLogger("kproxy.test").warning("broker %d: NOT reachable", 1)
+            logging.getLogger("kproxy.test").warning("broker %d: cannot be reached", 1)
             try:
                 raise ValueError("a defect")
             except ValueError:
                 logging.getLogger("kproxy.test").exception("defect")
             file.flush()
-            assert said(tail) == [(logging.WARNING, "broker 1: NOT reachable"), (logging.ERROR, "defect")]
+            assert said(tail) == [(logging.WARNING, "broker 1: cannot be reached"), (logging.ERROR, "defect")]
             assert tail.look() == []
     finally:
         root.handlers[:] = before

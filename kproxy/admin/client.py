@@ -29,6 +29,8 @@ MOST = 32 * 1024 * 1024
 """Bytes of one answer: /status of the largest cluster has a few MiB."""
 _MOST_TEXT = 64 * 1024
 _ASK_AGAIN = 0.1
+# However little time is left, an answer may take so many seconds: a handshake on a busy machine takes tenths.
+_LEAST = 1.0
 # A page without an end says something every few seconds.
 _SILENT = 20.0
 _LONGEST_LINE = 1000
@@ -136,7 +138,7 @@ class AdminClient:
         """Ask until it is ready, for so long at most; why it is not, in lines, empty if it is. `requires`: all, one or
         none of each cluster's nodes."""
         until = time.monotonic() + seconds
-        while reasons := self._not_ready(requires, min(self._seconds, max(_ASK_AGAIN, until - time.monotonic()))):
+        while reasons := self._not_ready(requires, min(self._seconds, max(_LEAST, until - time.monotonic()))):
             if time.monotonic() >= until:
                 break
             time.sleep(min(_ASK_AGAIN, max(0.0, until - time.monotonic())))

@@ -24,6 +24,7 @@ from kproxy.copier.slices import Job
 from kproxy.copier.state import key, parts_of
 from kproxy.copier.statetopic import Copied, StateTopic, copied, read_all
 from kproxy.errors import WireError
+from kproxy.migrate import identities
 from kproxy.migrate.administration import Admin
 from kproxy.migrate.control import tell
 from kproxy.migrate.groups import SHARE, Committed, Group, Groups, Place, RefusedError
@@ -122,9 +123,14 @@ def _foreign(position: Position, at: int, known: Sequence[int]) -> str:
 
 
 def rows_of(
-    group: Group, migration: Migration, known: Mapping[Place, Copied], ends: Mapping[Place, int] | None = None
+    group: Group,
+    migration: Migration,
+    known: Mapping[Place, Copied],
+    ends: Mapping[Place, int] | None = None,
+    lost: Mapping[str, str] | None = None,
 ) -> list[Row]:
-    """Its positions, translated (pure). `ends`: of the source's logs, where that is known."""
+    """Its positions, translated (pure). `ends`: of the source's logs, where that is known. `lost`: topics that are not
+    those that were copied, and why; no position of these is translated."""
     rows = []
     for (topic, partition), one in sorted(group.positions.items()):
         end = (ends or {}).get((topic, partition), one.offset)
@@ -138,6 +144,7 @@ def rows_of(
             why += _PAST_END.format(group=group.name)
         if found.how == NOT_COPIED and not migration.wants(topic):
             why = "the file leaves this topic out"
+        why = (lost or {}).get(topic, why)
         rows.append(Row(found, one.metadata, SKIPPED if why else WOULD, why))
     return rows
 
@@ -247,7 +254,7 @@ def write_down(target: str, migration: Migration, partitions: int, wrote: Mappin
 @dataclass
 class Offsets:
     """Both clusters, reached as they are. `force`: overwrite what somebody else wrote. `journal`: what is written is
-    written down in the state topic before."""
+    written down in the state topic before. `lost`: see `check_topics`."""
 
     migration: Migration
     source: Admin
@@ -255,6 +262,7 @@ class Offsets:
     force: bool = False
     known: Mapping[tuple[str, int], Copied] = field(default_factory=dict)
     journal: bool = True
+    lost: Mapping[str, str] = field(default_factory=dict)
     _wrote: dict[str, dict[Place, list[int]]] = field(default_factory=dict)
     _partitions: int = 0
 
@@ -263,6 +271,13 @@ class Offsets:
         topic = read_topic(self.target.bootstrap, self.migration)
         self._partitions = len(topic.logs)
         self.known, self._wrote = copied(topic.values), journaled(topic.values)
+        return self
+
+    def check_topics(self) -> Offsets:
+        """Translate no position of a topic that was deleted or created again on either side since it was copied. Raises
+        ConfigError, UpstreamError and WireError."""
+        topics = identities.read(self.target.bootstrap, self.migration.name)
+        self.lost = identities.problems(self.source.bootstrap, self.target.bootstrap, topics)
         return self
 
     def run(self, wants: Callable[[str], bool], *, dry_run: bool) -> list[Result]:
@@ -278,7 +293,7 @@ class Offsets:
     def _decided(self, group: Group, there: Groups, known: Mapping[Place, Copied], ends: Mapping[Place, int]) -> Result:
         if group.unseen:
             return Result(group.name, group.kind, refused=f"its positions on the source: {group.unseen}")
-        rows = rows_of(group, self.migration, known, ends)
+        rows = rows_of(group, self.migration, known, ends, self.lost)
         if not any(row.done == WOULD for row in rows):
             return Result(group.name, group.kind, tuple(rows))
         try:

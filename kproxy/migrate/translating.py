@@ -106,7 +106,8 @@ def _groups(
     from kproxy.migrate.roads import open_roads
 
     with open_roads(migration) as roads, Admin(roads.source) as source, Admin(roads.target) as target:
-        results = Offsets(migration, source, target, force).read_state().run(wants, dry_run=dry_run)
+        offsets = Offsets(migration, source, target, force).read_state().check_topics()
+        results = offsets.run(wants, dry_run=dry_run)
     problems = incomplete(results, migration)
     if as_json:
         click.echo(json.dumps({"dry_run": dry_run, "groups": [result.to_record() for result in results]}, indent=2))

@@ -12,6 +12,8 @@ from kproxy.migrate import identities, producerids
 from kproxy.migrate.examining import Sides
 from kproxy.migrate.finding import NOTE, STOP, WARNING, Finding, duration
 from kproxy.migrate.inventory import Inventory
+from kproxy.migrate.migration import Migration
+from kproxy.migrate.roads import Roads
 from kproxy.migrate.stocktaking import producer_ids, take
 from kproxy.migrate.switch import affected
 from kproxy.migrate.switch.answers import Answer, Client
@@ -76,7 +78,7 @@ def of_clusters(sides: Sides, *, first: bool) -> Iterator[Finding]:
     UpstreamError and WireError."""
     migration = sides.migration
     source = take(sides.source, migration.wants)
-    yield from _topics(sides)
+    yield from of_topics(migration, sides.roads)
     yield from affected.topics_and_groups(migration, source, topics_of(sides.source.bootstrap))
     until = time.monotonic() + _PATIENCE
     yield from affected.transactions(open_transactions(sides.source, until))
@@ -84,9 +86,9 @@ def of_clusters(sides: Sides, *, first: bool) -> Iterator[Finding]:
     yield from _producer_ids(sides, source, first=first)
 
 
-def _topics(sides: Sides) -> Iterator[Finding]:
-    """Those that were copied are those that are there."""
-    migration, roads = sides.migration, sides.roads
+def of_topics(migration: Migration, roads: Roads) -> Iterator[Finding]:
+    """Topics that were deleted or created again since they were copied, on either side. Raises ConfigError,
+    UpstreamError and WireError."""
     begun = {
         topic: one for topic, one in identities.read(roads.target, migration.name).items() if migration.wants(topic)
     }

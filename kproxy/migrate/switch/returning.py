@@ -211,6 +211,7 @@ class Returning(Leading):
         self.section = replace(self.section, cluster=name)
         self.fleet = self.fleet.among([replace(one, cluster=name) for one in self.fleet.all])
         roads = self._roads
+        self.found(preflight.of_topics(self._migration, roads))
         self.look_at_kproxies(preflight.Direction(last.before, roads.target_cluster_id, roads.source_cluster_id))
         if self.preflight.stopped:
             return

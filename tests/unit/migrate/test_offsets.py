@@ -67,6 +67,11 @@ def test_a_position_in_a_partition_without_records_is_where_the_next_one_comes()
     assert (empty.position.target, empty.position.words, empty.done) == (12, "the next record that comes", WOULD)
 
 
+def test_no_position_of_another_topic_of_this_name_is_translated() -> None:
+    rows = rows_of(GROUP, MIGRATION, KNOWN, lost={"t": "it is not the topic from which records were copied"})
+    assert [(row.done, row.why) for row in rows] == [(SKIPPED, "it is not the topic from which records were copied")]
+
+
 @pytest.mark.parametrize(
     ("position", "end", "as_end", "target", "how"),
     [

@@ -114,9 +114,20 @@ class Undoing:
 
     def _take_back(self, journal: Journal, doing: Doing, some: Sequence[Entry], there: Inventory) -> None:
         """Entries of one kind. They leave the journal when they are taken back, or nothing is left to take back."""
-        changes = [self._now(entry.change, there) for entry in some]
-        todo = [(entry, change) for entry, change in zip(some, changes, strict=True) if change is not None]
-        over = [entry.number for entry, change in zip(some, changes, strict=True) if change is None]
+        todo: list[tuple[Entry, Change]] = []
+        over: list[int] = []
+        again: dict[int, str] = {}  # entries of topics that were created more than once, by number
+        created: set[str] = set()
+        for entry in some:
+            change = self._now(entry.change, there)
+            if change is None:
+                over.append(entry.number)
+            elif isinstance(change, CreateTopic) and change.topic in created:
+                again[entry.number] = change.topic
+            else:
+                todo.append((entry, change))
+                if isinstance(change, CreateTopic):
+                    created.add(change.topic)
         whole = isinstance(some[0].change, CreateState)
         if whole and (self._undone.kept or self._undone.failed):
             self._keep(f"topic {self._sides.migration.state_topic}: it has the journal of what is left")
@@ -130,6 +141,8 @@ class Undoing:
                 self._undone.done += 1
                 self._say(f"{'would' if self._dry else 'did'}: {text}")
         done = [entry.number for (entry, _), answer in zip(todo, answers, strict=True) if not answer]
+        failed = {getattr(change, "topic", None) for (_, change), answer in zip(todo, answers, strict=True) if answer}
+        done += [number for number, topic in again.items() if topic not in failed]
         if not self._dry and not whole:
             journal.remove(sorted([*over, *done]))
 

@@ -541,6 +541,7 @@ def test_without_the_connector_one_line_says_what_to_do(spark: Any, broker: str)
         """The session, whose source is not there."""
 
         sparkContext = spark.sparkContext
+        conf = spark.conf
         version = spark.version
 
         class read:

@@ -117,7 +117,7 @@ def test_the_table_says_what_cannot_be_reached(cluster: DevCluster) -> None:
     assert "ready with 1 of 3 nodes (--ready-requires one); bootstrap.servers" in screen
     text = " ".join(re.sub(r"[│┃|]", " ", screen).split())
     assert f"reachable through {one} (learned)" in text
-    assert text.count("cannot be reached") == 2
+    assert text.count("cannot be reached:") == 2
     assert "2 of 3 nodes cannot be reached from here" in text
 
 

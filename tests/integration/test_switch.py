@@ -379,7 +379,7 @@ def test_one_state_directory_is_for_one_kproxy(start: Start) -> None:
         (b'{"format": 1, "cluster": "other", "state": {"active": "blue", "phase": "serving"}}', "another cluster"),
         (b'{"format": 1, "cluster": "default", "state": {"active": "red", "phase": "serving"}}', "upstream red"),
         (b'{"format": 1, "cluster": "default", "state": {"active": "blue", "phase": "flipped"}}', "does not say which"),
-        (b" " * 600_000, "more than 524288 bytes"),
+        (b" " * 600_000, "larger than 512 KiB"),
     ],
     ids=["empty", "cut", "deep", "format", "cluster", "upstream", "phase", "large"],
 )

@@ -34,6 +34,7 @@ LOST = 5
 def sides() -> Iterator[TwoSides]:
     """Clusters that nobody has used: producer ids begin at the same number on both."""
     with two_sides() as made:
+        topics(made.target, {f"kproxy-migration-{made.name}": 1}, 1)  # the state topic: nothing is copied so far
         yield made
 
 

@@ -68,7 +68,7 @@ def test_a_bastion_with_another_key_than_the_user_knows(laptop: Host, home: Home
     home.known_hosts.write_text(f"bastion.example {home.key.with_suffix('.pub').read_text()}")
     done = laptop.run(*kproxy_exec(f"{VIA} --timeout 3s"), "true", env=env)
     assert done.returncode == 125
-    assert "host key" in done.stderr.splitlines()[-1]
+    assert "host key" in done.stderr
 
 
 def doctor(host: Host, env: Mapping[str, str], *arguments: str) -> tuple[int, dict[str, Any]]:

@@ -15,9 +15,10 @@ The module has a little over 300 lines: each question stands beside the reading 
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from struct import error as StructError
@@ -80,12 +81,13 @@ class Unreadable(WireError):
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T]):
-    """A request to a broker, and how its response is read. It may be put any number of times."""
+    """A request to a broker, and how its response is read. It may be put any number of times. What may take long is
+    read in a coroutine, which lets others go on meanwhile."""
 
     key: int
     version: int
     body: bytes
-    read: Callable[[bytes], T]
+    read: Callable[[bytes], T | Awaitable[T]]
     frame: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -115,7 +117,8 @@ class Question(Generic[T]):
         if len(frame) < 4 or INT32.unpack_from(frame)[0] != self.key:
             raise malformed("the server at this address is not a Kafka broker")
         try:
-            return self.read(frame[4:])
+            found = self.read(frame[4:])
+            return await found if isinstance(found, Awaitable) else found
         except (Underflow, StructError):
             raise Unreadable("malformed", "a response to kproxy ends early") from None
         except WireError as error:
@@ -149,24 +152,29 @@ def members(versions: Versions) -> Question[Members]:
     return _QUORUM
 
 
-def _members(version: int, body: bytes) -> Members:
-    return (_metadata_again if len(body) <= _REMEMBERED else _metadata)(body, version)
-
-
-def _metadata(body: bytes, version: int) -> Members:
+async def _members(version: int, body: bytes) -> Members:
     """Metadata v1 or v2: brokers[node id, host, port, rack], cluster id (v2), …"""
-    nodes, at = _endpoints(body, api.METADATA, version)
+    if len(body) <= _REMEMBERED:
+        return _metadata_again(body, version)
+    return _metadata(body, version, await _nodes(body, api.METADATA, version))
+
+
+def _metadata(body: bytes, version: int, walk: Walk) -> Members:
     cluster_id = None
     if version == 2:
-        _, at = read_string(body, at, len(body), compact=False, nullable=True)  # the last broker's rack
+        _, at = read_string(body, _end(walk), len(body), compact=False, nullable=True)  # the last broker's rack
         cluster_id, _ = read_string(body, at, len(body), compact=False, nullable=True)
-    return Members(_text(cluster_id), Kind.BROKER, nodes)
+    return Members(_text(cluster_id), Kind.BROKER, tuple(walk.endpoints))
 
 
-_metadata_again = lru_cache(maxsize=64)(_metadata)
+@lru_cache(maxsize=64)
+def _metadata_again(body: bytes, version: int) -> Members:
+    walk = _walk_of(api.METADATA, version)
+    walk.advance_all(body, 0, len(body))
+    return _metadata(body, version, _checked(walk))
 
 
-def _cluster(body: bytes) -> Members:
+async def _cluster(body: bytes) -> Members:
     """DescribeCluster v1: tags, throttle time, error code, error message, endpoint type, cluster id, …"""
     at = skip_tags(body, 0, len(body)) + 4
     (error,) = INT16.unpack_from(body, at)
@@ -174,26 +182,45 @@ def _cluster(body: bytes) -> Members:
         raise malformed(f"the controller answers DescribeCluster with error {error}")
     _, at = read_string(body, at + 2, len(body), compact=True, nullable=True)
     cluster_id, _ = read_string(body, at + 1, len(body), compact=True, nullable=False)
-    return Members(_text(cluster_id), Kind.CONTROLLER, _endpoints(body, api.DESCRIBE_CLUSTER, 1)[0])
+    walk = await _nodes(body, api.DESCRIBE_CLUSTER, 1)
+    return Members(_text(cluster_id), Kind.CONTROLLER, tuple(walk.endpoints))
 
 
-def _endpoints(body: bytes, key: int, version: int) -> tuple[tuple[Endpoint, ...], int]:
-    """The endpoints, and the index behind the last one's port."""
+async def _nodes(body: bytes, key: int, version: int) -> Walk:
+    """Walk to the last node of a response, and let sockets have their turn at each pause. Raises WireError."""
+    walk = _walk_of(key, version)
+    at = walk.advance(body, 0, len(body))
+    while walk.paused:
+        await asyncio.sleep(0)
+        at = walk.advance(body, at, len(body))
+    return _checked(walk)
+
+
+def _walk_of(key: int, version: int) -> Walk:
     plan = plan_for(key, version)
     assert plan is not None
-    walk = Walk(plan)
-    walk.advance_all(body, 0, len(body))
+    return Walk(plan)
+
+
+def _checked(walk: Walk) -> Walk:
     if not walk.done:
         raise Underflow
     if not walk.found:
-        raise malformed(f"the {plan.api} response of the broker names no node")
-    return tuple(walk.endpoints), walk.found[-1][2]
+        raise malformed("the response of the broker names no node")
+    return walk
+
+
+def _end(walk: Walk) -> int:
+    """The index behind the last node's port."""
+    return walk.found[-1][2]
 
 
 # By version. No topics.
-_BROKERS = {version: Question(api.METADATA, version, INT32.pack(0), partial(_members, version)) for version in (1, 2)}
+_BROKERS: dict[int, Question[Members]] = {
+    version: Question(api.METADATA, version, INT32.pack(0), partial(_members, version)) for version in (1, 2)
+}
 # v1: include_cluster_authorized_operations, endpoint_type, tags
-_QUORUM = Question(api.DESCRIBE_CLUSTER, 1, pack(">?bB", False, _CONTROLLERS, 0), _cluster)
+_QUORUM: Question[Members] = Question(api.DESCRIBE_CLUSTER, 1, pack(">?bB", False, _CONTROLLERS, 0), _cluster)
 
 
 def own_id(versions: Versions, suppose: int = NOBODY) -> Question[int | None] | None:
@@ -225,14 +252,15 @@ async def ask_leaders(ask: Ask, versions: Versions) -> dict[int, tuple[Partition
     """A few partitions of each node that leads any, of the topics that this user may see."""
     if 2 not in versions.get(api.METADATA, ()):
         return {}
-    return await Question(api.METADATA, 2, INT32.pack(-1), _leaders).put(ask)  # all topics
+    question: Question[dict[int, tuple[Partition, ...]]] = Question(api.METADATA, 2, INT32.pack(-1), _leaders)
+    return await question.put(ask)  # for all topics
 
 
-def _leaders(body: bytes) -> dict[int, tuple[Partition, ...]]:
+async def _leaders(body: bytes) -> dict[int, tuple[Partition, ...]]:
     """Metadata v2, from its topics on: topics[error, name, is internal, partitions[error, index, leader, replicas,
     in-sync replicas]]."""
     end = len(body)
-    _, at = _endpoints(body, api.METADATA, 2)
+    at = _end(await _nodes(body, api.METADATA, 2))
     for _ in range(2):  # the last broker's rack, the cluster id
         _, at = read_string(body, at, end, compact=False, nullable=True)
     (topics,) = INT32.unpack_from(body, at + 4)  # behind the controller's id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import struct
 from collections.abc import Awaitable, Callable
@@ -16,6 +17,7 @@ from kproxy.ask.asking import Ask
 from kproxy.ask.questions import NOBODY, Members, Question
 from kproxy.errors import UpstreamError, WireError
 from kproxy.rewrite.endpoints import Endpoint, Kind
+from kproxy.rewrite.walk import AT_ONCE
 from kproxy.wire import api
 from tests.harness.answers import array, configs, coordinator, groups, metadata, offsets, refusal, text, versions
 from tests.unit.ask.broker import Broker
@@ -94,6 +96,19 @@ async def test_a_long_list_of_partitions_is_not_read_to_its_end() -> None:
     topics = {f"topic-{number}": [1] * 100 for number in range(300)}
     found = await questions.ask_leaders(Broker({api.METADATA: metadata("c", BROKERS, topics)}), SERVED)
     assert set(found) == {1}
+
+
+@pytest.mark.parametrize("ask", [questions.members(SERVED).put, lambda broker: questions.ask_leaders(broker, SERVED)])
+async def test_a_long_list_of_nodes_keeps_no_one_waiting(ask: Callable[[Ask], Awaitable[object]]) -> None:
+    """A cluster names 3,000 nodes on each connection; other sessions have their turns while kproxy reads that."""
+    nodes = dict.fromkeys(range(3000), "h:1")
+    asking = asyncio.ensure_future(ask(Broker({api.METADATA: metadata("c", nodes, {"a": [1]})})))  # noqa: TID251  # here it is awaited
+    turns = 0
+    while not asking.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert await asking
+    assert turns >= 3000 * 2 // AT_ONCE  # a node is two steps at least
 
 
 async def test_which_partitions_do_you_lead() -> None:

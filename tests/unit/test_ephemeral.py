@@ -45,6 +45,17 @@ def test_what_the_system_tells(lines: list[tuple[str, str, str]], peer: Address 
     assert connection_at(19094, [tmp_path / "missing", table]) == peer
 
 
+def window_of_clients(count: int) -> int:
+    """The first of so many ports in a row that a client may bind: no connection that has ended stays at them."""
+    for _ in range(50):
+        first = free_window(count)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as held:
+            for port in range(first, first + count):
+                held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first
+    raise RuntimeError(f"no {count} such ports in a row")
+
+
 @contextlib.contextmanager
 def connection_from(port: int) -> Iterator[str]:
     """A connection whose local end has this port; where it leads to."""
@@ -60,7 +71,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
 
 @linux
 def test_a_node_whose_port_is_a_connection_s_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    first = free_window(10)
+    first = window_of_clients(10)
 
     async def scenario(selector: RelaySelector) -> None:
         door = Doorway(selector, "nowhere.invalid:1", node_ports=PortRange(first, first + 9))
@@ -101,7 +112,7 @@ def test_ports_behind_one_that_the_system_chose_are_worth_no_warning(caplog: pyt
 
 @linux
 def test_a_listen_port_that_is_a_connection_s_says_so() -> None:
-    port = free_window(1)
+    port = window_of_clients(1)
 
     async def scenario(selector: RelaySelector) -> None:
         with connection_from(port) as peer, pytest.raises(ConfigError) as caught:
@@ -116,7 +127,7 @@ def test_a_listen_port_that_is_a_connection_s_says_so() -> None:
 
 @linux
 async def test_an_admin_port_that_is_a_connection_s_says_so() -> None:
-    port = free_window(1)
+    port = window_of_clients(1)
 
     async def metrics() -> Metrics:
         return Metrics()

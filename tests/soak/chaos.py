@@ -37,7 +37,6 @@ from tests.soak.watch import Watch
 
 MB = 1 << 20
 _RECOVERY = 120.0  # in seconds: a bound for everybody to find the way again after the last fault
-_MORE_MEMORY = 24 * MB  # for each process, beside what it had when it had served one client
 _SLOWER = 3  # times: how much longer the 99th percentile may be beside hostile peers
 
 
@@ -326,6 +325,6 @@ class _Run:
             wait_until(back, f"{proxy.name} is back where it was", 60)
         except AssertionError as error:
             raise AssertionError(f"{error}: it had {before}, it has {seen[-1]}") from None
-        grown, allowed = seen[-1].rss - before.rss, _MORE_MEMORY * before.processes
+        grown, allowed = seen[-1].rss - before.rss, proxy.more_memory * before.processes
         assert grown < allowed, f"{proxy.name} has {grown / MB:.0f} MB more than before, {allowed / MB:.0f} may be"
         return seen[-1]

@@ -46,6 +46,9 @@ class Proxy:
     cluster: str | None = None
     """The name of the cluster that honest clients use, where it has others too."""
 
+    more_memory = 24 << 20
+    """What each process may have in the end, in bytes, beside what it had when it had served one client."""
+
     def __init__(self, name: str, directory: Path, ports: Ports, site: Site, *args: str, workers: int = 0) -> None:
         self.name = name
         self.workers = workers

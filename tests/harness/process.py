@@ -16,7 +16,7 @@ import urllib.request
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Protocol, Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -113,6 +113,16 @@ def wait_until(reached: Callable[[], Any], what: str, seconds: float = PATIENCE_
             return result
         time.sleep(0.05)
     raise AssertionError(f"not within {seconds:g} s: {what}")
+
+
+class _Logs(Protocol):
+    @property
+    def log(self) -> str: ...
+
+
+def wait_logged(process: _Logs, text: str) -> None:
+    """Wait until a kproxy's log has the text. Its clients may notice before: a thread of its own writes the log."""
+    wait_until(lambda: text in process.log, f"{text!r} in the log")
 
 
 class Kproxy:

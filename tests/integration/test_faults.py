@@ -12,7 +12,7 @@ from kproxy.address import Address
 from kproxy.devcluster import DevCluster
 from kproxy.devcluster.ready import known_brokers
 from tests.harness.flow import Flow, JavaFlow, create_topic
-from tests.harness.process import Kproxy, wait_until
+from tests.harness.process import Kproxy, wait_logged, wait_until
 from tests.harness.rawclient import RawClient
 
 pytestmark = pytest.mark.integration
@@ -115,7 +115,7 @@ def test_a_broker_that_moves_keeps_its_local_port(fragile: DevCluster, proxy: Kp
         assert to_3.works()
     assert proxy.node(2)["local"] == local
     assert proxy.node(2)["dial"] == str(after)
-    assert f"broker 2 moved from kafka-2.cluster.internal:{before.port}" in proxy.log
+    wait_logged(proxy, f"broker 2 moved from kafka-2.cluster.internal:{before.port}")
 
 
 @with_and_without_workers
@@ -148,7 +148,7 @@ def test_a_dead_broker_closes_its_clients_and_no_others(fragile: DevCluster, pro
         assert to_1.works()
         assert addresses(proxy)[1] == Address.parse(local[1])
     assert proxy.metric("kproxy_upstream_dial_failures_total", node="3", reason="refused") >= 3
-    assert "broker 3 cannot be reached" in proxy.log
+    wait_logged(proxy, "broker 3 cannot be reached")
     fragile.restart(3)
     with RawClient(local[3]) as once_more:
         assert once_more.works()

@@ -12,7 +12,7 @@ import pytest
 
 from kproxy.devcluster import DevCluster
 from tests.harness.clients import create_topic, produce, read_topic, values
-from tests.harness.process import Kproxy
+from tests.harness.process import Kproxy, wait_logged
 from tests.harness.ways import Ways
 
 pytestmark = pytest.mark.integration
@@ -80,7 +80,7 @@ def test_a_web_server_through_the_same_hops(
     assert (there["to"], there["problem"], there["accepted"]) == (f"localhost:{registry}", None, 1)
     counted = f'kproxy_forward_accepted_total{{cluster="default",listen="{there["listen"]}"}} 1'
     assert counted in proxy.get("/metrics")[1].splitlines()
-    assert f"{there['listen']} leads to localhost:{registry}" in proxy.log
+    wait_logged(proxy, f"{there['listen']} leads to localhost:{registry}")
 
 
 def test_with_workers(registry: int, cluster: DevCluster, own_kproxy: Start) -> None:

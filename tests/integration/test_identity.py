@@ -34,7 +34,7 @@ from kproxy.devcluster import DevCluster, ListenerSpec
 from tests.harness import peers
 from tests.harness.clients import consumer, create_topic, produce, read_topic, values
 from tests.harness.peers import Peer, Road
-from tests.harness.process import Kproxy, free_window, wait_until
+from tests.harness.process import Kproxy, free_window, wait_logged, wait_until
 from tests.harness.rawclient import RawClient
 
 pytestmark = pytest.mark.integration
@@ -171,8 +171,8 @@ def test_what_answers_at_an_advertised_address_is_not_yet_the_node(
             ),
             (wrong, f"answers, but it is broker {another} of this cluster, not broker {wrong}"),
         ):
-            assert f"127.0.0.1:{node} {words}" in proxy.log
-        assert guarded.cluster_id in proxy.log
+            wait_logged(proxy, f"127.0.0.1:{node} {words}")
+        wait_logged(proxy, guarded.cluster_id)
         produce(proxy.bootstrap, topic, RECORDS)
     assert records_of(guarded, topic) == sorted(RECORDS)
     assert records_of(cluster, in_the_other) == []
@@ -216,7 +216,7 @@ def test_a_node_behind_a_wrong_address_is_out_of_reach(
     # Whoever mends it need not restart kproxy.
     with Road(lambda: addresses[web], port=web), Road(lambda: addresses[wrong], port=wrong):
         wait_until(lambda: proxy.get("/readyz?requires=all")[0] == 200, "all nodes are reachable")
-        assert "can be reached again" in proxy.log
+        wait_logged(proxy, "can be reached again")
         assert own_id(proxy.node(web)["local"]) == web
 
 
@@ -275,7 +275,7 @@ def test_nobody_is_connected_while_it_is_replaced(
     assert own_id(proxy.node(node)["local"]) is None
     roads[node].lead(lambda: lies(guarded)[guarded.node_ids[2]])
     assert own_id(proxy.node(node)["local"]) is None
-    assert f"it is broker {guarded.node_ids[2]} of this cluster, not broker {node}" in proxy.log
+    wait_logged(proxy, f"it is broker {guarded.node_ids[2]} of this cluster, not broker {node}")
 
 
 def test_brokers_that_all_advertise_one_address(guarded: DevCluster, own_kproxy: Start, shared_port: int) -> None:
@@ -308,7 +308,7 @@ def test_bootstrap_servers_of_different_clusters(
     )
     wait_until(lambda: words in proxy.get("/readyz")[1], "/readyz says so")
     assert proxy.get("/readyz")[0] == 503
-    assert words in proxy.log
+    wait_logged(proxy, words)
     with RawClient(proxy.bootstrap) as client:
         assert not client.works()
     assert proxy.process.poll() is None
@@ -356,13 +356,13 @@ def test_where_nothing_tells_the_message_says_which_right_would(
         "answers, but kproxy cannot tell which broker it is: give the user DescribeConfigs on the cluster, or Describe"
     )
     wait_until(lambda: words in proxy.get("/readyz")[1], "/readyz says so")
-    assert "or set --map node:" in proxy.log
+    wait_logged(proxy, "or set --map node:")
     proxy.stop()
     maps = [word for node, dial in guarded.dial.items() for word in ("--map", f"node:{node}={dial}")]
     proxy = logging_in(NOBODY, *maps)
     assert {node["proof"] for node in proxy.status()["nodes"]} == {"assumed"}
-    assert "kproxy assumes that" in proxy.log
-    assert "To let kproxy check, give the user DescribeConfigs on the cluster" in proxy.log
+    wait_logged(proxy, "kproxy assumes that")
+    wait_logged(proxy, "To let kproxy check, give the user DescribeConfigs on the cluster")
 
 
 def test_a_map_that_leads_to_another_broker_is_found_out(

@@ -16,7 +16,7 @@ from tests.harness.beside import Beside
 from tests.harness.clients import create_topic, read_topic, values
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Peer
-from tests.harness.process import Kproxy, wait_until
+from tests.harness.process import Kproxy, wait_logged, wait_until
 from tests.harness.rawclient import API_VERSIONS, METADATA, RawClient
 
 pytestmark = pytest.mark.integration
@@ -42,7 +42,7 @@ def test_one_connection_too_many_is_refused(cluster: DevCluster, own_kproxy: Sta
         wait_until(lambda: proxy.status()["sessions"] == 2, "a place is free")
         with RawClient(proxy.bootstrap) as next_one:
             assert next_one.works()
-    assert "has 3 connections, the limit of --max-connections" in proxy.log
+    wait_logged(proxy, "has 3 connections, the limit of --max-connections")
 
 
 @pytest.mark.parametrize(("more", "most"), [([], 18), (["--workers", "2"], 36)], ids=["one process", "workers"])
@@ -60,7 +60,7 @@ def test_no_more_connections_than_open_files_allow(
                 assert one_too_many.wait_closed()
         assert all(client.works() for client in clients)
     assert proxy.metric("kproxy_refused_total", side="client", reason="too-many-connections") == 2
-    assert f"kproxy has {most} connections, the limit with 168 open files: raise that limit" in proxy.log
+    wait_logged(proxy, f"kproxy has {most} connections, the limit with 168 open files: raise that limit")
     assert PROBLEM not in proxy.log
 
 
@@ -116,7 +116,7 @@ def test_a_request_that_is_too_large(cluster: DevCluster, own_kproxy: Start) -> 
     assert deliver(proxy.bootstrap, topic, small) is None
     assert values(read_topic(cluster.direct_bootstrap, topic)) == [small, small]
     assert proxy.metric("kproxy_refused_total", side="client", reason="request-too-large") >= 2
-    assert "(--max-request-size)" in proxy.log
+    wait_logged(proxy, "(--max-request-size)")
 
 
 def deliver(bootstrap: str, topic: str, value: bytes) -> str | None:
@@ -143,7 +143,7 @@ def test_a_cluster_of_a_thousand_nodes_takes_no_port_from_another(tmp_path: Path
             with RawClient(proxy.local(0)) as client:
                 client.send(METADATA, 2, b"\xff\xff\xff\xff")
                 assert client.wait_closed()
-            assert "has no local port: kproxy already listens on" in proxy.log
+            wait_logged(proxy, "has no local port: kproxy already listens on")
             assert proxy.metric("kproxy_refused_total", reason="no-local-port", cluster="hostile") == 1
             honest.nodes = [(number, host, int(port)) for number in range(30)]
             with RawClient(f"127.0.0.1:{proxy.honest}") as client:

@@ -12,7 +12,7 @@ import pytest
 from tests.harness.beside import Beside
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Peer
-from tests.harness.process import wait_until
+from tests.harness.process import wait_logged, wait_until
 from tests.harness.rawclient import METADATA, RawClient
 
 pytestmark = pytest.mark.integration
@@ -58,7 +58,7 @@ def test_kproxy_dials_none_of_its_own_listeners(
         with RawClient(f"127.0.0.1:{proxy.honest + 1 + 1}") as client:
             assert client.works()
         for node, (_, own) in enumerate(circles, 1):
-            assert f":{own} is kproxy's own listener: to connect there would be a loop" in proxy.log
+            wait_logged(proxy, f":{own} is kproxy's own listener: to connect there would be a loop")
             assert proxy.metric("kproxy_upstream_dial_failures_total", node=str(node), reason="loop") > 0
             for why in ("timeout", "closed", "limit"):
                 assert not proxy.metric("kproxy_upstream_dial_failures_total", node=str(node), reason=why)

@@ -20,7 +20,7 @@ from tests.harness.clients import create_topic as new_topic
 from tests.harness.clients import produce, read_topic, unique, values
 from tests.harness.flow import Flow, create_topic
 from tests.harness.peers import taken
-from tests.harness.process import Kproxy, free_window
+from tests.harness.process import Kproxy, free_window, wait_logged
 from tests.harness.rawclient import RawClient
 
 pytestmark = pytest.mark.integration
@@ -82,8 +82,8 @@ def test_a_window_that_is_too_small_fails_nothing(cluster: DevCluster, own_kprox
     assert found[1] == window[1]  # ids 0 and 1 fit a window of two
     assert found[2] == window[0]
     assert found[1001] not in (0, listen, *window)
-    assert f"broker 1001 has the local port {found[1001]} outside --node-ports {window[0]}-{window[1]}" in proxy.log
-    assert "widen the range" in proxy.log
+    wait_logged(proxy, f"broker 1001 has the local port {found[1001]} outside --node-ports {window[0]}-{window[1]}")
+    wait_logged(proxy, "widen the range")
     moves_a_record(f"127.0.0.1:{listen}")
 
 

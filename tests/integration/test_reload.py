@@ -22,7 +22,7 @@ from kproxy.devcluster import DevCluster
 from tests.harness.clients import create_topic as new_topic
 from tests.harness.clients import leaders, produce
 from tests.harness.flow import Flow, JavaFlow
-from tests.harness.process import Kproxy, free_window, wait_until
+from tests.harness.process import Kproxy, free_window, wait_logged, wait_until
 from tests.harness.rawclient import METADATA, RawClient
 from tests.harness.signals import not_ignored_by_children
 from tests.harness.spark import PASSWORD
@@ -254,7 +254,7 @@ def test_a_config_map_that_is_swapped_is_noticed(cluster: DevCluster, own_kproxy
             swap("..3", "connect-timeout: soon\n")
             wait_until(lambda: proxy.metric("kproxy_config_reloads_total", outcome="failure") == 1, "it is refused")
             assert other.works()
-    assert "--watch-config: kproxy goes on with the former configuration: " in proxy.log
+    wait_logged(proxy, "--watch-config: kproxy goes on with the former configuration: ")
     assert proxy.get("/readyz")[0] == 200
 
 
@@ -285,7 +285,7 @@ def test_other_credentials_in_a_client_properties(
         put(PASSWORD, "fetch.max.bytes=1")  # no business of a proxy's
         proxy.process.send_signal(signal.SIGHUP)
         wait_until(lambda: reloads() == 2, "it has reloaded")
-        assert "SIGHUP: reloaded: nothing has changed" in proxy.log
+        wait_logged(proxy, "SIGHUP: reloaded: nothing has changed")
         assert client.works()
         put("wrong again")
         proxy.process.send_signal(signal.SIGHUP)

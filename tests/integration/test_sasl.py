@@ -32,7 +32,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from kproxy.devcluster import DevCluster
 from tests.harness.clients import create_topic, local_addresses, note_failures, read, read_topic, unique, values
 from tests.harness.kafka_python import KafkaAdminClient, KafkaConsumer, KafkaProducer
-from tests.harness.process import Kproxy, wait_until
+from tests.harness.process import Kproxy, wait_logged, wait_until
 from tests.harness.rawclient import METADATA, RawClient
 
 pytestmark = pytest.mark.integration
@@ -316,7 +316,7 @@ def test_a_mechanism_that_names_the_host(kproxy: Kproxy) -> None:
         with RawClient(kproxy.bootstrap) as client:
             assert client.ask(SASL_HANDSHAKE, 1, string("GSSAPI"))[:2] == struct.pack(">h", 33)  # not enabled
     assert kproxy.log.count("a client logs in with GSSAPI, which includes the host that the client connects to") == 1
-    assert "Let kproxy log in instead: --sasl GSSAPI" in kproxy.log
+    wait_logged(kproxy, "Let kproxy log in instead: --sasl GSSAPI")
 
 
 # SaslHandshake version 0: tokens without any header
@@ -435,7 +435,7 @@ def test_start_with_one_broker(lone: DevCluster, own_kproxy: Callable[..., Kprox
         producer.produce(topic, record, on_delivery=note_failures(failed))
     assert producer.flush(60) == 0
     assert not failed
-    assert AUTHENTICATED_ONLY in proxy.log
+    wait_logged(proxy, AUTHENTICATED_ONLY)
     assert (proxy.node(1)["route"], proxy.node(1)["dial"], proxy.node(1)["checked"]) == (
         "learned",
         str(lone.dial[1]),

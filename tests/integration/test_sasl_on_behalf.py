@@ -39,7 +39,7 @@ from tests.harness.kafka_python import KafkaConsumer, KafkaProducer
 from tests.harness.kdc import Kdc, needs_kdc
 from tests.harness.oidc import AUDIENCE, OidcServer
 from tests.harness.oidc_server import HURRIED
-from tests.harness.process import PATIENCE_S, Kproxy, wait_until
+from tests.harness.process import PATIENCE_S, Kproxy, wait_logged, wait_until
 from tests.harness.rawclient import METADATA, RawClient
 from tests.harness.tls import Authority
 
@@ -336,7 +336,8 @@ def test_sessions_outlast_logins_of_ten_seconds(
         assert connections() == before
     assert late or not told
     assert oidc.asked > asked
-    assert all("SASL: logged in again, for " in proxy.log for proxy in proxies)
+    for proxy in proxies:
+        wait_logged(proxy, "SASL: logged in again, for ")
     assert late or not [line for proxy in proxies for line in proxy.log.splitlines() if "WARNING" in line]
 
 
@@ -494,7 +495,7 @@ def failed_logins(cluster: DevCluster) -> int:
 def test_a_mechanism_that_is_not_enabled(secure_kproxy: Callable[..., Kproxy]) -> None:
     proxy = secure_kproxy("--sasl", "AWS_MSK_IAM", ready=False)
     wait_until(lambda: "SASL: the broker has not enabled AWS_MSK_IAM: set sasl to one of" in proxy.log, "the reason")
-    assert "SCRAM-SHA-512" in proxy.log
+    wait_logged(proxy, "SCRAM-SHA-512")
 
 
 def test_a_listener_without_sasl(cluster: DevCluster, secure_kproxy: Callable[..., Kproxy]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from kproxy.devcluster import DevCluster
 from tests.harness.clients import create_topic, leaders, produce
-from tests.harness.process import Kproxy, wait_until
+from tests.harness.process import Kproxy, wait_logged, wait_until
 from tests.harness.rawclient import RawClient
 from tests.harness.signals import not_ignored_by_children
 
@@ -87,7 +87,7 @@ def test_a_request_in_flight_finishes(cluster: DevCluster, busy: Callable[[str],
     assert b"what the fetch waits for" in answer
     assert made.fetching.wait_closed()
     assert proxy.process.wait(60) == 0
-    assert f"{number.name}: stopping; 1 request in flight" in proxy.log
+    wait_logged(proxy, f"{number.name}: stopping; 1 request in flight")
     assert "still busy" not in proxy.log
 
 
@@ -97,7 +97,7 @@ def test_what_does_not_finish_is_closed_in_the_end(busy: Callable[[str], Busy]) 
     assert made.idle.wait_closed()
     assert made.fetching.wait_closed()
     assert made.proxy.process.wait(60) == 0
-    assert "closed 1 session still busy after 1 s" in made.proxy.log
+    wait_logged(made.proxy, "closed 1 session still busy after 1 s")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -109,7 +109,7 @@ def test_a_second_signal_ends_it_at_once(busy: Callable[[str], Busy], number: si
     made.proxy.process.send_signal(number)
     assert made.proxy.process.wait(60) == 128 + number
     assert made.fetching.wait_closed()
-    assert "stopping at once" in made.proxy.log
+    wait_logged(made.proxy, "stopping at once")
 
 
 def test_a_first_signal_leaves_an_end_in_good_order_alone(
@@ -125,7 +125,7 @@ def test_a_first_signal_leaves_an_end_in_good_order_alone(
     produce(cluster.direct_bootstrap, made.topic, [b"what the fetch waits for"])
     assert made.fetching.receive()[0] == made.correlation_id
     assert made.proxy.process.wait(60) == 0
-    assert "the file is there: stopping; 1 request in flight" in made.proxy.log
+    wait_logged(made.proxy, "the file is there: stopping; 1 request in flight")
 
 
 def caught(pid: int, number: signal.Signals) -> bool:

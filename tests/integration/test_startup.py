@@ -22,7 +22,7 @@ from kproxy.address import Address
 from kproxy.devcluster import DevCluster
 from kproxy.devcluster.ready import known_brokers
 from tests.harness.peers import black_hole, refused
-from tests.harness.process import Kproxy, free_window, wait_until
+from tests.harness.process import Kproxy, free_window, wait_logged, wait_until
 from tests.harness.rawclient import RawClient
 
 pytestmark = pytest.mark.integration
@@ -129,7 +129,7 @@ def test_plain_lines_elsewhere(cluster: DevCluster, own_kproxy: Start) -> None:
         assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4} INFO    ", line), line
     for node in NODES:
         local = proxy.node(node)["local"]
-        assert f"broker {node}: {cluster.advertised[node]} -> {local}: reachable through" in proxy.log
+        wait_logged(proxy, f"broker {node}: {cluster.advertised[node]} -> {local}: reachable through")
 
 
 def test_json_lines(cluster: DevCluster, own_kproxy: Start) -> None:
@@ -161,8 +161,8 @@ def test_brokers_out_of_reach_are_named_with_what_to_do(cluster: DevCluster, own
         with RawClient(proxy.node(node)["local"]) as client:
             assert not client.works()
     assert proxy.node(2)["dial"] == str(one)
-    assert "--map 'node:1=HOST:PORT' --map 'node:1001=HOST:PORT'. Or" in proxy.log
-    assert "list one reachable address of each broker in --bootstrap-servers" in proxy.log
+    wait_logged(proxy, "--map 'node:1=HOST:PORT' --map 'node:1001=HOST:PORT'. Or")
+    wait_logged(proxy, "list one reachable address of each broker in --bootstrap-servers")
     with RawClient(proxy.node(2)["local"]) as client:
         assert client.works()
 
@@ -245,7 +245,7 @@ def test_the_line_that_is_printed_works_with_the_addresses_in_it(cluster: DevClu
     """One server is given, so that two brokers cannot be reached."""
     first = min(cluster.node_ids)
     proxy = own_kproxy(str(cluster.dial[first]))
-    wait_until(lambda: "to find out why: " in proxy.log, "what to do is said")
+    wait_logged(proxy, "to try other addresses, write them into this: ")  # the last one of the lines that say it
     (doctor,) = re.findall(r"to find out why: kproxy (.*)", proxy.log)
     assert shlex.split(doctor) == ["doctor", "-b", str(cluster.dial[first])]
     (line,) = re.findall(r"to try other addresses, write them into this: kproxy run (.*)", proxy.log)

@@ -19,7 +19,7 @@ from tests.harness.clients import unique
 from tests.harness.flow import Flow, JavaFlow, create_topic
 from tests.harness.going import python
 from tests.harness.moving import rows
-from tests.harness.process import wait_until
+from tests.harness.process import wait_logged, wait_until
 from tests.harness.smallfs import fill, small_file_system
 from tests.harness.switched import BLUE, GREEN, Switched
 from tests.harness.twosides import TwoSides, two_sides
@@ -354,7 +354,7 @@ def test_a_full_disk_does_not_make_a_hold_longer(sides: TwoSides, start: Start, 
             wait_until(lambda: not kproxy.seen()["problem"], "the disk has the state")
             kproxy.hold("x4")
             kproxy.must("undo", "x4")
-        assert "the deadline has passed: it goes back, although" in kproxy.log
+        wait_logged(kproxy, "the deadline has passed: it goes back, although")
         kproxy.process.terminate()
         kproxy.process.wait(60)
 

@@ -24,7 +24,7 @@ from kproxy.devcluster import DevCluster
 from tests.harness.clients import leaders, note_failures, produce, read_topic, unique, values
 from tests.harness.frames import Frames, fetch, records_in
 from tests.harness.kafka_python import KafkaProducer
-from tests.harness.process import PATIENCE_S, wait_until
+from tests.harness.process import PATIENCE_S, wait_logged, wait_until
 from tests.harness.rawclient import METADATA, RawClient
 from tests.harness.signals import not_ignored_by_children
 from tests.harness.switched import BLUE, GREEN, Switched
@@ -275,7 +275,7 @@ def test_a_reload_changes_an_upstream_and_not_which_is_active(
         kproxy.configure(*kproxy.upstreams, active=GREEN)
         os.kill(kproxy.process.pid, signal.SIGHUP)
         wait_until(lambda: "active has changed (blue → green)" in kproxy.log, "it is refused")
-        assert "kproxy migrate switch" in kproxy.log
+        wait_logged(kproxy, "kproxy migrate switch")
         kproxy.configure(clusters[BLUE].bootstrap, str(clusters[GREEN].dial[7]))
         os.kill(kproxy.process.pid, signal.SIGHUP)
         one = wait_until(lambda: len(kproxy.status()["upstreams"][1]["bootstrap_servers"]) == 1, "it is reloaded")
@@ -288,7 +288,7 @@ def test_one_cluster_twice_is_noticed_and_served(start: Start, clusters: dict[st
     kproxy = start(green=clusters[BLUE].bootstrap)
     wait_until(lambda: "no switch can be made" in kproxy.log, "it is in the log")
     said = f"upstreams blue and green are the same Kafka cluster (id {kproxy.status()['cluster_id']})"
-    assert said in kproxy.log
+    wait_logged(kproxy, said)
     assert [one["refuses"] for one in kproxy.status()["upstreams"]] == [None, said]
     assert kproxy.tell("hold", to=GREEN, seconds=5)[0] == 409
     assert through(kproxy, topic) == {BLUE.encode()}

@@ -14,7 +14,7 @@ from kproxy.devcluster import DevCluster
 from tests.harness.clients import create_topic, produce, read_topic, unique, values
 from tests.harness.flow import Flow
 from tests.harness.flow import create_topic as create_flow_topic
-from tests.harness.process import Kproxy, wait_until
+from tests.harness.process import Kproxy, wait_logged, wait_until
 from tests.harness.rawclient import RawClient
 from tests.harness.ways import PASSWORD, PASSWORD_IN_URL, Sshd, Ways, running
 
@@ -112,7 +112,7 @@ def test_a_hop_that_fails_is_named_at_start_and_to_clients(
     assert words in proxy.get("/readyz")[1]
     with RawClient(proxy.bootstrap) as client:
         assert not client.works()
-    assert f"the bootstrap server cannot be reached: --via {shown}: {words}" in proxy.log
+    wait_logged(proxy, f"the bootstrap server cannot be reached: --via {shown}: {words}")
     assert proxy.metric("kproxy_upstream_dial_failures_total", node="bootstrap", reason=reason) > 0
     for page in ("/status", "/metrics", "/readyz"):
         assert not secrets_in(proxy.get(page)[1])

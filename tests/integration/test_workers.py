@@ -21,7 +21,7 @@ from kproxy.process import parent
 from tests.harness.clients import create_topic as new_topic
 from tests.harness.clients import leaders, produce
 from tests.harness.flow import Flow
-from tests.harness.process import Kproxy, wait_until
+from tests.harness.process import Kproxy, wait_logged, wait_until
 from tests.harness.rawclient import METADATA, RawClient
 
 pytestmark = [
@@ -125,8 +125,8 @@ def test_a_killed_worker_is_replaced_and_no_record_is_lost(cluster: DevCluster, 
         assert proxy.metric("kproxy_requests_total") >= requests
         with RawClient(proxy.bootstrap) as client:
             assert client.works()
-    assert f"process {victim['pid']} was ended by SIGKILL" in proxy.log
-    assert f"worker {victim['worker']} (process {victim['pid']}) has ended, with its " in proxy.log
+    wait_logged(proxy, f"process {victim['pid']} was ended by SIGKILL")
+    wait_logged(proxy, f"worker {victim['worker']} (process {victim['pid']}) has ended, with its ")
 
 
 def test_draining_loses_no_answer(cluster: DevCluster, proxy: Kproxy) -> None:
@@ -150,7 +150,7 @@ def test_draining_loses_no_answer(cluster: DevCluster, proxy: Kproxy) -> None:
             assert b"what the fetches wait for" in answer
             assert client.wait_closed()
     assert proxy.process.wait(60) == 0
-    assert f"SIGTERM: stopping; {len(sent)} requests in flight" in proxy.log
+    wait_logged(proxy, f"SIGTERM: stopping; {len(sent)} requests in flight")
     assert "still busy" not in proxy.log
 
 
@@ -164,7 +164,7 @@ def test_what_does_not_finish_is_closed_in_the_end(cluster: DevCluster, own_kpro
         proxy.process.send_signal(signal.SIGTERM)
         assert client.wait_closed()
     assert proxy.process.wait(60) == 0
-    assert "closed 1 session still busy after 1 s" in proxy.log
+    wait_logged(proxy, "closed 1 session still busy after 1 s")
 
 
 @pytest.mark.parametrize("how", ["killed", "told twice"])
@@ -230,8 +230,8 @@ def test_a_stopped_worker_gets_no_clients_and_is_replaced(proxy: Kproxy) -> None
         wait_until(lambda: not alive(victim), "it is killed", 60)
         wait_until(lambda: complete(proxy), "another takes its place")
         assert all(client.works() for client in clients)
-    assert f"(process {victim}) has not answered for 3 s: new connections go to others" in proxy.log
-    assert f"(process {victim}) has not answered for 15 s: kproxy kills it, with its 0 connections" in proxy.log
+    wait_logged(proxy, f"(process {victim}) has not answered for 3 s: new connections go to others")
+    wait_logged(proxy, f"(process {victim}) has not answered for 15 s: kproxy kills it, with its 0 connections")
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])

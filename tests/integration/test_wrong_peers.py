@@ -16,7 +16,7 @@ import pytest
 from kproxy.devcluster import DevCluster, ListenerSpec
 from tests.harness import peers
 from tests.harness.peers import Behaviour, Peer
-from tests.harness.process import Kproxy, wait_until
+from tests.harness.process import Kproxy, wait_logged, wait_until
 from tests.harness.rawclient import RawClient
 
 pytestmark = pytest.mark.integration
@@ -171,14 +171,15 @@ def meets(proxy: Kproxy, address: str, reason: str, words: str) -> None:
     code, why = proxy.get("/readyz")
     assert code == 503
     assert address in why
-    assert words in proxy.log
+    wait_logged(proxy, words)
     failures = partial(proxy.metric, "kproxy_upstream_dial_failures_total", node="bootstrap", reason=reason)
     before = failures()
     assert before > 0
     with RawClient(proxy.bootstrap) as client:
         assert not client.works()
     assert failures() > before
-    assert any("the bootstrap server cannot be reached" in line and words in line for line in proxy.log.splitlines())
+    text = "the bootstrap server cannot be reached"
+    wait_until(lambda: any(text in line and words in line for line in proxy.log.splitlines()), "its line in the log")
 
 
 def test_an_upstream_that_never_answers(own_kproxy: Start) -> None:

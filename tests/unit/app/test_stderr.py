@@ -94,7 +94,8 @@ def test_a_second_signal_ends_it_though_the_reader_has_stopped() -> None:
             proxy.wait_ready()
             proxy.process.send_signal(signal.SIGTERM)
             proxy.process.send_signal(signal.SIGINT)
-            assert proxy.process.wait(PATIENCE_S) in (0, 128 + signal.SIGINT)
+            # Which is the second one, if both are there before it looks, is not ours to say.
+            assert proxy.process.wait(PATIENCE_S) in (0, 128 + signal.SIGINT, 128 + signal.SIGTERM)
         finally:
             proxy.process.kill()
             proxy.process.wait()

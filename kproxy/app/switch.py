@@ -1,5 +1,5 @@
-"""The switch of one unit in this process, a cluster or a part of it: gives `kproxy.switching.state` its events, and
-does what it asks for.
+"""The switch of one unit in this process, a cluster or a part of it: gives `kproxy.switching.state` its events,
+and does what it asks for.
 
 Each step is written to the state directory first, and done then: a kproxy that is killed goes on where it was. What
 cannot be written is not done, but for the undo at the deadline: another process would find a state whose deadline has
@@ -299,8 +299,7 @@ class Switch:
         return ""
 
     def shown(self) -> dict[str, Any]:
-        """As JSON values: the cluster's object in /switch. `state_of` of `kproxy.switching.asjson` reads the state in
-        it."""
+        """As JSON values: the cluster's object in /switch. `kproxy.switching.asjson.state_of` reads it."""
         writes = self._effects.writes(self.cluster)
         doubts = [{**asdict(doubt), "seconds_ago": round(doubt.seconds_ago, 1)} for doubt in writes.doubts]
         unsure = self._sure_from - self._now()

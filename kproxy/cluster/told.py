@@ -1,7 +1,8 @@
 """The local addresses that clients were told, for as long as they hold. Pure.
 
-A response that came before brings the same `Endpoints` as then, the very object (`kproxy.rewrite.remembered`). If
-nothing has changed that its local addresses depend on, they are the same, and there is nothing to learn from it.
+A response that came before brings the same `Endpoints` as then, the very object
+(`kproxy.rewrite.remembered`). If nothing has changed that its local addresses depend on, they are the same,
+and there is nothing to learn from it.
 """
 
 from __future__ import annotations

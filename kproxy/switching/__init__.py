@@ -17,6 +17,6 @@
     requests      what kproxy reads of requests after a switch, and answers to some itself
     responses     what kproxy reads in responses after a switch, and changes in a few
 
-The process around `state` is `kproxy.app.switching`, that around `whole` is `kproxy migrate switch`. A model test runs
-both machines against each other in every order, with lost and late messages, deaths and deadlines.
+The process around `state` is `kproxy.app.switching`, that around `whole` is `kproxy migrate switch`. A model test
+runs both machines against each other in every order, with lost and late messages, deaths and deadlines.
 """

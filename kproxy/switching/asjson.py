@@ -9,10 +9,9 @@ A state file:
 `ended`: the process ended in good order, and no write was under way. Then `unsure` and `unknown` say for how many
 seconds more, of the time in which a kproxy runs, clients may be there that repeat a write, and that have fetched,
 without that kproxy knows them; both are missing if there are none. `fetched` has the address and the client id of each
-client that has fetched, unless there are too many. Format 2 is that of
-a cluster with parts, and of a part (`kproxy.switching.parts`): a kproxy that knows no parts would lead their clients to
-where the others go. STATE is each field of `kproxy.switching.state.State` by its name; `last` is null, or each field of
-`Ended`:
+client that has fetched, unless there are too many. Format 2 is that of a cluster with parts, and of a part
+(`kproxy.switching.parts`): a kproxy that knows no parts would lead their clients to where the others go. STATE is
+each field of `kproxy.switching.state.State` by its name; `last` is null, or each field of `Ended`:
 
     {"active": "blue", "phase": "held", "switch": "x1", "driver": "000001-9f", "former": "blue", "to": "green",
      "since": 1795401600.0, "deadline": 1795401620.0, "count": 3, "last": null}

@@ -27,9 +27,8 @@ log = logging.getLogger(__name__)
 # For how many turns it may be silent, at its start and later. Nothing is lost with it but the time of another start.
 _STARTS_WITHIN, _ANSWERS_WITHIN = 60, 5
 # The same path for modules as here, and nothing from the current directory.
-_PROGRAM = (
-    "import sys; sys.path[:] = sys.argv[2].split(':'); from kproxy.workers import forking; forking.main(sys.argv[1])"
-)
+_PATH = "import sys; sys.path[:] = sys.argv[2].split(':')"
+_PROGRAM = _PATH + "; from kproxy.workers import forking; forking.main(sys.argv[1])"
 
 
 class Forker:

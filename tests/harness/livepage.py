@@ -1,4 +1,4 @@
-"""The status page without kproxy: a server of `kproxy.admin.page` whose snapshots a test chooses, and such snapshots.
+"""The status page without kproxy: a server of `kproxy.admin.page`, whose snapshots a test chooses, and snapshots.
 
 `python -m tests.harness.livepage DIRECTORY` draws the page in several sizes, light and dark.
 """

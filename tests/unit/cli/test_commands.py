@@ -432,7 +432,8 @@ def test_what_only_prints_loads_little() -> None:
     program = (
         "import sys; from kproxy.cli import invoke\n"
         "code = invoke(sys.argv[1:])\n"
-        "heavy = {'asyncio', 'prometheus_client', 'rich', 'pydantic', 'yaml', 'kproxy.app.main'} & set(sys.modules)\n"
+        "heavy = {'asyncio', 'prometheus_client', 'rich', 'pydantic', 'yaml', 'kproxy.app.main'}\n"
+        "heavy &= set(sys.modules)\n"
         "sys.exit(f'{code} {heavy}' if code or heavy else 0)"
     )
     for arguments in (["--version"], ["--help"], []):

@@ -1,4 +1,4 @@
-"""How frames begin. The compiled forms are tested where they are used: tests/unit/relay, with `make test-compiled`."""
+"""How frames begin. tests/unit/relay tests the compiled forms where they are used (`make test-compiled`)."""
 
 from __future__ import annotations
 

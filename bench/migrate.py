@@ -94,8 +94,8 @@ def measure(
     result: dict[str, Any], quick: bool, rounds: int, only: Callable[[str], bool], progress: Say, say: Say
 ) -> None:
     """CPU-seconds per GB on the source's wire, of each load and peer, medians; into `result`, load by load."""
+    from kproxy.base.errors import KproxyError
     from kproxy.devcluster import DevCluster
-    from kproxy.errors import KproxyError
 
     loads = [load for load in LOADS if only(load.name) and (load.quick or not quick)]
     result["loads"] = {}

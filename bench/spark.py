@@ -29,8 +29,8 @@ def compare(rounds: int, progress: Callable[[str], None], say: Callable[[str], N
     if importlib.util.find_spec("pyspark") is None:
         sys.stderr.write("bench: pyspark is not installed (pip install --group spark): no figures of Spark\n")
         return {}
+    from kproxy.base.errors import KproxyError
     from kproxy.devcluster import DevCluster
-    from kproxy.errors import KproxyError
 
     try:
         with (

@@ -43,8 +43,8 @@ def measure(
     if importlib.util.find_spec("pyspark") is None:
         sys.stderr.write("bench: pyspark is not installed (pip install --group spark): no figures of verify\n")
         return
+    from kproxy.base.errors import KproxyError
     from kproxy.devcluster import DevCluster
-    from kproxy.errors import KproxyError
 
     try:
         with ExitStack() as running:

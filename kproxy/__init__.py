@@ -35,7 +35,7 @@ docs/architecture.md describes the rooms, and defines the words of this code bas
 import os as _os
 
 if _os.environ.get("KPROXY_PURE", "") not in ("", "0"):
-    from kproxy import compiled
+    from kproxy.base import compiled
 
     compiled.leave_out()
 
@@ -46,7 +46,7 @@ def __getattr__(name: str) -> str:
         raise AttributeError(f"module 'kproxy' has no attribute '{name}'")
     from importlib.metadata import PackageNotFoundError, version
 
-    from kproxy.packages import DISTRIBUTION
+    from kproxy.base.packages import DISTRIBUTION
 
     try:
         return version(DISTRIBUTION)

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from kproxy import regularfile
+from kproxy.base import regularfile
+from kproxy.base.errors import ConfigError
 from kproxy.config.values import admin_token
-from kproxy.errors import ConfigError
 
 log = logging.getLogger(__name__)
 

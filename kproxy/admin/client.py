@@ -19,9 +19,9 @@ from pathlib import Path
 from threading import Timer
 from urllib.parse import urlencode
 
-from kproxy.address import Address
-from kproxy.errors import AdminError
-from kproxy.printable import one_line
+from kproxy.base.address import Address
+from kproxy.base.errors import AdminError
+from kproxy.base.printable import one_line
 
 SECONDS = 5.0
 """For one answer."""

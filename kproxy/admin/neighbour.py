@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from kproxy.address import Address
 from kproxy.admin.client import AdminClient
 from kproxy.admin.hosts import is_loopback
-from kproxy.errors import AdminError
+from kproxy.base.address import Address
+from kproxy.base.errors import AdminError
 from kproxy.status import asjson
 from kproxy.status.shown import ClusterStatus
 

@@ -10,12 +10,12 @@ import socket
 from collections.abc import Sequence
 from functools import partial
 
-from kproxy.address import Address
 from kproxy.admin.connection import Connection
 from kproxy.admin.pages import AdminPages
-from kproxy.ephemeral import connection_at
-from kproxy.errors import ConfigError
-from kproxy.repeats import about
+from kproxy.base.address import Address
+from kproxy.base.ephemeral import connection_at
+from kproxy.base.errors import ConfigError
+from kproxy.base.repeats import about
 from kproxy.tls.handshakes import AdminTls
 
 logger = logging.getLogger(__name__)

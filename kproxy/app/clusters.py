@@ -14,6 +14,7 @@ from kproxy.app import nextstep
 from kproxy.app.carriers import Carriers
 from kproxy.app.nextstep import Invocation
 from kproxy.app.present import show_nodes
+from kproxy.base.errors import ConfigError
 from kproxy.cluster.encryption import Ends
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.own import OwnAddresses
@@ -24,7 +25,6 @@ from kproxy.cluster.upstream import Upstream
 from kproxy.config import ClusterConfig, Config
 from kproxy.config.changes import changed
 from kproxy.config.declaring import Reload
-from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
 from kproxy.status.shown import ClusterStatus
 from kproxy.workers.here import Reconfigured

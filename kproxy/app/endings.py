@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import h11
 
+from kproxy.base.errors import ConfigError
+from kproxy.base.process import birth
 from kproxy.config.values import ExitWith
-from kproxy.errors import ConfigError
-from kproxy.process import birth
 
 # How often it is looked, in seconds.
 _LOOK_AGAIN, _ASK_AGAIN = 0.25, 1.0

@@ -14,12 +14,12 @@ import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 
-from kproxy.address import Address
 from kproxy.app import main
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
 from kproxy.config import Config
 from kproxy.config.options import all_settings
 from kproxy.config.sources import BOOTSTRAP_VARIABLE, CONFIG_VARIABLE
-from kproxy.errors import ConfigError
 from kproxy.watch.events import Events
 
 # Exit codes beside the command's own, as shells, env and timeout have them.

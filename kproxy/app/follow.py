@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
-from kproxy.errors import AdminError
-from kproxy.printable import one_line
+from kproxy.base.errors import AdminError
+from kproxy.base.printable import one_line
 from kproxy.watch.lines import read
 
 if TYPE_CHECKING:

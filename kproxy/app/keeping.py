@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Sequence
 
 from kproxy.app.statedir import StateDir
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.switching.doubts import Identity
 from kproxy.switching.state import Phase, State
 

@@ -1,5 +1,5 @@
 """How kproxy logs: plain lines, coloured lines on a terminal, or JSON; and not the same line a thousand times
-(`kproxy.repeats`).
+(`kproxy.base.repeats`).
 
 No payload, token or password is logged at any level: nothing here ever sees a frame. Names and messages of peers may be
 in a line; here is the last edge at which they are made harmless to terminals, and cut.
@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import TextIO, TypeAlias
 
 from kproxy.app.stderr import Stderr
-from kproxy.printable import one_line
-from kproxy.repeats import LONGEST, OncePerWhile
+from kproxy.base.printable import one_line
+from kproxy.base.repeats import LONGEST, OncePerWhile
 
 # How often it is looked whether lines were left out, in seconds.
 _LOOK_EVERY = 5.0

@@ -16,7 +16,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kproxy import __version__
-from kproxy.address import Address
 from kproxy.admin import bearer
 from kproxy.admin.encryption import admin_tls
 from kproxy.admin.pages import AdminPages, Readiness, Reloaded, Switched
@@ -29,17 +28,18 @@ from kproxy.app.neighbours import say_neighbours
 from kproxy.app.nextstep import Invocation
 from kproxy.app.reload import Reloader, Source, watch
 from kproxy.app.stderr import written_by_thread
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
+from kproxy.base.repeats import OncePerWhile
 from kproxy.cluster.encryption import Ends
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.places import Places, raise_file_limit
 from kproxy.cluster.report import lasting, report
 from kproxy.cluster.tasks import Supervised
 from kproxy.config import Config
-from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
 from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector
-from kproxy.repeats import OncePerWhile
 from kproxy.status import asjson
 from kproxy.status.readiness import Requires, missing, not_ready, useless_to_wait
 from kproxy.status.shown import ClusterStatus, Status

@@ -19,11 +19,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, BinaryIO, TextIO
 
-from kproxy.address import Address
 from kproxy.app import pcapng
 from kproxy.app.pcapng import ACK, PSH, SYN, End, Ip
-from kproxy.errors import AdminError, ConfigError
-from kproxy.printable import one_line
+from kproxy.base.address import Address
+from kproxy.base.errors import AdminError, ConfigError
+from kproxy.base.printable import one_line
 from kproxy.watch.lines import read
 
 LONGEST_LINE = 4 * 1024 * 1024

@@ -16,11 +16,11 @@ from pathlib import Path
 from kproxy.admin import bearer
 from kproxy.admin.encryption import admin_tls
 from kproxy.app.endings import Ending
+from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.cluster.encryption import broker_tls, client_tls
 from kproxy.config import ClusterConfig, Config
 from kproxy.config.checks import Finding
 from kproxy.dial.dialer import check_library
-from kproxy.errors import ConfigError, UpstreamError
 from kproxy.sasl import aws, kerberos, oidc, secrets
 from kproxy.tls.handshakes import BadFiles
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kproxy.admin.pages import Reloaded
+from kproxy.base.errors import ConfigError
 from kproxy.cluster.encryption import Ends
 from kproxy.config import Config, read
 from kproxy.config.changes import compare
 from kproxy.config.sources import CONFIG_VARIABLE
-from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
 from kproxy.sasl.aside import Aside
 

@@ -16,8 +16,8 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
-from kproxy import regularfile
-from kproxy.errors import ConfigError
+from kproxy.base import regularfile
+from kproxy.base.errors import ConfigError
 from kproxy.switching import asjson
 from kproxy.switching.asjson import Kept
 from kproxy.switching.doubts import Identity

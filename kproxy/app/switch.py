@@ -18,8 +18,8 @@ from typing import Any
 from kproxy.app.effects import Effects
 from kproxy.app.keeping import Keeping
 from kproxy.app.statedir import StateDir
-from kproxy.errors import ConfigError
-from kproxy.printable import one_line
+from kproxy.base.errors import ConfigError
+from kproxy.base.printable import one_line
 from kproxy.status.shown import SwitchStatus
 from kproxy.switching import asjson, state
 from kproxy.switching.doubts import GIVEN_UP_LATE, Doubt

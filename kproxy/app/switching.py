@@ -16,11 +16,11 @@ from kproxy.admin.pages import Switched
 from kproxy.app.effects import Effects
 from kproxy.app.statedir import StateDir
 from kproxy.app.switch import Switch
+from kproxy.base.errors import ConfigError
+from kproxy.base.printable import one_line
 from kproxy.config import ClusterConfig, Config
 from kproxy.config.changes import may_be_the_same
-from kproxy.errors import ConfigError
 from kproxy.metrics.record import SwitchNumbers
-from kproxy.printable import one_line
 from kproxy.status.shown import SessionStatus, SwitchStatus
 from kproxy.switching import asjson
 from kproxy.switching.asjson import Parting

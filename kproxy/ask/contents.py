@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from struct import pack
 
-from kproxy.address import Address
 from kproxy.ask.questions import NONE, Question, Versions
-from kproxy.errors import WireError
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
 from kproxy.wire import api
 from kproxy.wire.primitives import INT32, Underflow, string, uvarint
 from kproxy.wire.reader import Reader

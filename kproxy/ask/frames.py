@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from struct import Struct
 
+from kproxy.base.errors import WireError
 from kproxy.dial.stream import Stream
-from kproxy.errors import WireError
 from kproxy.relay.wrongpeer import wrong_upstream
 from kproxy.wire.greeting import ENOUGH, recognise
 from kproxy.wire.primitives import INT32, malformed

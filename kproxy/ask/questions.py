@@ -27,7 +27,7 @@ from typing import Generic, TypeVar
 
 from kproxy.ask.asking import Ask
 from kproxy.ask.frames import NotAnAnswer
-from kproxy.errors import UpstreamError, WireError
+from kproxy.base.errors import UpstreamError, WireError
 from kproxy.rewrite.endpoints import Endpoint, Kind
 from kproxy.rewrite.plan import plan_for
 from kproxy.rewrite.walk import Walk

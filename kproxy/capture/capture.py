@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
 
+from kproxy.base.errors import WireError
+from kproxy.base.printable import one_line
 from kproxy.capture.copy import MOST, Copy, TooLong
 from kproxy.capture.plan import plan_for
-from kproxy.errors import WireError
-from kproxy.printable import one_line
 from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_HANDSHAKE
 from kproxy.wire.primitives import INT16, INT32, Buffer, Underflow, read_string, skip_tags
 

@@ -33,9 +33,9 @@ from typing import NoReturn
 
 import click
 
+from kproxy.base.errors import ConfigError, KproxyError
+from kproxy.base.packages import missing
 from kproxy.cli.group import Session, kproxy
-from kproxy.errors import ConfigError, KproxyError
-from kproxy.packages import missing
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 

@@ -12,8 +12,8 @@ import click
 if TYPE_CHECKING:
     import ssl
 
-    from kproxy.address import Address
     from kproxy.admin.client import AdminClient
+    from kproxy.base.address import Address
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -44,8 +44,8 @@ def admin_options(text: str) -> Callable[[Command], Command]:
 
 def asking(admin: str, ca: Path | None, token_file: Path | None) -> AdminClient:
     """The client for what the options say. Raises UsageError, ConfigError."""
-    from kproxy.address import Address
     from kproxy.admin.client import AdminClient
+    from kproxy.base.address import Address
 
     https, where = without_scheme(admin)
     token = os.environ.get("KPROXY_ADMIN_TOKEN") or None
@@ -91,7 +91,7 @@ def trusting(ca: Path | None, address: Address, password: str | None = None, key
 
 def _read(file: Path) -> str:
     from kproxy.admin import bearer
-    from kproxy.errors import ConfigError
+    from kproxy.base.errors import ConfigError
 
     try:
         return bearer.read_file(file)

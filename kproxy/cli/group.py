@@ -63,7 +63,8 @@ class _Commands(first.FirstContact):
 
 def print_version() -> None:
     """Print kproxy's version, and whether it is compiled."""
-    from kproxy import __version__, compiled
+    from kproxy import __version__
+    from kproxy.base import compiled
 
     click.echo(f"kproxy {__version__} ({compiled.which()})")
 

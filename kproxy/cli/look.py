@@ -46,7 +46,7 @@ def reload(admin: str, admin_ca: Path | None, admin_token_file: Path | None, tim
     Prints what has changed. If there is a mistake, nothing changes, and the mistakes are printed. The exit code is 0 if
     the configuration was taken over, 1 if kproxy cannot be asked or refuses to reload, and 2 if there is a mistake.
     """
-    from kproxy.errors import AdminError
+    from kproxy.base.errors import AdminError
 
     try:
         done, lines = asking(admin, admin_ca, admin_token_file).reload(timeout)

@@ -68,8 +68,8 @@ def ls(
 
     The exit code is 0, or 1 if --compare finds a difference other than addresses, or 2 if the cluster cannot be asked.
     """
+    from kproxy.base.errors import KproxyError
     from kproxy.config import load
-    from kproxy.errors import KproxyError
     from kproxy.listing.snapshot import Wanted
 
     if through is not None and not compare:
@@ -119,7 +119,7 @@ def _client(config: Config, ca: Path | None, *, https: bool, token_needed: bool)
     ConfigError if a token that was asked for cannot be read; that of a kproxy of somebody else may be theirs alone."""
     from kproxy.admin import bearer
     from kproxy.admin.client import AdminClient
-    from kproxy.errors import ConfigError
+    from kproxy.base.errors import ConfigError
     from kproxy.listing import running
 
     if config.admin is None:
@@ -175,8 +175,8 @@ def _is_active(cluster: ClusterConfig, served: Sequence[ClusterStatus]) -> bool:
 def _compare(config: Config, wanted: Wanted, client: AdminClient | None, through: str | None, as_json: bool) -> int:
     import asyncio
 
-    from kproxy.address import Address
     from kproxy.admin import neighbour
+    from kproxy.base.address import Address
     from kproxy.listing import asjson, text
     from kproxy.listing.pair import look
 

@@ -137,7 +137,7 @@ def list_() -> int:
 
 def _window(name: str, config: Config, origins: Mapping[tuple[str | int, ...], str]) -> Window | None:
     """The profile's own ports, if it names none itself."""
-    from kproxy.errors import ConfigError
+    from kproxy.base.errors import ConfigError
     from kproxy.profiles import ports
 
     if config.admin is None:
@@ -177,7 +177,7 @@ def _tell(name: str, one: Running, asking: Asking) -> None:
 
 
 def _where(name: str, one: Running, asking: Asking) -> Iterator[str]:
-    from kproxy.errors import AdminError
+    from kproxy.base.errors import AdminError
     from kproxy.profiles import background
 
     try:
@@ -202,8 +202,8 @@ def _asking(config: Config) -> Asking:
 
 
 def _asking_of(name: str, one: Running) -> Asking:
+    from kproxy.base.errors import ConfigError
     from kproxy.config import load
-    from kproxy.errors import ConfigError
     from kproxy.profiles import places
     from kproxy.profiles.background import Asking
 

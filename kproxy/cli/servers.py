@@ -40,7 +40,7 @@ def add(flags: dict[str, object], servers: Sequence[str]) -> None:
 
 def _meant(word: str) -> str:
     """The mistake where a word is a file or a profile; "" if it may be a server."""
-    from kproxy.printable import one_line
+    from kproxy.base.printable import one_line
     from kproxy.profiles import places
 
     if word.startswith("@"):

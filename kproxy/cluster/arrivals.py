@@ -18,6 +18,8 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from kproxy.base.errors import UpstreamError, WireError
+from kproxy.base.repeats import about
 from kproxy.cluster.door import Visit
 from kproxy.cluster.led import Led, client_id_of, hear, whose
 from kproxy.cluster.meeting import Met
@@ -25,9 +27,7 @@ from kproxy.cluster.outages import Unreachable
 from kproxy.cluster.places import most_under_way, open_file_limit
 from kproxy.cluster.topology import NodeKey
 from kproxy.cluster.turns import Turn, Turns
-from kproxy.errors import UpstreamError, WireError
 from kproxy.metrics import Metrics
-from kproxy.repeats import about
 from kproxy.tls.handshakes import ClientTls
 from kproxy.tls.tlssocket import TlsSocket
 

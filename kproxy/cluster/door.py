@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
+from kproxy.base.repeats import about
 from kproxy.cluster.listeners import Listener
 from kproxy.cluster.places import Places
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
-from kproxy.errors import WireError
 from kproxy.metrics import Metrics
 from kproxy.relay.wrongpeer import plaintext_client, wrong_client
-from kproxy.repeats import about
 from kproxy.wire.greeting import ENOUGH, Greeting, recognise
 
 log = logging.getLogger(__name__)

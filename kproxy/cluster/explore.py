@@ -15,15 +15,15 @@ from dataclasses import replace
 from time import time
 from typing import Any
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import KproxyError, UpstreamError
+from kproxy.base.repeats import about
 from kproxy.cluster.encryption import warn_of_tls
 from kproxy.cluster.identity import Identity, WantsLogin
 from kproxy.cluster.known import BootstrapAnswered
 from kproxy.cluster.reach import Reach
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
-from kproxy.errors import KproxyError, UpstreamError
-from kproxy.repeats import about
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.sasl.mechanism import Refused
 

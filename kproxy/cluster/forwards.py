@@ -12,13 +12,13 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError, UpstreamError
+from kproxy.base.repeats import about
 from kproxy.cluster.listeners import Listener, Listeners
 from kproxy.cluster.own import OwnAddresses
 from kproxy.cluster.places import Places
 from kproxy.config.values import Forward
-from kproxy.errors import ConfigError, UpstreamError
-from kproxy.repeats import about
 
 log = logging.getLogger(__name__)
 

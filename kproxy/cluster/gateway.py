@@ -10,7 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.ephemeral import connection_at
+from kproxy.base.errors import ConfigError, WireError
+from kproxy.base.repeats import about
 from kproxy.cluster.door import Carry, Door
 from kproxy.cluster.encryption import Ends, client_tls
 from kproxy.cluster.explore import Explorer
@@ -26,10 +29,7 @@ from kproxy.cluster.topology import Learned, Node, NodeKey, Topology
 from kproxy.cluster.upstream import Upstream
 from kproxy.config import ClusterConfig
 from kproxy.config.changes import successors
-from kproxy.ephemeral import connection_at
-from kproxy.errors import ConfigError, WireError
 from kproxy.metrics import Metrics
-from kproxy.repeats import about
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.switching.logins import Login
 from kproxy.switching.parts import unit

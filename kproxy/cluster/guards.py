@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from time import perf_counter
 
+from kproxy.base.printable import escaped
 from kproxy.cluster.windup import close_when_taken
-from kproxy.printable import escaped
 from kproxy.relay.guard import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_FETCH, Guard, Rules
 from kproxy.relay.session import Session
 from kproxy.switching.doubts import GIVEN_UP_LATE, Identity

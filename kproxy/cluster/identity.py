@@ -17,9 +17,9 @@ from time import monotonic
 from kproxy.ask import questions
 from kproxy.ask.asking import Ask
 from kproxy.ask.questions import Members, Partition, Question, Unreadable, Versions
+from kproxy.base.errors import UpstreamError
 from kproxy.cluster.known import Proof
 from kproxy.cluster.topology import NodeKey, Topology
-from kproxy.errors import UpstreamError
 from kproxy.rewrite.endpoints import Kind
 from kproxy.switching.logins import Login
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cluster.topology import NodeKey
 from kproxy.dial.routes import Route
 

@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
 from kproxy.cluster.meeting import Met
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.dial.stream import Stream
-from kproxy.errors import WireError
 from kproxy.relay.introduction import introduced, is_enough
 from kproxy.rewrite.endpoints import Endpoints
 

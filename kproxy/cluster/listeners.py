@@ -14,12 +14,12 @@ import os
 import socket
 from collections.abc import Callable
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
+from kproxy.base.repeats import about
 from kproxy.cluster.own import OwnAddresses
 from kproxy.cluster.topology import NodeKey
 from kproxy.dial.sockets import tune_accepted, tune_listening
-from kproxy.errors import ConfigError
-from kproxy.repeats import about
 
 log = logging.getLogger(__name__)
 

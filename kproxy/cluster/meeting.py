@@ -14,15 +14,15 @@ from functools import partial
 from time import monotonic, perf_counter, time
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from kproxy.address import Address
 from kproxy.ask.asking import Ask
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, WireError
 from kproxy.cluster.identity import HungUp, Identities, Identity, WantsLogin
 from kproxy.cluster.known import BootstrapAnswered, Fact, Known, LeadsTo, NodeReached, Proof, Reached
 from kproxy.cluster.opening import Opened, Opener
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.dial.routes import Route, RouteKind
-from kproxy.errors import UpstreamError, WireError
 from kproxy.metrics import Metrics
 from kproxy.metrics.numbers import BOOTSTRAP as BOOTSTRAP
 from kproxy.switching.logins import Login

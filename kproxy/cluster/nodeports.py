@@ -8,16 +8,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 
+from kproxy.base.ephemeral import connection_at
+from kproxy.base.errors import WireError
+from kproxy.base.repeats import about
 from kproxy.cluster.listeners import Listeners
 from kproxy.cluster.localports import LocalPorts
 from kproxy.cluster.places import Places
 from kproxy.cluster.topology import Node, NodeKey
 from kproxy.cluster.upstream import Upstream
 from kproxy.config import ClusterConfig
-from kproxy.ephemeral import connection_at
-from kproxy.errors import WireError
 from kproxy.metrics import Metrics
-from kproxy.repeats import about
 from kproxy.rewrite.endpoints import Endpoints
 
 log = logging.getLogger(__name__)

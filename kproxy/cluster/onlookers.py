@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import count
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.relay.session import Session
 from kproxy.status.shown import SessionStatus
 from kproxy.switching.writes import DOUBLED

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kproxy.address import Address
 from kproxy.ask.asking import Over
+from kproxy.base.address import Address
 from kproxy.cluster.encryption import broker_tls
 from kproxy.config import ClusterConfig
 from kproxy.config.sasl import SaslOptions

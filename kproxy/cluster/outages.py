@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kproxy.base.errors import UpstreamError
 from kproxy.cluster.topology import NodeKey
-from kproxy.errors import UpstreamError
 
 
 @dataclass(eq=False)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import TypeAlias
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 
 _Ip: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 

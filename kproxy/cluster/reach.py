@@ -12,7 +12,9 @@ import socket
 from collections.abc import Callable, Sequence
 from time import monotonic, time
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
+from kproxy.base.repeats import about
 from kproxy.cluster.known import BootstrapAnswered, Explored, Fact, Known, LeadsTo, NodeReached, Reached
 from kproxy.cluster.meeting import BOOTSTRAP, Meetings, Met
 from kproxy.cluster.opening import Opener
@@ -22,9 +24,7 @@ from kproxy.config import ClusterConfig
 from kproxy.config.changes import changed
 from kproxy.config.declaring import Reload
 from kproxy.dial.routes import Route, RouteKind, Routes
-from kproxy.errors import UpstreamError, ViaError
 from kproxy.metrics import Metrics
-from kproxy.repeats import about
 from kproxy.sasl.mechanism import Refused
 from kproxy.tls.handshakes import BrokerTls
 

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kproxy.address import Address
 from kproxy.ask.asking import Ask, Between
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, WireError
+from kproxy.base.printable import one_line
+from kproxy.base.repeats import about
 from kproxy.cluster.arrivals import Arrival, Arrivals, Knows, name_of
 from kproxy.cluster.door import Visit
 from kproxy.cluster.encryption import client_tls
@@ -25,17 +28,14 @@ from kproxy.cluster.topology import NodeKey
 from kproxy.cluster.turns import Turn
 from kproxy.cluster.windup import wind_up
 from kproxy.config import ClusterConfig
-from kproxy.errors import UpstreamError, WireError
 from kproxy.metrics import Metrics
 from kproxy.metrics.counters import NodeCounters
-from kproxy.printable import one_line
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
 from kproxy.relay.pump import Pump
 from kproxy.relay.roster import Roster
 from kproxy.relay.session import Session
 from kproxy.relay.wrongpeer import bound_to_host, client_logs_in
-from kproxy.repeats import about
 from kproxy.rewrite.apiversions import NO_OTHER
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.status.shown import SessionStatus

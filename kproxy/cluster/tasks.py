@@ -9,7 +9,7 @@ from contextvars import Context
 from types import TracebackType
 from typing import Any, TypeVar
 
-from kproxy.printable import one_line
+from kproxy.base.printable import one_line
 
 T = TypeVar("T")
 

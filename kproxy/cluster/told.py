@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.rewrite.remembered import MOST_ENDPOINTS
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cluster.localports import LocalPorts
 from kproxy.cluster.localports import NodeKey as NodeKey
 from kproxy.rewrite.endpoints import Endpoint, Endpoints

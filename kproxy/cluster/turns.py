@@ -11,7 +11,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
 
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
 
 # One node has this part of the bound: while it is slow, clients still reach the others.
 _PART = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cluster.encryption import Ends
 from kproxy.cluster.explore import Explorer
 from kproxy.cluster.known import Fact

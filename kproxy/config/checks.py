@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.config.values import MAX_PORT, PortRange
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote, urlsplit
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 
 MASK = "***"
 _SCHEMES = {

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic_core import core_schema
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.config import hop
 from kproxy.config.hop import Hop
 from kproxy.config.protocols import PROTOCOLS

@@ -11,6 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from kproxy.base.errors import ConfigError
+from kproxy.base.printable import escaped
 from kproxy.config import checks, protocols
 from kproxy.config.checks import DEFERRED, Finding, Loc
 from kproxy.config.hop import mask
@@ -24,8 +26,6 @@ from kproxy.config.sources import (
     read_flags,
     setting_loc,
 )
-from kproxy.errors import ConfigError
-from kproxy.printable import escaped
 
 # Stands in for bootstrap servers that are missing or wrong, so that the other checks can still run.
 _PLACEHOLDER = ["missing.invalid:1"]

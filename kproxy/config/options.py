@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, PrivateAttr, ValidationInfo, model_validator
 from pydantic.fields import FieldInfo
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.config import checks, kinds, quantities
 from kproxy.config.declaring import (
     CLUSTER,

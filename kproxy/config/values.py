@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from kproxy.address import Address
-from kproxy.printable import escaped
+from kproxy.base.address import Address
+from kproxy.base.printable import escaped
 
 MAX_PORT = 65535
 # Enough for every cluster whose node ids count from 0 or 1, and a window that people remember.

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
 from kproxy.copier import requests
 from kproxy.copier.codes import check
 from kproxy.copier.link import Link
 from kproxy.copier.requests import reading
-from kproxy.errors import UpstreamError
 
 
 class Cluster:

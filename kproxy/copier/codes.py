@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 
 OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC, NOT_LEADER, TOO_LARGE, NOT_COORDINATOR = 1, 3, 6, 10, 16
 INVALID_PRODUCER_EPOCH, CONCURRENT_TRANSACTIONS, PRODUCER_FENCED = 47, 51, 90

@@ -15,6 +15,7 @@ from struct import pack
 
 from crc32c import crc32c
 
+from kproxy.base.errors import KproxyError
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.offsetmap import OffsetMap
@@ -34,7 +35,6 @@ from kproxy.copier.state import (
     transactional_id,
 )
 from kproxy.copier.statetopic import read_one
-from kproxy.errors import KproxyError
 from kproxy.records.committed import committed
 from kproxy.records.copying import pieces
 from kproxy.records.header import Batch

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Sequence
 from struct import Struct
 
+from kproxy.base.errors import UpstreamError
 from kproxy.copier.requests import API_VERSIONS, VERSIONS, read_versions, reading
-from kproxy.errors import UpstreamError
 from kproxy.wire.api import APIS
 from kproxy.wire.primitives import INT32, Buffer, malformed
 from kproxy.wire.request import CLIENT_ID

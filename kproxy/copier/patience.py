@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import Refused
-from kproxy.errors import KproxyError, UpstreamError
 
 T = TypeVar("T")
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import gc
 import time
 
+from kproxy.base.errors import KproxyError, UpstreamError, WireError
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import OFFSET_OUT_OF_RANGE, check
 from kproxy.copier.link import Link
 from kproxy.copier.requests import reading
 from kproxy.copier.slices import Slice
-from kproxy.errors import KproxyError, UpstreamError, WireError
 from kproxy.records.decoding import records
 from kproxy.records.header import Batch, batches
 from kproxy.wire.primitives import Buffer

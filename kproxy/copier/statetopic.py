@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from kproxy.base.errors import ConfigError, WireError
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import UNKNOWN_TOPIC, Refused, check
@@ -19,7 +20,6 @@ from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.patience import insist
 from kproxy.copier.requests import reading
 from kproxy.copier.state import State, parts_of, piece_from_json, topic_of
-from kproxy.errors import ConfigError, WireError
 from kproxy.records.decoding import records
 from kproxy.records.header import COMMIT, Batch, batches
 

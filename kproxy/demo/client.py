@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
 
 if TYPE_CHECKING:
     from confluent_kafka.admin._metadata import ClusterMetadata

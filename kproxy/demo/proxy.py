@@ -13,10 +13,10 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
 from kproxy.devcluster.ports import HOST, free_ports
 from kproxy.devcluster.watchdog import Watchdog
-from kproxy.errors import UpstreamError
 
 DEFAULT_LISTEN = Address(HOST, 19092)
 DEFAULT_ADMIN = Address(HOST, 19091)

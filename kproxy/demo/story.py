@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
+from kproxy.base.packages import install
 from kproxy.devcluster import jars
 from kproxy.devcluster.cluster import DevCluster
 from kproxy.devcluster.interrupts import ignore_ctrl_c, terminated_like_ctrl_c
 from kproxy.devcluster.jars import DEFAULT_VERSION
 from kproxy.devcluster.screen import Screen
-from kproxy.errors import ConfigError, KproxyError, UpstreamError
-from kproxy.packages import install
 
 if TYPE_CHECKING:
     from kproxy.demo.proxy import ProxyProcess

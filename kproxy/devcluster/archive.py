@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.devcluster import properties as props
 from kproxy.devcluster.jars import Progress, locked
 from kproxy.devcluster.node import Node

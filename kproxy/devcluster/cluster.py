@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
 from kproxy.devcluster import properties as props
 from kproxy.devcluster.archive import make_archive
 from kproxy.devcluster.fleet import Ended, Fleet, Plan, find
@@ -18,7 +19,6 @@ from kproxy.devcluster.node import Node
 from kproxy.devcluster.properties import CLIENT, CONTROLLER, INTERNAL, ListenerSpec
 from kproxy.devcluster.ready import known_brokers
 from kproxy.devcluster.tools import Programs
-from kproxy.errors import UpstreamError
 
 DEFAULT_ADVERTISED = "kafka-{id}.cluster.internal:9092"
 

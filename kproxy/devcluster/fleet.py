@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.devcluster import properties as props
 from kproxy.devcluster.node import Node
 from kproxy.devcluster.ports import free_ports
@@ -16,7 +17,6 @@ from kproxy.devcluster.properties import CLIENT, CONTROLLER, Listener, ListenerS
 from kproxy.devcluster.storage import format_storage
 from kproxy.devcluster.tools import Programs
 from kproxy.devcluster.watchdog import Watchdog
-from kproxy.errors import ConfigError, UpstreamError
 
 _BIND_ATTEMPTS = 5
 

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kproxy import java
-from kproxy.errors import ConfigError
+from kproxy.base import java
+from kproxy.base.errors import ConfigError
 
 DEFAULT_VERSION = "4.3.1"
 

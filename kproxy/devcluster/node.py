@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.devcluster.properties import Listener, render
 from kproxy.devcluster.tools import Programs
 from kproxy.devcluster.watchdog import Watchdog

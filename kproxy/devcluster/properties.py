@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kproxy.address import Address
-from kproxy.errors import ConfigError
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
 
 CLIENT = "CLIENT"
 INTERNAL = "INTERNAL"

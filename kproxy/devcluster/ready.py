@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import struct
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 
 # length, API key 3 (Metadata), version 1, correlation id 1, client id null, 0 topics
 _REQUEST = struct.pack(">ihhihi", 14, 3, 1, 1, -1, 0)

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
 from kproxy.devcluster import certificates, jars
 from kproxy.devcluster.cluster import DevCluster
 from kproxy.devcluster.interrupts import ignore_ctrl_c, terminated_like_ctrl_c
@@ -20,7 +21,6 @@ from kproxy.devcluster.ports import HOST
 from kproxy.devcluster.properties import CLIENT, ListenerSpec
 from kproxy.devcluster.screen import Screen
 from kproxy.devcluster.watchdog import Watchdog
-from kproxy.errors import ConfigError
 
 DEFAULT_NAME = "kafka-{id}.cluster.internal"
 USER = "alice"

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from kproxy.base.errors import UpstreamError
 from kproxy.devcluster import properties as props
 from kproxy.devcluster.node import Node
 from kproxy.devcluster.tools import Programs
-from kproxy.errors import UpstreamError
 
 _META, _CHECKPOINT = "meta.properties", "bootstrap.checkpoint"
 # What differs from cluster to cluster, and what feature levels do not depend on.

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kproxy.base.errors import ConfigError
 from kproxy.devcluster.jars import DEFAULT_VERSION, Progress, class_path, fetch_jars, find_java
-from kproxy.errors import ConfigError
 
 # The scripts of Kafka's distribution, and the class that each of them runs (4.x).
 TOOLS: Mapping[str, str] = {

@@ -7,11 +7,11 @@ import importlib.util
 import socket
 from collections.abc import Callable, Sequence
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
+from kproxy.base.packages import install
 from kproxy.dial.direct import Direct
 from kproxy.dial.hops import Hop, Limit, Way
-from kproxy.errors import ConfigError
-from kproxy.packages import install
 
 
 class Dialer:

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 
 from aiohappyeyeballs import start_connection
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
 from kproxy.dial.hops import Limit
 from kproxy.dial.resolve import AddrInfo, Resolver
 from kproxy.dial.sockets import tune
 from kproxy.dial.steps import StepKind
 from kproxy.dial.stream import ready
-from kproxy.errors import UpstreamError
 
 # RFC 8305 §5: how long one address may try before the next one starts beside it, in seconds.
 _NEXT_ADDRESS_AFTER = 0.25

@@ -17,13 +17,13 @@ from time import monotonic
 from typing import Any
 from urllib.parse import quote
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
+from kproxy.base.printable import one_line
 from kproxy.dial import engine
 from kproxy.dial.engine import EngineError
 from kproxy.dial.hops import Hop, Limit, Way
 from kproxy.dial.steps import StepKind
-from kproxy.errors import UpstreamError, ViaError
-from kproxy.printable import one_line
 
 # A network with more is asked about for a name only as far as this.
 _MOST_CONTAINERS = 500

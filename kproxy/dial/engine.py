@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kproxy.printable import one_line
+from kproxy.base.printable import one_line
 
 _SECONDS = 3.0
 _MOST = 8 * 1024 * 1024

@@ -8,9 +8,9 @@ import socket
 from dataclasses import dataclass
 from typing import Protocol
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.dial.steps import OnStep, StepKind, taken
-from kproxy.errors import UpstreamError, ViaError
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import h11
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.dial.bridge import bridge
 from kproxy.dial.hops import Hop, Limit, Way, reach_hop
 from kproxy.dial.steps import StepKind
-from kproxy.errors import UpstreamError, ViaError
 
 # An answer to CONNECT is a few hundred bytes.
 _LIMIT = 64 * 1024

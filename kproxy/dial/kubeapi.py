@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 import h11
 from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus, WebSocketException
 
+from kproxy.base.errors import ViaError
+from kproxy.base.printable import one_line
 from kproxy.dial.hops import Limit, Way, reach_hop
 from kproxy.dial.httpconnect import HttpConnect
 from kproxy.dial.kubeconfig import Proxy
@@ -24,8 +26,6 @@ from kproxy.dial.kubehttp import Http, NotUpgraded, Refusal
 from kproxy.dial.kubelogin import Login, Logins
 from kproxy.dial.kubepipe import OpenPipe, Pipe, open_upgraded, open_websocket
 from kproxy.dial.socks import Socks5
-from kproxy.errors import ViaError
-from kproxy.printable import one_line
 
 T = TypeVar("T")
 

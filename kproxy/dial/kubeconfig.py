@@ -18,9 +18,9 @@ from urllib.parse import unquote, urlsplit
 
 import yaml
 
-from kproxy import regularfile
-from kproxy.address import Address
-from kproxy.printable import one_line
+from kproxy.base import regularfile
+from kproxy.base.address import Address
+from kproxy.base.printable import one_line
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 # Of a kubeconfig, a token or a certificate.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import h11
 
+from kproxy.base.printable import one_line
 from kproxy.dial.kubelogin import Login
-from kproxy.printable import one_line
 
 # A list of a namespace's pods with one IP address is short; that of a Service's endpoints has some KiB for each pod.
 _MOST = 16 * 1024 * 1024

@@ -17,10 +17,10 @@ from pathlib import Path
 from time import time
 from typing import Any
 
+from kproxy.base.errors import ViaError
+from kproxy.base.printable import one_line
 from kproxy.dial.hops import Limit
 from kproxy.dial.kubeconfig import BadKubeconfig, Server, read_server, tls_context
-from kproxy.errors import ViaError
-from kproxy.printable import one_line
 
 # A plugin may ask a slow identity provider. Nobody is there to log in with a browser in this time, nor needs to be.
 _PLUGIN_SECONDS = 60.0

@@ -10,7 +10,10 @@ import logging
 import socket
 from urllib.parse import quote
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
+from kproxy.base.printable import one_line
+from kproxy.base.repeats import about
 from kproxy.dial import kubenames
 from kproxy.dial.hops import Hop, Limit, Way
 from kproxy.dial.kubeapi import Api
@@ -18,9 +21,6 @@ from kproxy.dial.kubeforward import Carriage, Complaint, Forward, forward_over
 from kproxy.dial.kubehttp import Refusal
 from kproxy.dial.kubenames import Meant, NotThere, Place
 from kproxy.dial.steps import StepKind
-from kproxy.errors import UpstreamError, ViaError
-from kproxy.printable import one_line
-from kproxy.repeats import about
 
 log = logging.getLogger(__name__)
 

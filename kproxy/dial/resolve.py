@@ -15,8 +15,8 @@ from functools import lru_cache
 from threading import Thread
 from typing import TypeAlias
 
-from kproxy.address import Address
-from kproxy.errors import NoSuchName, UpstreamError
+from kproxy.base.address import Address
+from kproxy.base.errors import NoSuchName, UpstreamError
 
 AddrInfo: TypeAlias = tuple[int, int, int, str, tuple[object, ...]]
 """As getaddrinfo gives them."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 
 
 class RouteKind(Enum):

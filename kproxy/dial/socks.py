@@ -8,10 +8,10 @@ from typing import Any
 from python_socks import ProxyError, ProxyType
 from python_socks.async_.asyncio import Proxy
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.dial.hops import Hop, Limit, Way, reach_hop
 from kproxy.dial.steps import StepKind
-from kproxy.errors import UpstreamError, ViaError
 
 # RFC 1928 §6: what the reply says of the address; what is not here is the proxy's own fault.
 _REPLIES = {

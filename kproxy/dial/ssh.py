@@ -13,15 +13,15 @@ from typing import Any
 
 import asyncssh
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
+from kproxy.base.repeats import about
 from kproxy.dial.bridge import End, bridge
 from kproxy.dial.direct import Direct
 from kproxy.dial.hops import Hop, Limit, Way, reach_hop
 from kproxy.dial.sshfaults import refused_channel, refused_login
 from kproxy.dial.sshfiles import Server, jump_hosts, read_server
 from kproxy.dial.steps import StepKind
-from kproxy.errors import UpstreamError, ViaError
-from kproxy.repeats import about
 
 log = logging.getLogger(__name__)
 

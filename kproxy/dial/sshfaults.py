@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncssh
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.dial.sshfiles import Server
-from kproxy.errors import UpstreamError, ViaError
 
 # Words of the server about an address that it cannot connect to: OpenSSH's are those of its C library.
 _WORDS = (

@@ -10,7 +10,7 @@ from typing import Any
 
 import asyncssh
 
-from kproxy import regularfile
+from kproxy.base import regularfile
 from kproxy.dial.hops import Hop
 
 _CONFIG = ("~/.ssh/config", "/etc/ssh/ssh_config")

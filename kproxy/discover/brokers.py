@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.discover.found import Found
 from kproxy.lint.endpoint import Endpoint, Host, endpoints, kind_of
 

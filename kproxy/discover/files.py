@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from kproxy.base.printable import one_line
 from kproxy.discover import brokers
 from kproxy.discover.brokers import Published
 from kproxy.discover.found import Found, Place
@@ -14,7 +15,6 @@ from kproxy.lint.kinds import Kind, recognise
 from kproxy.lint.model import Broker, Family, Setup
 from kproxy.lint.source import Source, UnreadableError, read
 from kproxy.lint.tree import MalformedError, Tree, documents
-from kproxy.printable import one_line
 
 _MOST_FILES = 200
 _LARGEST = 1024 * 1024

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
+from kproxy.base.errors import UpstreamError
+from kproxy.base.packages import install
+from kproxy.base.printable import one_line
 from kproxy.cluster.tasks import Supervised
 from kproxy.dial.direct import Direct
 from kproxy.dial.hops import Limit
 from kproxy.discover.found import Found, Place
-from kproxy.errors import UpstreamError
-from kproxy.packages import install
-from kproxy.printable import one_line
 
 _SECONDS = 10.0
 # The newer version first: which of them there is depends on the operator's.

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from kproxy.base.printable import one_line
 from kproxy.discover.found import Found, Place
-from kproxy.printable import one_line
 
 _LISTENS = "0A"
 _USUAL = (9092, 9093, 9094, 9095, 9096, 9097, 9098, 19092, 29092, 39092)

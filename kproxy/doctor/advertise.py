@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, count
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.doctor import linted
 from kproxy.doctor import listeners as settings
 from kproxy.doctor.changes import Broker, Change, Seen, brokers_of, changes

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cluster.topology import NodeKey
 from kproxy.doctor import listeners as settings
 from kproxy.doctor.found import Contact, Examination, Listener

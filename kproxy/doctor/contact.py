@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from kproxy.address import Address
 from kproxy.ask import questions, survey
+from kproxy.base.address import Address
+from kproxy.base.errors import KproxyError, UpstreamError, ViaError, WireError
 from kproxy.cluster.identity import HungUp, Identities, Identity, WantsLogin
 from kproxy.cluster.opening import Opened, Opener
 from kproxy.cluster.topology import NodeKey, Topology
@@ -20,7 +21,6 @@ from kproxy.dial import steps as dialling
 from kproxy.dial.resolve import Resolver
 from kproxy.doctor import spoken
 from kproxy.doctor.found import Contact, Spoken, Step, Verdict
-from kproxy.errors import KproxyError, UpstreamError, ViaError, WireError
 from kproxy.sasl.mechanism import Refused
 
 if TYPE_CHECKING:

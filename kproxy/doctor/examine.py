@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
-from kproxy.address import Address
 from kproxy.ask import contents as cluster_contents
 from kproxy.ask import survey
 from kproxy.ask.contents import Contents
 from kproxy.ask.questions import NONE, Question
 from kproxy.ask.settings import Settings, broker_settings
+from kproxy.base.address import Address
+from kproxy.base.errors import KproxyError
 from kproxy.cluster.identity import Identity
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
@@ -27,7 +28,6 @@ from kproxy.doctor.contact import Contacts, OnStep
 from kproxy.doctor.found import Contact, Elsewhere, Examination, Step, Verdict
 from kproxy.doctor.listeners import listeners_of
 from kproxy.doctor.whereabouts import whereabouts
-from kproxy.errors import KproxyError
 from kproxy.rewrite.endpoints import Endpoint, Kind
 
 if TYPE_CHECKING:

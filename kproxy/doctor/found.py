@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
-from kproxy.address import Address
 from kproxy.ask.contents import Contents
 from kproxy.ask.questions import Versions
 from kproxy.ask.settings import Settings
+from kproxy.base.address import Address
 from kproxy.cluster.identity import Identity
 from kproxy.cluster.topology import NodeKey
 from kproxy.doctor.clients import Client

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.config.hop import Hop
 from kproxy.doctor.findings import Finding, Whose
 from kproxy.doctor.found import Examination

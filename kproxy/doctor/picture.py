@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from kproxy.base.printable import escaped, one_line
 from kproxy.doctor.causes import cause_of
 from kproxy.doctor.found import Contact, Examination
-from kproxy.printable import escaped, one_line
 
 _WIDTH = 78
 # Nodes that are drawn one by one; of more, those that work are counted.

@@ -12,12 +12,12 @@ from typing import Any
 import click
 
 from kproxy import remedies
+from kproxy.base.printable import escaped, one_line
 from kproxy.doctor import picture, said, unaided
 from kproxy.doctor.findings import Finding
 from kproxy.doctor.found import Contact, Examination, Neighbour, Step, Verdict
 from kproxy.doctor.line import shell
 from kproxy.doctor.trial import Outcome, Tried
-from kproxy.printable import escaped, one_line
 from kproxy.remedies.faults import Fault
 from kproxy.tls.handshakes import ANY_NAME
 

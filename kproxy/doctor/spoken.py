@@ -16,9 +16,9 @@ from typing import TypeVar
 
 from kproxy.ask import questions
 from kproxy.ask.asking import Over
+from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.dial.stream import Stream, retried
 from kproxy.doctor.found import Certificate, Spoken
-from kproxy.errors import KproxyError, UpstreamError
 from kproxy.tls.handshakes import names_of
 from kproxy.tls.tlssocket import TlsSocket
 from kproxy.wire import api

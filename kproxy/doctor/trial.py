@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from kproxy.address import Address
 from kproxy.ask import questions
 from kproxy.ask.asking import Over
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.identity import Identities
 from kproxy.cluster.places import Places
@@ -28,7 +29,6 @@ from kproxy.doctor.certnames import server_names
 from kproxy.doctor.contact import Contacts
 from kproxy.doctor.found import Contact, Examination, Spoken
 from kproxy.doctor.line import Line
-from kproxy.errors import ConfigError, KproxyError
 from kproxy.metrics import Metrics
 from kproxy.relay.selector import RelaySelector
 from kproxy.status.shown import another_address_may_help

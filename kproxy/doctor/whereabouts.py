@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cluster.topology import NodeKey
 from kproxy.doctor.contact import Contacts, Then
 from kproxy.doctor.found import Contact, Examination

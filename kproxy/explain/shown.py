@@ -6,11 +6,11 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 
+from kproxy.base.printable import escaped
 from kproxy.explain.causes import Cause, counted
 from kproxy.explain.explanation import Explanation, numbers, own_rows
 from kproxy.explain.findings import Finding
 from kproxy.explain.sentences import fitted, sentence, title
-from kproxy.printable import escaped
 from kproxy.remedies import of
 
 _LABEL = 9

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from kproxy.base.printable import escaped
 from kproxy.lint.source import Edit, Place, Source
-from kproxy.printable import escaped
 
 
 class Severity(Enum):

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.lint import properties
 from kproxy.lint.findings import HIDDEN, Finding, Severity, safe
 from kproxy.lint.linting import Options, Report, lint

@@ -6,10 +6,10 @@ import json
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from kproxy.base.printable import one_line
 from kproxy.lint.findings import Finding, Severity, safe
 from kproxy.lint.linting import Report
 from kproxy.lint.reach import IF_RESOLVES, UNKNOWN, Row
-from kproxy.printable import one_line
 
 _WIDTH = 80
 _LONGEST = 300

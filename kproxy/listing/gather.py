@@ -17,13 +17,13 @@ from kproxy.ask.contents import Contents, Group
 from kproxy.ask.frames import TooLarge
 from kproxy.ask.questions import NOBODY, NONE, Versions
 from kproxy.ask.settings import LISTENER_SETTINGS, broker_settings
+from kproxy.base.errors import KproxyError, UpstreamError, WireError
 from kproxy.cluster.explore import Explorer
 from kproxy.cluster.identity import WantsLogin
 from kproxy.cluster.reach import Reach
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.dial.stream import Stream
-from kproxy.errors import KproxyError, UpstreamError, WireError
 from kproxy.listing.snapshot import Seen, Snapshot, Wanted
 from kproxy.metrics import Metrics
 from kproxy.rewrite.endpoints import Endpoints, Kind

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kproxy.address import Address
 from kproxy.admin import neighbour
 from kproxy.admin.client import AdminClient
+from kproxy.base.address import Address
+from kproxy.base.errors import AdminError
 from kproxy.config import ClusterConfig
-from kproxy.errors import AdminError
 from kproxy.listing import running
 from kproxy.listing.compare import Pair, compare
 from kproxy.listing.gather import NeedsLogin, gather

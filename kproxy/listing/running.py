@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kproxy.address import Address
-from kproxy.printable import escaped
+from kproxy.base.address import Address
+from kproxy.base.printable import escaped
 from kproxy.status.shown import ClusterStatus
 
 SECONDS = 2.0

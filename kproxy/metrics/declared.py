@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import kproxy
-from kproxy import compiled
+from kproxy.base import compiled
 from kproxy.metrics.counters import Durations, NodeCounters
 
 if TYPE_CHECKING:

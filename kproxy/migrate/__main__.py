@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from kproxy.errors import ConfigError, KproxyError
+from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.migrate.commands import migrate
 
 _FAILED, _USAGE, _INTERRUPTED = 1, 2, 130

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
-from kproxy.errors import UpstreamError, WireError
+from kproxy.base.errors import UpstreamError, WireError
 
 # In milliseconds: until the first answer, and for one request.
 _BOOTSTRAP, _REQUEST = 20_000, 40_000

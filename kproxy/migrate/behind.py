@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from kproxy.base.errors import KproxyError, WireError
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.patience import insist
 from kproxy.copier.state import State
-from kproxy.errors import KproxyError, WireError
 from kproxy.migrate.between import batches_between, records_in
 from kproxy.migrate.differences import Bytes, Seen
 from kproxy.records.decoding import records

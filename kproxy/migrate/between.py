@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kproxy.base.errors import UpstreamError
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import check
 from kproxy.copier.requests import reading
-from kproxy.errors import UpstreamError
 from kproxy.records.header import Batch, batches
 
 _AT_ONCE = 1024 * 1024

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kproxy.base.errors import ConfigError
 from kproxy.copier.statetopic import Copied
-from kproxy.errors import ConfigError
 from kproxy.migrate.positions import Position, translate
 
 # How Spark writes the end of a source that has none so far.

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import Fenced
 from kproxy.copier.patience import insist
@@ -23,7 +24,6 @@ from kproxy.copier.producer import Producer
 from kproxy.copier.slices import Job
 from kproxy.copier.state import key, partition_of, topic_of
 from kproxy.copier.statetopic import prepared, read_one
-from kproxy.errors import ConfigError, KproxyError
 
 # How often the driver writes its record, and how long another one looks whether it does, in seconds.
 BEAT, LOOK = 3.0, 10.0

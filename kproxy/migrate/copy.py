@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import Any
 
+from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import Fenced
@@ -20,7 +21,6 @@ from kproxy.copier.patience import insist, passes
 from kproxy.copier.slices import LARGEST, Job, Outcome, Slice
 from kproxy.copier.state import State, key, partition_of, topic_of
 from kproxy.copier.statetopic import StateTopic, prepared, read_all
-from kproxy.errors import ConfigError, KproxyError
 from kproxy.migrate.control import BEAT, LEAVE, ORDER, Driver, Order
 from kproxy.migrate.identities import Watched, identity_in, is_of_interest
 from kproxy.migrate.progress import Progress

@@ -128,7 +128,7 @@ def what_to_copy(
 ) -> What:  # fmt: skip
     """From the file and from what both clusters have. A topic to which records were copied and that is not there any
     more is the copy's to judge. Raises ConfigError if another topic is not there on the target."""
-    from kproxy.errors import ConfigError
+    from kproxy.base.errors import ConfigError
     from kproxy.migrate.administration import Admin
     from kproxy.migrate.copy import What
     from kproxy.migrate.repartition import is_repartition

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from kproxy.base.printable import escaped, one_line
 from kproxy.migrate.pieces import Run
-from kproxy.printable import escaped, one_line
 
 MISSING, EXTRA, DOUBLED, ORDER = "missing", "extra", "doubled", "order"
 NOT_COPIED, NEITHER, PARTITION = "not copied", "missing on both sides", "partition"

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from kproxy.base.printable import one_line
 from kproxy.migrate.figures import counted, duration, size
 from kproxy.migrate.progress import Line, Progress
-from kproxy.printable import one_line
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import yaml
 
+from kproxy.base.errors import ConfigError
+from kproxy.base.printable import escaped
 from kproxy.config import kinds, quantities
 from kproxy.config.hop import mask
 from kproxy.config.loading import judge
@@ -22,10 +24,8 @@ from kproxy.config.sources import Layer, Problem, closest, suggestion
 from kproxy.config.values import quote
 from kproxy.config.yamlfile import Reading
 from kproxy.copier.state import topic_of
-from kproxy.errors import ConfigError
 from kproxy.migrate.migration import INTERNAL, SIDES, SOURCE, TARGET, Groups, Limits, Migration, Topics
 from kproxy.migrate.switch import section
-from kproxy.printable import escaped
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kproxy.base.errors import UpstreamError
 from kproxy.copier.state import PARTITIONS
-from kproxy.errors import UpstreamError
 from kproxy.migrate.administration import Admin, error_name
 from kproxy.migrate.changes import AddPartitions, AlterTopic, Change, CreateAcl, CreateState, CreateTopic, SetQuota
 from kproxy.migrate.inventory import Acl, Entity, Unseen

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 
+from kproxy.base.errors import ConfigError
 from kproxy.copier.codes import Refused
-from kproxy.errors import ConfigError
 from kproxy.migrate import producerids
 from kproxy.migrate.administration import Admin
 from kproxy.migrate.changes import Past, changes, copied

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from kproxy.address import Address
-from kproxy.errors import ConfigError
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
 from kproxy.migrate.progress import Progress
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
 from kproxy.migrate.administration import Admin, NotThereError, error_name
 
 SHARE = "share"

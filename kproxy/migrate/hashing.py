@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kproxy.errors import ConfigError, UpstreamError
+from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.migrate.blocks import EXTRA, Sums
 from kproxy.migrate.pieces import BLOCK_BITS, Lookup, Piece, lookup
 

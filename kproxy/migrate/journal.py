@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
+from kproxy.base.errors import WireError
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.patience import insist
 from kproxy.copier.producer import Producer
 from kproxy.copier.slices import Job
 from kproxy.copier.state import State, key, parts_of
 from kproxy.copier.statetopic import StateTopic
-from kproxy.errors import WireError
 from kproxy.migrate.changes import (
     AddPartitions,
     AlterTopic,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, PortRange
 from kproxy.copier.state import topic_of
 from kproxy.migrate.switch.section import Switch

@@ -17,13 +17,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kproxy.base.errors import WireError
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.slices import Job
 from kproxy.copier.state import key, parts_of
 from kproxy.copier.statetopic import Copied, StateTopic, copied, read_all
-from kproxy.errors import WireError
 from kproxy.migrate import identities
 from kproxy.migrate.administration import Admin
 from kproxy.migrate.control import tell

@@ -9,12 +9,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from kproxy.base.printable import escaped
 from kproxy.migrate.estimate import COPY, CORES, VERIFY
 from kproxy.migrate.figures import counted
 from kproxy.migrate.finding import NOTE, SEVERITIES, STOP, WARNING, duration
 from kproxy.migrate.inventory import Inventory
 from kproxy.migrate.plan import Plan
-from kproxy.printable import escaped
 
 _STYLES = {STOP: "bold red", WARNING: "yellow", NOTE: "dim"}
 _HEADINGS = {STOP: "What stops it", WARNING: "Warnings", NOTE: "Notes"}

@@ -124,7 +124,7 @@ def undo(file: Path, dry_run: bool, force: bool) -> int:
 
 
 def _echo(text: str) -> None:
-    from kproxy.printable import escaped
+    from kproxy.base.printable import escaped
 
     click.echo(escaped(text))
 

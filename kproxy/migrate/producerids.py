@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
 from kproxy.copier import requests
 from kproxy.copier.codes import PASSING, Refused
 from kproxy.copier.link import Link
 from kproxy.copier.requests import reading
-from kproxy.errors import UpstreamError
 from kproxy.migrate.inventory import Inventory
 
 # Ids that the source may still hand out before the switch, in the default.

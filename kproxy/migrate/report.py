@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kproxy.base.printable import escaped
 from kproxy.migrate.results import Report, Verified
-from kproxy.printable import escaped
 
 _WIDTH = 80
 _BAR, _NAME = 20, 34

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape as escape_html
 
+from kproxy.base.printable import escaped
 from kproxy.migrate.report import Topic, headline, notes, share_of, topics, verdict
 from kproxy.migrate.results import Report, Sample, Verified
-from kproxy.printable import escaped
 
 # Pixels.
 _WIDTH, _ROW, _NAME, _NUMBER, _HIGH = 960, 26, 260, 200, 180

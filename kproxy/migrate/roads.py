@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from kproxy.address import Address
-from kproxy.errors import ConfigError
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
 from kproxy.migrate.administration import Admin
 from kproxy.migrate.migration import Migration
 

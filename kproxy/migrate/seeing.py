@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
 from kproxy.migrate.administration import Admin, NotThereError, error_name
 from kproxy.migrate.inventory import OPERATIONS, Unseen
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kproxy.errors import ConfigError
-from kproxy.packages import install
+from kproxy.base.errors import ConfigError
+from kproxy.base.packages import install
 
 # Without spark-submit: a task is tried again only with the second number.
 _HERE = "local[*,4]"

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kproxy.base.errors import WireError
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.patience import insist
 from kproxy.copier.state import State, parts_of
 from kproxy.copier.statetopic import read_all
-from kproxy.errors import WireError
 from kproxy.migrate.control import JOB, ORDER, Order
 from kproxy.migrate.figures import counted, size
 from kproxy.migrate.identities import Begun, begun, lost

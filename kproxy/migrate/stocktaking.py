@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
 from kproxy.migrate.administration import Admin, NotThereError
 from kproxy.migrate.inventory import Acl, Broker, Entity, Group, Inventory, Unseen
 from kproxy.migrate.seeing import BROKER, Seeing, allowed, chunks, operations

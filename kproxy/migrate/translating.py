@@ -51,7 +51,7 @@ def offsets(
     The exit code is 0 if every position was translated, 1 if some were not (the last lines say why), 2 if the command
     cannot begin.
     """
-    from kproxy.errors import ConfigError
+    from kproxy.base.errors import ConfigError
     from kproxy.migrate.document import read
 
     if (spark_checkpoint is not None or starting_offsets is not None) and (dry_run or groups or as_end or force):
@@ -178,6 +178,6 @@ def _starting(known: dict[tuple[str, int], Copied], old: str, as_json: bool) -> 
 
 
 def _echo(text: str, err: bool = False) -> None:
-    from kproxy.printable import escaped
+    from kproxy.base.printable import escaped
 
     click.echo(escaped(text), err=err)

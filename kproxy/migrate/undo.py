@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kproxy.base.errors import ConfigError
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.statetopic import copied
-from kproxy.errors import ConfigError
 from kproxy.migrate.changes import (
     AddPartitions,
     AlterTopic,

@@ -12,10 +12,10 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from kproxy.base.errors import KproxyError
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.patience import insist
 from kproxy.copier.statetopic import Copied
-from kproxy.errors import KproxyError
 from kproxy.migrate.behind import Reached
 from kproxy.migrate.blocks import Judged, judge
 from kproxy.migrate.compaction import explain

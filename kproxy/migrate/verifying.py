@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from kproxy.copier.cluster import Cluster

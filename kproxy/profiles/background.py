@@ -19,11 +19,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kproxy.address import Address
 from kproxy.admin.client import AdminClient
-from kproxy.errors import AdminError, ConfigError
-from kproxy.printable import one_line
-from kproxy.process import birth
+from kproxy.base.address import Address
+from kproxy.base.errors import AdminError, ConfigError
+from kproxy.base.printable import one_line
+from kproxy.base.process import birth
 from kproxy.profiles import places
 
 _FILE, _LOG, _FORMER_LOG = "running.json", "log", "log.1"

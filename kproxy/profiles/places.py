@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from kproxy.errors import ConfigError
-from kproxy.printable import one_line
+from kproxy.base.errors import ConfigError
+from kproxy.base.printable import one_line
 
 SUFFIX = ".yaml"
 ALLOWED = "@ and 1 to 63 of a-z, 0-9, - and _"

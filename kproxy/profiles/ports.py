@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.profiles import places
 
 _FIRST, _SIZE, _WINDOWS = 19391, 300, 40

@@ -12,7 +12,7 @@ from typing import Any
 
 import cramjam
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.wire.primitives import Buffer, malformed
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)

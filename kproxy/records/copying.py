@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.records.codecs import NAMES, NONE, decompress
 from kproxy.records.decoding import AT_ONCE, add_entries, entries_of, walk
 from kproxy.records.encoding import Entry, Producer, fitting, patched

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.records.codecs import NONE, ZSTD, decompress
 from kproxy.records.encoding import Entry, tail
 from kproxy.records.header import LOG_APPEND_TIME, V0, V1, V2_SIZE, Batch, batches

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.records.codecs import NONE, compress
 from kproxy.records.header import CODEC_MASK, OVERHEAD, TRANSACTIONAL, V2, V2_SIZE, Batch
 from kproxy.records.varint import SMALL, signed, varint

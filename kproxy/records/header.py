@@ -13,7 +13,7 @@ from zlib import crc32 as crc32_ieee
 
 from crc32c import crc32c
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.wire.primitives import malformed
 
 # base offset, size, leader epoch, magic, CRC, attributes, last offset delta, base and maximum timestamp, producer id

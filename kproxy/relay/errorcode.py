@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.wire import definitions
 from kproxy.wire.api import API_VERSIONS, APIS
 from kproxy.wire.definitions import Field

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.relay.calls import AnsweredHere, Call, OwnCall
 
 # Requests of one connection that wait for their responses. A broker works on one at a time, clients send 5 to

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from struct import Struct
 
-from kproxy.errors import WireError
-from kproxy.printable import one_line
+from kproxy.base.errors import WireError
+from kproxy.base.printable import one_line
 from kproxy.wire.api import API_VERSIONS
 from kproxy.wire.primitives import Buffer, Underflow, read_string, skip_tags
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from struct import Struct
 
-from kproxy.address import Address
-from kproxy.errors import WireError
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
 from kproxy.relay.errorcode import LONGEST, error_code
 from kproxy.relay.introduction import HEAD, NOBODY, Introduction, name, software_of
 from kproxy.rewrite.endpoints import Endpoints, Localise

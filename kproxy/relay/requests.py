@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.relay.calls import Call
 from kproxy.rewrite.apiversions import NO_OTHER
 from kproxy.switching.producers import produces

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.relay.calls import NO_KEY, Call
 from kproxy.relay.inflight import InFlight
 from kproxy.relay.tokens import MAX_TOKEN

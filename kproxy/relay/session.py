@@ -21,7 +21,7 @@ from functools import partial
 from time import perf_counter
 from typing import Protocol
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.relay.conversation import Conversation
 from kproxy.relay.observation import EmitExchange, EmitFrame, Observation
 from kproxy.relay.roster import Roster

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.wire.greeting import Greeting
 
 _CLIENT_SPOKE = {

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from struct import Struct
 from types import MappingProxyType
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.rewrite import features
 from kproxy.wire.api import API_VERSIONS, APIS
 from kproxy.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_uvarint, skip_tags, uvarint

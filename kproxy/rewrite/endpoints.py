@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.wire import api
 
 

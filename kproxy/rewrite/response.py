@@ -15,8 +15,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 
-from kproxy.address import Address
-from kproxy.errors import WireError
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
 from kproxy.rewrite import apiversions, splice
 from kproxy.rewrite.endpoints import Endpoints, Localise
 from kproxy.rewrite.plan import Plan

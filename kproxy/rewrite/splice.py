@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.rewrite.plan import Plan
 from kproxy.rewrite.walk import Walk
 from kproxy.wire.primitives import INT32, Buffer, malformed, string, uvarint

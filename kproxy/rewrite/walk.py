@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kproxy.address import Address
-from kproxy.errors import WireError
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
 from kproxy.rewrite import plan as op
 from kproxy.rewrite.endpoints import Endpoint, Kind
 from kproxy.rewrite.plan import Plan

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from kproxy.errors import UpstreamError
-from kproxy.packages import install
+from kproxy.base.errors import UpstreamError
+from kproxy.base.packages import install
 
 # How long the token may be used, in seconds, as aws-msk-iam-auth has it.
 _EXPIRES = 900

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from kproxy.errors import UpstreamError, WireError
+from kproxy.base.errors import UpstreamError, WireError
 from kproxy.sasl.mechanism import Mechanism, Refused
 from kproxy.wire.api import API_VERSIONS, APIS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kproxy.wire.primitives import INT16, INT32, Underflow, read_string, read_uvarint, skip_tags, string, uvarint

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kproxy.errors import UpstreamError
-from kproxy.packages import install
+from kproxy.base.errors import UpstreamError
+from kproxy.base.packages import install
 from kproxy.sasl.mechanism import Refused, unproven
 
 # Kafka knows no security layer but TLS: of what the broker offers, "none" is chosen (RFC 4752 §3.1).

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from time import monotonic
 
-from kproxy.address import Address
 from kproxy.ask.asking import Ask
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, WireError
 from kproxy.config import ClusterConfig
-from kproxy.errors import UpstreamError, WireError
 from kproxy.sasl import secrets
 from kproxy.sasl.aside import Aside
 from kproxy.sasl.backoff import Backoff

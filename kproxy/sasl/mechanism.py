@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
 
 # How often SCRAM may hash, each time that somebody logs in: a second of one core, or two. Since Kafka 2.7 brokers store
 # no credentials of more than 16384 iterations (KIP-554); Java's clients compute whatever is demanded.

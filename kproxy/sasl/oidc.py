@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
 from kproxy.sasl.aside import Aside
 from kproxy.sasl.secrets import use_until
 from kproxy.tls.stores import load_trust

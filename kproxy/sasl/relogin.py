@@ -7,7 +7,7 @@ import logging
 import random
 
 from kproxy.ask.asking import Between
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
 from kproxy.relay.session import Session
 from kproxy.sasl.login import Attempt, LoggedIn
 

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from io import RawIOBase
 from pathlib import Path
 
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
 from kproxy.sasl.aside import Aside
 from kproxy.sasl.backoff import Backoff
 

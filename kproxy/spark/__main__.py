@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.errors import KproxyError, UpstreamError
+from kproxy.base.errors import KproxyError, UpstreamError
 
 if TYPE_CHECKING:
     from kproxy.spark.host import Shipped

@@ -16,8 +16,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kproxy.errors import ConfigError, KproxyError, UpstreamError
-from kproxy.process import birth
+from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
+from kproxy.base.process import birth
 from kproxy.spark import expected
 from kproxy.spark.configuration import Given, check_secrets, is_path, kind_of, shipped
 from kproxy.spark.host import Answer, Lease, Shipped, join, leave, linger, look, place

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from kproxy.base.errors import ConfigError
 from kproxy.config import Loaded, read
 from kproxy.config.options import all_settings
-from kproxy.errors import ConfigError
 from kproxy.spark.host import Shipped
 from kproxy.spark.proxy import defaults
 from kproxy.status.readiness import LEVELS

@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import javaproperties
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 
 JARS, PLUGINS, PACKAGES = "spark.jars", "spark.plugins", "spark.jars.packages"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kproxy.process import parent
+from kproxy.base.process import parent
 
 
 def own_jvm() -> tuple[int, str]:

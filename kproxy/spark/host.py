@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
-from kproxy.errors import ConfigError, UpstreamError
-from kproxy.process import birth
+from kproxy.base.errors import ConfigError, UpstreamError
+from kproxy.base.process import birth
 
 # Between two questions whether it is ready, and for one answer, in seconds.
 _ASK_AGAIN, _ANSWER = 0.05, 10.0

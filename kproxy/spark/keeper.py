@@ -28,7 +28,7 @@ import time
 from dataclasses import asdict, replace
 from typing import IO, Any
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.spark import tail
 from kproxy.spark.host import Answer, Lease, Shipped, look, place, read_line
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import kproxy
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.spark import pluginjar, relocatable
 
 _CHECKOUT = Path(kproxy.__file__).parents[1]

@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kproxy import __version__
+from kproxy.base.errors import ConfigError
+from kproxy.base.java import find_java
+from kproxy.base.packages import install
 from kproxy.devcluster.jars import cache_directory
-from kproxy.errors import ConfigError
-from kproxy.java import find_java
-from kproxy.packages import install
 from kproxy.spark.defaults import JARS, PLUGINS, merged, of_session, spark_home
 
 CLASS = "kproxy.spark.KproxyPlugin"

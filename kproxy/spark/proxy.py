@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kproxy.app.main import App, run
+from kproxy.base.errors import KproxyError
 from kproxy.config import load
-from kproxy.errors import KproxyError
 from kproxy.spark.wording import of_file
 from kproxy.status.readiness import LEVELS, Requires
 

@@ -18,7 +18,7 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 
 OLDEST = (3, 11)
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
 
 # How often it is looked whether the job is still wanted, in seconds.
 _LOOK_AGAIN = 0.2
@@ -28,7 +28,7 @@ def starter(told: str, timeout: float) -> Callable[[object], Iterator[Outcome]]:
         import sys
 
         try:
-            from kproxy.errors import KproxyError
+            from kproxy.base.errors import KproxyError
             from kproxy.spark.executor import own_jvm
             from kproxy.spark.host import Lease, Shipped, join
         except ImportError as error:

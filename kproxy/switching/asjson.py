@@ -35,7 +35,7 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any, NoReturn
 
-from kproxy.printable import one_line
+from kproxy.base.printable import one_line
 from kproxy.switching.doubts import Identity
 from kproxy.switching.parts import MOST_CLIENTS, MOST_PARTS, Part, check, split
 from kproxy.switching.positions import MOST_KEPT

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kproxy.printable import one_line
+from kproxy.base.printable import one_line
 
 MOST_PARTS = 50
 """Of one cluster."""

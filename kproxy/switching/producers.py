@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.wire.api import APIS, PRODUCE
 from kproxy.wire.primitives import Buffer, Underflow, read_string, read_uvarint, skip_tags
 

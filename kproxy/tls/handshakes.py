@@ -17,11 +17,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError, UpstreamError, WireError
 from kproxy.dial.hops import Limit
 from kproxy.dial.steps import StepKind
 from kproxy.dial.stream import retried
-from kproxy.errors import ConfigError, UpstreamError, WireError
 from kproxy.tls import faults
 from kproxy.tls.jks import Locked
 from kproxy.tls.stores import load_identity, load_trust

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy import regularfile
+from kproxy.base import regularfile
 from kproxy.tls import jks
 from kproxy.tls.jks import Locked
 

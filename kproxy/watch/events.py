@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from kproxy.printable import one_line
+from kproxy.base.printable import one_line
 
 if TYPE_CHECKING:
     from kproxy.remedies.own import Row

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 
 Buffer = bytes | bytearray | memoryview
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TypeVar
 
-from kproxy.printable import escaped
+from kproxy.base.printable import escaped
 from kproxy.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint, skip_tags
 
 T = TypeVar("T")

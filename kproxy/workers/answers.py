@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
+from kproxy.base.errors import WireError
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.tasks import said
 from kproxy.cluster.topology import Node
-from kproxy.errors import WireError
 from kproxy.workers import messages
 
 log = logging.getLogger(__name__)

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
 
+from kproxy.base.repeats import about
 from kproxy.cluster.door import Visit
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import Config
 from kproxy.metrics import Metrics, Numbers
-from kproxy.repeats import about
 from kproxy.status.shown import SessionStatus, WorkerStatus
 from kproxy.watch.feed import Feed
 from kproxy.watch.frames import FrameFeed

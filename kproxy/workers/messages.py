@@ -12,7 +12,7 @@ import pickle
 from dataclasses import dataclass
 from struct import Struct
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cluster.known import Fact, Known
 from kproxy.cluster.topology import Node, NodeKey
 from kproxy.config import Config

@@ -16,7 +16,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError, WireError
+from kproxy.base.repeats import what_about
 from kproxy.cluster.encryption import Ends
 from kproxy.cluster.own import OwnAddresses
 from kproxy.cluster.reach import Reach
@@ -24,11 +26,9 @@ from kproxy.cluster.tasks import Supervised
 from kproxy.cluster.told import Told
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig, Config
-from kproxy.errors import ConfigError, WireError
 from kproxy.metrics import Metrics
 from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector
-from kproxy.repeats import what_about
 from kproxy.rewrite.endpoints import Endpoints
 from kproxy.workers import messages
 from kproxy.workers.batch import Batch

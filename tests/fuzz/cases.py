@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.relay.inflight import MAX_IN_FLIGHT
 from kproxy.rewrite.response import HOLD_LIMIT
 from kproxy.wire import definitions

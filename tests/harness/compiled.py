@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy import compiled
+from kproxy.base import compiled
 
 replaces_a_method = pytest.mark.skipif(
     compiled.which() == compiled.COMPILED,

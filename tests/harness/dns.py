@@ -11,7 +11,7 @@ import socket
 import struct
 import sys
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 
 _ADDRESS, _INTERNET = 1, 1  # QTYPE A, QCLASS IN
 _FORMAT_ERROR, _NO_SUCH_NAME = 1, 3

@@ -12,7 +12,7 @@ import contextlib
 import sys
 from itertools import cycle
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.devcluster import DEFAULT_VERSION, Programs
 from kproxy.devcluster import properties as props
 from kproxy.devcluster.node import Node

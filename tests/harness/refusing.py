@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.wire.api import PRODUCE
 from kproxy.wire.primitives import read_string, read_uvarint
 

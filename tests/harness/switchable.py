@@ -14,11 +14,11 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
 from kproxy.cluster.meeting import Met
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig, Config
-from kproxy.errors import UpstreamError
 from kproxy.metrics import Metrics
 from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
 from kproxy.config import Hop
 from kproxy.dial.dialer import Dialer
-from kproxy.errors import UpstreamError
 from tests.harness.peers import Peer
 from tests.harness.process import wait_until
 

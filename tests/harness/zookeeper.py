@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
 from kproxy.devcluster import CLIENT, DEFAULT_ADVERTISED, INTERNAL, ListenerSpec
 from kproxy.devcluster.node import Node
 from kproxy.devcluster.ports import HOST, free_ports
@@ -17,7 +18,6 @@ from kproxy.devcluster.properties import Listener
 from kproxy.devcluster.ready import known_brokers
 from kproxy.devcluster.tools import Programs
 from kproxy.devcluster.watchdog import Watchdog
-from kproxy.errors import UpstreamError
 
 _HEAP = "192m"
 _START_S = 120

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.devcluster import DevCluster
 from tests.harness.clients import create_topic, leaders, local_addresses, unique
 from tests.harness.kafka_python import (

@@ -36,7 +36,7 @@ import asyncio, socket, sys
 from pathlib import Path
 from tests.harness.watched import watch
 watch(Path(sys.argv[1]), [b"cluster.internal"])
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cluster.listeners import Listeners
 
 async def main():

@@ -16,14 +16,14 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
 from kproxy.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster, ListenerSpec
 from kproxy.devcluster.node import Node
 from kproxy.devcluster.ports import HOST
 from kproxy.devcluster.properties import CONTROLLER, Listener, controller_properties, new_uuid
 from kproxy.devcluster.storage import format_storage
 from kproxy.devcluster.tools import Programs
-from kproxy.errors import UpstreamError
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.devcluster import DevCluster
 from kproxy.devcluster.ready import known_brokers
 from tests.harness.flow import Flow, JavaFlow, create_topic

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.dial import kubeforward
-from kproxy.errors import UpstreamError, ViaError
 from tests.harness.kube_forward import CHANNEL, TUNNEL, Forwarding, SpdyPeer, forwarding
 from tests.harness.peers import Behaviour, Peer, closing, refused, silent
 from tests.harness.spdy_server import FIN, GOAWAY, PING, SYN_REPLY, Node, Receive, Send, control, data, reset

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.devcluster import DEFAULT_VERSION, DevCluster, Programs
 from kproxy.devcluster import properties as props
 from kproxy.devcluster.ports import free_ports

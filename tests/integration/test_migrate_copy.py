@@ -17,12 +17,12 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.copier import Copier
 from kproxy.copier.slices import Job, Outcome, Slice
 from kproxy.copier.statetopic import Copied, read_state
 from kproxy.devcluster import DevCluster
-from kproxy.errors import ConfigError, KproxyError
 from kproxy.migrate.control import ORDER, Order, tell
 from kproxy.migrate.copy import Copy, What
 from kproxy.migrate.copying import what_to_copy

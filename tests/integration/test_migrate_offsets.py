@@ -385,7 +385,7 @@ def test_the_command(loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_migration_that_copied_nothing(sides: TwoSides) -> None:
-    from kproxy.errors import ConfigError
+    from kproxy.base.errors import ConfigError
 
     with pytest.raises(ConfigError, match=r"the target has no topic .* run kproxy migrate prepare first"):
         run(replace(sides, name=unique("none")), "g")

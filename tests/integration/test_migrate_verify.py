@@ -15,13 +15,13 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs forget NewTopic
 
+from kproxy.base.errors import ConfigError
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.slices import Job
 from kproxy.copier.state import State, key, topic_of
 from kproxy.copier.statetopic import Copied, read_state
 from kproxy.devcluster import DevCluster
-from kproxy.errors import ConfigError
 from kproxy.migrate.behind import ends_of
 from kproxy.migrate.control import tell
 from kproxy.migrate.copy import Copy, What

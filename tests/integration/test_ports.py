@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.devcluster import DevCluster
 from kproxy.devcluster.ready import known_brokers
 from tests.harness.clients import create_topic as new_topic

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from kproxy.base.process import birth
 from kproxy.devcluster import DevCluster
-from kproxy.process import birth
 from kproxy.spark import attach, detach, plugin
 from kproxy.spark.configuration import shipped
 from kproxy.spark.host import Lease, Shipped, join, look, place
@@ -291,7 +291,7 @@ def keeper_is_killed(site: Site) -> None:
 
 
 def test_attaching_again_is_the_same(site: Site, brokers: DevCluster) -> None:
-    from kproxy.errors import ConfigError
+    from kproxy.base.errors import ConfigError
 
     with pytest.raises(ConfigError, match="this application is attached with another configuration"):
         attach(site.spark, configuration(brokers))

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.errors import ConfigError, UpstreamError
-from kproxy.process import birth
+from kproxy.base.errors import ConfigError, UpstreamError
+from kproxy.base.process import birth
 from kproxy.spark import host
 from kproxy.spark.configuration import shipped
 from kproxy.spark.host import Lease, Shipped, join, leave, linger, look, place

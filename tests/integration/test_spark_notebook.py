@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from kproxy.base.errors import ConfigError, UpstreamError
+from kproxy.base.process import birth
 from kproxy.devcluster import DevCluster
-from kproxy.errors import ConfigError, UpstreamError
-from kproxy.process import birth
 from kproxy.spark import attach, detach
 from kproxy.spark.host import look
 from tests.harness.clients import create_topic, read_topic, values

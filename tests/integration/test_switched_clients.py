@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cluster.guards import Guards
 from kproxy.devcluster import DevCluster
 from tests.harness import flipseen

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.address import Address
-from kproxy.errors import UpstreamError, ViaError
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
 from tests.harness.peers import Behaviour, Peer, black_hole, closing, refused
 from tests.harness.ways import PASSWORD_IN_URL, USER, Server, Ways, dialer, failure, http_proxy, running, works
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.address import Address
-from kproxy.errors import UpstreamError, ViaError
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
 from tests.harness.peers import Peer
 from tests.harness.process import wait_until
 from tests.harness.ways import Sshd, Ways, dialer, failure, make_key, running, works

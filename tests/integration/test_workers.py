@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.process import parent
 from kproxy.devcluster import DevCluster
 from kproxy.devcluster.ready import known_brokers
-from kproxy.process import parent
 from tests.harness.clients import create_topic as new_topic
 from tests.harness.clients import leaders, produce
 from tests.harness.flow import Flow

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.devcluster import DEFAULT_VERSION, DevCluster
 from tests.harness.zookeeper import with_zookeeper
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
 from tests.harness.process import Kproxy
 from tests.matrix import brokers, clients
 from tests.matrix.client import Client

@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError, UpstreamError, ViaError
 from kproxy.devcluster import DEFAULT_VERSION, DevCluster, Programs
 from kproxy.dial import kubeapi, kubepipe
 from kproxy.dial.direct import Direct
 from kproxy.dial.hops import Limit
 from kproxy.dial.kubehttp import NotUpgraded
-from kproxy.errors import ConfigError, UpstreamError, ViaError
 from kproxy.migrate.switch.kubernetes import addresses_of_pods
 from kproxy.migrate.switch.section import Kproxies
 from tests.harness.carried import in_log

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from tests.harness.kube_forward import Forwarding
 from tests.harness.peers import Peer, refused
 from tests.harness.ways import dialer, failure

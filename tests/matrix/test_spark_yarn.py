@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.base.errors import ConfigError
+from kproxy.base.java import find_java
 from kproxy.devcluster import DevCluster
 from kproxy.devcluster.jars import fetch
-from kproxy.errors import ConfigError
-from kproxy.java import find_java
 from kproxy.spark.host import look
 from tests.harness.clients import create_topic, produce, read_topic, unique
 from tests.harness.process import free_window, wait_until

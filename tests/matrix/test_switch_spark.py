@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.migrate.checkpoint import make
 from tests.harness.carried import apart
 from tests.harness.clients import unique

@@ -18,7 +18,7 @@ from struct import Struct
 from types import TracebackType
 from typing import Any, Self
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.devcluster.jars import fetch_jars, find_java
 from kproxy.rewrite.endpoints import Endpoint, Kind
 

@@ -15,7 +15,7 @@ from itertools import accumulate
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
 from kproxy.rewrite import response as rewrite_response

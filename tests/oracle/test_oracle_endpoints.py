@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.rewrite import response as rewrite_response
 from kproxy.rewrite.endpoints import TABLE, Rule, rule_for
 from kproxy.wire.api import APIS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
 from kproxy.rewrite.endpoints import rule_for

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from tests.harness.peers import Peer, saying, silent
 from tests.soak.actor import Actor
 from tests.soak.journal import Journal

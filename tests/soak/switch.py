@@ -14,7 +14,7 @@ import threading
 from collections.abc import Coroutine
 from typing import TypeVar
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from tests.soak.ports import bound
 
 _Result = TypeVar("_Result")

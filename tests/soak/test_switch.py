@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.devcluster.ports import HOST
 from tests.harness.peers import Peer, saying
 from tests.soak.ports import Ports

@@ -17,7 +17,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.relay.calls import Call, Calls
 from kproxy.relay.conversation import Conversation
 from kproxy.rewrite import endpoints

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kproxy.errors import AdminError
-from kproxy.printable import one_line
+from kproxy.base.errors import AdminError
+from kproxy.base.printable import one_line
 from kproxy.switching.asjson import state_of
 from kproxy.switching.logins import Login, Way
 from kproxy.switching.state import State

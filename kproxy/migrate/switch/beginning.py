@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kproxy.errors import AdminError, ConfigError
+from kproxy.base.errors import AdminError, ConfigError
 from kproxy.migrate.examining import Sides
 from kproxy.migrate.finding import STOP, Finding
 from kproxy.migrate.migration import Migration

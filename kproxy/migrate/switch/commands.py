@@ -66,7 +66,7 @@ def switch(
     The exit code is 0 if it is done (with --dry-run: if it could be), 1 if something stops it before writes are held, 2
     if it cannot begin, 3 if it was undone, and 4 if it is not over: then --resume or --abort goes on.
     """
-    from kproxy.errors import ConfigError
+    from kproxy.base.errors import ConfigError
     from kproxy.migrate.document import read
     from kproxy.migrate.switch.only import parsed
     from kproxy.migrate.switch.running import going_on, switching
@@ -191,6 +191,6 @@ def show(findings: Iterable[Finding]) -> None:
 
 
 def echo(text: str, err: bool = False) -> None:
-    from kproxy.printable import escaped
+    from kproxy.base.printable import escaped
 
     click.echo(escaped(text), err=err)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from kproxy.errors import AdminError, ConfigError, KproxyError
+from kproxy.base.errors import AdminError, ConfigError, KproxyError
 from kproxy.migrate.switch.answers import Cluster, Refusal
 from kproxy.migrate.switch.journal import Entry
 from kproxy.migrate.switch.kproxies import Fleet, Kproxy

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from kproxy.errors import AdminError, ConfigError, KproxyError
+from kproxy.base.errors import AdminError, ConfigError, KproxyError
 from kproxy.migrate.administration import Admin
 from kproxy.migrate.changes import AlterTopic, CreateTopic
 from kproxy.migrate.doing import AT_ONCE, Doing

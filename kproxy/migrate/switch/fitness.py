@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kproxy.errors import AdminError
+from kproxy.base.errors import AdminError
 from kproxy.migrate.finding import NOTE, STOP, WARNING, Finding
 from kproxy.migrate.switch.answers import Answer, Cluster
 from kproxy.switching.logins import Logins, Way, doubt, misfit

@@ -14,6 +14,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import Fenced
 from kproxy.copier.patience import insist, passes, pauses
@@ -21,7 +22,6 @@ from kproxy.copier.producer import Producer
 from kproxy.copier.slices import Job
 from kproxy.copier.state import key, partition_of, topic_of
 from kproxy.copier.statetopic import prepared, read_one
-from kproxy.errors import ConfigError, KproxyError
 from kproxy.migrate.control import write
 from kproxy.switching.parts import split
 from kproxy.switching.plan import Record, decision, number_of

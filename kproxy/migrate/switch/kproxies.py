@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kproxy.address import Address
 from kproxy.admin import bearer
 from kproxy.admin.client import AdminClient, trusting
-from kproxy.errors import AdminError, ConfigError
+from kproxy.base.address import Address
+from kproxy.base.errors import AdminError, ConfigError
 from kproxy.migrate.switch.answers import Answer, Cluster, obeyed
 from kproxy.migrate.switch.kubernetes import addresses_of_pods
 from kproxy.migrate.switch.section import HTTPS, Kproxies, Switch

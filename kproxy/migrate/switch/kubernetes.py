@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from kproxy.base.errors import ConfigError
+from kproxy.base.printable import one_line
 from kproxy.dial.kubeconfig import BadKubeconfig, Server, read_server, tls_context
-from kproxy.errors import ConfigError
 from kproxy.migrate.switch.section import Kproxies
-from kproxy.printable import one_line
 
 _SECONDS = 10.0
 _MOST = 64 * 1024 * 1024

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.migrate.administration import Admin
 from kproxy.migrate.finding import STOP, Finding
 from kproxy.migrate.switch import preflight

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.patience import insist
 from kproxy.copier.statetopic import Copied, copied
-from kproxy.errors import ConfigError, UpstreamError
 from kproxy.migrate.foreign import beyond
 from kproxy.migrate.migration import Migration
 from kproxy.migrate.offsets import read_topic

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
+from kproxy.base.printable import one_line
 from kproxy.migrate.administration import Admin, error_name
-from kproxy.printable import one_line
 from kproxy.switching.parts import LONGEST
 
 CLASSIC, CONSUMER = "classic", "consumer"

@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.migrate.finding import NOTE, STOP, WARNING, Finding
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.members import Members

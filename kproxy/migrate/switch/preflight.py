@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kproxy import __version__
-from kproxy.errors import AdminError, KproxyError
+from kproxy.base.errors import AdminError, KproxyError
 from kproxy.migrate import identities, producerids
 from kproxy.migrate.examining import Sides
 from kproxy.migrate.finding import NOTE, STOP, WARNING, Finding, duration

@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.statetopic import copied
-from kproxy.errors import ConfigError, UpstreamError
 from kproxy.migrate.administration import Admin
 from kproxy.migrate.finding import NOTE, STOP, Finding
 from kproxy.migrate.foreign import beyond

@@ -14,10 +14,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from kproxy.base.errors import WireError
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.state import SEALED, State, key, parts_of, piece_to_json
 from kproxy.copier.statetopic import Copied, copied
-from kproxy.errors import WireError
 from kproxy.migrate.migration import Limits, Migration, Topics
 from kproxy.migrate.results import Kept, kept_in, name_of
 from kproxy.migrate.roads import Roads

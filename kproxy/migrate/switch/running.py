@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
-from kproxy.errors import AdminError, ConfigError, KproxyError
+from kproxy.base.errors import AdminError, ConfigError, KproxyError
 from kproxy.migrate.examining import Sides
 from kproxy.migrate.migration import Migration
 from kproxy.migrate.prepare import Preparation

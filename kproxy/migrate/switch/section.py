@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import yaml
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.config import kinds, quantities
 from kproxy.config.values import quote
 

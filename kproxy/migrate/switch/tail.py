@@ -13,12 +13,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.patience import insist
 from kproxy.copier.state import State, key
 from kproxy.copier.statetopic import Copied, read_all
-from kproxy.errors import KproxyError, UpstreamError
 from kproxy.migrate.administration import Admin
 from kproxy.migrate.control import CopiedAlready
 from kproxy.migrate.copy import Copy, What

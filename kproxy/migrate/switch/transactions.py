@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.patience import insist
 from kproxy.copier.producer import Producer
-from kproxy.errors import KproxyError, UpstreamError
 from kproxy.migrate.administration import Admin, NotThereError, error_name
 
 # What must not be ended from here: the copier's own.

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import Refused
@@ -20,7 +21,6 @@ from kproxy.copier.patience import insist
 from kproxy.copier.slices import Job
 from kproxy.copier.state import State, parts_of
 from kproxy.copier.statetopic import Copied, copied, read_all
-from kproxy.errors import ConfigError, KproxyError
 from kproxy.migrate.control import Records, tell
 from kproxy.migrate.copy import Copy, What
 from kproxy.migrate.copying import what_to_copy

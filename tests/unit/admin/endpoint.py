@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
-from kproxy.address import Address
 from kproxy.admin.pages import AdminPages, Readiness, Reloaded, Switched
 from kproxy.admin.routes import TABLE, Token
 from kproxy.admin.server import AdminServer, start_admin
+from kproxy.base.address import Address
 from kproxy.metrics import Metrics
 from kproxy.tls.handshakes import AdminTls
 

@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from kproxy.address import Address
 from kproxy.admin import connection, pages, routes, server
 from kproxy.admin.hosts import is_known
 from kproxy.admin.pages import AdminPages
 from kproxy.admin.requests import Reply, Request, line
 from kproxy.admin.routes import Route
 from kproxy.admin.server import start_admin
-from kproxy.errors import ConfigError
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
 from kproxy.metrics import Metrics
 from tests.unit.admin.endpoint import PATHS, Running, no_body, read_all, source
 

@@ -10,7 +10,7 @@ import pytest
 
 from kproxy.admin import bearer
 from kproxy.admin.bearer import TokenFile, read_file
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from tests.unit.admin.endpoint import Running
 
 OLD, NEW = "the-old-token-of-these-tests", "the-new-token-of-these-tests"

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.address import Address
 from kproxy.admin import client as module
 from kproxy.admin import routes
 from kproxy.admin.client import AdminClient
 from kproxy.admin.pages import AdminPages
 from kproxy.admin.requests import JSON, Reply, Request
 from kproxy.admin.routes import Route, Token
-from kproxy.errors import AdminError
+from kproxy.base.address import Address
+from kproxy.base.errors import AdminError
 from tests.harness.tls import Authority, in_thread
 from tests.unit.admin.endpoint import Running
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from kproxy.address import Address
 from kproxy.admin import neighbour
 from kproxy.admin.client import AdminClient
+from kproxy.base.address import Address
 from tests.harness.peers import Peer
 from tests.unit.status.clusters import cluster
 

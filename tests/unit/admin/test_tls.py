@@ -20,8 +20,8 @@ from kproxy.admin.encryption import admin_tls
 from kproxy.admin.pages import AdminPages
 from kproxy.admin.requests import Reply, Request, line
 from kproxy.admin.routes import Route
+from kproxy.base.repeats import OncePerWhile
 from kproxy.config import ClusterConfig, Config
-from kproxy.repeats import OncePerWhile
 from tests.harness.tls import Authority
 from tests.unit.admin import test_admin as plain
 from tests.unit.admin.endpoint import Running, read_all

@@ -19,8 +19,8 @@ import pytest
 
 from kproxy.app import endings
 from kproxy.app.endings import Ending
+from kproxy.base.errors import ConfigError
 from kproxy.config.values import ExitWith
-from kproxy.errors import ConfigError
 from tests.harness.process import Kproxy
 
 Start = Callable[..., Kproxy]

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.address import Address
 from kproxy.app import clusters, main
 from kproxy.app.main import App
 from kproxy.app.nextstep import Invocation
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
 from kproxy.cluster import explore
 from kproxy.cluster.explore import Explorer
 from kproxy.cluster.places import Places
 from kproxy.cluster.reach import Reach
 from kproxy.config import ClusterConfig, Config
-from kproxy.errors import ConfigError
 from kproxy.relay.selector import RelaySelector
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Peer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
-from kproxy.address import Address
 from kproxy.app.nextstep import Invocation, for_bootstrap, for_nodes
+from kproxy.base.address import Address
 from kproxy.cluster.known import Explored
 from kproxy.config import ClusterConfig, Config, Map
 from tests.unit.status.clusters import cluster

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kproxy.app import pcap
-from kproxy.errors import AdminError, ConfigError
+from kproxy.base.errors import AdminError, ConfigError
 
 REQUEST = struct.pack(">i", 10) + b"0123456789"
 

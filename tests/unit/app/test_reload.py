@@ -18,9 +18,9 @@ import pytest
 from kproxy.app import reload as module
 from kproxy.app.main import App
 from kproxy.app.reload import Reloader, Source, watch
+from kproxy.base.errors import ConfigError
 from kproxy.cluster.encryption import Ends
 from kproxy.config import Config, read
-from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Peer

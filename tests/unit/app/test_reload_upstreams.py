@@ -14,7 +14,7 @@ import pytest
 
 from kproxy.app.main import App
 from kproxy.app.statedir import StateDir
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.switching.state import Ended, Outcome, Phase, State
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Peer

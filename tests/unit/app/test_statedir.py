@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.app.statedir import StateDir
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.switching.state import Phase, State
 
 HELD = State("blue", Phase.HELD, "x", "1", "blue", "green", 100.0, 120.0, 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.app.switch import Switch
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.switching.doubts import Doubt, Identity
 from kproxy.switching.state import Command, Do, Phase, State
 from tests.unit.app.switchbench import COMMIT, FLIP, HOLD, RELEASE, Bench, Process

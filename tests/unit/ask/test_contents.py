@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.address import Address
 from kproxy.ask import contents
 from kproxy.ask.contents import Broker, Contents, Group, Listed, Partition, Topic
 from kproxy.ask.questions import Question, Unreadable
 from kproxy.ask.settings import LISTENER_SETTINGS, Settings, broker_settings
-from kproxy.errors import WireError
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
 from kproxy.wire import api, definitions
 from tests.unit.ask.broker import Broker as Answering
 from tests.unit.kafka_frames import encode

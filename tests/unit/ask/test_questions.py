@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.address import Address
 from kproxy.ask import questions
 from kproxy.ask.asking import Ask
 from kproxy.ask.questions import NOBODY, Members, Question
-from kproxy.errors import UpstreamError, WireError
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, WireError
 from kproxy.rewrite.endpoints import Endpoint, Kind
 from kproxy.rewrite.walk import AT_ONCE
 from kproxy.wire import api

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kproxy.ask import survey
 from kproxy.ask.asking import Ask
 from kproxy.ask.questions import Question
-from kproxy.errors import UpstreamError, WireError
+from kproxy.base.errors import UpstreamError, WireError
 from kproxy.wire import api
 from tests.harness.answers import array, text
 from tests.harness.kafka_python import ApiVersionsResponse

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kproxy.base.errors import WireError
 from kproxy.capture.copy import MOST, Copy, TooLong
 from kproxy.capture.leaveout import HIDDEN, OPAQUE, SHOWN, is_left_out
 from kproxy.capture.plan import plan_for
-from kproxy.errors import WireError
 from kproxy.wire import definitions
 from kproxy.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE
 from kproxy.wire.definitions import Message

@@ -14,15 +14,16 @@ from types import ModuleType
 import click
 import pytest
 
-from kproxy import __version__, compiled
-from kproxy.address import Address
+from kproxy import __version__
 from kproxy.app.nextstep import Invocation
 from kproxy.app.reload import Source
+from kproxy.base import compiled
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError, UpstreamError
+from kproxy.base.packages import install
 from kproxy.cli import group, invoke
 from kproxy.config import Config
 from kproxy.config.options import all_settings
-from kproxy.errors import ConfigError, UpstreamError
-from kproxy.packages import install
 
 ROOT = Path(__file__).parents[3]
 RUN = ["run", "-b", "kafka"]

@@ -11,7 +11,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.repeats import OncePerWhile
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.known import Explored
 from kproxy.cluster.places import Places
@@ -20,7 +21,6 @@ from kproxy.config import ClusterConfig
 from kproxy.metrics import Metrics
 from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector
-from kproxy.repeats import OncePerWhile
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.workers.here import Here
 

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cluster import arrivals
 from kproxy.relay.selector import RelaySelector
 from tests.harness.process import free_window

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cluster import arrivals
 from kproxy.cluster import door as door_room
 from kproxy.cluster.places import Places

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
 from kproxy.cluster.places import Places
 from kproxy.cluster.report import report
 from kproxy.config.values import Forward
-from kproxy.errors import ConfigError
 from kproxy.relay.selector import RelaySelector
 from tests.unit.cluster.doorway import Doorway, Lines, in_loop, reset, until
 

@@ -7,12 +7,12 @@ import logging
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
 from kproxy.cluster import nodeports as room
 from kproxy.cluster.places import Places
 from kproxy.cluster.topology import NodeKey
 from kproxy.config.values import Advertise, PortRange
-from kproxy.errors import WireError
 from kproxy.relay.selector import RelaySelector
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.workers import answers, messages

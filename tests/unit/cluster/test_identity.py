@@ -6,12 +6,12 @@ import contextlib
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
 from kproxy.cluster import identity
 from kproxy.cluster.identity import HungUp, Identities, WantsLogin
 from kproxy.cluster.known import Proof
 from kproxy.cluster.topology import Node, NodeKey, Topology
-from kproxy.errors import UpstreamError
 from kproxy.rewrite.endpoints import Kind
 from kproxy.wire import api
 from tests.harness.answers import ALL, configs, coordinator, groups, metadata, offsets, refusal, versions

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cluster import known as known_module
 from kproxy.cluster.known import BootstrapAnswered, Explored, Known, LeadsTo, NodeReached, Proof, Reached
 from kproxy.cluster.topology import NodeKey

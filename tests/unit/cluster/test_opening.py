@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
 from kproxy.cluster.opening import Opener
 from kproxy.cluster.tasks import Supervised
 from kproxy.config import ClusterConfig, Hop
 from kproxy.dial.steps import Step, StepKind
-from kproxy.errors import UpstreamError
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Behaviour, Peer, refused, saying, silent
 

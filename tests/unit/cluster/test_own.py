@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cluster.own import OwnAddresses
 from kproxy.dial.resolve import Resolver
 

@@ -11,8 +11,9 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 
 import pytest
 
-from kproxy.address import Address
 from kproxy.ask.asking import Over
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
 from kproxy.cluster import explore, meeting
 from kproxy.cluster.explore import Explorer
 from kproxy.cluster.known import Explored, Fact, Proof
@@ -23,7 +24,6 @@ from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.dial.routes import RouteKind
 from kproxy.dial.stream import Stream
-from kproxy.errors import UpstreamError
 from kproxy.metrics import Metrics
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.wire import api

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, WireError
 from kproxy.cluster import arrivals, sessions
 from kproxy.cluster.outages import Outage, Unreachable
 from kproxy.cluster.reach import Met
@@ -18,7 +19,6 @@ from kproxy.cluster.sessions import Sessions
 from kproxy.cluster.tasks import Supervised
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
-from kproxy.errors import UpstreamError, WireError
 from kproxy.metrics import Metrics
 from kproxy.relay.pump import _SIZES, COPY, Pump
 from kproxy.relay.selector import RelaySelector

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
 from kproxy.cluster.encryption import warn_of_tls
 from kproxy.cluster.meeting import Met
 from kproxy.cluster.report import report
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.config.values import Sni
-from kproxy.errors import UpstreamError
 from kproxy.relay.selector import RelaySelector
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from tests.harness.tls import Authority

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
 from kproxy.cluster import told as room
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.told import Told
 from kproxy.config.values import Advertise
-from kproxy.errors import WireError
 from kproxy.relay.selector import RelaySelector
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.rewrite.remembered import MOST_ENDPOINTS

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cluster.localports import LocalPorts
 from kproxy.cluster.topology import Learned, NodeKey, Topology
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind

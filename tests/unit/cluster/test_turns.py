@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from kproxy.base.errors import UpstreamError
 from kproxy.cluster import turns as room
 from kproxy.cluster.turns import Turn, Turns
-from kproxy.errors import UpstreamError
 
 LOST = UpstreamError("refused", "nobody listens")
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from kproxy.base.errors import WireError
 from kproxy.cluster.report import report
 from kproxy.cluster.topology import NodeKey
-from kproxy.errors import WireError
 from kproxy.relay.selector import RelaySelector
 from kproxy.rewrite.endpoints import Kind
 from tests.unit.cluster.doorway import in_loop

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cluster.writing import Writes
 from kproxy.relay.side import Side
 from kproxy.switching import doubts

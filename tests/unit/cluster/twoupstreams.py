@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cluster.encryption import Ends
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.known import Explored

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from kproxy.base.errors import ConfigError
 from kproxy.config import ClusterConfig, load, read, show
-from kproxy.errors import ConfigError
 
 SECURITY = "org.apache.kafka.common.security"
 START = "bootstrap.servers=a:1,b:2\nsecurity.protocol=SASL_PLAINTEXT\n"

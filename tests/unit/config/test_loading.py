@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
 from kproxy.config import Config, Map, load, read, show
 from kproxy.config.options import cluster_settings
-from kproxy.errors import ConfigError
 
 NO_SERVER = (
     "no bootstrap server is given; allowed: -b HOST:PORT, KPROXY_BOOTSTRAP_SERVERS, or bootstrap-servers in {file}"

@@ -7,7 +7,7 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.config import Advertise, ClusterConfig, Config, PortRange
 from kproxy.config.options import all_settings
 

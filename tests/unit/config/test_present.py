@@ -10,11 +10,11 @@ import jsonschema
 import pytest
 import yaml
 
+from kproxy.base.errors import ConfigError
 from kproxy.config import ClusterConfig, Config, json_schema, kinds, load, read, reference_table, show
 from kproxy.config.declaring import LIMITS, Model, Option
 from kproxy.config.options import all_settings
 from kproxy.config.present import lines, mask
-from kproxy.errors import ConfigError
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "config").glob("*.yaml"))

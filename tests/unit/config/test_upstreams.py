@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.base.errors import ConfigError
 from kproxy.config import load
 from kproxy.config.changes import compare
 from kproxy.config.options import upstream_settings
-from kproxy.errors import ConfigError
 
 TWO = """
 name: orders

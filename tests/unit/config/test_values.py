@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.config import Advertise, Map, PortRange, kinds, quantities
 from kproxy.config.kinds import Kind
 from kproxy.config.values import ExitWith, Forward

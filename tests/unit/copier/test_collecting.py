@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
+from kproxy.base.errors import WireError
 from kproxy.copier.sourcelog import _all_batches
-from kproxy.errors import WireError
 from kproxy.records.codecs import NONE
 from kproxy.records.encoding import Entry, Producer, encoded, tail
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kproxy.base.errors import KproxyError, UpstreamError, WireError
 from kproxy.copier import requests
 from kproxy.copier.link import Link
-from kproxy.errors import KproxyError, UpstreamError, WireError
 
 VERSIONS = struct.pack(">hi", 0, 2) + struct.pack(">hhh", 1, 0, 17) + struct.pack(">hhh", 0, 0, 2)
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproxy.base.errors import WireError
 from kproxy.copier.offsetmap import OffsetMap
-from kproxy.errors import WireError
 
 gaps = st.integers(0, 1 << 20)
 runs = st.lists(st.tuples(gaps, gaps, st.integers(1, 1 << 20)), max_size=50)

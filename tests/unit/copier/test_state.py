@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from kproxy.base.errors import WireError
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.state import (
     State,
@@ -18,7 +19,6 @@ from kproxy.copier.state import (
     transactional_id,
 )
 from kproxy.copier.statetopic import copied
-from kproxy.errors import WireError
 
 STATE = State(
     "eu.orders", 5, 905, 910, 900, 12345, 0xFFFFFFFF, 7, 1_700_000_000_000, "c/t", "d/", OffsetMap([(5, 3, 900)])

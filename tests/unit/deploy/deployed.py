@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cli.flags import given
 from kproxy.cli.group import kproxy
 from kproxy.cli.servers import add

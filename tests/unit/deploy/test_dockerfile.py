@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.address import Address
 from kproxy.admin.pages import AdminPages, Readiness
 from kproxy.admin.routes import TABLE
 from kproxy.admin.server import start_admin
+from kproxy.base.address import Address
 from kproxy.metrics import Metrics
 from tests.unit.deploy.deployed import (
     CONTAINER_FILE,

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.relay.wrongpeer import wrong_client, wrong_upstream
 from kproxy.wire.greeting import Greeting
 from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, kproxy_commands, shell_lines, try_command

@@ -10,8 +10,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from kproxy.address import Address
 from kproxy.admin.routes import TABLE
+from kproxy.base.address import Address
 from kproxy.config import Config
 from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, UNPRIVILEGED, all_ports, asked_within, config_of_text
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cli import USAGE
 from kproxy.config import Config
 from kproxy.config.quantities import duration

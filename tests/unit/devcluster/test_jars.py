@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.base.errors import ConfigError
 from kproxy.demo import story
 from kproxy.devcluster import DEFAULT_VERSION, DevCluster
 from kproxy.devcluster.archive import make_archive
 from kproxy.devcluster.jars import check, fetch_jars, find_java
 from kproxy.devcluster.tools import TOOLS, Programs
-from kproxy.errors import ConfigError
 
 
 @pytest.fixture

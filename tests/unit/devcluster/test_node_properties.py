@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
 from kproxy.devcluster import DevCluster
 from kproxy.devcluster.properties import (
     Listener,
@@ -17,7 +18,6 @@ from kproxy.devcluster.properties import (
     new_uuid,
     render,
 )
-from kproxy.errors import ConfigError
 
 CONTROLLER = Listener("CONTROLLER", Address("127.0.0.1", 20001), Address("127.0.0.1", 20001))
 INTERNAL = Listener("INTERNAL", Address("127.0.0.1", 20002), Address("127.0.0.1", 20002))

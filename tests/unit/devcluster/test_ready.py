@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.devcluster.ports import free_ports
 from kproxy.devcluster.ready import known_brokers
 

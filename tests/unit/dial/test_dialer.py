@@ -4,9 +4,9 @@ import importlib.util
 
 import pytest
 
+from kproxy.base.errors import ConfigError
 from kproxy.config import Hop
 from kproxy.dial.dialer import check_library
-from kproxy.errors import ConfigError
 
 
 def test_a_library_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
 from kproxy.dial import direct, resolve
 from kproxy.dial.dialer import Dialer
 from kproxy.dial.direct import Direct
 from kproxy.dial.hops import Limit
 from kproxy.dial.resolve import Resolver
 from kproxy.dial.stream import Stream
-from kproxy.errors import UpstreamError
 from tests.harness.peers import Peer, black_hole, refused, saying, silent
 
 SystemResolver = Callable[..., Any]

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.config import Hop
 from kproxy.dial import docker, engine
 from kproxy.dial.direct import Direct
 from kproxy.dial.docker import Docker, look_up
 from kproxy.dial.engine import EngineError
 from kproxy.dial.hops import Limit
-from kproxy.errors import UpstreamError, ViaError
 from tests.harness.engine import Engine, ok
 
 

@@ -8,7 +8,7 @@ import pytest
 import trustme
 import yaml
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.dial import kubeconfig
 from kproxy.dial.kubeconfig import BadKubeconfig, Proxy, read_server, tls_context
 

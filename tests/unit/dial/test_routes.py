@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.config.values import Map
 from kproxy.dial.routes import Route, RouteKind, Routes
 

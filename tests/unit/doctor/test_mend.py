@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.doctor import linted
 from kproxy.doctor.findings import Finding
 from kproxy.doctor.found import Contact, Examination

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.doctor import listeners, picture
 from kproxy.doctor.found import Listener
 from kproxy.doctor.line import Line

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.base.errors import ConfigError
 from kproxy.cli import invoke
-from kproxy.errors import ConfigError
 from kproxy.lint import fixing
 from kproxy.lint.findings import HIDDEN, safe
 from kproxy.lint.linting import Options, lint

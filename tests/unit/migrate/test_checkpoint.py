@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.base.errors import ConfigError
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.statetopic import Copied
-from kproxy.errors import ConfigError
 from kproxy.migrate.checkpoint import make, starting_offsets
 
 KNOWN = {("t", 0): Copied("t", 0, "u", 0, 10, 110, 10, 1, OffsetMap([(0, 100, 10)]))}

@@ -5,8 +5,8 @@ from unittest.mock import Mock
 
 import pytest
 
+from kproxy.base.errors import ConfigError
 from kproxy.copier.slices import Job
-from kproxy.errors import ConfigError
 from kproxy.migrate import copy as module
 from kproxy.migrate.copy import Copy, What
 from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry

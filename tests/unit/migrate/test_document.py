@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kproxy.address import Address
-from kproxy.errors import ConfigError
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
 from kproxy.migrate.document import Migration, read
 from kproxy.migrate.migration import Groups, Limits, Topics
 from kproxy.spark.configuration import shipped

@@ -5,9 +5,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
 from kproxy.copier.state import State
-from kproxy.errors import ConfigError
 from kproxy.migrate import progress as module
 from kproxy.migrate.exposed import exposed
 from kproxy.migrate.progress import Progress

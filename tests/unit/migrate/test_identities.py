@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from kproxy.base.errors import WireError
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.requests import Layout, Led
 from kproxy.copier.state import State, key
-from kproxy.errors import WireError
 from kproxy.migrate.behind import Reached
 from kproxy.migrate.identities import Begun, all_changed, begun, changed, name_of, noted
 from kproxy.migrate.migration import SOURCE, TARGET

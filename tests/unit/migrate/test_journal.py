@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from kproxy.base.errors import WireError
 from kproxy.copier.state import State, key
-from kproxy.errors import WireError
 from kproxy.migrate.changes import (
     AddPartitions,
     AlterTopic,

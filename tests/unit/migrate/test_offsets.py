@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kproxy.base.errors import WireError
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.state import key
 from kproxy.copier.statetopic import Copied
-from kproxy.errors import WireError
 from kproxy.migrate.groups import Committed, Group
 from kproxy.migrate.migration import Migration, Topics
 from kproxy.migrate.offsets import SKIPPED, THERE, WOULD, decide, incomplete, journaled, rows_of, to_record

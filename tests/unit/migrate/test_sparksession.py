@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.migrate.sparksession import (
     _default_of,
     _has_connector,

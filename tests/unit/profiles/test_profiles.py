@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.base.process import birth
 from kproxy.cli import invoke
-from kproxy.process import birth
 from kproxy.profiles import background, places, ports, units
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Peer

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.records.codecs import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, compress, decompress
 
 RANDOM = os.urandom(200_000)
@@ -176,7 +176,7 @@ def test_lies(codec: int, content: bytes, said: str) -> None:
 
 BOMBS = """
 import resource, sys
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.records.codecs import decompress
 for line in sys.stdin:
     codec, content = line.split()

@@ -9,7 +9,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import ConfigError, WireError
+from kproxy.base.errors import ConfigError, WireError
 from kproxy.records import copying, decoding
 from kproxy.records.copying import MERGED, RE_ENCODED, VERBATIM, Piece, pieces
 from kproxy.records.decoding import Record

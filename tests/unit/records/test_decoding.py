@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.records import decoding
 from kproxy.records.codecs import compress
 from kproxy.records.decoding import Record, records

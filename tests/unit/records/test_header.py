@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.records.decoding import Record, records
 from kproxy.records.header import ABORT, COMMIT, Batch, batches
 from tests.unit.records.logs import NOW, decoded, marker, message, read, some_log, v2, wrapper

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.records.codecs import LZ4, NAMES, SNAPPY, ZSTD, compress, decompress
 from kproxy.records.copying import pieces
 from kproxy.records.decoding import Record

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.records.varint import SMALL, read_varint, signed, varint
 from tests.unit.records.logs import zigzag
 

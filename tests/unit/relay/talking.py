@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.metrics import Metrics
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.relay.inflight import MAX_IN_FLIGHT
 from kproxy.relay.tokens import MAX_TOKEN
 from kproxy.relay.wrongpeer import wrong_client, wrong_upstream

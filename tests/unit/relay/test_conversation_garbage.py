@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.rewrite import response as rewriting
 from kproxy.rewrite import walk
 from kproxy.wire import api, definitions, primitives

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.relay.pump import CHUNK
 from kproxy.relay.selector import PortablePoller
 from kproxy.rewrite.apiversions import unsupported_version

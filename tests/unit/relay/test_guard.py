@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.relay.calls import Calls, SessionCalls
 from kproxy.relay.conversation import Conversation
 from kproxy.relay.guard import LONGEST_METADATA, LONGEST_REQUEST, Guard, Rules

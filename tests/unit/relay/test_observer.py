@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.relay.introduction import HEAD
 from kproxy.relay.observer import Exchange, Observer
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind

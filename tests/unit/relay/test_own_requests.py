@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.metrics import Metrics
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation

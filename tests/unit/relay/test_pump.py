@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.relay.pump import CHUNK
 from kproxy.relay.selector import READ
 from tests.unit.relay.talking import (

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.relay.observer import Exchange
 from kproxy.rewrite.walk import MAX_NODES
 from kproxy.wire.api import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA

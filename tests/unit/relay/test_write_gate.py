@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.relay.calls import Calls, SessionCalls
 from kproxy.relay.conversation import Conversation
 from kproxy.switching.caps import NAMED

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.rewrite import apiversions
 from kproxy.wire import definitions
 from kproxy.wire.api import API_VERSIONS, APIS, FETCH, METADATA, PRODUCE, SHARE_FETCH

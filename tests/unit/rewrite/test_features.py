@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.rewrite import apiversions
 from kproxy.rewrite.features import FEATURES, lower
 from kproxy.wire import definitions

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.rewrite.plan import PLAIN as PLAIN_STEP
 from kproxy.rewrite.plan import SKIP, Plan, plan_for
 from kproxy.rewrite.walk import Walk

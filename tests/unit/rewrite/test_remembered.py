@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.address import Address
-from kproxy.errors import WireError
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
 from kproxy.rewrite import remembered
 from kproxy.rewrite.endpoints import TABLE, Endpoints
 from kproxy.rewrite.remembered import FRONTS

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.rewrite import response as rewriting
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.rewrite.plan import plan_for

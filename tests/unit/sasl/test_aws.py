@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
 from kproxy.sasl import aws
 from kproxy.sasl.aws import MskIam
 from tests.harness.kafka_python import AwsMskIamClient

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
 from kproxy.sasl.exchange import Authenticated, Exchange
 from kproxy.sasl.mechanism import OAuthBearer, Plain, Refused, Scram
 from tests.unit.sasl import broker

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from kproxy.address import Address
 from kproxy.ask.asking import Over
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
 from kproxy.config import ClusterConfig
 from kproxy.dial.stream import Stream
-from kproxy.errors import UpstreamError
 from kproxy.sasl import backoff
 from kproxy.sasl.login import Login
 from kproxy.sasl.mechanism import Refused

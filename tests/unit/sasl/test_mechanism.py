@@ -9,7 +9,7 @@ import hmac
 import pytest
 from scramp import ScramMechanism
 
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
 from kproxy.sasl.mechanism import Mechanism, OAuthBearer, Plain, Scram
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
 from kproxy.sasl import oidc
 from kproxy.sasl.aside import Aside
 from kproxy.sasl.oidc import fetch_token

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
 from kproxy.config import ClusterConfig
-from kproxy.errors import UpstreamError
 from kproxy.relay.session import Session
 from kproxy.sasl import relogin
 from kproxy.sasl.exchange import Authenticated

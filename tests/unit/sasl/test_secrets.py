@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kproxy.errors import UpstreamError
+from kproxy.base.errors import UpstreamError
 from kproxy.sasl import backoff, secrets
 from kproxy.sasl.aside import Aside
 from kproxy.sasl.secrets import Kept, from_command, from_file, use_until

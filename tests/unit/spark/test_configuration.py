@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.spark.configuration import secrets, shipped
 from kproxy.spark.host import Shipped
 

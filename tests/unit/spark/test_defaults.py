@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.spark.defaults import JARS, PLUGINS, merged, of_file, of_session, of_spark_submit, spark_home, word
 
 # As Spark's documents write it.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.spark import relocatable
 
 # Says with what it was started.

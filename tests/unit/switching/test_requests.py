@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.switching import requests
 from kproxy.switching.caps import CAPS
 from kproxy.switching.transactions import read_commits

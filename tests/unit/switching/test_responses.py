@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.switching import responses, transactions
 from kproxy.switching.caps import CAPS
 from kproxy.wire.api import APIS, END_TXN, LIST_OFFSETS, METADATA, PRODUCE, TXN_OFFSET_COMMIT

@@ -28,10 +28,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509 import load_pem_x509_certificate
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError, UpstreamError, WireError
 from kproxy.dial.hops import Limit
 from kproxy.dial.stream import Stream
-from kproxy.errors import ConfigError, UpstreamError, WireError
 from kproxy.tls.handshakes import ANY_NAME, BrokerTls, ClientTls, Files
 from kproxy.tls.tlssocket import TlsSocket
 from tests.harness.peers import Peer

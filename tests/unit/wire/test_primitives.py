@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.errors import WireError
+from kproxy.base.errors import WireError
 from kproxy.wire.primitives import MAX_STRING, Underflow, read_string, read_uvarint, string, uvarint
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.known import Explored
 from kproxy.cluster.places import Places

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy.address import Address
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
 from kproxy.cluster.known import Explored, Known
 from kproxy.cluster.own import OwnAddresses
 from kproxy.cluster.topology import Node, NodeKey
 from kproxy.config import ClusterConfig
-from kproxy.errors import WireError
 from kproxy.metrics import Metrics
 from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.workers import messages, worker

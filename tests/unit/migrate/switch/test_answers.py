@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.errors import AdminError
+from kproxy.base.errors import AdminError
 from kproxy.migrate.switch.answers import Answer, Client, Cluster, Refusal, obeyed
 from kproxy.migrate.switch.report import returned
 from kproxy.switching.asjson import shown

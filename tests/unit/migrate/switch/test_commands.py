@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.migrate.commands import migrate
 from kproxy.migrate.switch import finishing, running
 from kproxy.migrate.switch.drive import Driven

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.errors import ConfigError, KproxyError, UpstreamError
+from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
 from kproxy.migrate.switch.drive import Doing, Drive, Driven, Limits
 from kproxy.migrate.switch.journal import SWITCHING, Entry
 from kproxy.migrate.switch.kproxies import Fleet, fleet

@@ -16,7 +16,7 @@ import pytest
 import trustme
 import yaml
 
-from kproxy.errors import AdminError, ConfigError
+from kproxy.base.errors import AdminError, ConfigError
 from kproxy.migrate.switch.kproxies import Fleet, body, fleet
 from kproxy.migrate.switch.section import Kproxies, Switch
 from kproxy.switching.state import Command, Do

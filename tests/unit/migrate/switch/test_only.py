@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from kproxy.address import Address
 from kproxy.admin.client import AdminClient
-from kproxy.errors import ConfigError
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, Moved
 from kproxy.migrate.switch.kproxies import Fleet, Kproxy, Missing

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from kproxy.base.errors import ConfigError
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.statetopic import Copied
-from kproxy.errors import ConfigError
 from kproxy.migrate.positions import END, EXACT, NEXT, translate
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, Moved

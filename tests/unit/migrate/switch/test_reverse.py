@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproxy.base.errors import WireError
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.state import State, key
 from kproxy.copier.statetopic import Copied, copied
-from kproxy.errors import WireError
 from kproxy.migrate.migration import Groups, Migration, Topics
 from kproxy.migrate.positions import translate
 from kproxy.migrate.results import Kept, kept_in

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 from kproxy.migrate.document import read
 from kproxy.migrate.switch.section import Kproxies, Switch
 

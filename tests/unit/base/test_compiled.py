@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kproxy
-from kproxy import compiled
+from kproxy.base import compiled
 
 PACKAGE = Path(kproxy.__file__).parent
 
@@ -44,7 +44,7 @@ def test_compiled_modules_are_left_out(suffix: str, tmp_path: Path) -> None:
         shutil.copy(PACKAGE / f"{name}.py", tmp_path / "kproxy")
     (tmp_path / f"kproxy/printable{suffix}").write_bytes(b"")
 
-    assert run(tmp_path, "", "-c", "import kproxy.printable").returncode
-    assert run(tmp_path, "0", "-c", "import kproxy.printable").returncode
-    done = run(tmp_path, "1", "-c", "import kproxy.printable as one; print(one.__file__)")
+    assert run(tmp_path, "", "-c", "import kproxy.base.printable").returncode
+    assert run(tmp_path, "0", "-c", "import kproxy.base.printable").returncode
+    done = run(tmp_path, "1", "-c", "import kproxy.base.printable as one; print(one.__file__)")
     assert done.stdout == f"{tmp_path}/kproxy/printable.py\n", done.stderr

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 # A machine may have a million connections, and the event loop waits for this.

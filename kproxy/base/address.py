@@ -6,7 +6,7 @@ import ipaddress
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kproxy.printable import one_line
+from kproxy.base.printable import one_line
 
 # A name has at most 253 characters (RFC 1035 §2.3.4, without the last dot); a peer may claim a longer one.
 _LONGEST_HOST = 255

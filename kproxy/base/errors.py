@@ -13,7 +13,7 @@ Anything else that escapes is a defect of kproxy.
 
 from __future__ import annotations
 
-from kproxy.printable import one_line
+from kproxy.base.printable import one_line
 
 # The text of an error may repeat what a peer said.
 _LONGEST = 1000

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 import kproxy
-from kproxy.packages import DISTRIBUTION, install
+from kproxy.base.packages import DISTRIBUTION, install
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 # What would fetch a stranger's package: `kproxy` on PyPI is somebody else's, and `kafka-kproxy` is nobody's so far.
 STRANGER = re.compile(

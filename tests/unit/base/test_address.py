@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.address import Address
+from kproxy.base.address import Address
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from kproxy.errors import ConfigError
+from kproxy.base.errors import ConfigError
 
 
 def find_java(needed: int, what: str) -> str:

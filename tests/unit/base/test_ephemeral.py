@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.address import Address
 from kproxy.admin.pages import AdminPages
 from kproxy.admin.server import start_admin
+from kproxy.base.address import Address
+from kproxy.base.ephemeral import connection_at
+from kproxy.base.errors import ConfigError
 from kproxy.config.values import PortRange
-from kproxy.ephemeral import connection_at
-from kproxy.errors import ConfigError
 from kproxy.metrics import Metrics
 from kproxy.relay.selector import RelaySelector
 from tests.harness.peers import Peer, silent, taken

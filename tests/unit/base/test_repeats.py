@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy import repeats
-from kproxy.repeats import OncePerWhile, about
+from kproxy.base import repeats
+from kproxy.base.repeats import OncePerWhile, about
 
 
 class Log:

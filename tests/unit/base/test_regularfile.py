@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy import regularfile
+from kproxy.base import regularfile
 
 
 def test_a_file_its_links_and_its_size(tmp_path: Path) -> None:

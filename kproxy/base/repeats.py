@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kproxy.printable import one_line
+from kproxy.base.printable import one_line
 
 # A message, and each line of a traceback, has at most so many characters.
 LONGEST = 4000

@@ -23,8 +23,8 @@ MODULES = {
         "calls", "conversation", "guard", "inflight", "pump", "requests", "responses", "selector", "session", "side",
         "tokens",
     ),
-    "rewrite": ("apiversions", "plain", "remembered", "response", "splice", "walk"),
-    "wire": ("primitives",),
+    "protocol.rewrite": ("apiversions", "plain", "remembered", "response", "splice", "walk"),
+    "protocol.wire": ("primitives",),
 }  # fmt: skip
 NEEDED = ["Cython>=3.3", "setuptools>=77"]
 # Annotations are for mypy: types are in the .pxd files alone. What is None is found out, and no index goes beyond its

@@ -68,8 +68,8 @@ def _acknowledged(link: Link) -> None:
 
 
 def _batches(size: int, codec: str, per_batch: int, records: int) -> list[bytes]:
-    from kproxy.records.codecs import NAMES
-    from kproxy.records.encoding import Entry, Producer, encoded, tail
+    from kproxy.protocol.records.codecs import NAMES
+    from kproxy.protocol.records.encoding import Entry, Producer, encoded, tail
 
     rng = random.Random(1)
     words = [rng.randbytes(8) for _ in range(500)]

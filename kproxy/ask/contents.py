@@ -14,9 +14,9 @@ from struct import pack
 from kproxy.ask.questions import NONE, Question, Versions
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
-from kproxy.wire import api
-from kproxy.wire.primitives import INT32, Underflow, string, uvarint
-from kproxy.wire.reader import Reader
+from kproxy.protocol.wire import api
+from kproxy.protocol.wire.primitives import INT32, Underflow, string, uvarint
+from kproxy.protocol.wire.reader import Reader
 
 # Kafka's error codes.
 UNKNOWN_TOPIC, TOPIC_REFUSED, GROUP_REFUSED, CLUSTER_REFUSED = 3, 29, 30, 31

@@ -6,9 +6,9 @@ from struct import Struct
 
 from kproxy.base.errors import WireError
 from kproxy.dial.stream import Stream
-from kproxy.relay.wrongpeer import wrong_upstream
-from kproxy.wire.greeting import ENOUGH, recognise
-from kproxy.wire.primitives import INT32, malformed
+from kproxy.protocol.wire.greeting import ENOUGH, recognise
+from kproxy.protocol.wire.mismatch import wrong_upstream
+from kproxy.protocol.wire.primitives import INT32, malformed
 
 # What is read at once. Answers are small, and several come together.
 _CHUNK = 64 * 1024

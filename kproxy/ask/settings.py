@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from struct import pack
 
 from kproxy.ask.questions import NONE, Question, Versions
-from kproxy.wire import api
-from kproxy.wire.primitives import INT32, string
-from kproxy.wire.reader import Reader
+from kproxy.protocol.wire import api
+from kproxy.protocol.wire.primitives import INT32, string
+from kproxy.protocol.wire.reader import Reader
 
 _BROKER_RESOURCE = 4  # ConfigResource.Type.BROKER
 # DescribeConfigsResponse.ConfigSource, by its number: a dynamic setting of this broker, one of all brokers; a default.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kproxy.ask.questions import Question, Versions
-from kproxy.wire import api
-from kproxy.wire.primitives import string
-from kproxy.wire.reader import Reader
+from kproxy.protocol.wire import api
+from kproxy.protocol.wire.primitives import string
+from kproxy.protocol.wire.reader import Reader
 
 GROUPS_TOPIC = "__consumer_offsets"
 

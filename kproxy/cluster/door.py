@@ -24,8 +24,8 @@ from kproxy.cluster.places import Places
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.metrics import Metrics
-from kproxy.relay.wrongpeer import plaintext_client, wrong_client
-from kproxy.wire.greeting import ENOUGH, Greeting, recognise
+from kproxy.protocol.wire.greeting import ENOUGH, Greeting, recognise
+from kproxy.protocol.wire.mismatch import plaintext_client, wrong_client
 
 log = logging.getLogger(__name__)
 

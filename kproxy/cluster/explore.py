@@ -24,7 +24,7 @@ from kproxy.cluster.known import BootstrapAnswered
 from kproxy.cluster.reach import Reach
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
-from kproxy.rewrite.endpoints import Endpoints
+from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.sasl.mechanism import Refused
 
 log = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from kproxy.cluster.upstream import Upstream
 from kproxy.config import ClusterConfig
 from kproxy.config.changes import successors
 from kproxy.metrics import Metrics
-from kproxy.rewrite.endpoints import Endpoints
+from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.switching.logins import Login
 from kproxy.switching.parts import unit
 

@@ -15,11 +15,11 @@ from time import perf_counter
 
 from kproxy.base.printable import escaped
 from kproxy.cluster.windup import close_when_taken
+from kproxy.protocol.wire.api import FETCH, LIST_OFFSETS
 from kproxy.relay.guard import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_FETCH, Guard, Rules
 from kproxy.relay.session import Session
 from kproxy.switching.doubts import GIVEN_UP_LATE, Identity
 from kproxy.switching.positions import MOST_CLIENTS, MOST_KEPT, Position, Positions, Waiting
-from kproxy.wire.api import FETCH, LIST_OFFSETS
 
 log = logging.getLogger(__name__)
 

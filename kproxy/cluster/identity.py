@@ -20,7 +20,7 @@ from kproxy.ask.questions import Members, Partition, Question, Unreadable, Versi
 from kproxy.base.errors import UpstreamError
 from kproxy.cluster.known import Proof
 from kproxy.cluster.topology import NodeKey, Topology
-from kproxy.rewrite.endpoints import Kind
+from kproxy.protocol.rewrite.endpoints import Kind
 from kproxy.switching.logins import Login
 
 log = logging.getLogger(__name__)

@@ -18,8 +18,8 @@ from kproxy.cluster.meeting import Met
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.dial.stream import Stream
+from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.relay.introduction import introduced, is_enough
-from kproxy.rewrite.endpoints import Endpoints
 
 if TYPE_CHECKING:
     from kproxy.cluster.switchable import Switchable

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kproxy.rewrite.endpoints import Kind
+from kproxy.protocol.rewrite.endpoints import Kind
 
 
 @dataclass(frozen=True, slots=True)

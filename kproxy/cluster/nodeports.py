@@ -18,7 +18,7 @@ from kproxy.cluster.topology import Node, NodeKey
 from kproxy.cluster.upstream import Upstream
 from kproxy.config import ClusterConfig
 from kproxy.metrics import Metrics
-from kproxy.rewrite.endpoints import Endpoints
+from kproxy.protocol.rewrite.endpoints import Endpoints
 
 log = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ from functools import partial
 from itertools import count
 
 from kproxy.base.address import Address
+from kproxy.protocol.wire.api import FETCH
 from kproxy.relay.session import Session
 from kproxy.status.shown import SessionStatus
 from kproxy.switching.writes import DOUBLED
 from kproxy.watch.feed import Emit
 from kproxy.watch.frames import EmitFrame, Place
 from kproxy.watch.lines import Where
-from kproxy.wire.api import FETCH
 
 _numbers = count(1)  # of captured sessions in this process
 

@@ -30,14 +30,14 @@ from kproxy.cluster.windup import wind_up
 from kproxy.config import ClusterConfig
 from kproxy.metrics import Metrics
 from kproxy.metrics.counters import NodeCounters
+from kproxy.protocol.rewrite.apiversions import NO_OTHER
+from kproxy.protocol.rewrite.endpoints import Endpoints
+from kproxy.protocol.wire.mismatch import bound_to_host, client_logs_in
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
 from kproxy.relay.pump import Pump
 from kproxy.relay.roster import Roster
 from kproxy.relay.session import Session
-from kproxy.relay.wrongpeer import bound_to_host, client_logs_in
-from kproxy.rewrite.apiversions import NO_OTHER
-from kproxy.rewrite.endpoints import Endpoints
 from kproxy.status.shown import SessionStatus
 from kproxy.tls import faults
 from kproxy.tls.handshakes import ClientTls

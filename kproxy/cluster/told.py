@@ -1,7 +1,7 @@
 """The local addresses that clients were told, for as long as they hold. Pure.
 
 A response that came before brings the same `Endpoints` as then, the very object
-(`kproxy.rewrite.remembered`). If nothing has changed that its local addresses depend on, they are the same,
+(`kproxy.protocol.rewrite.remembered`). If nothing has changed that its local addresses depend on, they are the same,
 and there is nothing to learn from it.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kproxy.base.address import Address
-from kproxy.rewrite.endpoints import Endpoints
-from kproxy.rewrite.remembered import MOST_ENDPOINTS
+from kproxy.protocol.rewrite.endpoints import Endpoints
+from kproxy.protocol.rewrite.remembered import MOST_ENDPOINTS
 
 # Answers to be found again: of each listener, version and local host one.
 _MOST = 32

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kproxy.base.address import Address
 from kproxy.cluster.localports import LocalPorts
 from kproxy.cluster.localports import NodeKey as NodeKey
-from kproxy.rewrite.endpoints import Endpoint, Endpoints
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints
 
 
 @dataclass(slots=True)

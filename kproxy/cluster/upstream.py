@@ -15,7 +15,7 @@ from kproxy.cluster.told import Told
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.metrics import Metrics
-from kproxy.rewrite.endpoints import Endpoints
+from kproxy.protocol.rewrite.endpoints import Endpoints
 
 Learn = Callable[["Upstream", Endpoints], None]
 """Takes in nodes of an upstream. Raises WireError."""

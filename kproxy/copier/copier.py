@@ -35,9 +35,9 @@ from kproxy.copier.state import (
     transactional_id,
 )
 from kproxy.copier.statetopic import read_one
-from kproxy.records.committed import committed
-from kproxy.records.copying import pieces
-from kproxy.records.header import Batch
+from kproxy.protocol.records.committed import committed
+from kproxy.protocol.records.copying import pieces
+from kproxy.protocol.records.header import Batch
 
 # A transaction ends after so many bytes or seconds: its markers make holes in the target's offsets, and readers of the
 # target see its records at its end.

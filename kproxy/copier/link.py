@@ -12,9 +12,9 @@ from struct import Struct
 
 from kproxy.base.errors import UpstreamError
 from kproxy.copier.requests import API_VERSIONS, VERSIONS, read_versions, reading
-from kproxy.wire.api import APIS
-from kproxy.wire.primitives import INT32, Buffer, malformed
-from kproxy.wire.request import CLIENT_ID
+from kproxy.protocol.wire.api import APIS
+from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
+from kproxy.protocol.wire.request import CLIENT_ID
 
 # How long a broker may take for anything, in seconds.
 PATIENCE = 30.0

@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from kproxy.wire.primitives import malformed
+from kproxy.protocol.wire.primitives import malformed
 
 
 class OffsetMap:

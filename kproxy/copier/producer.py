@@ -16,10 +16,10 @@ from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import CONCURRENT_TRANSACTIONS, check
 from kproxy.copier.link import Link
 from kproxy.copier.requests import reading
-from kproxy.records.codecs import NONE
-from kproxy.records.encoding import Entry, encoded, tail
-from kproxy.records.encoding import Producer as Stamp
-from kproxy.wire.primitives import Buffer
+from kproxy.protocol.records.codecs import NONE
+from kproxy.protocol.records.encoding import Entry, encoded, tail
+from kproxy.protocol.records.encoding import Producer as Stamp
+from kproxy.protocol.wire.primitives import Buffer
 
 # How long a transaction may be open without a word before the broker aborts it, in milliseconds.
 TIMEOUT_MS = 60_000

@@ -13,8 +13,8 @@ from struct import Struct, pack
 from struct import error as StructError
 from typing import TypeVar
 
-from kproxy.wire.primitives import INT32, Buffer, Underflow, malformed, string, uvarint
-from kproxy.wire.reader import Reader
+from kproxy.protocol.wire.primitives import INT32, Buffer, Underflow, malformed, string, uvarint
+from kproxy.protocol.wire.reader import Reader
 
 T = TypeVar("T")
 

@@ -15,9 +15,9 @@ from kproxy.copier.codes import OFFSET_OUT_OF_RANGE, check
 from kproxy.copier.link import Link
 from kproxy.copier.requests import reading
 from kproxy.copier.slices import Slice
-from kproxy.records.decoding import records
-from kproxy.records.header import Batch, batches
-from kproxy.wire.primitives import Buffer
+from kproxy.protocol.records.decoding import records
+from kproxy.protocol.records.header import Batch, batches
+from kproxy.protocol.wire.primitives import Buffer
 
 # What is fetched at once, in bytes.
 _FETCH = 8 * 1024 * 1024

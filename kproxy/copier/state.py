@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kproxy.copier.offsetmap import OffsetMap
-from kproxy.wire.primitives import malformed
+from kproxy.protocol.wire.primitives import malformed
 
 # How many bytes of offset map stand in the state before they are sealed.
 SEALED = 16 * 1024

@@ -20,8 +20,8 @@ from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.patience import insist
 from kproxy.copier.requests import reading
 from kproxy.copier.state import State, parts_of, piece_from_json, topic_of
-from kproxy.records.decoding import records
-from kproxy.records.header import COMMIT, Batch, batches
+from kproxy.protocol.records.decoding import records
+from kproxy.protocol.records.header import COMMIT, Batch, batches
 
 # What is asked for at once, in bytes, and how long the broker may think, in milliseconds.
 _AT_ONCE, _WAIT_MS = 4 * 1024 * 1024, 200

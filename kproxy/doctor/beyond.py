@@ -10,8 +10,8 @@ from kproxy.ask.questions import NONE
 from kproxy.doctor import clients, mend
 from kproxy.doctor.findings import Finding, Whose
 from kproxy.doctor.found import Examination
+from kproxy.protocol.rewrite.endpoints import Kind
 from kproxy.remedies.faults import Fault
-from kproxy.rewrite.endpoints import Kind
 
 _COORDINATOR_ERRORS = {14: "it is loading", 15: "no broker coordinates it now", 16: "another broker coordinates it"}
 # A certificate that ends sooner than this is worth a note.

@@ -16,8 +16,8 @@ from kproxy.cluster.topology import NodeKey
 from kproxy.doctor import listeners as settings
 from kproxy.doctor.found import Contact, Examination, Listener
 from kproxy.doctor.places import Place, is_loopback, place_of
+from kproxy.protocol.rewrite.endpoints import Kind
 from kproxy.remedies.faults import Fault
-from kproxy.rewrite.endpoints import Kind
 
 _HOST = "HOST"
 # Ports that a new listener may have, the first free one.

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 
 from kproxy.ask.questions import Versions
+from kproxy.protocol.wire import api
 from kproxy.remedies.faults import Fault
-from kproxy.wire import api
 
 # The oldest release of each client that is known to work with Kafka 4.0 brokers (KIP-896).
 OLDEST = {

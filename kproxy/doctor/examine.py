@@ -28,7 +28,7 @@ from kproxy.doctor.contact import Contacts, OnStep
 from kproxy.doctor.found import Contact, Elsewhere, Examination, Step, Verdict
 from kproxy.doctor.listeners import listeners_of
 from kproxy.doctor.whereabouts import whereabouts
-from kproxy.rewrite.endpoints import Endpoint, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
 
 if TYPE_CHECKING:
     from kproxy.ask.asking import Over

@@ -19,12 +19,12 @@ from kproxy.ask.asking import Over
 from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.dial.stream import Stream, retried
 from kproxy.doctor.found import Certificate, Spoken
+from kproxy.protocol.wire import api
+from kproxy.protocol.wire.greeting import ENOUGH, Greeting, recognise
+from kproxy.protocol.wire.primitives import INT32
+from kproxy.protocol.wire.request import request
 from kproxy.tls.handshakes import names_of
 from kproxy.tls.tlssocket import TlsSocket
-from kproxy.wire import api
-from kproxy.wire.greeting import ENOUGH, Greeting, recognise
-from kproxy.wire.primitives import INT32
-from kproxy.wire.request import request
 
 Connect = Callable[[], Awaitable[socket.socket]]
 T = TypeVar("T")

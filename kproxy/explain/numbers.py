@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from kproxy.protocol.wire.api import APIS
+from kproxy.protocol.wire.greeting import Greeting, recognise
 from kproxy.remedies import Fault
-from kproxy.wire.api import APIS
-from kproxy.wire.greeting import Greeting, recognise
 
 _SIZE = re.compile(r"(?:size|length|size =|length:) (-?\d{1,10})\b")
 _KEY = re.compile(r"(?i)\bapi ?key[ :=]{1,3}(-?\d{1,6})\b")

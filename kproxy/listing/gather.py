@@ -26,7 +26,7 @@ from kproxy.config import ClusterConfig
 from kproxy.dial.stream import Stream
 from kproxy.listing.snapshot import Seen, Snapshot, Wanted
 from kproxy.metrics import Metrics
-from kproxy.rewrite.endpoints import Endpoints, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
 
 T = TypeVar("T")
 

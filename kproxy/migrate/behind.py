@@ -18,8 +18,8 @@ from kproxy.copier.patience import insist
 from kproxy.copier.state import State
 from kproxy.migrate.between import batches_between, records_in
 from kproxy.migrate.differences import Bytes, Seen
-from kproxy.records.decoding import records
-from kproxy.records.header import Batch
+from kproxy.protocol.records.decoding import records
+from kproxy.protocol.records.header import Batch
 
 Where = tuple[str, int]
 

@@ -9,7 +9,7 @@ from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.codes import check
 from kproxy.copier.requests import reading
-from kproxy.records.header import Batch, batches
+from kproxy.protocol.records.header import Batch, batches
 
 _AT_ONCE = 1024 * 1024
 

@@ -9,7 +9,6 @@
     verdict       sans-IO: what a guard says of a request
     conversation  sans-IO: which frames may pass, and when; the client's frames
     responses     sans-IO: the broker's frames
-    wrongpeer     the messages for a client or a broker that does not speak Kafka
     selector      an asyncio selector that runs the data plane inline
     loop          asyncio's event loop over that selector
     pump          what sessions share: the selector, and the memory into which they read

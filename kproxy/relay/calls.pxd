@@ -1,6 +1,6 @@
 # What the compiled form of calls.py knows of types.
 
-from kproxy.rewrite.plain cimport PlainResponse
+from kproxy.protocol.rewrite.plain cimport PlainResponse
 
 
 cdef class Call:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from kproxy.rewrite.apiversions import NO_OTHER, unsupported_version
-from kproxy.rewrite.endpoints import Localise
-from kproxy.rewrite.plan import Plan, plan_for
-from kproxy.rewrite.response import CappedVersions, Response, respond
+from kproxy.protocol.rewrite.apiversions import NO_OTHER, unsupported_version
+from kproxy.protocol.rewrite.endpoints import Localise
+from kproxy.protocol.rewrite.plan import Plan, plan_for
+from kproxy.protocol.rewrite.response import CappedVersions, Response, respond
+from kproxy.protocol.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kproxy.protocol.wire.primitives import Buffer
 from kproxy.switching.caps import offered
 from kproxy.switching.writes import WRITES
-from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
-from kproxy.wire.primitives import Buffer
 
 if TYPE_CHECKING:
     from kproxy.relay.guard import Guard

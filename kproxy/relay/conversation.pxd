@@ -4,7 +4,7 @@ cimport cython
 from kproxy.relay.calls cimport Call
 from kproxy.relay.inflight cimport InFlight
 from kproxy.relay.requests cimport Acks
-from kproxy.wire cimport headers
+from kproxy.protocol.wire cimport headers
 
 
 cdef class Conversation:

@@ -45,7 +45,13 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kproxy.capture import capture
+from kproxy.protocol.capture import capture
+from kproxy.protocol.rewrite.endpoints import Localise
+from kproxy.protocol.wire import headers
+from kproxy.protocol.wire.api import PRODUCE, SASL_HANDSHAKE
+from kproxy.protocol.wire.greeting import ENOUGH, recognise
+from kproxy.protocol.wire.mismatch import wrong_client
+from kproxy.protocol.wire.primitives import Buffer, malformed
 from kproxy.relay.calls import LOGIN_APIS, TOO_NEW, AnsweredHere, Call, Calls, LoginCalls, OwnCall, SessionCalls
 from kproxy.relay.inflight import InFlight
 from kproxy.relay.introduction import NOBODY, introduced
@@ -54,13 +60,7 @@ from kproxy.relay.requests import Acks, check_answerable, check_size, find_mecha
 from kproxy.relay.responses import Responses
 from kproxy.relay.tokens import hop_over_tokens
 from kproxy.relay.verdict import LONGEST_REQUEST, Verdict
-from kproxy.relay.wrongpeer import wrong_client
-from kproxy.rewrite.endpoints import Localise
 from kproxy.switching.writes import WRITES
-from kproxy.wire import headers
-from kproxy.wire.api import PRODUCE, SASL_HANDSHAKE
-from kproxy.wire.greeting import ENOUGH, recognise
-from kproxy.wire.primitives import Buffer, malformed
 
 if TYPE_CHECKING:
     from kproxy.relay.guard import Guard, GuardedCalls

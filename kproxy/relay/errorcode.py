@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from kproxy.base.errors import WireError
-from kproxy.wire import definitions
-from kproxy.wire.api import API_VERSIONS, APIS
-from kproxy.wire.definitions import Field
-from kproxy.wire.primitives import INT16, Buffer, Underflow
-from kproxy.wire.reader import Reader
+from kproxy.protocol.wire import definitions
+from kproxy.protocol.wire.api import API_VERSIONS, APIS
+from kproxy.protocol.wire.definitions import Field
+from kproxy.protocol.wire.primitives import INT16, Buffer, Underflow
+from kproxy.protocol.wire.reader import Reader
 
 LONGEST = 1024
 """So many bytes of a response are looked at, from behind its correlation id on."""

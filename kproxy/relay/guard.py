@@ -27,18 +27,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection
 
+from kproxy.protocol.rewrite.endpoints import Localise
+from kproxy.protocol.rewrite.response import HOLD_LIMIT, Response
+from kproxy.protocol.wire.api import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE
+from kproxy.protocol.wire.primitives import Buffer, Underflow, malformed
 from kproxy.relay.calls import Call, Calls
 from kproxy.relay.verdict import LONGEST_REQUEST, Verdict
-from kproxy.rewrite.endpoints import Localise
-from kproxy.rewrite.response import HOLD_LIMIT, Response
 from kproxy.switching import connect, requests, responses
 from kproxy.switching.caps import is_franz_go, is_librdkafka
 from kproxy.switching.doubts import Identity
 from kproxy.switching.positions import Followed, Position, Positions
 from kproxy.switching.streams import rebuilds
 from kproxy.switching.transactions import TRANSACTIONAL, needs_another, read_commits, survivable
-from kproxy.wire.api import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE
-from kproxy.wire.primitives import Buffer, Underflow, malformed
 
 OFFSET_COMMIT, OFFSET_FETCH, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH = 8, 9, 21, 23
 HEARTBEAT = 12

@@ -11,8 +11,8 @@ from struct import Struct
 
 from kproxy.base.errors import WireError
 from kproxy.base.printable import one_line
-from kproxy.wire.api import API_VERSIONS
-from kproxy.wire.primitives import Buffer, Underflow, read_string, skip_tags
+from kproxy.protocol.wire.api import API_VERSIONS
+from kproxy.protocol.wire.primitives import Buffer, Underflow, read_string, skip_tags
 
 HEAD = 600
 """Bytes of a request that are looked at, at most: its header, and in ApiVersions two short strings."""

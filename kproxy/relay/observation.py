@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable
 from typing import ParamSpec
 
-from kproxy.capture.capture import Capture, Frame
+from kproxy.protocol.capture.capture import Capture, Frame
+from kproxy.protocol.wire.primitives import Buffer
 from kproxy.relay.conversation import Conversation
 from kproxy.relay.observer import Exchange, Observer
-from kproxy.wire.primitives import Buffer
 
 log = logging.getLogger(__name__)
 

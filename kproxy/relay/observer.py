@@ -20,11 +20,11 @@ from struct import Struct
 
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite.endpoints import Endpoints, Localise
+from kproxy.protocol.wire.api import API_VERSIONS, APIS, METADATA, SASL_HANDSHAKE
+from kproxy.protocol.wire.primitives import Buffer, Underflow, read_string, skip_tags
 from kproxy.relay.errorcode import LONGEST, error_code
 from kproxy.relay.introduction import HEAD, NOBODY, Introduction, name, software_of
-from kproxy.rewrite.endpoints import Endpoints, Localise
-from kproxy.wire.api import API_VERSIONS, APIS, METADATA, SASL_HANDSHAKE
-from kproxy.wire.primitives import Buffer, Underflow, read_string, skip_tags
 
 _read_request = Struct(">ihhih").unpack_from  # size, API key, version, correlation id, length of the client id
 _read_response = Struct(">ii").unpack_from

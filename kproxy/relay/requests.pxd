@@ -2,7 +2,7 @@
 
 cimport cython
 from kproxy.relay.calls cimport Call
-from kproxy.wire cimport headers
+from kproxy.protocol.wire cimport headers
 
 
 cdef class Acks:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite.apiversions import NO_OTHER
+from kproxy.protocol.wire import headers
+from kproxy.protocol.wire.api import API_VERSIONS, APIS, PRODUCE
+from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint
 from kproxy.relay.calls import Call
-from kproxy.rewrite.apiversions import NO_OTHER
 from kproxy.switching.producers import produces
-from kproxy.wire import headers
-from kproxy.wire.api import API_VERSIONS, APIS, PRODUCE
-from kproxy.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint
 
 # No request header has any tagged field so far; they are walked over again with each chunk.
 _MAX_HEADER_TAGS = 32

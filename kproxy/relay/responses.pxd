@@ -3,8 +3,8 @@
 cimport cython
 from kproxy.relay.calls cimport Call
 from kproxy.relay.inflight cimport InFlight, Run
-from kproxy.rewrite.plain cimport PlainResponse
-from kproxy.wire cimport headers
+from kproxy.protocol.rewrite.plain cimport PlainResponse
+from kproxy.protocol.wire cimport headers
 
 
 cdef class Responses:

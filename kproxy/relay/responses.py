@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite.endpoints import Localise
+from kproxy.protocol.rewrite.response import Response
+from kproxy.protocol.wire import headers
+from kproxy.protocol.wire.greeting import ENOUGH, recognise
+from kproxy.protocol.wire.mismatch import wrong_upstream
+from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
 from kproxy.relay.calls import NO_KEY, Call
 from kproxy.relay.inflight import InFlight
 from kproxy.relay.tokens import MAX_TOKEN
-from kproxy.relay.wrongpeer import wrong_upstream
-from kproxy.rewrite.endpoints import Localise
-from kproxy.rewrite.response import Response
-from kproxy.wire import headers
-from kproxy.wire.greeting import ENOUGH, recognise
-from kproxy.wire.primitives import INT32, Buffer, malformed
 
 
 class Responses:

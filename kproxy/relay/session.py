@@ -22,14 +22,14 @@ from time import perf_counter
 from typing import Protocol
 
 from kproxy.base.errors import WireError
+from kproxy.protocol.wire.api import FETCH
+from kproxy.protocol.wire.primitives import Buffer
 from kproxy.relay.conversation import Conversation
 from kproxy.relay.observation import EmitExchange, EmitFrame, Observation
 from kproxy.relay.roster import Roster
 from kproxy.relay.selector import HANGUP, READ, WRITE, Callback
 from kproxy.relay.side import Side, Step
 from kproxy.switching.writes import DOUBLED
-from kproxy.wire.api import FETCH
-from kproxy.wire.primitives import Buffer
 
 log = logging.getLogger(__name__)
 

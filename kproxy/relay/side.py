@@ -9,9 +9,9 @@ import socket
 from collections.abc import Callable
 from struct import Struct
 
+from kproxy.protocol.wire.primitives import Buffer
 from kproxy.relay.pump import COPY, Pump
 from kproxy.relay.selector import Callback
-from kproxy.wire.primitives import Buffer
 
 INT32_NATIVE = Struct("=i")
 

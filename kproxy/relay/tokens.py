@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from kproxy.wire.primitives import INT32, Buffer, malformed
+from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
 
 # A broker takes SASL tokens up to sasl.server.max.receive.size, by default as many bytes.
 MAX_TOKEN = 524_288

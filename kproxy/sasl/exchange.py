@@ -11,10 +11,19 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from kproxy.base.errors import UpstreamError, WireError
+from kproxy.protocol.wire.api import API_VERSIONS, APIS, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kproxy.protocol.wire.primitives import (
+    INT16,
+    INT32,
+    Underflow,
+    read_string,
+    read_uvarint,
+    skip_tags,
+    string,
+    uvarint,
+)
+from kproxy.protocol.wire.request import request
 from kproxy.sasl.mechanism import Mechanism, Refused
-from kproxy.wire.api import API_VERSIONS, APIS, SASL_AUTHENTICATE, SASL_HANDSHAKE
-from kproxy.wire.primitives import INT16, INT32, Underflow, read_string, read_uvarint, skip_tags, string, uvarint
-from kproxy.wire.request import request
 
 _INT64 = struct.Struct(">q")
 # Kafka's error codes.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from kproxy.base.errors import WireError
-from kproxy.wire.api import APIS, PRODUCE
-from kproxy.wire.primitives import Buffer, Underflow, read_string, read_uvarint, skip_tags
+from kproxy.protocol.wire.api import APIS, PRODUCE
+from kproxy.protocol.wire.primitives import Buffer, Underflow, read_string, read_uvarint, skip_tags
 
 
 class Produces(StrEnum):

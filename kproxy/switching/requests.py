@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
 
+from kproxy.protocol.wire.api import APIS
+from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, string, uvarint
+from kproxy.protocol.wire.reader import Reader
 from kproxy.switching.positions import Position
-from kproxy.wire.api import APIS
-from kproxy.wire.primitives import INT16, INT32, Buffer, string, uvarint
-from kproxy.wire.reader import Reader
 
 OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH = 8, 23
 OFFSET_OUT_OF_RANGE, NOT_LEADER_OR_FOLLOWER, FETCH_SESSION_ID_NOT_FOUND = 1, 6, 70

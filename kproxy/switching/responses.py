@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from kproxy.protocol.wire.api import APIS, LIST_OFFSETS, METADATA, PRODUCE
+from kproxy.protocol.wire.primitives import INT16, INT32, Buffer
+from kproxy.protocol.wire.reader import Reader
 from kproxy.switching.positions import Position
-from kproxy.wire.api import APIS, LIST_OFFSETS, METADATA, PRODUCE
-from kproxy.wire.primitives import INT16, INT32, Buffer
-from kproxy.wire.reader import Reader
 
 OFFSET_COMMIT, OFFSET_FETCH, OFFSET_FOR_LEADER_EPOCH = 8, 9, 23
 MOST_SHOWN = 100_000

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from kproxy.protocol.wire.api import APIS, END_TXN, PRODUCE, TXN_OFFSET_COMMIT
+from kproxy.protocol.wire.primitives import INT16, Buffer
+from kproxy.protocol.wire.reader import Reader
 from kproxy.switching.streams import is_producer
-from kproxy.wire.api import APIS, END_TXN, PRODUCE, TXN_OFFSET_COMMIT
-from kproxy.wire.primitives import INT16, Buffer
-from kproxy.wire.reader import Reader
 
 ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN = 24, 25
 INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE = 49, 59, 120

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from time import perf_counter, time
 from typing import Any
 
-from kproxy.capture.capture import Frame
+from kproxy.protocol.capture.capture import Frame
 from kproxy.watch import lines
 from kproxy.watch.feed import Filter, TooMany
 from kproxy.watch.lines import Where

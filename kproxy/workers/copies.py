@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from kproxy.capture.capture import Frame
+from kproxy.protocol.capture.capture import Frame
 from kproxy.watch.frames import Copied, EmitFrame, Place, Queue
 from kproxy.workers import messages
 from kproxy.workers.batch import Main

@@ -16,7 +16,7 @@ from kproxy.base.address import Address
 from kproxy.cluster.known import Fact, Known
 from kproxy.cluster.topology import Node, NodeKey
 from kproxy.config import Config
-from kproxy.rewrite.endpoints import Endpoints
+from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.status.shown import SessionStatus
 from kproxy.watch.frames import Copied
 from kproxy.watch.lines import Passed

@@ -27,9 +27,9 @@ from kproxy.cluster.told import Told
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig, Config
 from kproxy.metrics import Metrics
+from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector
-from kproxy.rewrite.endpoints import Endpoints
 from kproxy.workers import messages
 from kproxy.workers.batch import Batch
 from kproxy.workers.copies import FrameBatch

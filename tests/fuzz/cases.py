@@ -13,10 +13,10 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite.response import HOLD_LIMIT
+from kproxy.protocol.wire import definitions
+from kproxy.protocol.wire.api import API_VERSIONS, APIS, SASL_HANDSHAKE
 from kproxy.relay.inflight import MAX_IN_FLIGHT
-from kproxy.rewrite.response import HOLD_LIMIT
-from kproxy.wire import definitions
-from kproxy.wire.api import API_VERSIONS, APIS, SASL_HANDSHAKE
 from tests.unit.kafka_frames import (
     CARRIERS,
     CHUNKINGS,

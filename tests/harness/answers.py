@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
-from kproxy.wire import api
+from kproxy.protocol.wire import api
 
 ALL = {api.LIST_OFFSETS: (0, 9), api.METADATA: (0, 13), api.DESCRIBE_CONFIGS: (0, 4), api.LIST_GROUPS: (0, 5),
        api.FIND_COORDINATOR: (0, 6), api.API_VERSIONS: (0, 4)}  # fmt: skip

@@ -6,7 +6,7 @@ import socket
 import struct
 from contextlib import closing
 
-from kproxy.records.header import Batch, batches
+from kproxy.protocol.records.header import Batch, batches
 
 PRODUCE, FETCH = 0, 1
 

@@ -6,7 +6,7 @@ import socket
 import struct
 from collections.abc import Callable, Sequence
 
-from kproxy.wire import api
+from kproxy.protocol.wire import api
 from tests.harness import answers
 
 

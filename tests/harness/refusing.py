@@ -8,8 +8,8 @@ import struct
 import threading
 
 from kproxy.base.address import Address
-from kproxy.wire.api import PRODUCE
-from kproxy.wire.primitives import read_string, read_uvarint
+from kproxy.protocol.wire.api import PRODUCE
+from kproxy.protocol.wire.primitives import read_string, read_uvarint
 
 _NOT_LEADER_OR_FOLLOWER = 6
 

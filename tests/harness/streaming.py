@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from kproxy.protocol.rewrite.endpoints import Localise
+from kproxy.protocol.rewrite.plan import Plan
+from kproxy.protocol.rewrite.response import HeldResponse, Response, StreamedResponse
 from kproxy.relay import conversation
-from kproxy.rewrite.endpoints import Localise
-from kproxy.rewrite.plan import Plan
-from kproxy.rewrite.response import HeldResponse, Response, StreamedResponse
 from tests.harness.watched import watch
 
 

@@ -20,9 +20,9 @@ from kproxy.cluster.meeting import Met
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig, Config
 from kproxy.metrics import Metrics
+from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
 from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector
-from kproxy.rewrite.endpoints import Endpoints, Kind
 from kproxy.workers.here import Here, Reconfigured
 
 T = TypeVar("T")

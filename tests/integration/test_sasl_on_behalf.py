@@ -27,11 +27,11 @@ from kproxy.ask.asking import Over
 from kproxy.devcluster import DevCluster
 from kproxy.devcluster.properties import ListenerSpec
 from kproxy.dial.stream import Stream
-from kproxy.rewrite.endpoints import Endpoint
+from kproxy.protocol.rewrite.endpoints import Endpoint
+from kproxy.protocol.wire.request import request
 from kproxy.sasl.exchange import Authenticated, Exchange
 from kproxy.sasl.login import authenticate
 from kproxy.sasl.mechanism import Mechanism, Plain, Scram
-from kproxy.wire.request import request
 from tests.harness.clients import create_topic, local_addresses, produce, read_topic, unique, values
 from tests.harness.clusters import STEADY
 from tests.harness.flow import Flow, JavaFlow

@@ -9,7 +9,7 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from kproxy.wire.api import APIS
+from kproxy.protocol.wire.api import APIS
 from tests.harness.watched import watch
 
 # API key → the newest version that this kproxy knows. As of Kafka 3.6, roughly: before KIP-951 and transactions v2.

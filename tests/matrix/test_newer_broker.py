@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.devcluster import DEFAULT_VERSION, DevCluster
-from kproxy.wire.api import APIS
+from kproxy.protocol.wire.api import APIS
 from tests.harness.process import Kproxy
 from tests.matrix.brokers import FORBIDDEN
 from tests.matrix.client import Client

@@ -11,10 +11,10 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kproxy.devcluster import DevCluster
-from kproxy.records.codecs import NAMES, ZSTD
-from kproxy.records.copying import MERGED, RE_ENCODED, VERBATIM, pieces
-from kproxy.records.decoding import Record, records
-from kproxy.records.encoding import Producer as Stamp
+from kproxy.protocol.records.codecs import NAMES, ZSTD
+from kproxy.protocol.records.copying import MERGED, RE_ENCODED, VERBATIM, pieces
+from kproxy.protocol.records.decoding import Record, records
+from kproxy.protocol.records.encoding import Producer as Stamp
 from tests.harness.batches import fetched, produced
 from tests.matrix.brokers import running
 

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from kproxy.base.address import Address
 from kproxy.devcluster.jars import fetch_jars, find_java
-from kproxy.rewrite.endpoints import Endpoint, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
 
 _HERE = Path(__file__).parent
 _INT32 = Struct(">i")

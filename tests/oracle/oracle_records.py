@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 
-from kproxy.records.decoding import Record
+from kproxy.protocol.records.decoding import Record
 from tests.oracle.oracle_jvm import Program, Reader, sized
 
 _INT32, _INT64 = Struct(">i"), Struct(">q")

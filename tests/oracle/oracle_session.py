@@ -16,13 +16,13 @@ from itertools import accumulate
 import pytest
 
 from kproxy.base.address import Address
+from kproxy.protocol.rewrite import response as rewrite_response
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, rule_for
+from kproxy.protocol.rewrite.plan import plan_for
+from kproxy.protocol.rewrite.walk import Walk
+from kproxy.protocol.wire.api import API_VERSIONS
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
-from kproxy.rewrite import response as rewrite_response
-from kproxy.rewrite.endpoints import Endpoint, Endpoints, rule_for
-from kproxy.rewrite.plan import plan_for
-from kproxy.rewrite.walk import Walk
-from kproxy.wire.api import API_VERSIONS
 from tests.oracle.oracle_jvm import Oracle, Result, Wanted
 
 MAX_REQUEST = 100 * 1024 * 1024

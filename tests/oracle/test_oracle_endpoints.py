@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.rewrite import response as rewrite_response
-from kproxy.rewrite.endpoints import TABLE, Rule, rule_for
-from kproxy.wire.api import APIS
+from kproxy.protocol.rewrite import response as rewrite_response
+from kproxy.protocol.rewrite.endpoints import TABLE, Rule, rule_for
+from kproxy.protocol.wire.api import APIS
 from tests.oracle.oracle_jvm import HEAVY, SMALL, WIDE, Oracle, Wanted
 from tests.oracle.oracle_session import Localise, Tally, judge, long, short, similar, through_kproxy, usual
 

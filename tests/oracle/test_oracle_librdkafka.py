@@ -9,11 +9,11 @@ from contextlib import closing
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer, TopicPartition
 
-from kproxy.records.codecs import NAMES
-from kproxy.records.copying import MERGED, Piece, pieces
-from kproxy.records.decoding import Record, records
-from kproxy.records.encoding import Producer as Stamp
-from kproxy.records.header import Batch
+from kproxy.protocol.records.codecs import NAMES
+from kproxy.protocol.records.copying import MERGED, Piece, pieces
+from kproxy.protocol.records.decoding import Record, records
+from kproxy.protocol.records.encoding import Producer as Stamp
+from kproxy.protocol.records.header import Batch
 from tests.harness.batches import fetched, produced
 
 pytestmark = pytest.mark.integration

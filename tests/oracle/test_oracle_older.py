@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy.rewrite.endpoints import rule_for
-from kproxy.wire.api import APIS
+from kproxy.protocol.rewrite.endpoints import rule_for
+from kproxy.protocol.wire.api import APIS
 from tests.oracle.oracle_jvm import SMALL, WIDE, Oracle, Wanted
 from tests.oracle.oracle_session import Tally, judge, similar, through_kproxy
 

@@ -13,11 +13,11 @@ from itertools import product
 import pytest
 
 from kproxy.devcluster.jars import DEFAULT_VERSION
-from kproxy.records.codecs import NAMES, ZSTD
-from kproxy.records.copying import MERGED, RE_ENCODED, VERBATIM, Piece, pieces
-from kproxy.records.decoding import Record, records
-from kproxy.records.encoding import Producer
-from kproxy.records.header import ABORT, COMMIT, Batch, batches
+from kproxy.protocol.records.codecs import NAMES, ZSTD
+from kproxy.protocol.records.copying import MERGED, RE_ENCODED, VERBATIM, Piece, pieces
+from kproxy.protocol.records.decoding import Record, records
+from kproxy.protocol.records.encoding import Producer
+from kproxy.protocol.records.header import ABORT, COMMIT, Batch, batches
 from tests.oracle.oracle_records import Batches, ReadBatch
 
 pytestmark = pytest.mark.integration

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import kproxy.wire.definitions as definitions_module
-from kproxy.rewrite.endpoints import TABLE, rule_for
-from kproxy.wire.api import API_VERSIONS, APIS, NEVER
-from kproxy.wire.definitions import Field, load, message
+import kproxy.protocol.wire.definitions as definitions_module
+from kproxy.protocol.rewrite.endpoints import TABLE, rule_for
+from kproxy.protocol.wire.api import API_VERSIONS, APIS, NEVER
+from kproxy.protocol.wire.definitions import Field, load, message
 from tests.oracle.oracle_jvm import Oracle
 
 pytestmark = pytest.mark.integration

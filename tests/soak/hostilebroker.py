@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import IO
 
-from kproxy.wire import api
+from kproxy.protocol.wire import api
 from tests.harness import answers
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Peer

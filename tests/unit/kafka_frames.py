@@ -18,14 +18,14 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kproxy.base.address import Address
+from kproxy.protocol.rewrite import endpoints
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints
+from kproxy.protocol.wire import api, definitions
+from kproxy.protocol.wire.api import API_VERSIONS, APIS
+from kproxy.protocol.wire.definitions import Field, Message
+from kproxy.protocol.wire.primitives import uvarint
 from kproxy.relay.calls import Call, Calls
 from kproxy.relay.conversation import Conversation
-from kproxy.rewrite import endpoints
-from kproxy.rewrite.endpoints import Endpoint, Endpoints
-from kproxy.wire import api, definitions
-from kproxy.wire.api import API_VERSIONS, APIS
-from kproxy.wire.definitions import Field, Message
-from kproxy.wire.primitives import uvarint
 
 with warnings.catch_warnings():
     # kafka-python reads its definitions by a function that Python 3.11 and 3.12 call deprecated.

@@ -16,7 +16,7 @@ from kproxy.ask.questions import Question, Unreadable
 from kproxy.ask.settings import LISTENER_SETTINGS, Settings, broker_settings
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
-from kproxy.wire import api, definitions
+from kproxy.protocol.wire import api, definitions
 from tests.unit.ask.broker import Broker as Answering
 from tests.unit.kafka_frames import encode
 

@@ -16,9 +16,9 @@ from kproxy.ask.asking import Ask
 from kproxy.ask.questions import NOBODY, Members, Question
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
-from kproxy.rewrite.endpoints import Endpoint, Kind
-from kproxy.rewrite.walk import AT_ONCE
-from kproxy.wire import api
+from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
+from kproxy.protocol.rewrite.walk import AT_ONCE
+from kproxy.protocol.wire import api
 from tests.harness.answers import array, configs, coordinator, groups, metadata, offsets, refusal, text, versions
 from tests.unit.ask.broker import Broker
 

@@ -15,7 +15,7 @@ from kproxy.ask import survey
 from kproxy.ask.asking import Ask
 from kproxy.ask.questions import Question
 from kproxy.base.errors import UpstreamError, WireError
-from kproxy.wire import api
+from kproxy.protocol.wire import api
 from tests.harness.answers import array, text
 from tests.harness.kafka_python import ApiVersionsResponse
 from tests.unit.ask.broker import Broker

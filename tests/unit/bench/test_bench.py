@@ -18,9 +18,9 @@ from bench.loads import LOADS, Kind, Load
 from bench.machine import BenchError
 from bench.native import FETCH, METADATA, PRODUCE, SMALL, Request, build
 from bench.peers import DIRECT, HAPROXY, KPROXY, Peer, haproxy_configuration
-from kproxy.rewrite.endpoints import Kind as NodeKind
-from kproxy.rewrite.plan import plan_for
-from kproxy.rewrite.walk import Walk
+from kproxy.protocol.rewrite.endpoints import Kind as NodeKind
+from kproxy.protocol.rewrite.plan import plan_for
+from kproxy.protocol.rewrite.walk import Walk
 from tests.unit.kafka_frames import consumer, frame, metadata, producer, read
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the benchmark needs Linux")

@@ -10,9 +10,9 @@ from bench import bars
 from bench.migrate import COPIER, LOADS, Load, _Point, between, ratios, summary
 from bench.migratejob import _batches
 from bench.mirrormaker import AT_LEAST_ONCE, AT_LEAST_ONCE_TUNED, EXACTLY_ONCE
-from kproxy.records.codecs import NAMES
-from kproxy.records.decoding import records
-from kproxy.records.header import batches
+from kproxy.protocol.records.codecs import NAMES
+from kproxy.protocol.records.decoding import records
+from kproxy.protocol.records.header import batches
 
 
 def test_loads_have_names_of_their_own_and_fill_every_partition_alike() -> None:

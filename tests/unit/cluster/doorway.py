@@ -19,9 +19,9 @@ from kproxy.cluster.places import Places
 from kproxy.cluster.tasks import Supervised
 from kproxy.config import ClusterConfig
 from kproxy.metrics import Metrics
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import RelaySelector
-from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.workers.here import Here
 
 API_VERSIONS = b"\0\0\0\x0d\0\x12\0\0\0\0\0\x01\0\x03raw"

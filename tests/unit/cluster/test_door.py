@@ -20,8 +20,8 @@ from kproxy.cluster import arrivals
 from kproxy.cluster import door as door_room
 from kproxy.cluster.places import Places
 from kproxy.cluster.topology import NodeKey
+from kproxy.protocol.rewrite.endpoints import Kind
 from kproxy.relay.selector import RelaySelector
-from kproxy.rewrite.endpoints import Kind
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Behaviour, Peer, black_hole, closing, refused, silent
 from tests.harness.tls import Authority

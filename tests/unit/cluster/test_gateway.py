@@ -13,8 +13,8 @@ from kproxy.cluster import nodeports as room
 from kproxy.cluster.places import Places
 from kproxy.cluster.topology import NodeKey
 from kproxy.config.values import Advertise, PortRange
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.relay.selector import RelaySelector
-from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.workers import answers, messages
 from tests.harness.peers import Peer, refused, silent
 from tests.harness.process import free_window

@@ -12,8 +12,8 @@ from kproxy.cluster import identity
 from kproxy.cluster.identity import HungUp, Identities, WantsLogin
 from kproxy.cluster.known import Proof
 from kproxy.cluster.topology import Node, NodeKey, Topology
-from kproxy.rewrite.endpoints import Kind
-from kproxy.wire import api
+from kproxy.protocol.rewrite.endpoints import Kind
+from kproxy.protocol.wire import api
 from tests.harness.answers import ALL, configs, coordinator, groups, metadata, offsets, refusal, versions
 from tests.unit.ask.broker import Broker
 

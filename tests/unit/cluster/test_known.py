@@ -11,7 +11,7 @@ from kproxy.cluster import known as known_module
 from kproxy.cluster.known import BootstrapAnswered, Explored, Known, LeadsTo, NodeReached, Proof, Reached
 from kproxy.cluster.topology import NodeKey
 from kproxy.dial.routes import Route, RouteKind
-from kproxy.rewrite.endpoints import Kind
+from kproxy.protocol.rewrite.endpoints import Kind
 
 ONE, TWO = NodeKey(Kind.BROKER, 1), NodeKey(Kind.BROKER, 2)
 THERE, ELSEWHERE = Address("kafka-1", 9092), Address("gate", 1)

@@ -25,8 +25,8 @@ from kproxy.config import ClusterConfig
 from kproxy.dial.routes import RouteKind
 from kproxy.dial.stream import Stream
 from kproxy.metrics import Metrics
-from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
-from kproxy.wire import api
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.protocol.wire import api
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Behaviour, Peer, closing, refused, saying, silent
 

@@ -20,9 +20,9 @@ from kproxy.cluster.tasks import Supervised
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.metrics import Metrics
+from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
 from kproxy.relay.pump import _SIZES, COPY, Pump
 from kproxy.relay.selector import RelaySelector
-from kproxy.rewrite.endpoints import Endpoints, Kind
 from kproxy.sasl import relogin
 from kproxy.sasl.exchange import Authenticated
 from kproxy.sasl.login import LoggedIn, Login

@@ -17,8 +17,8 @@ from kproxy.cluster.report import report
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.config.values import Sni
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.relay.selector import RelaySelector
-from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
 from tests.harness.tls import Authority
 from tests.unit.cluster.doorway import API_VERSIONS, Doorway, in_loop, until
 

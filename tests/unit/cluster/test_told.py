@@ -15,9 +15,9 @@ from kproxy.cluster import told as room
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.told import Told
 from kproxy.config.values import Advertise
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.protocol.rewrite.remembered import MOST_ENDPOINTS
 from kproxy.relay.selector import RelaySelector
-from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
-from kproxy.rewrite.remembered import MOST_ENDPOINTS
 from tests.unit.cluster.doorway import Doorway, in_loop
 from tests.unit.cluster.twoupstreams import Two
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kproxy.base.address import Address
 from kproxy.cluster.localports import LocalPorts
 from kproxy.cluster.topology import Learned, NodeKey, Topology
-from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
 
 FIRST, LAST = 19093, 19292  # the default 200 ports
 KEYS = st.builds(

@@ -9,8 +9,8 @@ import pytest
 from kproxy.base.errors import WireError
 from kproxy.cluster.report import report
 from kproxy.cluster.topology import NodeKey
+from kproxy.protocol.rewrite.endpoints import Kind
 from kproxy.relay.selector import RelaySelector
-from kproxy.rewrite.endpoints import Kind
 from tests.unit.cluster.doorway import in_loop
 from tests.unit.cluster.twoupstreams import Two
 

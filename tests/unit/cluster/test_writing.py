@@ -13,9 +13,9 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.cluster.writing import Writes
+from kproxy.protocol.wire.api import FETCH, PRODUCE
 from kproxy.relay.side import Side
 from kproxy.switching import doubts
-from kproxy.wire.api import FETCH, PRODUCE
 from tests.harness.compiled import replaces_a_method
 from tests.harness.process import wait_until
 from tests.harness.switchable import NAME, Switchable, listening

@@ -17,7 +17,7 @@ from kproxy.cluster.tasks import Supervised
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.metrics import Metrics
-from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
 from tests.harness.process import free_window
 
 SERVERS = (Address.parse("nowhere.invalid:1"),)

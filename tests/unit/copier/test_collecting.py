@@ -8,8 +8,8 @@ import pytest
 
 from kproxy.base.errors import WireError
 from kproxy.copier.sourcelog import _all_batches
-from kproxy.records.codecs import NONE
-from kproxy.records.encoding import Entry, Producer, encoded, tail
+from kproxy.protocol.records.codecs import NONE
+from kproxy.protocol.records.encoding import Entry, Producer, encoded, tail
 
 
 @pytest.mark.parametrize("collecting", [True, False])

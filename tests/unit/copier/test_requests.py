@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from kproxy.copier import requests
-from kproxy.wire.primitives import Underflow
+from kproxy.protocol.wire.primitives import Underflow
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it reads its own files in a deprecated way

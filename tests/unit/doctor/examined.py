@@ -12,8 +12,8 @@ from kproxy.cluster.identity import Identity
 from kproxy.cluster.known import Proof
 from kproxy.cluster.topology import NodeKey
 from kproxy.doctor.found import Contact, Examination
-from kproxy.rewrite.endpoints import Endpoint, Kind
-from kproxy.wire import api
+from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
+from kproxy.protocol.wire import api
 
 VERSIONS = {api.API_VERSIONS: range(5), api.FETCH: range(18), api.METADATA: range(14)}
 

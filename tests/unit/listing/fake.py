@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kproxy.wire import api
+from kproxy.protocol.wire import api
 from tests.harness import answers
 from tests.harness.fakebroker import FakeBroker
 

@@ -15,6 +15,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.metrics import Metrics
+from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
 from kproxy.relay.loop import RelayLoop
@@ -22,7 +23,6 @@ from kproxy.relay.pump import Pump
 from kproxy.relay.roster import Roster
 from kproxy.relay.selector import PortablePoller, RelaySelector
 from kproxy.relay.session import Session
-from kproxy.rewrite.endpoints import Endpoints
 from tests.harness.tls import connected
 
 FETCH_V4 = 1 << 16 | 4

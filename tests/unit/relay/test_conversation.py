@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite.apiversions import unsupported_version
+from kproxy.protocol.wire import api
+from kproxy.protocol.wire.api import API_VERSIONS, APIS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE
+from kproxy.protocol.wire.greeting import Greeting
+from kproxy.protocol.wire.mismatch import wrong_client, wrong_upstream
+from kproxy.protocol.wire.primitives import uvarint
 from kproxy.relay.inflight import MAX_IN_FLIGHT
 from kproxy.relay.tokens import MAX_TOKEN
-from kproxy.relay.wrongpeer import wrong_client, wrong_upstream
-from kproxy.rewrite.apiversions import unsupported_version
-from kproxy.wire import api
-from kproxy.wire.api import API_VERSIONS, APIS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE
-from kproxy.wire.greeting import Greeting
-from kproxy.wire.primitives import uvarint
 from tests.unit.kafka_frames import (
     CHUNKINGS,
     Talk,

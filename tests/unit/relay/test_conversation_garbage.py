@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
-from kproxy.rewrite import response as rewriting
-from kproxy.rewrite import walk
-from kproxy.wire import api, definitions, primitives
-from kproxy.wire.api import APIS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE, SHARE_FETCH
-from kproxy.wire.primitives import uvarint
+from kproxy.protocol.rewrite import response as rewriting
+from kproxy.protocol.rewrite import walk
+from kproxy.protocol.wire import api, definitions, primitives
+from kproxy.protocol.wire.api import APIS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE, SHARE_FETCH
+from kproxy.protocol.wire.primitives import uvarint
 from tests.harness.compiled import replaces_a_method
 from tests.unit.kafka_frames import (
     CARRIERS,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproxy.protocol.wire import definitions
+from kproxy.protocol.wire.api import API_VERSIONS, APIS, FETCH, FIND_COORDINATOR, METADATA
 from kproxy.relay.errorcode import LONGEST, error_code, error_place
-from kproxy.wire import definitions
-from kproxy.wire.api import API_VERSIONS, APIS, FETCH, FIND_COORDINATOR, METADATA
 from tests.unit.kafka_frames import READERS, encode, messages, name_of, read, response
 
 HEARTBEAT, ADD_PARTITIONS_TO_TXN = 12, 24

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite.apiversions import unsupported_version
+from kproxy.protocol.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kproxy.relay.pump import CHUNK
 from kproxy.relay.selector import PortablePoller
-from kproxy.rewrite.apiversions import unsupported_version
-from kproxy.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from tests.unit.kafka_frames import CHUNKINGS, Talk, chunks, frame, request, response, string
 from tests.unit.relay.talking import FETCH_V4, Relay, receive, relay
 from tests.unit.relay.talking import request as short_request

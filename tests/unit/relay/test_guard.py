@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite.response import HOLD_LIMIT
+from kproxy.protocol.wire.api import API_VERSIONS, END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE
 from kproxy.relay.calls import Calls, SessionCalls
 from kproxy.relay.conversation import Conversation
 from kproxy.relay.guard import LONGEST_METADATA, LONGEST_REQUEST, Guard, Rules
-from kproxy.rewrite.response import HOLD_LIMIT
 from kproxy.switching import requests
 from kproxy.switching.doubts import Identity
 from kproxy.switching.positions import Position, Positions
-from kproxy.wire.api import API_VERSIONS, END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE
 from tests.unit.kafka_frames import CHUNKINGS, Counted, chunks, request, response, string
 from tests.unit.switching.frames import answer, ask
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproxy.protocol.wire.api import API_VERSIONS, METADATA
 from kproxy.relay.introduction import HEAD, LONGEST_NAME, NOBODY, Introduction, introduced
-from kproxy.wire.api import API_VERSIONS, METADATA
 from tests.unit.kafka_frames import request
 
 

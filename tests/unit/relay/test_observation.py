@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.capture.capture import Frame
+from kproxy.protocol.capture.capture import Frame
+from kproxy.protocol.wire.api import API_VERSIONS, METADATA
 from kproxy.relay.observation import Observation
 from kproxy.relay.observer import Exchange
-from kproxy.wire.api import API_VERSIONS, METADATA
 from tests.unit.kafka_frames import Talk, request, response
 from tests.unit.relay.talking import metadata_body
 

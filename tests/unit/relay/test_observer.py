@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.address import Address
-from kproxy.relay.introduction import HEAD
-from kproxy.relay.observer import Exchange, Observer
-from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
-from kproxy.wire.api import (
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.protocol.wire.api import (
     API_VERSIONS,
     FETCH,
     LIST_OFFSETS,
@@ -20,6 +18,8 @@ from kproxy.wire.api import (
     PRODUCE,
     SASL_HANDSHAKE,
 )
+from kproxy.relay.introduction import HEAD
+from kproxy.relay.observer import Exchange, Observer
 from tests.unit.kafka_frames import CHUNKINGS, Talk, chunks, frame, request, response
 
 HEARTBEAT = 12

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from kproxy.protocol.wire import definitions
+from kproxy.protocol.wire.api import API_VERSIONS, APIS, FETCH, METADATA, PRODUCE
 from kproxy.relay.calls import Calls, SessionCalls
 from kproxy.relay.conversation import Conversation
 from kproxy.switching.caps import CAPS
-from kproxy.wire import definitions
-from kproxy.wire.api import API_VERSIONS, APIS, FETCH, METADATA, PRODUCE
 from tests.unit.kafka_frames import Counted, encode, read, request, response
 
 DEFINITION = definitions.message("ApiVersionsResponse")

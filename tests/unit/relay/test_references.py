@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from kproxy.metrics.counters import NodeCounters
+from kproxy.protocol.wire.api import FETCH, LIST_OFFSETS, METADATA, PRODUCE
 from kproxy.relay.calls import Calls
 from kproxy.relay.conversation import Conversation
-from kproxy.wire.api import FETCH, LIST_OFFSETS, METADATA, PRODUCE
 from tests.unit.kafka_frames import MAX_REQUEST, frame, identity
 from tests.unit.relay.talking import metadata_body
 

@@ -10,10 +10,10 @@ from functools import partial
 import pytest
 
 from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite.walk import MAX_NODES
+from kproxy.protocol.wire.api import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA
+from kproxy.protocol.wire.primitives import uvarint
 from kproxy.relay.observer import Exchange
-from kproxy.rewrite.walk import MAX_NODES
-from kproxy.wire.api import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA
-from kproxy.wire.primitives import uvarint
 from tests.unit.kafka_frames import asked, chunks, frame
 from tests.unit.relay.talking import LOCAL, Relay, receive, relay, request, response
 

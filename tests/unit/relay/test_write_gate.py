@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
+from kproxy.protocol.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE
 from kproxy.relay.calls import Calls, SessionCalls
 from kproxy.relay.conversation import Conversation
 from kproxy.switching.caps import NAMED
 from kproxy.switching.writes import DOUBLED, WRITES
-from kproxy.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE
 from tests.unit.kafka_frames import CHUNKINGS, Counted, Talk, chunks, request, response, string
 
 OFFSET_COMMIT, HEARTBEAT = 8, 12

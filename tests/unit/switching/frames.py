@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kproxy.wire import definitions
-from kproxy.wire.api import APIS
-from kproxy.wire.definitions import Field
+from kproxy.protocol.wire import definitions
+from kproxy.protocol.wire.api import APIS
+from kproxy.protocol.wire.definitions import Field
 from tests.unit.kafka_frames import encode, request, response
 
 Topics = dict[str, dict[int, dict[str, Any]]]

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
+from kproxy.protocol.wire.api import APIS, END_TXN, FETCH
+from kproxy.protocol.wire.primitives import Underflow
 from kproxy.switching import requests
 from kproxy.switching.caps import CAPS
 from kproxy.switching.transactions import read_commits
-from kproxy.wire.api import APIS, END_TXN, FETCH
-from kproxy.wire.primitives import Underflow
 from tests.unit.switching.frames import answer, ask
 
 COMMIT, DELETION, EPOCHS = 8, 21, 23

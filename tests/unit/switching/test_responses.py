@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
+from kproxy.protocol.wire.api import APIS, END_TXN, LIST_OFFSETS, METADATA, PRODUCE, TXN_OFFSET_COMMIT
+from kproxy.protocol.wire.primitives import Underflow
 from kproxy.switching import responses, transactions
 from kproxy.switching.caps import CAPS
-from kproxy.wire.api import APIS, END_TXN, LIST_OFFSETS, METADATA, PRODUCE, TXN_OFFSET_COMMIT
-from kproxy.wire.primitives import Underflow
 from tests.unit.kafka_frames import response
 from tests.unit.switching.frames import answer
 

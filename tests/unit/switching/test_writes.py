@@ -6,11 +6,11 @@ import contextlib
 
 import pytest
 
+from kproxy.protocol.wire import definitions
+from kproxy.protocol.wire.api import APIS
+from kproxy.protocol.wire.definitions import Field, Message
 from kproxy.switching.caps import NAMED
 from kproxy.switching.writes import DOUBLED, QUESTIONS, WRITES
-from kproxy.wire import definitions
-from kproxy.wire.api import APIS
-from kproxy.wire.definitions import Field, Message
 
 
 def test_each_api_is_a_write_or_a_question() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.capture.capture import Frame
+from kproxy.protocol.capture.capture import Frame
 from kproxy.watch.feed import Filter, TooMany
 from kproxy.watch.frames import (
     MOST_BYTES,

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from kproxy.protocol.wire.greeting import Greeting
+from kproxy.protocol.wire.mismatch import wrong_client
 from kproxy.relay.observer import Exchange
-from kproxy.relay.wrongpeer import wrong_client
 from kproxy.remedies import Fault, of
 from kproxy.status.shown import SessionStatus, Status
 from kproxy.watch import live
@@ -19,7 +20,6 @@ from kproxy.watch.events import Events
 from kproxy.watch.feed import Feed, TooMany
 from kproxy.watch.lines import Where
 from kproxy.watch.live import Live
-from kproxy.wire.greeting import Greeting
 from tests.unit.watch.made import cluster, session
 
 

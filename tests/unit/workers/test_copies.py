@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kproxy.capture.capture import Frame
+from kproxy.protocol.capture.capture import Frame
 from kproxy.watch.frames import EmitFrame, Place
 from kproxy.watch.lines import Where
 from kproxy.workers import copies, messages

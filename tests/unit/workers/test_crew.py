@@ -24,7 +24,7 @@ from kproxy.cluster.known import Explored
 from kproxy.cluster.places import Places
 from kproxy.config import ClusterConfig, Config
 from kproxy.metrics import Metrics
-from kproxy.wire import api
+from kproxy.protocol.wire import api
 from kproxy.workers import forker, pulse
 from kproxy.workers.crew import Crew
 from tests.harness.fakebroker import FakeBroker

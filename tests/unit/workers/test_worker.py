@@ -16,7 +16,7 @@ from kproxy.cluster.own import OwnAddresses
 from kproxy.cluster.topology import Node, NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.metrics import Metrics
-from kproxy.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.workers import messages, worker
 from kproxy.workers.worker import Cluster, MainProcess
 

@@ -1,0 +1,30 @@
+"""Leaves out what a consumer that reads committed does not see: markers, and batches of aborted transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop
+
+from kproxy.protocol.records.header import ABORT, Batch
+
+
+def committed(batches: Iterable[Batch], aborted: Iterable[tuple[int, int]] | None) -> Iterator[Batch]:
+    """The batches whose records count, of one partition in one Fetch response (KIP-98).
+
+    `aborted`: the response's aborted transactions, (producer id, first offset) of each; None is as good as none.
+    """
+    waiting = [(first_offset, producer_id) for producer_id, first_offset in aborted or ()]
+    heapify(waiting)
+    open_ones: set[int] = set()
+    for batch in batches:
+        if batch.producer_id >= 0:
+            last_offset = batch.last_offset
+            while waiting and waiting[0][0] <= last_offset:
+                open_ones.add(heappop(waiting)[1])
+            if batch.is_control:
+                if batch.control == ABORT:
+                    open_ones.discard(batch.producer_id)
+            elif batch.is_transactional and batch.producer_id in open_ones:
+                continue
+        if not batch.is_control:
+            yield batch

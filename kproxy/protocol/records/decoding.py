@@ -1,0 +1,212 @@
+"""The records of a batch of any magic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from kproxy.base.errors import WireError
+from kproxy.protocol.records.codecs import NONE, ZSTD, decompress
+from kproxy.protocol.records.encoding import Entry, tail
+from kproxy.protocol.records.header import LOG_APPEND_TIME, V0, V1, V2_SIZE, Batch, batches
+from kproxy.protocol.records.varint import read_varint, signed
+from kproxy.protocol.wire.primitives import malformed
+
+# So many records at a time are taken out of a batch: compressed, it may have millions.
+AT_ONCE = 1 << 16
+
+
+class Record(NamedTuple):
+    """A record as a consumer sees it. `timestamp`: milliseconds since 1970, -1 for none."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...]
+
+
+def records(batch: Batch) -> list[Record]:
+    """All records of a batch. Raises WireError if it is none that Kafka's consumer could read."""
+    if batch.magic < 2:
+        return list(_messages(batch))
+    return [
+        Record(offset, signed(timestamp), *read_tail(content))
+        for entries in entries_of(batch, 0, 1 << 63)
+        for offset, timestamp, content in entries
+    ]
+
+
+def entries_of(batch: Batch, first: int, end: int) -> Iterator[list[Entry]]:
+    """The records with offsets from `first` to before `end`, their tails untouched; a limited number at a time."""
+    if batch.magic == 2:
+        return walk(batch, bytes(decompress(batch.raw[V2_SIZE:], batch.codec)), 0, first, end)
+    return _converted(batch, first, end)
+
+
+def _converted(batch: Batch, first: int, end: int) -> Iterator[list[Entry]]:
+    within = (record for record in _messages(batch) if first <= record.offset < end)
+    while entries := [
+        Entry(record.offset, record.timestamp, tail(record.key, record.value)) for record in islice(within, AT_ONCE)
+    ]:
+        yield entries
+
+
+def add_entries(batch: Batch, content: bytes, begin: int, first: int, end: int, entries: list[Entry]) -> None:
+    """The same for a batch with `AT_ONCE` records at most, which begin there in `content`: small ones come by the
+    million."""
+    try:
+        at = _step(batch, content, begin, -1, batch.count, first, end, entries)[0]
+    except IndexError:
+        raise _cut_short(batch) from None
+    if at != len(content):
+        raise _left_over(batch)
+
+
+def walk(batch: Batch, content: bytes, begin: int, first: int, end: int) -> Iterator[list[Entry]]:
+    """The same for any number of records."""
+    at, last, left = begin, -1, batch.count
+    while left:
+        entries: list[Entry] = []
+        count = min(left, AT_ONCE)
+        try:
+            at, last = _step(batch, content, at, last, count, first, end, entries)
+        except IndexError:
+            raise _cut_short(batch) from None
+        left -= count
+        yield entries
+    if at != len(content):
+        raise _left_over(batch)
+
+
+def _cut_short(batch: Batch) -> WireError:
+    return malformed(f"the batch at offset {batch.base_offset} ends in the middle of a record")
+
+
+def _left_over(batch: Batch) -> WireError:
+    return malformed(f"the batch at offset {batch.base_offset} has bytes behind its last record")
+
+
+def _step(
+    batch: Batch, content: bytes, at: int, last: int, count: int, first: int, end: int, entries: list[Entry]
+) -> tuple[int, int]:
+    """Reads `count` records from `at` on, the one before them having the offset delta `last`. Says where it ended."""
+    size = len(content)
+    base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
+    append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
+    new, add = tuple.__new__, entries.append
+    for _ in range(count):
+        # Most of these numbers are one byte or two: read_varint is for the rest.
+        raw = content[at]
+        at += 1
+        if raw > 0x7F:
+            more = content[at]
+            if more > 0x7F:
+                length, at = read_varint(content, at - 1)
+            else:
+                raw = raw & 0x7F | more << 7
+                length, at = (raw >> 1) ^ -(raw & 1), at + 1
+        else:
+            length = (raw >> 1) ^ -(raw & 1)
+        after = at + length
+        at += 1  # the attributes: no bit of them is used
+        raw = content[at]
+        if raw > 0x7F:
+            timestamp, at = read_varint(content, at, 64)
+        else:
+            timestamp, at = (raw >> 1) ^ -(raw & 1), at + 1
+        raw = content[at]
+        if raw > 0x7F:
+            delta, at = read_varint(content, at)
+        else:
+            delta, at = (raw >> 1) ^ -(raw & 1), at + 1
+        if at > after or after > size or delta <= last:
+            raise malformed(f"the batch at offset {base_offset} has records that cannot be")
+        last = delta
+        offset = base_offset + delta
+        if first <= offset < end:
+            when = base_timestamp + timestamp if append_time is None else append_time
+            add(new(Entry, (offset, when, content[at:after])))
+        at = after
+    return at, last
+
+
+def read_tail(content: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]:
+    """Key, value and headers of a record."""
+    try:
+        key, at = _sized(content, 0)
+        value, at = _sized(content, at)
+        count, at = read_varint(content, at)
+        if not 0 <= count <= len(content):
+            raise malformed(f"no record has {count} headers")
+        headers = []
+        for _ in range(count):
+            name, at = _sized(content, at)
+            if name is None:
+                raise malformed("a header of a record has no name")
+            said, at = _sized(content, at)
+            headers.append((name, said))
+    except IndexError:
+        raise malformed("a record ends too early") from None
+    if at != len(content):
+        raise malformed("a record has bytes behind its headers")
+    return key, value, tuple(headers)
+
+
+def _sized(content: bytes, at: int) -> tuple[bytes | None, int]:
+    length, at = read_varint(content, at)
+    if length < 0:
+        return None, at
+    after = at + length
+    if after > len(content):
+        raise malformed("a record ends in the middle of its key, value or headers")
+    return content[at:after], after
+
+
+def _messages(batch: Batch) -> Iterator[Record]:
+    """The records of a message of magic 0 or 1: itself, or those that are compressed in it (KIP-31, KIP-32)."""
+    key, value = _key_and_value(batch)
+    codec = batch.codec
+    if codec == NONE:
+        yield Record(batch.base_offset, batch.max_timestamp, key, value, ())
+        return
+    if value is None or codec >= ZSTD:
+        raise malformed(f"the message at offset {batch.base_offset} says that it has messages in it, and has none")
+    plain = decompress(value, codec)
+    # Twice over them: there may be very many, and what stands in the last one is needed for the first one.
+    last, size = -1, 0
+    for one in batches(memoryview(plain)):
+        last, size = one.base_offset, size + len(one.raw)
+    if not size or size != len(plain):
+        raise malformed(f"the message at offset {batch.base_offset} has messages in it that are not whole")
+    base = 0
+    if batch.magic == 1 and batch.base_offset:
+        # The offsets within count from 0, and the message's own is the last one's; certain old versions of librdkafka
+        # left it at 0.
+        base = batch.base_offset - last
+        if base < 0:
+            raise malformed(f"the message at offset {batch.base_offset} has messages in it with higher offsets")
+    append_time = batch.max_timestamp if batch.magic == 1 and batch.attributes & LOG_APPEND_TIME else None
+    for one in batches(memoryview(plain)):
+        if one.magic != batch.magic or one.codec != NONE:
+            raise malformed(f"the message at offset {batch.base_offset} has messages in it of another kind")
+        one.check()
+        key, value = _key_and_value(one)
+        yield Record(base + one.base_offset, one.max_timestamp if append_time is None else append_time, key, value, ())
+
+
+def _key_and_value(batch: Batch) -> tuple[bytes | None, bytes | None]:
+    raw = batch.raw
+    at = V1.size if batch.magic else V0.size
+    found: list[bytes | None] = []
+    for _ in range(2):
+        length = int.from_bytes(raw[at : at + 4], "big", signed=True)
+        at += 4
+        if length > len(raw) - at:
+            raise malformed(f"the message at offset {batch.base_offset} ends in the middle of its key or value")
+        found.append(bytes(raw[at : at + length]) if length >= 0 else None)
+        at += max(0, length)
+    if at != len(raw):
+        raise malformed(f"the message at offset {batch.base_offset} has bytes behind its value")
+    return found[0], found[1]

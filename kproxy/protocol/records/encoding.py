@@ -1,0 +1,137 @@
+"""A batch of records (v2), ready to be all that a Produce request has for a partition.
+
+What of a record does not depend on the batch that it is in, its key, value and headers, is its *tail*: it is taken from
+one batch and put into another as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from kproxy.base.errors import ConfigError
+from kproxy.protocol.records.codecs import NONE, compress
+from kproxy.protocol.records.header import CODEC_MASK, OVERHEAD, TRANSACTIONAL, V2, V2_SIZE, Batch
+from kproxy.protocol.records.varint import SMALL, signed, varint
+
+_CRC = Struct(">I")
+_CRC_AT, _CHECKED_AT = 17, 21
+_MANY = len(SMALL)
+_PLAIN = SMALL[0]  # a record's attributes: there are none yet
+
+
+class Entry(NamedTuple):
+    """A record on its way from one batch to another."""
+
+    offset: int
+    timestamp: int
+    tail: bytes
+
+
+class Producer(NamedTuple):
+    """Who writes a batch, and the sequence number of its first record. -1 everywhere: nobody in particular."""
+
+    id: int = -1
+    epoch: int = -1
+    sequence: int = -1
+    transactional: bool = False
+
+    def after(self, count: int) -> Producer:
+        """The same, `count` records later."""
+        if self.sequence < 0:
+            return self
+        return self._replace(sequence=(self.sequence + count) & 0x7FFFFFFF)
+
+
+def patched(batch: Batch, producer: Producer) -> list[bytes | memoryview]:
+    """The same batch by another producer: a new header, and the records untouched."""
+    records = batch.raw[V2_SIZE:]
+    header = _header(
+        batch.codec, batch.count, batch.base_timestamp, batch.max_timestamp, records, producer, batch.last_offset_delta
+    )
+    return [header, records]
+
+
+def encoded(entries: Sequence[Entry], codec: int, producer: Producer) -> list[bytes | memoryview]:
+    """A batch of these records: header and records. The offsets count from 0, the timestamps from the first one's."""
+    base = highest = entries[0][1]
+    parts: list[bytes] = []
+    small, many, plain = SMALL, _MANY, _PLAIN
+    index = 0
+    for _, timestamp, tail in entries:
+        if timestamp > highest:
+            highest = timestamp
+        delta = timestamp - base
+        when = small[delta] if 0 <= delta < many else varint(delta)
+        where = small[index] if index < many else varint(index)
+        size = 1 + len(when) + len(where) + len(tail)
+        parts += (small[size] if size < many else varint(size), plain, when, where, tail)
+        index += 1
+    records = b"".join(parts)
+    if codec != NONE:
+        records = compress(records, codec)
+    return [_header(codec, index, base, highest, records, producer, index - 1), records]
+
+
+def fitting(
+    entries: Sequence[Entry], codec: int, producer: Producer, limit: int
+) -> list[tuple[Sequence[Entry], list[bytes | memoryview]]]:
+    """These records in as many batches as it takes for none to be larger than `limit` bytes."""
+    made = encoded(entries, codec, producer)
+    size = V2_SIZE + len(made[1])
+    if size <= limit:
+        return [(entries, made)]
+    if len(entries) == 1:
+        raise ConfigError(
+            f"the record at offset {entries[0].offset} makes a batch of {size} bytes, and the target takes {limit}:"
+            " raise max.message.bytes of the topic there"
+        )
+    middle = len(entries) // 2
+    done = fitting(entries[:middle], codec, producer, limit)
+    return done + fitting(entries[middle:], codec, producer.after(middle), limit)
+
+
+def tail(key: bytes | None, value: bytes | None, headers: Sequence[tuple[bytes, bytes | None]] = ()) -> bytes:
+    """The tail of a record."""
+    parts = [*_sized(key), *_sized(value), varint(len(headers))]
+    for name, content in headers:
+        parts += (*_sized(name), *_sized(content))
+    return b"".join(parts)
+
+
+def _sized(content: bytes | None) -> tuple[bytes, bytes]:
+    return (varint(-1), b"") if content is None else (varint(len(content)), content)
+
+
+def _header(
+    codec: int,
+    count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    records: bytes | memoryview,
+    producer: Producer,
+    last_offset_delta: int,
+) -> bytes:
+    attributes = codec & CODEC_MASK | (TRANSACTIONAL if producer.transactional else 0)
+    header = bytearray(
+        V2.pack(
+            0,
+            V2_SIZE - OVERHEAD + len(records),
+            -1,
+            2,
+            0,
+            attributes,
+            last_offset_delta,
+            signed(base_timestamp),
+            signed(max_timestamp),
+            producer.id,
+            producer.epoch,
+            producer.sequence,
+            count,
+        )
+    )
+    _CRC.pack_into(header, _CRC_AT, crc32c(records, crc32c(header[_CHECKED_AT:])))
+    return bytes(header)

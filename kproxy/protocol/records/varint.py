@@ -1,0 +1,51 @@
+"""The zigzag varints of records (v2): at most 32 bits in 5 bytes, or 64 bits in 10.
+
+Reading raises IndexError where the buffer ends in the middle: who walks over records catches it once.
+"""
+
+from __future__ import annotations
+
+from kproxy.protocol.wire.primitives import Buffer, malformed
+
+_LONGEST = {32: 28, 64: 63}
+
+
+def read_varint(buffer: Buffer, at: int, bits: int = 32) -> tuple[int, int]:
+    """A number, and the offset behind it. Longer than it needs to be is allowed, as Kafka allows it."""
+    raw = shift = 0
+    longest = _LONGEST[bits]
+    while True:
+        byte = buffer[at]
+        at += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > longest:
+            raise malformed(f"a number of a record is longer than {bits} bits allow")
+    raw &= (1 << bits) - 1  # Kafka drops the bits beyond, too
+    return (raw >> 1) ^ -(raw & 1), at
+
+
+def varint(value: int) -> bytes:
+    """A number of up to 64 bits; the bits beyond are dropped, as Java drops them."""
+    if -64 <= value < 64:
+        return _ONE_BYTE[value << 1 if value >= 0 else (-value << 1) - 1]
+    value = signed(value)
+    raw = value << 1 if value >= 0 else (-value << 1) - 1
+    out = bytearray()
+    while raw > 0x7F:
+        out.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    out.append(raw)
+    return bytes(out)
+
+
+def signed(value: int) -> int:
+    """What Java's `long` makes of a number that does not fit: timestamps of a batch are counted from one of them."""
+    return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)
+
+
+_ONE_BYTE = tuple(bytes((raw,)) for raw in range(0x80))
+# The numbers from 0 to 8191: what most lengths and deltas are. They are taken from here without a call.
+SMALL = tuple(varint(number) for number in range(1 << 13))

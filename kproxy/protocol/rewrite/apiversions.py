@@ -1,0 +1,100 @@
+"""ApiVersions responses: clients learn of those APIs and versions only that kproxy can pass on safely.
+
+A response of a newer version could carry addresses at places nobody here has heard of. So every API's highest
+version is capped to the table in `wire.api`, or lower if the caller says so, and APIs that are not in it are left out.
+A feature level that needs what was capped is lowered (`features`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import Struct
+from types import MappingProxyType
+
+from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite import features
+from kproxy.protocol.wire.api import API_VERSIONS, APIS
+from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_uvarint, skip_tags, uvarint
+
+UNSUPPORTED_VERSION = 35
+# An ApiVersions response is a few hundred bytes; one that is larger than this is no such response.
+LIMIT = 256 * 1024
+
+_RANGE = Struct(">hhh")
+
+NO_OTHER: Mapping[int, int] = MappingProxyType({})
+"""No versions are lower than those of the table."""
+
+
+def cap(frame: Buffer, version: int, highest: Mapping[int, int] = NO_OTHER) -> bytes:
+    """An ApiVersions response, whole with its size field, capped; `highest` has API keys whose newest version is lower
+    than the table's, or -1. Raises WireError if it is malformed; one that says an error stays as it is, unless it names
+    versions all the same.
+
+    `version` is the request's; a broker that does not know it answers with error 35 in version 0 (KIP-511).
+    """
+    error = INT16.unpack_from(frame, 8)[0] if len(frame) >= 10 else 0
+    if error not in (0, UNSUPPORTED_VERSION):
+        return bytes(frame)  # it names no versions that a client would use
+    try:
+        return _cap(frame, 0 if error else version, highest)
+    except (Underflow, WireError) as problem:
+        if error:
+            return bytes(frame)  # librdkafka's mock cluster refuses in a shape of its own
+        if isinstance(problem, WireError):
+            raise
+        raise malformed("an ApiVersions response ends before its last field") from None
+
+
+def _cap(frame: Buffer, version: int, highest: Mapping[int, int]) -> bytes:
+    end = len(frame)
+    if end < 10:
+        raise Underflow
+    at = 10  # size, correlation id (the header is always version 0), error code
+    flexible = version >= APIS[API_VERSIONS].flexible
+    if flexible:
+        count, at = read_uvarint(frame, at, end)
+        count -= 1
+    else:
+        if end - at < 4:
+            raise Underflow
+        (count,) = INT32.unpack_from(frame, at)
+        at += 4
+    if count < -1:
+        raise malformed("an ApiVersions response has a negative count")
+    kept = []
+    capped: dict[int, int] = {}
+    for _ in range(count):
+        start = at
+        if end - at < 6:
+            raise Underflow
+        key, oldest, newest = _RANGE.unpack_from(frame, at)
+        at += 6
+        if flexible:
+            at = skip_tags(frame, at, end)
+        api = APIS.get(key)
+        limit = -1 if api is None else highest.get(key, api.newest)
+        if api is None or oldest > limit or newest < api.oldest:
+            capped[key] = -1
+            continue
+        if newest > limit:
+            capped[key] = limit
+        said = _RANGE.pack(key, max(oldest, api.oldest), min(newest, limit))
+        kept.append(said + bytes(frame[start + 6 : at]))
+    header = uvarint(len(kept) + 1) if flexible else INT32.pack(len(kept))
+    rest = bytes(frame[at:end])
+    if flexible:
+        rest = features.lower(rest, capped)
+    body = b"".join((bytes(frame[4:10]), header, *kept, rest))
+    return INT32.pack(len(body)) + body
+
+
+def unsupported_version(correlation_id: int) -> bytes:
+    """The answer to an ApiVersions request newer than kproxy knows, as a broker gives it (KIP-511).
+
+    Error 35 in version 0, naming the versions of ApiVersions itself: the client asks again with one of them.
+    """
+    api = APIS[API_VERSIONS]
+    ranges = _RANGE.pack(API_VERSIONS, api.oldest, api.newest)
+    body = INT32.pack(correlation_id) + INT16.pack(UNSUPPORTED_VERSION) + INT32.pack(1) + ranges
+    return INT32.pack(len(body)) + body

@@ -1,0 +1,103 @@
+"""Features in ApiVersions responses (KIP-584): a level that needs a version which was capped is lowered.
+
+Clients choose their requests not by API versions alone but by a few of these levels too. With `transaction.version`
+2 (KIP-890) a producer leaves out AddPartitionsToTxn, because Produce from version 12 on does its work. If kproxy
+caps Produce below 12 and says nothing of the feature, a producer sends Produce 11 without it, and the
+broker answers with INVALID_TXN_STATE. Other features (`metadata.version`, `group.version`, …) are either the
+brokers' own affair, or come with APIs of their own, by which clients decide.
+
+Bytes keep their length: only the levels, int16 each, change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from struct import Struct
+
+from kproxy.protocol.wire.api import END_TXN, INIT_PRODUCER_ID, PRODUCE, TXN_OFFSET_COMMIT
+from kproxy.protocol.wire.primitives import Underflow, read_string, read_uvarint, skip_tags
+
+_SUPPORTED, _FINALIZED = 0, 2  # tags of ApiVersions responses from version 3 on
+_LEVELS = Struct(">hh")
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature that changes which requests clients send, and what each level needs.
+
+    `needs` is, by level, API key → lowest version with which the level can be used. A level above them all may
+    need any of `apis` in the newest version that the broker has: nobody here has heard of it.
+    """
+
+    name: bytes
+    needs: Mapping[int, Mapping[int, int]]
+    apis: frozenset[int]
+
+    def usable(self, level: int, capped: Mapping[int, int]) -> bool:
+        """Whether a level can be used. `capped`: API key → the newest version left, -1 for none, if it was lowered."""
+        if level > max(self.needs):
+            return self.apis.isdisjoint(capped)
+        needs = self.needs.get(level, {})
+        return all(capped.get(key, version) >= version for key, version in needs.items())
+
+    def limit(self, level: int, capped: Mapping[int, int]) -> int:
+        """The highest usable level up to this one."""
+        if self.usable(level, capped):
+            return level
+        return max(lower for lower in range(max(self.needs) + 1) if lower < level and self.usable(lower, capped))
+
+
+FEATURES = (
+    Feature(
+        b"transaction.version",
+        # 1 changes only what brokers write to their own topic.
+        needs={0: {}, 1: {}, 2: {PRODUCE: 12, TXN_OFFSET_COMMIT: 5, END_TXN: 5}},
+        apis=frozenset({PRODUCE, INIT_PRODUCER_ID, END_TXN, TXN_OFFSET_COMMIT}),
+    ),
+)
+
+
+def lower(tail: bytes, capped: Mapping[int, int]) -> bytes:
+    """What follows the API versions in an ApiVersions response of version 3 or newer, with levels lowered.
+
+    Untouched unless one of the capped APIs matters to a feature. Raises WireError or Underflow if it is malformed.
+    """
+    affected = {feature.name: feature for feature in FEATURES if not feature.apis.isdisjoint(capped)}
+    if not affected:
+        return tail
+    edited = bytearray(tail)
+    end = len(edited)
+    count, at = read_uvarint(edited, 4, end)  # after the throttle time
+    for _ in range(count):
+        tag, at = read_uvarint(edited, at, end)
+        size, at = read_uvarint(edited, at, end)
+        if at + size > end:
+            raise Underflow
+        if tag in (_SUPPORTED, _FINALIZED):
+            _lower_levels(edited, at, at + size, affected, capped, highest_first=tag == _FINALIZED)
+        at += size
+    return bytes(edited)
+
+
+def _lower_levels(
+    edited: bytearray,
+    at: int,
+    end: int,
+    affected: Mapping[bytes, Feature],
+    capped: Mapping[int, int],
+    highest_first: bool,
+) -> None:
+    """A compact array of name, two levels, tags: lowest and highest supported, or highest and lowest finalized."""
+    count, at = read_uvarint(edited, at, end)
+    for _ in range(count - 1):
+        name, at = read_string(edited, at, end, compact=True, nullable=False)
+        if end - at < _LEVELS.size:
+            raise Underflow
+        levels = _LEVELS.unpack_from(edited, at)
+        feature = affected.get(name or b"")
+        if feature is not None:
+            highest = levels[0 if highest_first else 1]
+            limit = feature.limit(highest, capped)
+            _LEVELS.pack_into(edited, at, *(min(level, limit) for level in levels))
+        at = skip_tags(edited, at + _LEVELS.size, end)

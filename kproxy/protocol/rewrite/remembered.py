@@ -1,0 +1,91 @@
+"""The fronts of responses that came last, known again by their bytes.
+
+Clients ask for the nodes of a cluster again and again, and the answer is nearly always the same, up to its topics,
+which stand behind the addresses. What a walk finds depends on nothing but the plan and the bytes: the same bytes have
+the same endpoints at the same places, whoever sends them and whenever. So what is remembered here is never out of date,
+and belongs to no session. Local addresses do change, so they are looked up for each response; only the bytes that came
+of those that were looked up last are remembered, beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kproxy.base.address import Address
+from kproxy.protocol.rewrite import splice
+from kproxy.protocol.rewrite.endpoints import Endpoints
+from kproxy.protocol.rewrite.plan import Plan
+from kproxy.protocol.rewrite.walk import Walk
+from kproxy.protocol.wire.primitives import Buffer
+
+# Of a cluster there is one front for each listener of its brokers and each version that clients use. These bounds keep
+# the memory of a process below 4 MiB, whatever brokers send.
+MOST = 16
+MOST_ENDPOINTS = 256
+LONGEST = 16 * 1024
+
+
+class Front:
+    """What stands in frame[begin:end] of a response: from the first byte that matters (`Plan.same_from`) to the one
+    behind its last address. It has addresses at so many `places`."""
+
+    __slots__ = ("_last", "_walk", "begin", "end", "endpoints", "places", "plan", "said")
+
+    def __init__(self, plan: Plan, said: bytes, walk: Walk) -> None:
+        self.plan = plan
+        self.begin = plan.same_from
+        self.end = plan.same_from + len(said)
+        self.said = said
+        self.endpoints = Endpoints(tuple(walk.endpoints), plan.rule.complete)
+        self.places = len(walk.found)
+        self._walk = walk
+        # The local addresses of the last time, and what came of them. One value: another thread may use it too.
+        self._last: tuple[tuple[Address, ...], bytes] | None = None
+
+    def rewritten(self, local: Sequence[Address]) -> bytes:
+        """What to say instead, with local addresses for the endpoints, in order; `said` itself if they are the same."""
+        local = tuple(local)
+        last = self._last
+        if last is None or last[0] != local:
+            shift = 8 - self.begin
+            edits = [(a + shift, b + shift, new) for a, b, new in splice.edits(self.plan, self._walk, local)]
+            said = b"".join(splice.apply(self.said, edits, 0, len(self.said))) if edits else self.said
+            last = self._last = (local, said)
+        return last[1]
+
+
+class Fronts:
+    """The last few fronts, the newest first."""
+
+    def __init__(self) -> None:
+        self._fronts: tuple[Front, ...] = ()  # replaced as a whole: other threads may be reading it
+
+    def recall(self, plan: Plan, frame: Buffer) -> Front | None:
+        """The front with which the frame begins, of which more than 8 bytes are here, if it is one of them."""
+        if not plan.same_from or (plan.compact and frame[8]):
+            return None
+        for front in self._fronts:
+            # bytes() since a memoryview is compared item by item
+            if front.plan is plan and bytes(frame[front.begin : front.end]) == front.said:
+                return front
+        return None
+
+    def remember(self, plan: Plan, frame: Buffer, walk: Walk) -> Front | None:
+        """The front of a frame that was walked over as far as its last address; None if it is not worth remembering:
+        it names no endpoint, or is of another kind, or too large."""
+        begin, end = plan.same_from, walk.offset + 8
+        if not begin or (plan.compact and frame[8]):
+            return None
+        if end - begin > LONGEST or not 0 < len(walk.found) <= MOST_ENDPOINTS:
+            return None
+        front = Front(plan, bytes(frame[begin:end]), walk)
+        self._fronts = (front, *self._fronts[: MOST - 1])
+        return front
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._fronts = ()
+
+
+FRONTS = Fronts()
+"""Those of this process."""

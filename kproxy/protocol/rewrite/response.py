@@ -1,0 +1,288 @@
+"""One response that must be rewritten, on its way through.
+
+Endpoints at the front (Metadata, FindCoordinator, DescribeCluster): the frame is held as far as its last address,
+rewritten at a new length, and the rest streams. A front that came before is known by its bytes (`remembered`).
+
+Endpoints at the end (Produce, Fetch, ShareFetch, ShareAcknowledge), behind records of any size: a frame that is
+small, or comes in one chunk, is rewritten whole at a new length; any other streams, is walked as it passes, and its
+last section is rewritten at the same length.
+
+ApiVersions: the frame is held whole and capped.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite import apiversions, splice
+from kproxy.protocol.rewrite.endpoints import Endpoints, Localise
+from kproxy.protocol.rewrite.plan import Plan
+from kproxy.protocol.rewrite.remembered import FRONTS, Front
+from kproxy.protocol.rewrite.walk import AT_ONCE, Walk
+from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
+
+# A frame with endpoints at its end is held whole up to this size, in bytes. Answers that name new leaders are
+# small (their partitions carry no records); the limit bounds what a session may hold.
+HOLD_WHOLE = 64 * 1024
+# What is held of any frame, at most: the addresses of tens of thousands of brokers or coordinators.
+HOLD_LIMIT = 4 * 1024 * 1024
+# The size field is an int32.
+MAX_FRAME = 0x7FFFFFFF
+# Every step of a walk but those over endpoints reads fewer bytes than this.
+_LONGEST_STEP = 16
+
+
+class Response(ABC):
+    """A frame of `size` bytes (without its size field), from its size field on.
+
+    `left` counts the bytes that it has not taken yet. Once `passing` is true, they may leave as they come. While it is
+    `busy`, it has done as much as it may in one go: `feed` it again, what it has not taken first, perhaps nothing.
+    `endpoints` is how many were rewritten.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.left = size + 4
+        self.passing = self.busy = False
+        self.endpoints = 0
+        self._size = size
+        self._held = bytearray()
+
+    def feed(self, chunk: Buffer) -> tuple[int, Buffer]:
+        """Take the next bytes of the frame, at most `left`; return how many, and what may leave in their place.
+
+        That is `chunk` itself if nothing changes. What is not taken passes as it comes: `passing` is true then, unless
+        it is `busy`. Raises WireError if the response must not be passed on.
+        """
+        taken, out = self._feed(chunk, len(chunk) == self.left)
+        self.left -= taken
+        return taken, out
+
+    @abstractmethod
+    def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
+        """`feed`; `ends` says whether the frame ends with the chunk."""
+
+    @property
+    def kept(self) -> int:
+        """How many bytes wait for others to come."""
+        return len(self._held)
+
+    def _hold(self, chunk: Buffer, limit: int, what: str) -> None:
+        self._held += chunk
+        if len(self._held) > limit:
+            raise WireError("response-too-large", f"{what} takes more than {limit >> 10} KiB")
+
+
+class CappedVersions(Response):
+    """An ApiVersions response to a request of `version`. `highest`: see `apiversions.cap`."""
+
+    def __init__(self, version: int, size: int, highest: Mapping[int, int] = apiversions.NO_OTHER) -> None:
+        super().__init__(size)
+        self._highest = highest
+        self._version = version
+
+    def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
+        self._hold(chunk, apiversions.LIMIT, "an ApiVersions response")
+        return len(chunk), apiversions.cap(self._held, self._version, self._highest) if ends else b""
+
+
+class _Walked(Response):
+    def __init__(self, plan: Plan, size: int, localise: Localise) -> None:
+        super().__init__(size)
+        self._plan = plan
+        self._walk = Walk(plan)
+        self._localise = localise
+
+    def _local(self) -> Sequence[Address]:
+        """The local addresses of what was found; from here on they are bound."""
+        walk = self._walk
+        if not walk.found:
+            return ()
+        self.endpoints = len(walk.found)
+        return self._localise(Endpoints(tuple(walk.endpoints), self._plan.rule.complete))
+
+    def _check_complete(self) -> None:
+        if not self._walk.done:
+            raise malformed(f"a {self._plan.api} response of {self._size} bytes ends before its last field")
+
+
+class HeldResponse(_Walked):
+    """A response that is held until its addresses are known, and takes any length."""
+
+    _walked = 8  # index in what is held; the size and the correlation id are not walked over
+    _rewriting: Iterator[bytes | None] | None = None  # once all addresses are known, if they stand at many places
+
+    def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
+        self.busy = False
+        if self._rewriting is not None:
+            return self._go_on(self._rewriting)
+        walk = self._walk
+        if not self._held and len(chunk) > 8:
+            front = FRONTS.recall(self._plan, chunk)
+            if front is not None:
+                return self._replaced(front, chunk)
+            walked = walk.advance(chunk, 8, len(chunk))
+            if ends and not walk.paused:
+                self._check_complete()
+            # The usual case: all addresses came in one chunk, which is not copied for their sake.
+            if walk.done and len(walk.found) <= AT_ONCE:
+                front = FRONTS.remember(self._plan, chunk, walk)
+                if front is not None:
+                    return self._replaced(front, chunk)
+                self.passing = True
+                head = chunk[:walked]
+                rewritten = self._rewritten(head)
+                return (len(chunk), chunk) if rewritten is head else (walked, rewritten)
+            self._walked = walked
+        self._hold(chunk, HOLD_LIMIT, f"what stands before the last address of a {self._plan.api} response")
+        if walk.paused or len(self._held) > self._walked:
+            self._walked = walk.advance(self._held, self._walked, len(self._held))
+        if walk.paused:
+            self.busy = True
+            return len(chunk), b""
+        if ends:
+            self._check_complete()
+        elif not walk.done:
+            return len(chunk), b""
+        if len(walk.found) > AT_ONCE:
+            self._rewriting, self.busy = self._rewrite_by_and_by(), True
+            return len(chunk), b""
+        held, self._held = self._held, bytearray()
+        self.passing = True
+        return len(chunk), self._rewritten(held)
+
+    def _replaced(self, front: Front, chunk: Buffer) -> tuple[int, Buffer]:
+        """`feed` for a frame that begins with a front that is known."""
+        self.passing = True
+        self.endpoints = front.places
+        rewritten = front.rewritten(self._localise(front.endpoints))
+        if rewritten is front.said:
+            return len(chunk), chunk
+        return front.end, b"".join(
+            (self._new_size(len(rewritten) - len(front.said)), chunk[4 : front.begin], rewritten)
+        )
+
+    def _go_on(self, rewriting: Iterator[bytes | None]) -> tuple[int, Buffer]:
+        """`feed` while addresses are replaced; all that came is held."""
+        out = next(rewriting)
+        if out is None:
+            self.busy = True
+            return 0, b""
+        self._held = bytearray()
+        self.passing = True
+        return 0, out
+
+    def _rewrite_by_and_by(self) -> Iterator[bytes | None]:
+        """What is held with local addresses, at last. None: there is more to do."""
+        walk, held = self._walk, self._held
+        local = self._local()
+        yield None
+        if self._plan.rule.last:  # a few thousand places at most
+            yield bytes(self._rewritten_with(held, local))
+            return
+        instead = splice.replacements(self._plan, walk, local)
+        parts: list[bytes] = []
+        at, grown = 4, 0
+        for begin in range(0, len(walk.found), AT_ONCE):
+            pieces: list[Buffer] = []
+            for index, start, end in walk.found[begin : begin + AT_ONCE]:
+                replacement = instead[index]
+                if replacement is not None:
+                    pieces += (held[at : start + 8], replacement)
+                    at = end + 8
+                    grown += len(replacement) - (end - start)
+            parts.append(b"".join(pieces))
+            yield None
+        yield b"".join((self._new_size(grown), *parts, held[at:]))
+
+    def _rewritten(self, frame: Buffer) -> Buffer:
+        return self._rewritten_with(frame, self._local())
+
+    def _rewritten_with(self, frame: Buffer, local: Sequence[Address]) -> Buffer:
+        edits = [(a + 8, b + 8, new) for a, b, new in splice.edits(self._plan, self._walk, local)]
+        if not edits:
+            return frame
+        size = self._new_size(sum(len(new) - (b - a) for a, b, new in edits))
+        return b"".join([size, *splice.apply(frame, edits, 4, len(frame))])
+
+    def _new_size(self, grown: int) -> bytes:
+        """The size field of a frame that has grown by so many bytes."""
+        size = self._size + grown
+        if size > MAX_FRAME:
+            raise WireError(
+                "response-too-large", f"a {self._plan.api} response with local addresses is larger than 2 GiB"
+            )
+        return INT32.pack(size)
+
+
+class StreamedResponse(_Walked):
+    """A response that leaves as it comes, up to the section with its endpoints, which is held and keeps its length."""
+
+    def __init__(self, plan: Plan, size: int, localise: Localise) -> None:
+        super().__init__(plan, size, localise)
+        self._carried = b""  # the beginning of a step that is not complete: has left, is not walked over yet
+        self._begun = False
+        self._walked = 0  # index in what is held
+
+    @property
+    def kept(self) -> int:
+        return len(self._held) + len(self._carried)
+
+    def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
+        walk = self._walk
+        self.busy = False
+        if walk.mark is not None:
+            return len(chunk), self._section(chunk, ends)
+        header = 0 if self._begun else 8
+        self._begun = True
+        first = walk.offset + len(self._carried) - header  # the offset of chunk[0]
+        at = walk.advance(chunk, self._catch_up(chunk, header), len(chunk))
+        if walk.mark is None:
+            if walk.paused:
+                self.busy = True
+                return at, chunk[:at]
+            self._carried = self._carried or bytes(chunk[at:])
+            if ends:
+                self._check_complete()
+            return len(chunk), chunk
+        if walk.done and not walk.found and ends:
+            return len(chunk), chunk  # the usual case: no partition has moved, and nothing need be copied
+        cut = walk.mark - first
+        self._walked = at - cut
+        return len(chunk), b"".join((chunk[:cut], self._section(chunk[cut:], ends)))
+
+    def _catch_up(self, chunk: Buffer, at: int) -> int:
+        """Complete the step whose beginning has left already; return the index in chunk where to go on."""
+        if not self._carried:
+            return at
+        joined = self._carried + bytes(chunk[at : at + _LONGEST_STEP])
+        reached = self._walk.advance_all(joined, 0, len(joined))
+        if reached < len(self._carried):  # still not complete, so this chunk was shorter than a step
+            self._carried = joined[reached:]
+            return len(chunk)
+        at += reached - len(self._carried)
+        self._carried = b""
+        return at
+
+    def _section(self, chunk: Buffer, ends: bool) -> Buffer:
+        """Hold the endpoints' section; once it is complete, return it with local addresses."""
+        self._hold(chunk, HOLD_LIMIT, f"the endpoints of a {self._plan.api} response")
+        held, walk = self._held, self._walk
+        if walk.paused or len(held) > self._walked:
+            self._walked = walk.advance(held, self._walked, len(held))
+        if walk.paused:
+            self.busy = True
+        if walk.paused or not ends:
+            return b""
+        self._check_complete()
+        local = self._local()
+        return splice.same_length(self._plan, walk, held, local) if local else held
+
+
+def respond(plan: Plan, size: int, available: int, localise: Localise) -> Response:
+    """The way to take for a frame of `size`, of which `available` bytes are here already."""
+    if plan.rule.last and size > HOLD_WHOLE and available < size + 4:
+        return StreamedResponse(plan, size, localise)
+    return HeldResponse(plan, size, localise)

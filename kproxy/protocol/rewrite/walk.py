@@ -1,0 +1,251 @@
+"""Walking a response by its plan, over bytes that arrive in any chunks.
+
+The walk decodes nothing but endpoints: it hops over everything else by its size. Every step is taken whole
+or not at all, so a walk can stop anywhere and go on with the next chunk; its state is a step, a stack of
+loops and a number of bytes to hop over. Time is linear in the bytes, memory does not depend on them, apart from
+the endpoints themselves.
+
+Offsets are counted from the first byte after the correlation id.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite import plan as op
+from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
+from kproxy.protocol.rewrite.plan import Plan
+from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint
+
+# More nodes than any cluster has: the largest that are known have about a thousand brokers. A response that lists nodes
+# names each of them once.
+MAX_NODES = 5_000
+# A FindCoordinator response names a node for each of its keys, and a cluster may have tens of thousands of groups.
+MAX_ENDPOINTS = 100_000
+# Steps in one go. They take half a millisecond, so other sessions do not wait for a long walk.
+AT_ONCE = 2_000
+
+
+class Walk:
+    """One response's walk.
+
+    `offset`: how far it has come. `done`: nothing that follows matters. `paused`: it has taken as many steps as it may
+    in one go, and would come further without more bytes. `kind`: what its endpoints are.
+    `endpoints`: those that differ, in the order in which they came. `found`: each place of one, as its index in
+    `endpoints` and `[start, end)` of its host and port. `mark`: where the endpoints' section begins, once known (only
+    if it stands last).
+    Of the last tag section: `tags_at`, `[start, end)` of its count; `tag_count`; `tag_numbers`, a bit for each
+    number below 128. Of the endpoints' tagged field: `field_at` and `size_at`, `[start, end)` of the whole and of
+    its size.
+    """
+
+    __slots__ = (
+        "_after_tags", "_field_end", "_hop", "_known", "_loops", "_most", "_outer", "_step", "_steps", "_tags_left",
+        "_wanted", "done", "endpoints", "field_at", "found", "kind", "mark", "offset", "paused", "size_at", "tag_count",
+        "tag_numbers", "tags_at",
+    )  # fmt: skip
+
+    def __init__(self, plan: Plan) -> None:
+        self._steps = plan.steps
+        self._step = 0
+        self._hop = 0  # bytes still to hop over
+        self._loops: list[int] = []  # elements left, of each array that the walk is in
+        self._tags_left = 0
+        self._wanted = -1
+        self._after_tags = 0
+        self._field_end = 0
+        self._outer: Any = None  # the tag section with the endpoints' field, while the walk is inside that field
+        self._known: dict[bytes, int] = {}  # where in `endpoints` each is, by its bytes
+        self._most = MAX_NODES if plan.rule.complete or plan.rule.last else MAX_ENDPOINTS
+        self.kind = Kind.BROKER
+        self.offset = 0
+        self.done = self.paused = False
+        self.mark: int | None = None
+        self.endpoints: list[Endpoint] = []
+        self.found: list[tuple[int, int, int]] = []
+        self.tags_at = (0, 0)
+        self.tag_count = 0
+        self.tag_numbers = 0
+        self.field_at: tuple[int, int] | None = None
+        self.size_at = (0, 0)
+
+    def advance(self, buffer: Buffer, start: int, end: int) -> int:
+        """Walk over buffer[start:end], which continues at `offset`; return the index it has come to.
+
+        What is not consumed must be offered again, with more bytes behind it unless it is `paused`.
+        Raises WireError when no further bytes can make a valid response.
+        """
+        at = start
+        self.paused = False
+        if self._hop:
+            at += min(self._hop, end - start)
+            self._hop -= at - start
+        if not self._hop and not self.done:
+            at = self._take_steps(buffer, at, end, self.offset - start)
+        self.offset += at - start
+        return at
+
+    def advance_all(self, buffer: Buffer, start: int, end: int) -> int:
+        """`advance` without a pause: for answers to kproxy itself, and a few bytes."""
+        while (start := self.advance(buffer, start, end)) >= 0 and self.paused:
+            pass
+        return start
+
+    def _take_steps(self, buffer: Buffer, at: int, end: int, base: int) -> int:  # noqa: C901  # a branch per op
+        """Take steps until one needs more bytes than there are; return the index of the next one."""
+        steps = self._steps
+        step = self._step
+        try:
+            for _ in range(AT_ONCE):
+                code, a, b = steps[step]
+                size = 0
+                if code == op.SKIP:
+                    size = a
+                elif code == op.SIZED:
+                    size, at = _read_size(buffer, at, end, a, b)
+                elif code == op.TAG:
+                    if not self._tags_left:
+                        step = self._after_tags
+                        continue
+                    at, size = self._tag(buffer, at, end, base)
+                    if size >= 0:
+                        self._tags_left -= 1
+                        step -= 1  # the step after this one is this one again
+                    else:
+                        size = 0
+                elif code == op.NEXT:
+                    if self._loops[-1] > 1:
+                        self._loops[-1] -= 1
+                        step = a
+                        continue
+                    self._loops.pop()
+                elif code == op.PLAIN:
+                    before = at
+                    self._loops[-1], at = a.hop(buffer, at, end, self._loops[-1])
+                    if at != before:
+                        step = b - 1  # one more below
+                elif code == op.TAGS:
+                    at = self._tag_section(buffer, at, end, base, a, b)
+                elif code == op.ARRAY:
+                    nullable, after = b
+                    count, at = _read_count(buffer, at, end, a, nullable)
+                    if not count:
+                        step = after
+                        continue
+                    self._loops.append(count)
+                elif code == op.FIXED_ARRAY:
+                    nullable, each = b
+                    count, at = _read_count(buffer, at, end, a, nullable)
+                    size = count * each
+                elif code == op.ENDPOINT:
+                    at = self._endpoint(buffer, at, end, base, a)
+                elif code == op.KIND:
+                    if at >= end:
+                        raise Underflow
+                    # 1 = brokers, 2 = controllers (KIP-919)
+                    self.kind = Kind.CONTROLLER if buffer[at] == 2 else Kind.BROKER
+                    size = 1
+                elif code == op.MARK:
+                    self.mark = base + at
+                elif code == op.TAG_END:
+                    if base + at != self._field_end:
+                        raise malformed("a tagged field does not end where its size says")
+                    left, self._wanted, self._after_tags, self.tags_at, self.tag_count, self.tag_numbers = self._outer
+                    self._tags_left = left - 1
+                    step = a
+                    continue
+                else:  # STOP
+                    self.done = True
+                    return at
+                step += 1
+                at += size
+                if at > end:
+                    self._hop = at - end
+                    return end
+            self.paused = True
+            return at
+        except Underflow:  # every branch above reads before it changes anything
+            return at
+        finally:
+            self._step = step
+
+    def _tag_section(self, buffer: Buffer, at: int, end: int, base: int, wanted: int, after_tags: int) -> int:
+        count, after = read_uvarint(buffer, at, end)
+        self.tags_at = (base + at, base + after)
+        self.tag_count = self._tags_left = count
+        self.tag_numbers = 0
+        self._wanted, self._after_tags = wanted, after_tags
+        return after
+
+    def _tag(self, buffer: Buffer, at: int, end: int, base: int) -> tuple[int, int]:
+        """The index after a tagged field's number and size, and its size; -1 if it holds the endpoints."""
+        number, after_number = read_uvarint(buffer, at, end)
+        size, after_size = read_uvarint(buffer, after_number, end)
+        if number < 128:
+            self.tag_numbers |= 1 << number
+        if number != self._wanted:
+            return after_size, size
+        if self.field_at is not None:
+            raise malformed("a tagged field occurs twice")
+        self._field_end = base + after_size + size
+        self.field_at = (base + at, self._field_end)
+        self.size_at = (base + after_number, base + after_size)
+        # Its elements have tag sections of their own.
+        self._outer = (
+            self._tags_left, self._wanted, self._after_tags, self.tags_at, self.tag_count, self.tag_numbers,
+        )  # fmt: skip
+        return after_size, -1
+
+    def _endpoint(self, buffer: Buffer, at: int, end: int, base: int, compact: bool) -> int:
+        if end - at < 4:
+            raise Underflow
+        raw, after = read_string(buffer, at + 4, end, compact=compact, nullable=False)
+        after += 4
+        if end < after:
+            raise Underflow
+        if raw:  # an empty host is "no address", as FindCoordinator's errors have it
+            said = bytes(buffer[at:after])
+            index = self._known.get(said)
+            if index is None:
+                index = self._known[said] = self._new_endpoint(said, raw)
+            if len(self.found) >= self._most:
+                raise WireError("too-many-endpoints", f"a response names nodes at more than {self._most} places")
+            self.found.append((index, base + at + 4, base + after))
+        return after
+
+    def _new_endpoint(self, said: bytes, raw: bytes) -> int:
+        """The index of an endpoint that was not named before. `said` has its node id, host and port."""
+        if len(self.endpoints) >= MAX_NODES:
+            raise WireError("too-many-endpoints", f"a response names more than {MAX_NODES} nodes")
+        try:
+            host = raw.decode()
+        except UnicodeDecodeError:
+            raise malformed("a broker's host name is not valid UTF-8") from None
+        (node_id,) = INT32.unpack_from(said)
+        (port,) = INT32.unpack_from(said, len(said) - 4)
+        self.endpoints.append(Endpoint(self.kind, node_id, Address(host, port)))
+        return len(self.endpoints) - 1
+
+
+def _read_size(buffer: Buffer, at: int, end: int, width: int, nullable: bool) -> tuple[int, int]:
+    """The size of a string or of bytes (0 for null), and the index after it."""
+    if width == 0:
+        size, at = read_uvarint(buffer, at, end)
+        size -= 1
+    else:
+        if end - at < width:
+            raise Underflow
+        (size,) = (INT16 if width == 2 else INT32).unpack_from(buffer, at)
+        at += width
+    if size >= 0:
+        return size, at
+    if size == -1 and nullable:
+        return 0, at
+    raise malformed("a field that cannot be null has a negative size")
+
+
+def _read_count(buffer: Buffer, at: int, end: int, compact: bool, nullable: bool) -> tuple[int, int]:
+    """The number of an array's elements (0 for null), and the index after it."""
+    return _read_size(buffer, at, end, 0 if compact else 4, nullable)

@@ -1,0 +1,144 @@
+"""Reading an answer field by field, every bound checked. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import TypeVar
+
+from kproxy.base.printable import escaped
+from kproxy.protocol.wire.primitives import (
+    INT16,
+    INT32,
+    Buffer,
+    Underflow,
+    malformed,
+    read_string,
+    read_uvarint,
+    skip_tags,
+)
+
+T = TypeVar("T")
+
+_BOOLEAN, _INT8, _INT64 = Struct(">?"), Struct(">b"), Struct(">q")
+
+
+class Reader:
+    """A place in an answer. `compact`: strings and arrays are those of a flexible version (KIP-482). Each read raises
+    Underflow if the answer ends before, and WireError if it cannot be right."""
+
+    def __init__(self, body: Buffer, at: int = 0, *, compact: bool = False) -> None:
+        self._body = body
+        self._at = at
+        self._compact = compact
+
+    @property
+    def at(self) -> int:
+        """Where the next field begins."""
+        return self._at
+
+    def int8(self) -> int:
+        return int(self._number(_INT8))
+
+    def int16(self) -> int:
+        return int(self._number(INT16))
+
+    def int32(self) -> int:
+        return int(self._number(INT32))
+
+    def int64(self) -> int:
+        return int(self._number(_INT64))
+
+    def boolean(self) -> bool:
+        return bool(self._number(_BOOLEAN))
+
+    def text(self) -> str:
+        """A string, escaped; "" for null."""
+        return self.text_or_none() or ""
+
+    def text_or_none(self) -> str | None:
+        found, self._at = read_string(self._body, self._at, len(self._body), compact=self._compact, nullable=True)
+        return None if found is None else escaped(found.decode("utf-8", "replace"))
+
+    def raw(self) -> bytes:
+        """A string as it came; b"" for null."""
+        found, self._at = read_string(self._body, self._at, len(self._body), compact=self._compact, nullable=True)
+        return found or b""
+
+    def uuid(self) -> str:
+        """16 bytes in hexadecimal; "" for Kafka's zero UUID, which stands for none (KIP-516)."""
+        at = self._at
+        if at + 16 > len(self._body):
+            raise Underflow
+        self._at = at + 16
+        found = bytes(self._body[at : at + 16])
+        return found.hex() if any(found) else ""
+
+    def blob(self) -> Buffer:
+        """What int32 says the size of, not copied if the answer is a memoryview; nothing for null."""
+        size = max(0, self.int32())
+        at = self._at
+        if at + size > len(self._body):
+            raise Underflow
+        self._at = at + size
+        return self._body[at : at + size]
+
+    def skip(self, size: int) -> None:
+        """Pass over so many bytes."""
+        if self._at + size > len(self._body):
+            raise Underflow
+        self._at += size
+
+    def skip_blob(self) -> None:
+        """Pass over bytes, or records."""
+        self.skip(max(0, self._uvarint() - 1 if self._compact else self.int32()))
+
+    def array(self, one: Callable[[], T]) -> tuple[T, ...]:
+        """As many as the answer says there are; none for null."""
+        return tuple(one() for _ in range(self.count()))
+
+    def int32s(self) -> tuple[int, ...]:
+        """The same for numbers, which are many."""
+        count = self.count()
+        end = self._at + 4 * count
+        if end > len(self._body):
+            raise Underflow
+        found = tuple(number for (number,) in INT32.iter_unpack(self._body[self._at : end]))
+        self._at = end
+        return found
+
+    def tags(self) -> None:
+        """Pass over tagged fields, of which other versions have none."""
+        if self._compact:
+            self._at = skip_tags(self._body, self._at, len(self._body))
+
+    def tagged(self) -> list[tuple[int, bytes]]:
+        """Tagged fields, number and value; those of flexible versions only."""
+        fields = []
+        for _ in range(self._uvarint()):
+            tag, size = self._uvarint(), self._uvarint()
+            if self._at + size > len(self._body):
+                raise Underflow
+            fields.append((tag, bytes(self._body[self._at : self._at + size])))
+            self._at += size
+        return fields
+
+    def count(self) -> int:
+        """How many elements of an array follow."""
+        count = self._uvarint() - 1 if self._compact else self.int32()
+        if count < -1:
+            raise malformed("an array has a negative length")
+        if count > len(self._body) - self._at:  # each has a byte at least
+            raise Underflow
+        return max(0, count)
+
+    def _uvarint(self) -> int:
+        number, self._at = read_uvarint(self._body, self._at, len(self._body))
+        return number
+
+    def _number(self, kind: Struct) -> float:
+        if self._at + kind.size > len(self._body):
+            raise Underflow
+        (number,) = kind.unpack_from(self._body, self._at)
+        self._at += kind.size
+        return number  # type: ignore[no-any-return]  # a Struct does not say what it has

@@ -1,0 +1,18 @@
+"""Requests of kproxy's own."""
+
+from __future__ import annotations
+
+from struct import pack
+
+from kproxy.protocol.wire.api import APIS
+from kproxy.protocol.wire.primitives import INT32
+
+CLIENT_ID = b"kproxy"
+
+
+def request(key: int, version: int, correlation_id: int, body: bytes) -> bytes:
+    """A whole frame: size, header (v1, or v2 without tagged fields where the version is flexible), body."""
+    header = pack(">hhih", key, version, correlation_id, len(CLIENT_ID)) + CLIENT_ID
+    if version >= APIS[key].flexible:
+        header += b"\0"
+    return INT32.pack(len(header) + len(body)) + header + body

@@ -43,7 +43,7 @@ _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 def trusting(ca: Path | None, password: str | None = None) -> ssl.SSLContext:
     """TLS for asking kproxies whose certificates this file has or vouches for; None: the system's. Raises ValueError
     with one line if the file is no good."""
-    from kproxy.tls.stores import load_trust  # few need it
+    from kproxy.net.tls.stores import load_trust  # few need it
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

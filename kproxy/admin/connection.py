@@ -16,7 +16,7 @@ from kproxy.admin.pages import AdminPages
 from kproxy.admin.requests import Refused, Reply, Request, line
 from kproxy.admin.routes import answer, too_large
 from kproxy.admin.secured import NotTls, Secured
-from kproxy.tls.handshakes import AdminTls
+from kproxy.net.tls.handshakes import AdminTls
 
 logger = logging.getLogger(__name__)
 

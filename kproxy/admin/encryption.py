@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kproxy.config import Config
-from kproxy.tls.handshakes import AdminTls, Files
+from kproxy.net.tls.handshakes import AdminTls, Files
 
 
 def admin_tls(config: Config) -> AdminTls | None:

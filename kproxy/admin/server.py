@@ -16,7 +16,7 @@ from kproxy.base.address import Address
 from kproxy.base.ephemeral import connection_at
 from kproxy.base.errors import ConfigError
 from kproxy.base.repeats import about
-from kproxy.tls.handshakes import AdminTls
+from kproxy.net.tls.handshakes import AdminTls
 
 logger = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.cluster.encryption import broker_tls, client_tls
 from kproxy.config import ClusterConfig, Config
 from kproxy.config.checks import Finding
-from kproxy.dial.dialer import check_library
+from kproxy.net.dial.dialer import check_library
+from kproxy.net.tls.handshakes import BadFiles
 from kproxy.sasl import aws, kerberos, oidc, secrets
-from kproxy.tls.handshakes import BadFiles
 
 # What each of these files is read with.
 _READ_WITH = {

@@ -10,7 +10,7 @@ import sys
 
 from kproxy.app import logs, table
 from kproxy.cluster.known import Proof
-from kproxy.dial.routes import RouteKind
+from kproxy.net.dial.routes import RouteKind
 from kproxy.status.readiness import Requires, advice, not_ready
 from kproxy.status.shown import ClusterStatus, NodeStatus
 

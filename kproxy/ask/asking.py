@@ -10,7 +10,7 @@ from collections import deque
 from typing import Protocol
 
 from kproxy.ask.frames import Frames
-from kproxy.dial.stream import Stream
+from kproxy.net.dial.stream import Stream
 from kproxy.relay.session import Session
 
 # A broker's answer to kproxy has at most so many bytes: a list of ten thousand brokers has one million.

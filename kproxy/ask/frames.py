@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 
 from kproxy.base.errors import WireError
-from kproxy.dial.stream import Stream
+from kproxy.net.dial.stream import Stream
 from kproxy.protocol.wire.greeting import ENOUGH, recognise
 from kproxy.protocol.wire.mismatch import wrong_upstream
 from kproxy.protocol.wire.primitives import INT32, malformed

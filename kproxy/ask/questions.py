@@ -28,13 +28,13 @@ from typing import Generic, TypeVar
 from kproxy.ask.asking import Ask
 from kproxy.ask.frames import NotAnAnswer
 from kproxy.base.errors import UpstreamError, WireError
+from kproxy.net.tls import faults
 from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
 from kproxy.protocol.rewrite.plan import plan_for
 from kproxy.protocol.rewrite.walk import Walk
 from kproxy.protocol.wire import api
 from kproxy.protocol.wire.primitives import INT16, INT32, Underflow, malformed, read_string, skip_tags, string
 from kproxy.protocol.wire.request import request
-from kproxy.tls import faults
 
 # What is known of an upstream address that hangs up on the first request.
 NO_ANSWER = (

@@ -28,8 +28,8 @@ from kproxy.cluster.places import most_under_way, open_file_limit
 from kproxy.cluster.topology import NodeKey
 from kproxy.cluster.turns import Turn, Turns
 from kproxy.metrics import Metrics
-from kproxy.tls.handshakes import ClientTls
-from kproxy.tls.tlssocket import TlsSocket
+from kproxy.net.tls.handshakes import ClientTls
+from kproxy.net.tls.tlssocket import TlsSocket
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 
 from kproxy.config import ClusterConfig
-from kproxy.tls.handshakes import ANY_NAME, BrokerTls, ClientTls, Files
+from kproxy.net.tls.handshakes import ANY_NAME, BrokerTls, ClientTls, Files
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from enum import Enum
 
 from kproxy.base.address import Address
 from kproxy.cluster.topology import NodeKey
-from kproxy.dial.routes import Route
+from kproxy.net.dial.routes import Route
 
 # Addresses whose node is remembered. More than any cluster has; a bound for one that names new addresses for ever.
 _ADDRESSES = 10_000

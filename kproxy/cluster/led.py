@@ -17,7 +17,7 @@ from kproxy.base.errors import WireError
 from kproxy.cluster.meeting import Met
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
-from kproxy.dial.stream import Stream
+from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.relay.introduction import introduced, is_enough
 

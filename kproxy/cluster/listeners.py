@@ -19,7 +19,7 @@ from kproxy.base.errors import ConfigError
 from kproxy.base.repeats import about
 from kproxy.cluster.own import OwnAddresses
 from kproxy.cluster.topology import NodeKey
-from kproxy.dial.sockets import tune_accepted, tune_listening
+from kproxy.net.dial.sockets import tune_accepted, tune_listening
 
 log = logging.getLogger(__name__)
 

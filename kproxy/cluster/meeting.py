@@ -22,9 +22,9 @@ from kproxy.cluster.known import BootstrapAnswered, Fact, Known, LeadsTo, NodeRe
 from kproxy.cluster.opening import Opened, Opener
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
-from kproxy.dial.routes import Route, RouteKind
 from kproxy.metrics import Metrics
 from kproxy.metrics.numbers import BOOTSTRAP as BOOTSTRAP
+from kproxy.net.dial.routes import Route, RouteKind
 from kproxy.switching.logins import Login
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from kproxy.base.address import Address
 from kproxy.cluster.encryption import broker_tls
 from kproxy.config import ClusterConfig
 from kproxy.config.sasl import SaslOptions
-from kproxy.dial.dialer import Dialer
-from kproxy.dial.hops import Limit
-from kproxy.dial.steps import OnStep, StepKind
-from kproxy.dial.stream import Stream
-from kproxy.tls.handshakes import BrokerTls
-from kproxy.tls.tlssocket import TlsSocket
+from kproxy.net.dial.dialer import Dialer
+from kproxy.net.dial.hops import Limit
+from kproxy.net.dial.steps import OnStep, StepKind
+from kproxy.net.dial.stream import Stream
+from kproxy.net.tls.handshakes import BrokerTls
+from kproxy.net.tls.tlssocket import TlsSocket
 
 if TYPE_CHECKING:
     from kproxy.sasl.login import LoggedIn, Login

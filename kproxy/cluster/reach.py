@@ -23,10 +23,10 @@ from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.config.changes import changed
 from kproxy.config.declaring import Reload
-from kproxy.dial.routes import Route, RouteKind, Routes
 from kproxy.metrics import Metrics
+from kproxy.net.dial.routes import Route, RouteKind, Routes
+from kproxy.net.tls.handshakes import BrokerTls
 from kproxy.sasl.mechanism import Refused
-from kproxy.tls.handshakes import BrokerTls
 
 log = logging.getLogger(__name__)
 

@@ -30,6 +30,8 @@ from kproxy.cluster.windup import wind_up
 from kproxy.config import ClusterConfig
 from kproxy.metrics import Metrics
 from kproxy.metrics.counters import NodeCounters
+from kproxy.net.tls import faults
+from kproxy.net.tls.handshakes import ClientTls
 from kproxy.protocol.rewrite.apiversions import NO_OTHER
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.protocol.wire.mismatch import bound_to_host, client_logs_in
@@ -39,8 +41,6 @@ from kproxy.relay.pump import Pump
 from kproxy.relay.roster import Roster
 from kproxy.relay.session import Session
 from kproxy.status.shown import SessionStatus
-from kproxy.tls import faults
-from kproxy.tls.handshakes import ClientTls
 from kproxy.watch.lines import Where
 
 if TYPE_CHECKING:

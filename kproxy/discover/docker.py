@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.base.printable import one_line
-from kproxy.dial import engine
 from kproxy.discover import brokers
 from kproxy.discover.brokers import Broker, Published
 from kproxy.discover.found import Found, Place
 from kproxy.lint import images
+from kproxy.net.dial import engine
 
 _MOST_CONTAINERS = 200
 _KAFKA_PORTS = (9092, 9094, 29092, 19092)

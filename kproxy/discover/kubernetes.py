@@ -16,9 +16,9 @@ from kproxy.base.errors import UpstreamError
 from kproxy.base.packages import install
 from kproxy.base.printable import one_line
 from kproxy.cluster.tasks import Supervised
-from kproxy.dial.direct import Direct
-from kproxy.dial.hops import Limit
 from kproxy.discover.found import Found, Place
+from kproxy.net.dial.direct import Direct
+from kproxy.net.dial.hops import Limit
 
 _SECONDS = 10.0
 # The newer version first: which of them there is depends on the operator's.
@@ -38,8 +38,8 @@ async def look(context: str | None, namespace: str | None) -> Place:
     """What is there, in one namespace or in all that the user may see."""
     if importlib.util.find_spec("websockets") is None:
         return Place(_NAME, problem=f"needs the package websockets: {install('websockets')}")
-    from kproxy.dial.kubeapi import Api  # few have its library
-    from kproxy.dial.kubehttp import Refusal
+    from kproxy.net.dial.kubeapi import Api  # few have its library
+    from kproxy.net.dial.kubehttp import Refusal
 
     async with Supervised("the search in Kubernetes") as tasks:
         api = Api(_NAME, context, Direct(), tasks)
@@ -76,7 +76,7 @@ class _Looking:
 
     async def listed(self, api: Any, group: str, resource: str, limit: Limit) -> list[Mapping[str, Any]]:
         """The items; none of a resource that the cluster does not have. Raises Refusal, UpstreamError."""
-        from kproxy.dial.kubehttp import Refusal
+        from kproxy.net.dial.kubehttp import Refusal
 
         where = "" if self._namespace is None else f"/namespaces/{quote(self._namespace, safe='')}"
         found: list[Mapping[str, Any]] = []

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from kproxy.dial import engine
 from kproxy.discover import docker, files, kubernetes, listening, tools
 from kproxy.discover.found import Place
+from kproxy.net.dial import engine
 
 KUBERNETES, DOCKER, FILES, TOOLS, HERE = "kubernetes", "docker", "files", "tools", "here"
 PLACES = (KUBERNETES, DOCKER, FILES, TOOLS, HERE)

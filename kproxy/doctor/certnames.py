@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from kproxy.config.kinds import server_name
 from kproxy.doctor.found import Contact, Examination
-from kproxy.tls.handshakes import ANY_NAME
+from kproxy.net.tls.handshakes import ANY_NAME
 
 # Names that are tried.
 _MOST = 2

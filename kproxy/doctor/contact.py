@@ -17,10 +17,10 @@ from kproxy.cluster.identity import HungUp, Identities, Identity, WantsLogin
 from kproxy.cluster.opening import Opened, Opener
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
-from kproxy.dial import steps as dialling
-from kproxy.dial.resolve import Resolver
 from kproxy.doctor import spoken
 from kproxy.doctor.found import Contact, Spoken, Step, Verdict
+from kproxy.net.dial import steps as dialling
+from kproxy.net.dial.resolve import Resolver
 from kproxy.sasl.mechanism import Refused
 
 if TYPE_CHECKING:

@@ -22,12 +22,12 @@ from kproxy.base.errors import KproxyError
 from kproxy.cluster.identity import Identity
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
-from kproxy.dial.routes import Routes
 from kproxy.doctor.clients import Client
 from kproxy.doctor.contact import Contacts, OnStep
 from kproxy.doctor.found import Contact, Elsewhere, Examination, Step, Verdict
 from kproxy.doctor.listeners import listeners_of
 from kproxy.doctor.whereabouts import whereabouts
+from kproxy.net.dial.routes import Routes
 from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
 
 if TYPE_CHECKING:

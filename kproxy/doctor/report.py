@@ -18,8 +18,8 @@ from kproxy.doctor.findings import Finding
 from kproxy.doctor.found import Contact, Examination, Neighbour, Step, Verdict
 from kproxy.doctor.line import shell
 from kproxy.doctor.trial import Outcome, Tried
+from kproxy.net.tls.handshakes import ANY_NAME
 from kproxy.remedies.faults import Fault
-from kproxy.tls.handshakes import ANY_NAME
 
 _WIDTH = 78
 _COLOURS = {Verdict.OK: "green", Verdict.FAILED: "red", Verdict.NOTE: "yellow", Verdict.SKIPPED: "yellow"}

@@ -17,14 +17,14 @@ from typing import TypeVar
 from kproxy.ask import questions
 from kproxy.ask.asking import Over
 from kproxy.base.errors import KproxyError, UpstreamError
-from kproxy.dial.stream import Stream, retried
 from kproxy.doctor.found import Certificate, Spoken
+from kproxy.net.dial.stream import Stream, retried
+from kproxy.net.tls.handshakes import names_of
+from kproxy.net.tls.tlssocket import TlsSocket
 from kproxy.protocol.wire import api
 from kproxy.protocol.wire.greeting import ENOUGH, Greeting, recognise
 from kproxy.protocol.wire.primitives import INT32
 from kproxy.protocol.wire.request import request
-from kproxy.tls.handshakes import names_of
-from kproxy.tls.tlssocket import TlsSocket
 
 Connect = Callable[[], Awaitable[socket.socket]]
 T = TypeVar("T")

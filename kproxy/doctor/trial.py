@@ -23,13 +23,13 @@ from kproxy.cluster.tasks import Supervised
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.config.options import OTHER_LISTENERS
-from kproxy.dial.dialer import Dialer
-from kproxy.dial.stream import Stream
 from kproxy.doctor.certnames import server_names
 from kproxy.doctor.contact import Contacts
 from kproxy.doctor.found import Contact, Examination, Spoken
 from kproxy.doctor.line import Line
 from kproxy.metrics import Metrics
+from kproxy.net.dial.dialer import Dialer
+from kproxy.net.dial.stream import Stream
 from kproxy.relay.selector import RelaySelector
 from kproxy.status.shown import another_address_may_help
 from kproxy.workers.here import Here

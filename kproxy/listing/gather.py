@@ -23,9 +23,9 @@ from kproxy.cluster.identity import WantsLogin
 from kproxy.cluster.reach import Reach
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
-from kproxy.dial.stream import Stream
 from kproxy.listing.snapshot import Seen, Snapshot, Wanted
 from kproxy.metrics import Metrics
+from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
 
 T = TypeVar("T")

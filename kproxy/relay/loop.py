@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from kproxy.dial.stream import ReadyLoop
+from kproxy.net.dial.stream import ReadyLoop
 from kproxy.relay.selector import READ, WRITE, RelaySelector
 
 

@@ -14,12 +14,12 @@ from kproxy.ask.asking import Ask
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
 from kproxy.config import ClusterConfig
+from kproxy.net.tls import faults
 from kproxy.sasl import secrets
 from kproxy.sasl.aside import Aside
 from kproxy.sasl.backoff import Backoff
 from kproxy.sasl.exchange import Authenticated, Exchange, Versions
 from kproxy.sasl.mechanism import Mechanism, OAuthBearer, Plain, Refused, Scram
-from kproxy.tls import faults
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kproxy.base.errors import UpstreamError
+from kproxy.net.tls.stores import load_trust
 from kproxy.sasl.aside import Aside
 from kproxy.sasl.secrets import use_until
-from kproxy.tls.stores import load_trust
 
 # How long the token endpoint may be silent and one request take, and the pauses between the attempts, in seconds.
 _TIMEOUT, _WHOLE_TIMEOUT = 5.0, 15.0

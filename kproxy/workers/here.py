@@ -20,11 +20,11 @@ from kproxy.cluster.sessions import Sessions
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig, Config
 from kproxy.metrics import Metrics
+from kproxy.net.tls.handshakes import ClientTls
 from kproxy.relay.pump import Pump
 from kproxy.relay.selector import RelaySelector
 from kproxy.status.shown import SessionStatus, WorkerStatus
 from kproxy.switching.parts import split
-from kproxy.tls.handshakes import ClientTls
 from kproxy.watch.feed import Emit, Feed
 from kproxy.watch.frames import EmitFrame, FrameFeed
 

@@ -7,7 +7,7 @@ import struct
 import zlib
 from collections.abc import Awaitable, Callable
 
-from kproxy.dial.spdy import DICTIONARY  # a test compares its checksum with the draft's
+from kproxy.net.dial.spdy import DICTIONARY  # a test compares its checksum with the draft's
 
 SYN_STREAM, SYN_REPLY, RST_STREAM, PING, GOAWAY = 1, 2, 3, 6, 7
 FIN = 1

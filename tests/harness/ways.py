@@ -19,7 +19,7 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.config import Hop
-from kproxy.dial.dialer import Dialer
+from kproxy.net.dial.dialer import Dialer
 from tests.harness.peers import Peer
 from tests.harness.process import wait_until
 

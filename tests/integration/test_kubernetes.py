@@ -17,7 +17,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
-from kproxy.dial import kubeforward
+from kproxy.net.dial import kubeforward
 from tests.harness.kube_forward import CHANNEL, TUNNEL, Forwarding, SpdyPeer, forwarding
 from tests.harness.peers import Behaviour, Peer, closing, refused, silent
 from tests.harness.spdy_server import FIN, GOAWAY, PING, SYN_REPLY, Node, Receive, Send, control, data, reset

@@ -26,7 +26,7 @@ from kproxy.ask import questions
 from kproxy.ask.asking import Over
 from kproxy.devcluster import DevCluster
 from kproxy.devcluster.properties import ListenerSpec
-from kproxy.dial.stream import Stream
+from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoint
 from kproxy.protocol.wire.request import request
 from kproxy.sasl.exchange import Authenticated, Exchange

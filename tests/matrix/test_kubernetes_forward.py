@@ -21,12 +21,12 @@ import yaml
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError, ViaError
 from kproxy.devcluster import DEFAULT_VERSION, DevCluster, Programs
-from kproxy.dial import kubeapi, kubepipe
-from kproxy.dial.direct import Direct
-from kproxy.dial.hops import Limit
-from kproxy.dial.kubehttp import NotUpgraded
 from kproxy.migrate.switch.kubernetes import addresses_of_pods
 from kproxy.migrate.switch.section import Kproxies
+from kproxy.net.dial import kubeapi, kubepipe
+from kproxy.net.dial.direct import Direct
+from kproxy.net.dial.hops import Limit
+from kproxy.net.dial.kubehttp import NotUpgraded
 from tests.harness.carried import in_log
 from tests.harness.clients import create_topic, needs_kcat, produce, read_topic, values
 from tests.harness.going import Going, java, python

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.tls.handshakes import AdminTls, Files
+from kproxy.net.tls.handshakes import AdminTls, Files
 from tests.harness.tls import Authority
 from tests.unit.admin.endpoint import Running, endpoint
 

@@ -18,7 +18,7 @@ from kproxy.admin.routes import TABLE, Token
 from kproxy.admin.server import AdminServer, start_admin
 from kproxy.base.address import Address
 from kproxy.metrics import Metrics
-from kproxy.tls.handshakes import AdminTls
+from kproxy.net.tls.handshakes import AdminTls
 
 T = TypeVar("T")
 # Those that are answered without a token.

@@ -14,7 +14,7 @@ from kproxy.ask.asking import Over
 from kproxy.ask.frames import NotAnAnswer, TooLarge
 from kproxy.ask.questions import Question
 from kproxy.base.errors import WireError
-from kproxy.dial.stream import Stream
+from kproxy.net.dial.stream import Stream
 
 LIMIT = 1000
 FIRST, SECOND = b"\0\0\0\x07the first", b"\0\0\0\x08"

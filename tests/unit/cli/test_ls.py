@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from kproxy.cli import invoke
+from kproxy.net.tls.handshakes import AdminTls, Files
 from kproxy.status import asjson
 from kproxy.status.shown import ClusterStatus, Status
-from kproxy.tls.handshakes import AdminTls, Files
 from tests.harness.peers import Peer
 from tests.harness.tls import Authority
 from tests.unit.admin.endpoint import Running, endpoint

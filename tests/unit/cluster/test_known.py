@@ -10,7 +10,7 @@ from kproxy.base.address import Address
 from kproxy.cluster import known as known_module
 from kproxy.cluster.known import BootstrapAnswered, Explored, Known, LeadsTo, NodeReached, Proof, Reached
 from kproxy.cluster.topology import NodeKey
-from kproxy.dial.routes import Route, RouteKind
+from kproxy.net.dial.routes import Route, RouteKind
 from kproxy.protocol.rewrite.endpoints import Kind
 
 ONE, TWO = NodeKey(Kind.BROKER, 1), NodeKey(Kind.BROKER, 2)

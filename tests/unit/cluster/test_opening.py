@@ -11,7 +11,7 @@ from kproxy.base.errors import UpstreamError
 from kproxy.cluster.opening import Opener
 from kproxy.cluster.tasks import Supervised
 from kproxy.config import ClusterConfig, Hop
-from kproxy.dial.steps import Step, StepKind
+from kproxy.net.dial.steps import Step, StepKind
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Behaviour, Peer, refused, saying, silent
 

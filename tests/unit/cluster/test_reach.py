@@ -22,9 +22,9 @@ from kproxy.cluster.reach import Reach
 from kproxy.cluster.tasks import Supervised
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
-from kproxy.dial.routes import RouteKind
-from kproxy.dial.stream import Stream
 from kproxy.metrics import Metrics
+from kproxy.net.dial.routes import RouteKind
+from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.protocol.wire import api
 from tests.harness.fakebroker import FakeBroker

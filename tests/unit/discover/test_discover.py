@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from kproxy.dial import engine as engines
 from kproxy.discover import docker, files, kubernetes, listening, present
 from kproxy.discover.found import Found, Place
+from kproxy.net.dial import engine as engines
 from tests.harness.engine import Engine, ok
 from tests.harness.kube_forward import Forwarding, forwarding
 

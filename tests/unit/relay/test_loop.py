@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kproxy.dial.stream import Stream, ready
+from kproxy.net.dial.stream import Stream, ready
 from kproxy.relay.loop import RelayLoop
 from kproxy.relay.selector import PortablePoller, RelaySelector
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from kproxy.net.tls.tlssocket import TlsSocket
 from kproxy.relay import pump
 from kproxy.relay.pump import CHUNK
 from kproxy.relay.selector import RelaySelector
-from kproxy.tls.tlssocket import TlsSocket
 from tests.harness.tls import Authority, connected, in_thread
 from tests.unit.relay.talking import (
     FETCH_V4,

@@ -15,7 +15,7 @@ from kproxy.ask.asking import Over
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.config import ClusterConfig
-from kproxy.dial.stream import Stream
+from kproxy.net.dial.stream import Stream
 from kproxy.sasl import backoff
 from kproxy.sasl.login import Login
 from kproxy.sasl.mechanism import Refused

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.cluster.known import Proof
-from kproxy.dial.routes import RouteKind
+from kproxy.net.dial.routes import RouteKind
 from kproxy.status import asjson
 from kproxy.status.shown import ClusterStatus, NodeStatus, Status, SwitchStatus, UpstreamStatus, WorkerStatus
 

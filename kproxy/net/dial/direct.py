@@ -1,0 +1,125 @@
+"""Connecting from this machine. Errors of the operating system become UpstreamError here.
+
+Every address that a name has is tried, IPv6 and IPv4 in turn, the next one while the last still tries (RFC 8305,
+through aiohappyeyeballs).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Callable, Sequence
+
+from aiohappyeyeballs import start_connection
+
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
+from kproxy.net.dial.hops import Limit
+from kproxy.net.dial.resolve import AddrInfo, Resolver
+from kproxy.net.dial.sockets import tune
+from kproxy.net.dial.steps import StepKind
+from kproxy.net.dial.stream import ready
+
+# RFC 8305 §5: how long one address may try before the next one starts beside it, in seconds.
+_NEXT_ADDRESS_AFTER = 0.25
+
+_REASONS = {
+    errno.ECONNREFUSED: ("refused", "connection refused: nothing listens on that port"),
+    errno.ETIMEDOUT: ("timeout", "no answer (a firewall drops the packets, or the host is down)"),
+    errno.EHOSTUNREACH: ("unreachable", "no route to that host"),
+    errno.ENETUNREACH: ("unreachable", "no route to that network"),
+    errno.EMFILE: ("limit", "too many open files: raise the limit (ulimit -n)"),
+    errno.ENFILE: ("limit", "the system has too many open files"),
+    errno.EADDRNOTAVAIL: ("limit", "no local port is free for another connection"),
+}
+
+# What connect says of a non-blocking socket before the peer has answered.
+_UNDER_WAY = (errno.EINPROGRESS, errno.EINTR)
+
+
+class Direct:
+    """The way that needs no hop.
+
+    `is_own` tells whether an IP address and port are kproxy's own listener: connecting there would go in a circle.
+    """
+
+    def __init__(self, is_own: Callable[[Address], bool] = lambda _: False) -> None:
+        self._is_own = is_own
+        self._resolver = Resolver()
+
+    async def connect(self, address: Address, limit: Limit) -> socket.socket:
+        """Resolve the name and connect. Raises UpstreamError."""
+        with limit.step(StepKind.RESOLVE, address.host):
+            found = self._resolver.numeric(address) or await self._resolved(address, limit)
+            self._check(address, found)
+        with limit.step(StepKind.CONNECT, address):
+            return await self._connected(address, found, limit)
+
+    async def _resolved(self, address: Address, limit: Limit) -> Sequence[AddrInfo]:
+        try:
+            async with limit.timeout():
+                return await self._resolver.resolve(address)
+        except TimeoutError:
+            text = f"the name '{address.host}' was not resolved within {limit.seconds:g} s (no answer from DNS)"
+            raise UpstreamError("resolve", f"{address}: {text}") from None
+
+    def _check(self, address: Address, found: Sequence[AddrInfo]) -> None:
+        for _, _, _, _, to in found:
+            scope = f"%{to[3]}" if len(to) == 4 and to[3] else ""  # of a link-local address: which interface
+            if self._is_own(Address(f"{to[0]}{scope}", address.port)):
+                raise UpstreamError("loop", f"{address} is kproxy's own listener: to connect there would be a loop")
+
+    async def _connected(self, address: Address, found: Sequence[AddrInfo], limit: Limit) -> socket.socket:
+        try:
+            if len(found) == 1:
+                return await _connect(found[0], limit)
+            async with limit.timeout():
+                sock = await start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER, interleave=1)
+            tune(sock, str(sock.getpeername()[0]))
+            return sock
+        except TimeoutError:
+            self._resolver.doubt(address.host)
+            text = f"no answer within {limit.seconds:g} s (a firewall drops the packets, or the host is down)"
+            raise UpstreamError("timeout", f"{address}: {text}") from None
+        except OSError as error:
+            self._resolver.doubt(address.host)
+            reason, text = _REASONS.get(error.errno or 0, ("other", error.strerror or str(error)))
+            raise UpstreamError(reason, f"{address}: {text}") from None
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+
+
+async def _connect(info: AddrInfo, limit: Limit) -> socket.socket:
+    """A connection to the one address that there is. Raises OSError."""
+    family, kind, protocol, _, address = info
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)
+        tune(sock, str(address[0]))
+        error = sock.connect_ex(address)
+        if error in _UNDER_WAY:
+            # On this machine it is there at once, although the system says that it is under way.
+            error = 0 if _is_connected(sock) else await _outcome(sock, limit)
+        if error:
+            raise OSError(error, os.strerror(error))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _is_connected(sock: socket.socket) -> bool:
+    try:
+        sock.getpeername()
+    except OSError:
+        return False
+    return True
+
+
+async def _outcome(sock: socket.socket, limit: Limit) -> int:
+    """The error of a connection that is under way, when it is so no more."""
+    async with limit.timeout():
+        await ready(sock, write=True)
+    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)

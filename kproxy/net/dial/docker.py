@@ -1,0 +1,164 @@
+"""To containers by their names in a network of Docker or Podman, without a published port.
+
+On Linux, the host has an address in each such network, so kproxy connects to a container's own address; the engine says
+which that is. Where containers are in a virtual machine (Docker Desktop), or in a user's own network (rootless), no
+program of the host can do that, and kproxy says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Any
+from urllib.parse import quote
+
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
+from kproxy.base.printable import one_line
+from kproxy.net.dial import engine
+from kproxy.net.dial.engine import EngineError
+from kproxy.net.dial.hops import Hop, Limit, Way
+from kproxy.net.dial.steps import StepKind
+
+# A network with more is asked about for a name only as far as this.
+_MOST_CONTAINERS = 500
+_NAMED = 10
+_SERVICE = "com.docker.compose.service"
+_FAR = (
+    "; a host that has its containers in a virtual machine (Docker Desktop), or runs them rootless, cannot reach their"
+    " addresses: run kproxy in a container of that network, and publish its ports"
+)
+
+
+class Docker:
+    """One network. Each connection asks the engine where the container is: one that was begun again has another
+    address, and its former one may be another's."""
+
+    def __init__(self, hop: Hop, before: Way) -> None:
+        self._name = f"--via {hop}"
+        self._network = hop.host
+        self._before = before
+
+    async def connect(self, address: Address, limit: Limit) -> socket.socket:
+        """Connect to the container that the address means. Raises UpstreamError."""
+        with limit.step(StepKind.HOP, self._name):
+            found = await self._found(address, limit)
+        failure: UpstreamError | None = None
+        for ip in found:
+            try:
+                return await self._before.connect(Address(ip, address.port), limit)
+            except UpstreamError as error:
+                failure = error
+        assert failure is not None
+        far = _FAR if failure.reason in ("timeout", "unreachable") else ""
+        raise UpstreamError(failure.reason, f"{address}: {failure} (through {self._name}){far}") from None
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+
+    async def _found(self, address: Address, limit: Limit) -> Sequence[str]:
+        """The IP addresses of the containers that have this name: a service of Compose may have several."""
+        if _is_ip(address.host):
+            return [address.host]
+        try:
+            async with limit.timeout():
+                found, names = await asyncio.to_thread(look_up, address.host, self._network, limit.left)
+        except TimeoutError:
+            text = f"{self._name}: the engine gave no answer within {limit.seconds:g} s"
+            raise ViaError("docker", text) from None
+        except EngineError as error:
+            raise ViaError("docker", f"{self._name}: {error}") from None
+        if not found:
+            known = ", ".join(one_line(name, 70) for name in names[:_NAMED]) or "none that runs"
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            text = f"no container of network {self._network} is called '{address.host}' (it has: {known}{more})"
+            raise UpstreamError("resolve", f"{address}: {text}")
+        return found
+
+
+def look_up(host: str, network: str, seconds: float) -> tuple[Sequence[str], Sequence[str]]:
+    """The IP addresses of those called so in a network, and the names of all that run there. Raises EngineError, also
+    if it takes longer. It waits for answers."""
+    until = monotonic() + seconds
+    path, containers = _of_network(network)
+    host = host.lower().removesuffix(".").removesuffix(f".{network.lower()}").removesuffix(".dns.podman")
+    names = sorted({name for one in containers for name in _names(one)})
+    if found := list(_called(host, network, containers)):
+        return found, names
+    # Aliases and hostnames are told of single containers only.
+    told: list[Any] = []
+    for one in containers:
+        if monotonic() >= until:
+            raise EngineError(f"{path} is slow: it was asked about {len(told)} containers in {seconds:g} s")
+        told.append(engine.get(path, f"/containers/{engine.word(one.get('Id'))}/json"))
+    return list(_called(host, network, told)), names
+
+
+def _of_network(network: str) -> tuple[Path, list[Mapping[str, Any]]]:
+    """The socket of the first engine that has it, and its containers that run."""
+    known: list[str] = []
+    problems: list[str] = []
+    for _, path in engine.sockets():
+        try:
+            engine.get(path, f"/networks/{quote(network, safe='')}")
+        except EngineError as error:
+            if not error.missing:
+                problems.append(str(error))
+                continue
+            listed = engine.get(path, "/networks")
+            known += [one_line(str(one.get("Name")), 70) for one in _dicts(listed)]
+            continue
+        asked = quote(json.dumps({"network": [network], "status": ["running"]}), safe="")
+        return path, _dicts(engine.get(path, f"/containers/json?filters={asked}"))[:_MOST_CONTAINERS]
+    if problems:
+        raise EngineError(problems[0])
+    if not known:
+        raise EngineError("no engine of Docker or Podman is here (DOCKER_HOST, /var/run/docker.sock, Podman's sockets)")
+    raise EngineError(f"there is no network '{network}' (there are: {', '.join(sorted(set(known))[:20])})")
+
+
+def _called(host: str, network: str, containers: Sequence[Any]) -> Iterator[str]:
+    for one in containers:
+        of_network = _within(one, "NetworkSettings", "Networks", network)
+        aliases = [*_texts(_within(of_network, "Aliases")), *_texts(_within(of_network, "DNSNames"))]
+        hostname = _within(one, "Config", "Hostname")
+        names = {name.lower() for name in (*_names(one), *aliases, *([hostname] if isinstance(hostname, str) else []))}
+        identity = one.get("Id") if isinstance(one, dict) else None
+        is_id = isinstance(identity, str) and len(host) >= 12 and identity.startswith(host)
+        ip = _within(of_network, "IPAddress") or _within(of_network, "GlobalIPv6Address")
+        if (host in names or is_id) and isinstance(ip, str) and _is_ip(ip):
+            yield ip
+
+
+def _names(container: Any) -> list[str]:
+    """Its own name, and that of its service."""
+    listed = _texts(_within(container, "Names")) or _texts([_within(container, "Name")])
+    labels = _within(container, "Labels") or _within(container, "Config", "Labels")
+    return [name.removeprefix("/") for name in listed] + _texts([_within(labels, _SERVICE)])
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _within(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _dicts(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _texts(value: Any) -> list[str]:
+    return [one for one in value if isinstance(one, str) and one] if isinstance(value, list) else []

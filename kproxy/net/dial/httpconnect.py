@@ -1,0 +1,144 @@
+"""Through an HTTP proxy by CONNECT (RFC 9110 §9.3.6), plain or over TLS. Names are resolved by the proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from base64 import b64encode
+from collections.abc import Iterator
+
+import h11
+
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
+from kproxy.net.dial.bridge import bridge
+from kproxy.net.dial.hops import Hop, Limit, Way, reach_hop
+from kproxy.net.dial.steps import StepKind
+
+# An answer to CONNECT is a few hundred bytes.
+_LIMIT = 64 * 1024
+# What a status says of the address; what is not here is said as it is.
+_STATUS = {
+    502: ("unreachable", "the proxy cannot reach that address"),
+    503: ("unreachable", "the proxy cannot reach that address"),
+    504: ("timeout", "the proxy got no answer from that address"),
+}
+
+
+# What a SOCKS5 proxy answers to anything begins so (RFC 1928 §3); HTTP has no such byte.
+_SOCKS5 = b"\x05"
+
+
+class _SocksError(Exception):
+    """A SOCKS5 proxy answers."""
+
+
+class HttpConnect:
+    """One HTTP proxy; `https` verifies the proxy's certificate with the system's trust store."""
+
+    def __init__(self, hop: Hop, before: Way) -> None:
+        assert hop.port is not None
+        self._name = f"--via {hop}"
+        self._before = before
+        self._address = Address(hop.host, hop.port)
+        self._tls = ssl.create_default_context() if hop.scheme == "https" else None
+        self._headers: list[tuple[str, str]] = []
+        if hop.user is not None:
+            given = b64encode(f"{hop.user}:{hop.password or ''}".encode()).decode()
+            self._headers.append(("Proxy-Authorization", f"Basic {given}"))
+
+    async def connect(self, address: Address, limit: Limit) -> socket.socket:
+        """Ask the proxy for a connection to the address. Raises UpstreamError."""
+        sock = await reach_hop(self._name, "proxy", self._before, self._address, limit)
+        with limit.step(StepKind.HOP, self._name):
+            return await self._connected(sock, address, limit)
+
+    async def _connected(self, sock: socket.socket, address: Address, limit: Limit) -> socket.socket:
+        if self._tls is not None:
+            sock = await self._secure(sock, self._tls, limit)
+        with contextlib.ExitStack() as undo:
+            undo.callback(sock.close)
+            with self._errors(address, limit):
+                async with limit.timeout():
+                    status, phrase = await self._ask(sock, address)
+            if not 200 <= status < 300:
+                raise self._explain(address, status, phrase)
+            undo.pop_all()
+        return sock
+
+    async def _secure(self, sock: socket.socket, tls: ssl.SSLContext, limit: Limit) -> socket.socket:
+        loop, host = asyncio.get_running_loop(), self._address.host
+        try:
+            async with limit.timeout():
+                return await bridge(
+                    lambda end: loop.create_connection(lambda: end, sock=sock, ssl=tls, server_hostname=host)
+                )
+        except TimeoutError:
+            error = f"no TLS handshake with the proxy within {limit.seconds:g} s; it may be an http:// proxy"
+        except ssl.SSLCertVerificationError as problem:
+            trust = "SSL_CERT_FILE can name another CA file"
+            error = f"the proxy's certificate is not trusted: {problem.verify_message}; {trust}"
+        except OSError as problem:
+            error = f"TLS with the proxy failed ({problem.strerror or problem}); it may be an http:// proxy"
+        sock.close()
+        raise ViaError("proxy", f"{self._name}: {error}")
+
+    @contextlib.contextmanager
+    def _errors(self, address: Address, limit: Limit) -> Iterator[None]:
+        """Turns what goes wrong between here and the proxy's answer into UpstreamError."""
+        try:
+            yield
+        except TimeoutError:
+            text = f"no answer within {limit.seconds:g} s through {self._name}"
+            raise UpstreamError("timeout", f"{address}: {text}") from None
+        except OSError as error:
+            raise ViaError("proxy", f"{self._name}: {error.strerror or error}") from None
+        except _SocksError:
+            text = "the server at this address is a SOCKS5 proxy: use --via socks5://HOST:PORT"
+            raise ViaError("proxy", f"{self._name}: {text}") from None
+        except h11.RemoteProtocolError as error:
+            raise ViaError(
+                "proxy", f"{self._name}: the server at this address is not an HTTP proxy ({error})"
+            ) from None
+        except (h11.LocalProtocolError, UnicodeError):
+            raise UpstreamError("resolve", f"{address}: '{address.host}' cannot be a host name") from None
+
+    async def _ask(self, sock: socket.socket, address: Address) -> tuple[int, str]:
+        """The status of the answer and its phrase. What follows the answer stays in the socket."""
+        loop = asyncio.get_running_loop()
+        http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LIMIT)
+        host = address.host.encode("idna").decode()
+        if not host.isprintable() or len(host) > 253:  # `str` of such an address is for people
+            raise UnicodeError
+        target = str(Address(host, address.port))
+        request = h11.Request(method="CONNECT", target=target, headers=[("Host", target), *self._headers])
+        await loop.sock_sendall(sock, (http.send(request) or b"") + (http.send(h11.EndOfMessage()) or b""))
+        while True:
+            event = http.next_event()
+            if isinstance(event, h11.Response):
+                return event.status_code, event.reason.decode("ascii", "replace")
+            if event is h11.NEED_DATA:
+                # One byte at a time: the next one after the answer is the far end's, which may speak first (SSH does).
+                data = await loop.sock_recv(sock, 1)
+                if data == _SOCKS5 and not http.trailing_data[0]:
+                    raise _SocksError
+                http.receive_data(data)
+
+    def _explain(self, address: Address, status: int, phrase: str) -> UpstreamError:
+        answer = f"{status} {phrase}".strip()
+        if status in (401, 407):  # some say the former
+            text = (
+                "the proxy refuses this user and password"
+                if self._headers
+                else "the proxy requires a user and password"
+            )
+            return ViaError("proxy-auth", f"{self._name}: {text} ({answer}): --via http://USER:PASSWORD@HOST:PORT")
+        if status in (403, 405):
+            return UpstreamError("proxy", f"{address}: {self._name} does not allow connections there ({answer})")
+        reason, text = _STATUS.get(status, ("proxy", "the proxy could not connect"))
+        return UpstreamError(reason, f"{address}: {text} ({self._name} answers {answer})")
+
+    async def close(self) -> None:
+        """Nothing is kept."""

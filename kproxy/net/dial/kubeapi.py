@@ -1,0 +1,154 @@
+"""Asking a Kubernetes API server, each time on a connection of its own along the way before the hop.
+
+A library of Kubernetes' would open its connections itself, and so could not go through another hop. h11 speaks HTTP,
+websockets the rest; what the server says is believed of nothing but the address that was asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar
+
+import h11
+from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus, WebSocketException
+
+from kproxy.base.errors import ViaError
+from kproxy.base.printable import one_line
+from kproxy.net.dial.hops import Limit, Way, reach_hop
+from kproxy.net.dial.httpconnect import HttpConnect
+from kproxy.net.dial.kubeconfig import Proxy
+from kproxy.net.dial.kubehttp import Http, NotUpgraded, Refusal
+from kproxy.net.dial.kubelogin import Login, Logins
+from kproxy.net.dial.kubepipe import OpenPipe, Pipe, open_upgraded, open_websocket
+from kproxy.net.dial.socks import Socks5
+
+T = TypeVar("T")
+
+# Refusals that are about the login, the pod or the server's load: another way to ask would meet them again.
+_WHICHEVER_WAY = (401, 404, 409, 429, 503)
+# Refusals that come from the API server itself, which nobody between here and there has for an upgrade.
+_TELLING = (401, 403, 404, 409)
+
+
+class Api:
+    """One API server."""
+
+    def __init__(self, name: str, context: str | None, before: Way, tasks: asyncio.TaskGroup) -> None:
+        self._name = name
+        self._before = before
+        self._through: dict[Proxy, Way] = {}
+        self._logins = Logins(name, context, tasks)
+        self._openings: tuple[OpenPipe, OpenPipe] = open_websocket, open_upgraded  # the one that worked last is first
+
+    async def get(self, path: str, limit: Limit) -> Any:
+        """A document. Raises Refusal, and ViaError."""
+        return await self._logged_in(lambda login: self._fetched(login, path, limit), limit)
+
+    async def open_forward(self, path: str, limit: Limit) -> Pipe:
+        """A connection for a port-forward. Raises Refusal, and UpstreamError."""
+        return await self._logged_in(lambda login: self._opened_somehow(login, path, limit), limit)
+
+    async def close(self) -> None:
+        await self._logins.close()
+
+    async def _logged_in(self, ask: Callable[[Login], Awaitable[T]], limit: Limit) -> T:
+        login = await self._logins.current(limit)
+        try:
+            return await ask(login)
+        except Refusal as error:
+            if error.status != 401:
+                raise
+        # The token may have ended before its time, or the file has another one by now.
+        self._logins.refused(login)
+        login = await self._logins.current(limit)
+        try:
+            return await ask(login)
+        except Refusal as error:
+            if error.status != 401:
+                raise
+            self._logins.refused(login)
+            text = f"the API server does not accept the login of context '{login.server.context}' ({error})"
+            raise ViaError("kubernetes-auth", f"{self._name}: {text}: log in again; try 'kubectl get pods'") from None
+
+    async def _socket(self, login: Login, limit: Limit) -> socket.socket:
+        before = self._before if login.server.proxy is None else self._way(login.server.proxy)
+        return await reach_hop(f"{self._name}: the API server", "kubernetes", before, login.server.address, limit)
+
+    def _way(self, proxy: Proxy) -> Way:
+        if proxy not in self._through:  # the kubeconfig may have another one by now
+            kind = Socks5 if proxy.scheme == "socks5" else HttpConnect
+            self._through = {proxy: kind(proxy, self._before)}
+        return self._through[proxy]
+
+    @contextlib.contextmanager
+    def _errors(self, login: Login, sock: socket.socket, limit: Limit) -> Iterator[None]:
+        server = f"{self._name}: the API server {login.server.address}"
+        try:
+            yield
+        except TimeoutError:
+            raise ViaError("kubernetes", f"{server} gave no answer within {limit.seconds:g} s") from None
+        except ssl.SSLCertVerificationError as error:
+            text = f"has a certificate that the kubeconfig does not trust: {error.verify_message}"
+            raise ViaError("kubernetes", f"{server} {text}") from None
+        except (h11.RemoteProtocolError, WebSocketException, ValueError, RecursionError) as error:
+            if isinstance(error, InvalidStatus) and error.response.status_code >= 400:
+                body = error.response.body or b""
+                raise Refusal(error.response.status_code, bytes(body)) from None
+            text = f"does not answer as Kubernetes does ({one_line(str(error), 200)})"
+            # As kubectl has it: whatever is HTTP and not the upgrade.
+            if isinstance(error, NotUpgraded | InvalidHandshake) and not isinstance(error, InvalidMessage):
+                raise NotUpgraded(f"{server} {text}") from None
+            raise ViaError("kubernetes", f"{server} {text}") from None
+        except (OSError, EOFError) as error:
+            text = f"broke the connection off ({getattr(error, 'strerror', None) or type(error).__name__})"
+            raise ViaError("kubernetes", f"{server} {text}") from None
+        except BaseException:
+            sock.close()
+            raise
+
+    async def _fetched(self, login: Login, path: str, limit: Limit) -> Any:
+        sock = await self._socket(login, limit)
+        with contextlib.closing(sock), self._errors(login, sock, limit):
+            async with limit.timeout():
+                reader, writer = await asyncio.open_connection(sock=sock, ssl=login.tls, server_hostname=login.tls_name)
+                try:
+                    return json.loads(await Http(reader, writer, login).get(path))
+                finally:
+                    writer.transport.abort()
+
+    async def _opened_somehow(self, login: Login, path: str, limit: Limit) -> Pipe:
+        """As a WebSocket, or by an upgrade of HTTP if the server, something before it or a role has no WebSockets."""
+        first, second = self._openings
+        refused: Refusal | ViaError
+        try:
+            return await self._opened(first, login, path, limit)
+        except Refusal as error:
+            if error.status in _WHICHEVER_WAY:
+                raise
+            refused = error
+        except NotUpgraded as error:
+            refused = ViaError("kubernetes", str(error))
+        try:
+            opened = await self._opened(second, login, path, limit)
+        except Refusal as error:
+            raise error if error.status in _TELLING else refused from None
+        except (NotUpgraded, ViaError):
+            raise refused from None
+        self._openings = second, first
+        return opened
+
+    async def _opened(self, opening: OpenPipe, login: Login, path: str, limit: Limit) -> Pipe:
+        """Raises Refusal, NotUpgraded, ViaError."""
+        sock = await self._socket(login, limit)
+        try:
+            with self._errors(login, sock, limit):
+                async with limit.timeout():
+                    return await opening(sock, login, path)
+        except BaseException:
+            sock.close()
+            raise

@@ -1,0 +1,100 @@
+"""One HTTP request to a Kubernetes API server, by h11: for a document, or for an upgrade to SPDY."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+import h11
+
+from kproxy.base.printable import one_line
+from kproxy.net.dial.kubelogin import Login
+
+# A list of a namespace's pods with one IP address is short; that of a Service's endpoints has some KiB for each pod.
+_MOST = 16 * 1024 * 1024
+_SPDY, _PORT_FORWARD = "SPDY/3.1", "portforward.k8s.io"
+
+
+class Refusal(Exception):
+    """The server's no: `status` is HTTP's, `str()` what it says."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        self.status = status
+        try:
+            said = json.loads(body)["message"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            said = body.decode(errors="replace")
+        super().__init__(one_line(str(said).strip() or f"HTTP {status}", 300))
+
+
+class NotUpgraded(ValueError):
+    """The server answers, but not with the protocol that was asked for."""
+
+
+class Http:
+    """A connection with one request on it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, login: Login) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._login = login
+        self._http = h11.Connection(h11.CLIENT)
+
+    async def get(self, path: str) -> bytes:
+        """The document there. Raises Refusal, h11.RemoteProtocolError, ValueError, OSError, EOFError."""
+        answer = await self._asked("GET", path, [("Accept", "application/json"), ("Connection", "close")])
+        body = await self._body()
+        if answer.status_code != 200:
+            raise Refusal(answer.status_code, body)
+        return body
+
+    async def upgrade(self, path: str) -> bytes:
+        """Make it a connection of SPDY. Returns the first bytes of it; raises NotUpgraded and what `get` does."""
+        headers = [("Connection", "Upgrade"), ("Upgrade", _SPDY), ("X-Stream-Protocol-Version", _PORT_FORWARD)]
+        answer = await self._asked("POST", path, [*headers, ("Content-Length", "0")])
+        if isinstance(answer, h11.Response):
+            body = await self._body()
+            if answer.status_code >= 400:
+                raise Refusal(answer.status_code, body)
+            raise NotUpgraded(f"HTTP {answer.status_code} instead of {_SPDY}")
+        said = {name: value.decode(errors="replace").lower() for name, value in answer.headers}
+        if said.get(b"upgrade") != _SPDY.lower() or said.get(b"x-stream-protocol-version") != _PORT_FORWARD:
+            raise NotUpgraded(f"another protocol than {_SPDY} with {_PORT_FORWARD}")
+        return self._http.trailing_data[0]
+
+    async def _asked(
+        self, method: str, path: str, headers: Sequence[tuple[str, str]]
+    ) -> h11.Response | h11.InformationalResponse:
+        """The head of the answer."""
+        given = [("Host", str(self._login.server.address)), *headers]
+        if self._login.authorization:
+            given.append(("Authorization", self._login.authorization))
+        request = h11.Request(method=method, target=self._login.server.prefix + path, headers=given)
+        self._writer.write((self._http.send(request) or b"") + (self._http.send(h11.EndOfMessage()) or b""))
+        await self._writer.drain()
+        while True:
+            event = await self._event()
+            if isinstance(event, h11.Response):
+                return event
+            if isinstance(event, h11.InformationalResponse) and event.status_code == 101:
+                return event
+
+    async def _body(self) -> bytes:
+        body = bytearray()
+        while not isinstance(event := await self._event(), h11.EndOfMessage):
+            if isinstance(event, h11.Data):
+                body += event.data
+            if len(body) > _MOST:
+                raise ValueError("an answer of more than 16 MiB")
+        return bytes(body)
+
+    async def _event(self) -> object:
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            data = await self._reader.read(65536)
+            if not data and self._http.their_state is h11.SEND_RESPONSE:
+                raise EOFError
+            self._http.receive_data(data)
+        if isinstance(event, h11.ConnectionClosed):
+            raise EOFError
+        return event

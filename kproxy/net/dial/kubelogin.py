@@ -1,0 +1,194 @@
+"""Who asks a Kubernetes API server: what the kubeconfig says, or what its exec plugin gives, for as long as that holds.
+
+The plugin is a program of the user's (client.authentication.k8s.io): cloud logins and OIDC come so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from time import time
+from typing import Any
+
+from kproxy.base.errors import ViaError
+from kproxy.base.printable import one_line
+from kproxy.net.dial.hops import Limit
+from kproxy.net.dial.kubeconfig import BadKubeconfig, Server, read_server, tls_context
+
+# A plugin may ask a slow identity provider. Nobody is there to log in with a browser in this time, nor needs to be.
+_PLUGIN_SECONDS = 60.0
+_MOST = 1024 * 1024
+# Files are read again after this; a plugin's answer without a time holds as long.
+_HOLDS = 60.0
+_EARLY, _AT_LEAST = 10.0, 5.0
+_PAUSE_AFTER_FAILURE = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """`until` is the loop's clock."""
+
+    server: Server
+    tls: ssl.SSLContext | None
+    authorization: str = field(repr=False)
+    until: float
+
+    @property
+    def tls_name(self) -> str | None:
+        """The name that the server's certificate must have."""
+        return None if self.tls is None else self.server.tls_name or self.server.address.host
+
+
+class Logins:
+    """The login of one hop. Getting one goes on in `tasks` even if nobody waits for it any more."""
+
+    def __init__(self, name: str, context: str | None, tasks: asyncio.TaskGroup) -> None:
+        self._name = name
+        self._context = context
+        self._tasks = tasks
+        self._login: Login | None = None
+        self._getting: asyncio.Task[None] | None = None
+        self._failure: ViaError | None = None
+        self._not_before = 0.0
+
+    async def current(self, limit: Limit) -> Login:
+        """Raises ViaError."""
+        now = asyncio.get_running_loop().time()
+        if self._login is None or self._login.until <= now:
+            if self._getting is None and now >= self._not_before:
+                self._login, self._failure = None, None
+                self._getting = self._tasks.create_task(self._get())
+            if (getting := self._getting) is not None:
+                await asyncio.wait([getting], timeout=limit.left)
+                if not getting.done():
+                    text = f"the login program of the kubeconfig gave nothing within {limit.seconds:g} s, still waiting"
+                    raise ViaError("kubernetes-auth", f"{self._name}: {text}")
+        if self._login is None:
+            text = f"{self._name}: not logged in" if self._failure is None else str(self._failure)
+            raise ViaError("kubernetes-auth" if self._failure is None else self._failure.reason, text)
+        return self._login
+
+    def refused(self, login: Login) -> None:
+        """The server does not take it any more: the next one is made anew."""
+        if self._login is login:
+            self._login = None
+
+    async def _get(self) -> None:
+        try:
+            self._login = await self._made()
+        except BadKubeconfig as error:
+            self._failure = ViaError("kubernetes", f"{self._name}: {error}")
+        except ViaError as error:
+            self._failure = error
+        except Exception as error:  # noqa: BLE001 - nothing that a program or a file says may end kproxy
+            self._failure = ViaError("kubernetes-auth", f"{self._name}: no login: {type(error).__name__}")
+        finally:
+            self._getting = None
+            if self._login is None:
+                self._not_before = asyncio.get_running_loop().time() + _PAUSE_AFTER_FAILURE
+
+    async def _made(self) -> Login:
+        server = await asyncio.to_thread(read_server, self._context)
+        pems, authorization, holds = dict(server.pems), server.authorization, _HOLDS
+        if server.plugin is not None:
+            try:
+                given = await _ask_plugin(server, server.plugin)
+            except (OSError, ValueError, TimeoutError) as error:
+                command = one_line(str(server.plugin.get("command")), 100)
+                text = f"not logged in: the program '{command}' of context '{server.context}' {_why(error)}"
+                raise ViaError("kubernetes-auth", f"{self._name}: {text}") from None
+            holds = _holds(given.get("expirationTimestamp"))
+            for what, key in (("certificate", "clientCertificateData"), ("key", "clientKeyData")):
+                if given.get(key):
+                    pems[what] = str(given[key])
+            if given.get("token"):
+                authorization = f"Bearer {given['token']}"
+        tls = await asyncio.to_thread(tls_context, server, pems) if server.tls else None
+        if not authorization.isascii() or not authorization.isprintable():
+            raise BadKubeconfig(f"the token of context '{server.context}' has characters that no token has")
+        return Login(server, tls, authorization, asyncio.get_running_loop().time() + holds)
+
+    async def close(self) -> None:
+        if self._getting is not None:
+            self._getting.cancel()
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "is not installed"
+    if isinstance(error, TimeoutError):
+        return f"gave nothing within {_PLUGIN_SECONDS:g} s: log in once where it can ask you (kubectl get pods)"
+    if isinstance(error, OSError):
+        return f"cannot be run: {error.strerror}"
+    return f"{error}: log in again; try 'kubectl get pods'"
+
+
+def _holds(timestamp: object) -> float:
+    if not isinstance(timestamp, str):
+        return _HOLDS
+    try:
+        return max(_AT_LEAST, datetime.fromisoformat(timestamp).timestamp() - time() - _EARLY)
+    except ValueError:
+        return _HOLDS
+
+
+async def _ask_plugin(server: Server, plugin: Mapping[str, Any]) -> dict[str, Any]:
+    """Its status. Raises OSError, TimeoutError, ValueError with what it did."""
+    command = str(plugin["command"])
+    if "/" in command:  # relative to the file, as kubectl has it
+        command = str(server.directory / Path(command))
+    version = str(plugin.get("apiVersion") or "client.authentication.k8s.io/v1")
+    spec: dict[str, Any] = {"interactive": False}
+    if plugin.get("provideClusterInfo"):
+        spec["cluster"] = server.cluster
+    asked = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
+    extra = {str(one["name"]): str(one["value"]) for one in plugin.get("env") or ()}
+    process = await asyncio.create_subprocess_exec(
+        command,
+        *(str(one) for one in plugin.get("args") or ()),
+        env={**os.environ, **extra, "KUBERNETES_EXEC_INFO": json.dumps(asked)},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(_PLUGIN_SECONDS):
+            said, complaint = await asyncio.gather(_bounded(process.stdout), _bounded(process.stderr))
+            code = await process.wait()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        # A child of its own may hold its pipes for ever, and what it said is no matter any more.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await process.communicate()
+    if code != 0:
+        last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
+        raise ValueError(f"ended with {code} ({one_line(last, 200)})")
+    try:
+        status = json.loads(said)["status"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        status = None
+    if not isinstance(status, dict) or not (status.get("token") or status.get("clientCertificateData")):
+        raise ValueError("gave no ExecCredential with a token or a certificate")
+    return status
+
+
+async def _bounded(stream: asyncio.StreamReader) -> bytes:
+    """All of it. Raises ValueError at its end if that is too much."""
+    said, size = b"", 0
+    while data := await stream.read(65536):
+        size += len(data)
+        said = (said + data)[:_MOST]
+    if size > _MOST:
+        raise ValueError("said more than a credential")
+    return said

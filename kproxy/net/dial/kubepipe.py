@@ -1,0 +1,163 @@
+"""Connections that an API server opens for a port-forward: a WebSocket, or one that is upgraded to SPDY as such.
+
+A WebSocket is the way of today, and proxies let it through. Servers before 1.31 have no SPDY in it: those of them that
+refuse WebSockets, or users who may only `create` port-forwards, have the upgrade.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.client import connect as connect_websocket
+from websockets.client import ClientProtocol
+from websockets.datastructures import Headers
+from websockets.exceptions import ConnectionClosed, ConnectionClosedOK, NegotiationError
+from websockets.http11 import Request
+from websockets.typing import Subprotocol
+
+from kproxy.net.dial.kubehttp import Http
+from kproxy.net.dial.kubelogin import Login
+
+# Servers since 1.31 carry SPDY in it (KEP-4006). Others know only the second; they take the first one that they know.
+_TUNNEL, _CHANNEL = Subprotocol("SPDY/3.1+portforward.k8s.io"), Subprotocol("v4.channel.k8s.io")
+# Kubelets write what they read from the pod, 32 KiB at most; API servers make two frames of it in a tunnel.
+_LARGEST_MESSAGE, _FRAMES, _WRITE_AHEAD = 1024 * 1024, 8, 256 * 1024
+_CHUNK = 256 * 1024
+_PING_SECONDS = 30.0
+# Its debug lines have the Authorization header.
+_SILENT = logging.getLogger("kproxy.net.dial.kubepipe.silent")
+_SILENT.setLevel(logging.CRITICAL + 1)
+
+
+class Pipe(Protocol):
+    """Bytes, or messages of them, both ways. `spdy` says what they are."""
+
+    spdy: bool
+
+    async def send(self, data: bytes) -> None:
+        """Waits while the server takes no more. Raises OSError."""
+        ...
+
+    async def receive(self) -> bytes:
+        """What came next, b"" at the end. Raises OSError and ValueError."""
+        ...
+
+    def close(self) -> None: ...
+
+
+OpenPipe = Callable[[socket.socket, Login, str], Awaitable[Pipe]]
+
+
+class _Handshake(ClientProtocol):
+    """With Kubernetes' names, which websockets refuses: RFC 6455 has no slash in the name of a protocol."""
+
+    def connect(self) -> Request:
+        request = super().connect()
+        request.headers["Sec-WebSocket-Protocol"] = f"{_TUNNEL}, {_CHANNEL}"
+        return request
+
+    def process_subprotocol(self, headers: Headers) -> Subprotocol:
+        chosen = headers.get_all("Sec-WebSocket-Protocol")
+        for one in (_TUNNEL, _CHANNEL):
+            if chosen == [one]:
+                return one
+        raise NegotiationError("a WebSocket without a protocol for port-forwards")
+
+
+class _Connection(ClientConnection):
+    def __init__(self, protocol: ClientProtocol, **options: Any) -> None:
+        super().__init__(_Handshake(protocol.uri, max_size=_LARGEST_MESSAGE, logger=_SILENT), **options)
+
+
+class _WebSocket:
+    """One message at a time."""
+
+    def __init__(self, opened: ClientConnection) -> None:
+        self._opened = opened
+        self.spdy = opened.subprotocol == _TUNNEL
+
+    async def send(self, data: bytes) -> None:
+        try:
+            await self._opened.send(data)
+        except ConnectionClosed as error:
+            raise ConnectionError(str(error)) from None
+
+    async def receive(self) -> bytes:
+        try:
+            while not (message := await self._opened.recv()):
+                pass  # nothing
+        except ConnectionClosedOK:
+            return b""
+        except ConnectionClosed as error:
+            raise ConnectionError(str(error)) from None
+        if isinstance(message, str):
+            raise ValueError("a message of text")
+        return message
+
+    def close(self) -> None:
+        _close(self._opened.transport)
+
+
+class _Upgraded:
+    """Nothing but bytes."""
+
+    spdy = True
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, early: bytes) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._early = early
+
+    async def send(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def receive(self) -> bytes:
+        early, self._early = self._early, b""
+        return early or await self._reader.read(_CHUNK)
+
+    def close(self) -> None:
+        _close(self._writer.transport)
+
+
+def _close(transport: asyncio.WriteTransport) -> None:
+    transport.abort() if transport.get_write_buffer_size() == 0 else transport.close()
+
+
+async def open_websocket(sock: socket.socket, login: Login, path: str) -> Pipe:
+    """Raises WebSocketException, ValueError, OSError, EOFError."""
+    opened = await connect_websocket(
+        f"{'wss' if login.tls else 'ws'}://{login.server.address}{login.server.prefix}{path}",
+        sock=sock,
+        ssl=login.tls,
+        server_hostname=login.tls_name,
+        additional_headers={"Authorization": login.authorization} if login.authorization else {},
+        create_connection=_Connection,
+        compression=None,
+        proxy=None,
+        open_timeout=None,
+        # Pings keep what is between alive. Their answers wait behind data for a slow pod, for ever.
+        ping_interval=_PING_SECONDS,
+        ping_timeout=None,
+        close_timeout=1,
+        max_queue=_FRAMES,
+        write_limit=_WRITE_AHEAD,
+    )
+    return _WebSocket(opened)
+
+
+async def open_upgraded(sock: socket.socket, login: Login, path: str) -> Pipe:
+    """Raises Refusal, NotUpgraded, h11.RemoteProtocolError, ValueError, OSError, EOFError."""
+    reader, writer = await asyncio.open_connection(
+        sock=sock, ssl=login.tls, server_hostname=login.tls_name, limit=_CHUNK // 2
+    )
+    try:
+        return _Upgraded(reader, writer, await Http(reader, writer, login).upgrade(path))
+    except BaseException:
+        writer.transport.abort()
+        raise

@@ -1,0 +1,124 @@
+"""Through a SOCKS5 proxy (RFC 1928, RFC 1929), by python-socks. Names are resolved by the proxy."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from python_socks import ProxyError, ProxyType
+from python_socks.async_.asyncio import Proxy
+
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
+from kproxy.net.dial.hops import Hop, Limit, Way, reach_hop
+from kproxy.net.dial.steps import StepKind
+
+# RFC 1928 §6: what the reply says of the address; what is not here is the proxy's own fault.
+_REPLIES = {
+    3: ("unreachable", "the proxy has no route to that network"),
+    4: ("unreachable", "the proxy cannot reach that host, or cannot resolve its name"),
+    5: ("refused", "connection refused: nothing listens on that port"),
+    6: ("timeout", "the proxy got no answer from that address"),
+}
+
+
+class Socks5:
+    """One SOCKS5 proxy."""
+
+    def __init__(self, hop: Hop, before: Way) -> None:
+        assert hop.port is not None
+        self._name = f"--via {hop}"
+        self._before = before
+        self._address = Address(hop.host, hop.port)
+        self._hop = hop
+
+    async def connect(self, address: Address, limit: Limit) -> socket.socket:
+        """Ask the proxy for a connection to the address. Raises UpstreamError."""
+        heard = _Heard(await reach_hop(self._name, "proxy", self._before, self._address, limit))
+        with limit.step(StepKind.HOP, self._name):
+            return await self._connected(heard, address, limit)
+
+    async def _connected(self, heard: _Heard, address: Address, limit: Limit) -> socket.socket:
+        before: Any = _Connected(heard)
+        proxy = Proxy(
+            ProxyType.SOCKS5,
+            host=self._address.host,
+            port=self._address.port,
+            username=self._hop.user,
+            password=self._hop.password,
+            rdns=True,
+            forward=before,
+        )
+        try:
+            async with limit.timeout():
+                await proxy.connect(address.host, address.port, timeout=limit.seconds)
+            return heard.given_back()
+        except TimeoutError:
+            if not heard.first:
+                text = (
+                    f"no answer to the SOCKS5 greeting within {limit.seconds:g} s; if the server is an HTTP"
+                    " proxy, use --via http://HOST:PORT"
+                )
+                raise ViaError("proxy", f"{self._name}: {text}") from None
+            text = f"no answer within {limit.seconds:g} s through {self._name}"
+            raise UpstreamError("timeout", f"{address}: {text}") from None
+        except ProxyError as error:
+            if heard.first.startswith(b"H"):  # HTTP/1.1 400 Bad Request
+                text = "the server at this address is an HTTP proxy or a web server: use --via http://HOST:PORT"
+                raise ViaError("proxy", f"{self._name}: {text}") from None
+            raise self._explain(address, error) from None
+        except UnicodeError:
+            raise UpstreamError("resolve", f"{address}: '{address.host}' cannot be a host name") from None
+        except OSError as error:
+            raise ViaError("proxy", f"{self._name}: {error.strerror or error}") from None
+
+    def _explain(self, address: Address, error: ProxyError) -> UpstreamError:
+        code = error.error_code
+        if code in _REPLIES:
+            reason, text = _REPLIES[code]
+            return UpstreamError(reason, f"{address}: {text} (through {self._name})")
+        if code == 2:
+            return UpstreamError("proxy", f"{address}: {self._name} does not allow connections there")
+        if code is not None:
+            return UpstreamError("proxy", f"{address}: {self._name} could not connect: {error}")
+        if "uthentication" in str(error):
+            text = (
+                "the proxy refuses this user and password"
+                if self._hop.user
+                else "the proxy requires a user and password"
+            )
+            return ViaError("proxy-auth", f"{self._name}: {text}: --via socks5://USER:PASSWORD@HOST:PORT")
+        return ViaError("proxy", f"{self._name}: the server at this address is not a SOCKS5 proxy ({error})")
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+
+
+class _Connected:
+    """Stands where python-socks has the proxy before this one; the connection to this one is open already."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    async def connect(self, **_: object) -> socket.socket:
+        return self._sock
+
+
+class _Heard(socket.socket):
+    """The connection, which remembers what the other side said first: python-socks does not tell it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(fileno=sock.detach())
+        self.setblocking(False)
+        self.first = b""
+
+    def recv(self, *args: int) -> bytes:
+        data = super().recv(*args)
+        self.first = self.first or data
+        return data
+
+    def given_back(self) -> socket.socket:
+        """The same connection as a plain socket; this one is of no more use."""
+        plain = socket.socket(fileno=self.detach())
+        plain.setblocking(False)
+        return plain

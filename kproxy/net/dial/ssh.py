@@ -1,0 +1,205 @@
+"""Through an SSH server, as `ssh -J` does: one connection, by asyncssh, and a channel in it for each upstream one.
+
+The connection is opened when it is first needed, and again, with growing pauses, when it was lost. What the user's
+files say of the server is in `sshfiles`, what can go wrong with it in `sshfaults`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Any
+
+import asyncssh
+
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
+from kproxy.base.repeats import about
+from kproxy.net.dial.bridge import End, bridge
+from kproxy.net.dial.direct import Direct
+from kproxy.net.dial.hops import Hop, Limit, Way, reach_hop
+from kproxy.net.dial.sshfaults import refused_channel, refused_login
+from kproxy.net.dial.sshfiles import Server, jump_hosts, read_server
+from kproxy.net.dial.steps import StepKind
+
+log = logging.getLogger(__name__)
+
+# A login may take longer than one upstream connection: slow directories behind the server, name look-ups.
+_LOGIN_SECONDS = 30.0
+# Unless ServerAliveInterval says otherwise, a dead connection is noticed after 3 * 15 s.
+_KEEPALIVE = 15.0
+# Between two attempts to log in, in seconds: doubled each time. Servers ban those who are refused again and again.
+_FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_AFTER_REFUSAL = 0.5, 5.0, 60.0
+# ProxyJump of a ProxyJump: deeper than this it is a circle.
+_DEEPEST = 8
+
+
+class Ssh:
+    """One SSH server. Logging in goes on in `tasks` even if nobody waits for it any more."""
+
+    def __init__(self, hop: Hop, before: Way, tasks: asyncio.TaskGroup, name: str = "", depth: int = 0) -> None:
+        self._hop = hop
+        self._name = name or f"--via {hop}"
+        self._before = before
+        self._tasks = tasks
+        self._depth = depth
+        self._connection: asyncssh.SSHClientConnection | None = None
+        self._login: asyncio.Task[None] | None = None
+        self._failure = ViaError("ssh", f"{self._name}: not connected")
+        self._pause = 0.0
+        self._not_before = 0.0  # of the loop's clock: until then the last failure holds
+        self._jumps: list[Ssh] = []
+
+    async def connect(self, address: Address, limit: Limit) -> socket.socket:
+        """Open a channel to the address. Raises UpstreamError."""
+        with limit.step(StepKind.HOP, self._name):
+            return await self._channel(address, limit)
+
+    async def _channel(self, address: Address, limit: Limit) -> socket.socket:
+        connection = await self._logged_in(limit)
+        # A task: asyncssh does not close a channel whose opening was given up.
+        opening = self._tasks.create_task(self._open_channel(connection, address))
+        try:
+            await asyncio.wait([opening], timeout=limit.left)
+        finally:
+            if not opening.done():
+                opening.add_done_callback(_close_late)
+        if not opening.done():
+            raise UpstreamError("timeout", f"{address}: no answer within {limit.seconds:g} s through {self._name}")
+        opened = opening.result()
+        if isinstance(opened, UpstreamError):
+            raise opened
+        return opened
+
+    async def _open_channel(
+        self, connection: asyncssh.SSHClientConnection, address: Address
+    ) -> socket.socket | UpstreamError:
+        try:
+            return await bridge(lambda end: connection.create_connection(_as_session(end), address.host, address.port))
+        except Exception as error:  # noqa: BLE001 - nothing that a server makes of asyncssh may end kproxy
+            if connection is not self._connection:
+                return ViaError("ssh", f"{self._name}: the connection was lost")
+            return refused_channel(self._name, address, error)
+
+    async def _logged_in(self, limit: Limit) -> asyncssh.SSHClientConnection:
+        if self._connection is None:
+            if self._login is None and asyncio.get_running_loop().time() >= self._not_before:
+                self._login = self._tasks.create_task(self._log_in())
+            if (login := self._login) is not None:
+                await asyncio.wait([login], timeout=limit.left)
+                if not login.done():
+                    text = f"no login within {limit.seconds:g} s, still trying (host down, firewall, slow server?)"
+                    raise ViaError("ssh", f"{self._name}: {text}")
+            if self._connection is None:
+                raise ViaError(self._failure.reason, str(self._failure))
+        return self._connection
+
+    async def _log_in(self) -> None:
+        """Set `_connection`, or `_failure` and until when it holds."""
+        client = _Client()
+        server = None
+        try:
+            async with asyncio.timeout(_LOGIN_SECONDS):
+                # In a thread: it reads files, and `Match exec` runs programs.
+                server = await asyncio.to_thread(read_server, self._hop)
+                connection = await self._connect_to(server, client)
+        except Exception as error:  # noqa: BLE001 - likewise
+            if isinstance(error, ViaError):
+                self._failure = error
+            else:
+                self._failure = refused_login(self._name, server, error, client.offered)
+            refused = self._failure.reason in ("ssh-auth", "ssh-host-key")
+            longest = _LONGEST_AFTER_REFUSAL if refused else _LONGEST_PAUSE
+            self._pause = min(max(self._pause * 2, _FIRST_PAUSE), longest)
+            self._not_before = asyncio.get_running_loop().time() + self._pause
+            await self._close_jumps()
+        else:
+            self._connection = connection
+            self._pause = 0.0
+            log.info("%s: logged in as %s", self._name, server.user)
+            self._tasks.create_task(self._watch(connection, client))
+        finally:
+            self._login = None
+
+    async def _connect_to(self, server: Server, client: _Client) -> asyncssh.SSHClientConnection:
+        before = self._before
+        sock = None
+        if server.proxy_command is None:
+            for jump in jump_hosts(server.proxy_jump):
+                if self._depth >= _DEEPEST:
+                    raise ViaError("ssh", f"{self._name}: ProxyJump in ~/.ssh/config is a loop")
+                name = f"{self._name.partition(', ')[0]}, ProxyJump {jump}"
+                before = Ssh(jump, before, self._tasks, name, self._depth + 1)
+                self._jumps.append(before)
+            limit = Limit.of(_LOGIN_SECONDS)
+            sock = await reach_hop(self._name, "ssh", before, Address(server.host, server.port), limit)
+        elif not isinstance(before, Direct):
+            text = "ProxyCommand in ~/.ssh/config cannot go through another --via"
+            raise ViaError("ssh", f"{self._name}: {text}; put this one first, or use ProxyJump")
+        try:
+            connection, _ = await asyncssh.create_connection(
+                lambda: client,
+                self._hop.host,
+                sock=sock,
+                **server.arguments,
+                tunnel=None,
+                proxy_command=server.proxy_command,
+                connect_timeout=None,
+                login_timeout=_LOGIN_SECONDS,
+                keepalive_interval=server.keepalive or _KEEPALIVE,
+            )
+        except BaseException:
+            if sock is not None:
+                sock.close()
+            raise
+        return connection
+
+    async def _watch(self, connection: asyncssh.SSHClientConnection, client: _Client) -> None:
+        """Notice the end of the connection."""
+        await connection.wait_closed()
+        if self._connection is connection:
+            self._connection = None
+            text = " ".join(str(client.lost or "the server closed it").split())
+            lost = "%s: the connection was lost (%s); the next client opens another"
+            log.warning(lost, self._name, text, extra=about(self._name))
+        await self._close_jumps()
+
+    async def _close_jumps(self) -> None:
+        while self._jumps:
+            await self._jumps.pop().close()
+
+    async def close(self) -> None:
+        """End the connection, and with it all channels."""
+        if self._login is not None:
+            self._login.cancel()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()
+            await connection.wait_closed()
+        await self._close_jumps()
+
+
+class _Client(asyncssh.SSHClient):
+    """Notes why a connection ends, and a host key that is not trusted. Answers nothing: nobody is there to be asked."""
+
+    def __init__(self) -> None:
+        self.lost: Exception | None = None
+        self.offered: str | None = None
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        self.offered = f"{key.get_algorithm()} {key.get_fingerprint()}"
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = exc
+
+
+def _as_session(end: End) -> Any:
+    """An End has all that asyncssh wants of a session, but not its base class, which needs asyncssh."""
+    return lambda: end
+
+
+def _close_late(opening: asyncio.Task[socket.socket | UpstreamError]) -> None:
+    if not opening.cancelled() and isinstance(opened := opening.result(), socket.socket):
+        opened.close()

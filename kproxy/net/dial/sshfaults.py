@@ -1,0 +1,67 @@
+"""What asyncssh and an SSH server say when something goes wrong, as one line that says what to do."""
+
+from __future__ import annotations
+
+import asyncssh
+
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, ViaError
+from kproxy.net.dial.sshfiles import Server
+
+# Words of the server about an address that it cannot connect to: OpenSSH's are those of its C library.
+_WORDS = (
+    ("refused", "refused"),
+    ("not known", "resolve"),
+    ("resol", "resolve"),
+    ("timed out", "timeout"),
+    ("unreachable", "unreachable"),
+    ("no route", "unreachable"),
+)
+
+
+def refused_login(name: str, server: Server | None, error: Exception, offered: str | None) -> ViaError:
+    """Why nobody is logged in to the server `name`. `offered` is its host key if that is not trusted."""
+    said = " ".join(str(error).split())
+    if server is None:
+        return ViaError("ssh", f"{name}: ~/.ssh/config or /etc/ssh/ssh_config: {said}")
+    if isinstance(error, TimeoutError):
+        return ViaError("ssh", f"{name}: the SSH server did not finish the login")
+    if isinstance(error, asyncssh.PermissionDenied):
+        text = f"the server refuses {server.user}: it accepts no key of the agent or of ~/.ssh"
+        return ViaError("ssh-auth", f"{name}: {text}; a key with a passphrase must be in the agent (ssh-add)")
+    no_key_in_common = isinstance(error, asyncssh.KeyExchangeFailed) and "host key" in said
+    if isinstance(error, asyncssh.HostKeyNotVerifiable) or no_key_in_common:
+        return _host_key(name, server, offered, said)
+    if isinstance(
+        error, ConnectionError | asyncssh.ConnectionLost | asyncssh.ProtocolError | asyncssh.ProtocolNotSupported
+    ):
+        return ViaError("ssh", f"{name}: the server at this address is not an SSH server, or it hung up ({said})")
+    return ViaError("ssh", f"{name}: SSH failed: {said}")
+
+
+def _host_key(name: str, server: Server, offered: str | None, said: str) -> ViaError:
+    key = f" ({offered})" if offered else ""
+    if "revoked" in said:
+        return ViaError("ssh-host-key", f"{name}: the host key of {server.known_as} is revoked in known_hosts")
+    if not server.is_known:
+        text = f"the host key of {server.known_as}{key} is unknown"
+        return ViaError(
+            "ssh-host-key", f"{name}: {text}: connect once with ssh and compare the key, or add it to known_hosts"
+        )
+    text = f"the host key of {server.known_as}{key} is not the one in known_hosts"
+    return ViaError(
+        "ssh-host-key",
+        f"{name}: {text}: somebody may intercept the connection; if the server has a new key: ssh-keygen -R",
+    )
+
+
+def refused_channel(name: str, address: Address, error: Exception) -> UpstreamError:
+    """Why the server `name`, to which somebody is logged in, opens no channel to the address."""
+    said = " ".join(str(error).split())
+    if not isinstance(error, asyncssh.ChannelOpenError):
+        return ViaError("ssh", f"{name}: {said}")
+    if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
+        text = f"{name} forbids forwarding to that address (AllowTcpForwarding, PermitOpen or permitopen on the server)"
+        return UpstreamError("ssh-forbidden", f"{address}: {text}")
+    reason = next((reason for words, reason in _WORDS if words in said.lower()), "other")
+    return UpstreamError(reason, f"{address}: {name} cannot connect to it: {said}")

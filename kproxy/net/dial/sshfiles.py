@@ -1,0 +1,122 @@
+"""What the user's files say of an SSH server: ~/.ssh/config and known_hosts, and the system's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from kproxy.base import regularfile
+from kproxy.net.dial.hops import Hop
+
+_CONFIG = ("~/.ssh/config", "/etc/ssh/ssh_config")
+# ssh_config(5), UserKnownHostsFile and GlobalKnownHostsFile.
+_USER_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
+_GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+# Of a known_hosts; those with the hosts of a whole company have some MiB.
+_MOST = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server as `ssh` would understand its name. `arguments` are those of asyncssh.create_connection."""
+
+    host: str
+    port: int
+    user: str
+    alias: str  # its host in known_hosts
+    known_hosts: asyncssh.SSHKnownHosts
+    proxy_jump: str | None
+    proxy_command: Sequence[str] | None
+    keepalive: float
+    arguments: Mapping[str, Any]
+
+    @property
+    def known_as(self) -> str:
+        """Its name in known_hosts."""
+        return self.alias if self.port == 22 else f"[{self.alias}]:{self.port}"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether known_hosts has a key or an authority for it."""
+        port = self.port if self.port != 22 else None
+        keys, authorities, *_ = asyncssh.match_known_hosts(self.known_hosts, self.alias, "", port)
+        return bool(keys or authorities)
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A server that ProxyJump names; a Hop."""
+
+    host: str
+    port: int | None
+    user: str | None
+    scheme: str = "ssh"
+    password: str | None = None
+
+    def __str__(self) -> str:
+        user = f"{self.user}@" if self.user else ""
+        return f"{user}{self.host}" + (f":{self.port}" if self.port else "")
+
+
+def read_server(hop: Hop) -> Server:
+    """Read the files. Raises ValueError for a mistake in them, OSError if one cannot be read."""
+    arguments: dict[str, Any] = {"config": [path for path in map(_expand, _CONFIG) if _is_readable(path)]}
+    if hop.port is not None:
+        arguments["port"] = hop.port
+    if hop.user is not None:
+        arguments["username"] = hop.user
+    # Without keys: they are read when they are needed.
+    options: Any = asyncssh.SSHClientConnectionOptions(host=hop.host, client_keys=None, **arguments)
+    known_hosts = _read_known_hosts(
+        *(options.config.get("UserKnownHostsFile") or _USER_KNOWN_HOSTS),
+        *(options.config.get("GlobalKnownHostsFile") or _GLOBAL_KNOWN_HOSTS),
+    )
+    return Server(
+        options.host,
+        options.port,
+        options.username,
+        options.host_key_alias or options.host,
+        known_hosts,
+        options.tunnel,
+        options.proxy_command,
+        options.keepalive_interval,
+        {**arguments, "known_hosts": known_hosts},
+    )
+
+
+def jump_hosts(proxy_jump: str | None) -> Iterator[Jump]:
+    """The servers of ProxyJump, `[user@]host[:port]` or a URL, separated by commas; in the order of the way."""
+    for text in (proxy_jump or "").split(","):
+        user, _, place = text.strip().removeprefix("ssh://").rpartition("@")
+        host, _, port = place.rpartition(":") if place.rpartition(":")[2].isdigit() else (place, "", "")
+        if host:
+            yield Jump(host.strip("[]"), int(port) if port else None, user or None)
+
+
+def _is_readable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.R_OK)
+
+
+def _expand(path: str) -> Path:
+    return Path(path).expanduser()
+
+
+def _read_known_hosts(*paths: str) -> asyncssh.SSHKnownHosts:
+    """What can be read of the files; like `ssh`, without the lines that mean nothing."""
+    known = asyncssh.SSHKnownHosts()
+    for path in map(_expand, paths):
+        try:
+            text = regularfile.read(path, _MOST).decode(errors="replace")
+        except (OSError, ValueError):
+            continue
+        for line in text.splitlines():
+            try:
+                known.load(line)
+            except ValueError:
+                continue
+    return known

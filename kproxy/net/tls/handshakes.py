@@ -1,0 +1,280 @@
+"""TLS towards brokers and towards clients: contexts that follow their files, and handshakes.
+
+TLS 1.2 and 1.3. Files are looked at again with each new connection, and read again if one of them is another one or
+has changed; connections that are open stay as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import ssl
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError, UpstreamError, WireError
+from kproxy.net.dial.hops import Limit
+from kproxy.net.dial.steps import StepKind
+from kproxy.net.dial.stream import retried
+from kproxy.net.tls import faults
+from kproxy.net.tls.jks import Locked
+from kproxy.net.tls.stores import load_identity, load_trust
+from kproxy.net.tls.tlssocket import TlsSocket, note_name
+
+log = logging.getLogger(__name__)
+
+# In the place of a server name: whatever name the certificate has.
+ANY_NAME = "*"
+# How long a client may take for its handshake, in seconds.
+_CLIENT_PATIENCE = 10.0
+
+Connect = Callable[[], Awaitable[socket.socket]]
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of one side, and their passwords; None: not given. `key_password` is also that of a key store."""
+
+    ca: Path | None = None
+    ca_password: str | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    key_password: str | None = None
+
+
+class BadFiles(ConfigError):
+    """Files that are no good: `found` has the key of each option and what is wrong with its file."""
+
+    def __init__(self, found: Sequence[tuple[str, str]]) -> None:
+        self.found = found
+        super().__init__(*(f"--{key} {text}" for key, text in found))
+
+
+class _Tls(ABC):
+    """One side's context, made again when its files change. `prefix` is how the keys of its options begin."""
+
+    def __init__(self, files: Files, prefix: str, owner: str) -> None:
+        """Raises BadFiles."""
+        self._files = files
+        self._prefix = prefix
+        self._owner = owner
+        self._state = self._look()
+        self._context = self._make()
+
+    @abstractmethod
+    def _new(self) -> ssl.SSLContext: ...
+
+    def _make(self) -> ssl.SSLContext:
+        context = self._new()
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        # As in Java, a certificate is trusted because it was given, whether it stands at the end of a chain or not.
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+        files = self._files
+        found = []
+        if files.ca is not None:
+            try:
+                load_trust(context, files.ca, files.ca_password)
+            except ValueError as error:
+                found.append((f"{self._prefix}-ca", f"{files.ca}: {error}{self._way_out(error, 'ca-password')}"))
+        if files.cert is not None:
+            try:
+                load_identity(context, files.cert, files.key, files.key_password)
+            except ValueError as error:
+                found.append((f"{self._prefix}-cert", f"{files.cert}: {error}{self._way_out(error, 'key-password')}"))
+        if found:
+            raise BadFiles(found)
+        return context
+
+    def _way_out(self, error: ValueError, option: str) -> str:
+        """How to give the password, if the error is about one."""
+        if not isinstance(error, Locked):
+            return ""
+        key = f"{self._prefix}-{option}"
+        if key == "client-tls-ca-password":
+            return "; kproxy cannot read a password for this file: give the certificates as PEM"
+        return f"; set it with KPROXY_{key.upper().replace('-', '_')}, or {key} in a file (-c FILE)"
+
+    def current(self) -> ssl.SSLContext:
+        """The context of the files as they are now, or of those before, if these are no good."""
+        state = self._look()
+        if state != self._state:
+            self._state = state
+            try:
+                self._context = self._make()
+                log.info("%s: certificate files have changed; new connections use them", self._owner)
+            except ConfigError as error:
+                log.error("%s: %s; new connections use the previous files", self._owner, error)
+        return self._context
+
+    def _look(self) -> list[tuple[int, int, int] | None]:
+        """What changes with the files, also where they are links to others (as in Kubernetes)."""
+        state: list[tuple[int, int, int] | None] = []
+        for path in (self._files.ca, self._files.cert, self._files.key):
+            try:
+                found = None if path is None else os.stat(path)
+            except OSError:
+                found = None
+            state.append(None if found is None else (found.st_mtime_ns, found.st_ino, found.st_size))
+        return state
+
+
+class BrokerTls(_Tls):
+    """TLS towards the brokers of one cluster.
+
+    `server_name` is expected in every broker's certificate instead of its own name; ANY_NAME takes any. `insecure`
+    takes any certificate.
+    """
+
+    def __init__(self, files: Files, owner: str, *, server_name: str | None = None, insecure: bool = False) -> None:
+        self._server_name = server_name
+        self._insecure = insecure
+        super().__init__(files, "tls", owner)
+
+    def _new(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = not self._insecure and self._server_name != ANY_NAME
+        if self._insecure:
+            context.verify_mode = ssl.CERT_NONE
+        elif self._files.ca is None:
+            context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        return context
+
+    async def open(self, connect: Connect, dialled: Address, name: str, limit: Limit) -> TlsSocket:
+        """Connect to `dialled`, and make TLS of it. `name` is the broker's. Raises UpstreamError."""
+        # A name may end in a dot, to be absolute; no certificate has one.
+        expected = (name if self._server_name in (None, ANY_NAME) else str(self._server_name)).removesuffix(".")
+        sock = await connect()
+        with limit.step(StepKind.TLS, expected):
+            try:
+                return await self._secured(sock, connect, expected, limit)
+            except UpstreamError as error:
+                raise UpstreamError(error.reason, f"{dialled}: {error}") from None
+
+    async def _secured(self, sock: socket.socket, connect: Connect, expected: str, limit: Limit) -> TlsSocket:
+        try:
+            async with limit.timeout():
+                return await _handshake(sock, self.current(), expected)
+        except TimeoutError:
+            reason, text = "timeout", f"TLS: no answer to the handshake within {limit.seconds:g} s"
+        except OSError as error:
+            reason, text = faults.of_broker(error)
+            if faults.is_wrong_name(error):
+                text = _wrong_name(expected, await self._names(connect, expected, limit))
+        except ValueError:
+            text = f"TLS: '{expected}' cannot be a name in a certificate: set the right name with --tls-server-name"
+            reason = "tls-name"
+        raise UpstreamError(reason, text)
+
+    async def _names(self, connect: Connect, expected: str, limit: Limit) -> list[str]:
+        """The names in the certificate of a broker that has the wrong one: OpenSSL keeps them to itself unless it is
+        asked not to compare them."""
+        try:
+            context = self._make()
+            context.check_hostname = False
+            async with limit.timeout():
+                with await _handshake(await connect(), context, expected) as tls:
+                    return tls.peer_names()
+        except (UpstreamError, ConfigError, OSError, TimeoutError):
+            return []
+
+
+def _wrong_name(expected: str, names: list[str]) -> str:
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return (
+        f"TLS: the broker's certificate is for {shown or 'another name'}, not for {expected}:"
+        " set the right name with --tls-server-name"
+    )
+
+
+class AdminTls(_Tls):
+    """TLS towards those who ask the admin endpoint, which does the handshakes itself."""
+
+    def __init__(self, files: Files) -> None:
+        super().__init__(files, "admin-tls", "admin")
+
+    def _new(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_alpn_protocols(["http/1.1"])
+        return context
+
+
+class ClientTls(_Tls):
+    """TLS towards the clients of one cluster. With `files.ca`, each must show a certificate of that CA."""
+
+    def __init__(self, files: Files, owner: str) -> None:
+        super().__init__(files, "client-tls", owner)
+
+    def _new(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        if self._files.ca is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+        context.sni_callback = note_name
+        return context
+
+    def names(self) -> list[str]:
+        """The names of hosts in the certificate that clients are shown; none if it cannot be read."""
+        return _shown(self.current())
+
+    async def accept(self, sock: socket.socket) -> TlsSocket:
+        """Make TLS of a client's connection. Raises WireError if the client is at fault."""
+        try:
+            async with asyncio.timeout(_CLIENT_PATIENCE):
+                return await _handshake(sock, self.current(), None)
+        except TimeoutError:
+            text = f"TLS: the client did not finish the handshake within {_CLIENT_PATIENCE:g} s"
+            raise WireError("client-tls-timeout", text) from None
+        except OSError as error:
+            raise WireError(*faults.of_client(error)) from None
+
+
+async def _handshake(sock: socket.socket, context: ssl.SSLContext, host: str | None) -> TlsSocket:
+    """Raises OSError, or ValueError if `host` can be no name; then the connection is closed."""
+    try:
+        tls = TlsSocket(sock, context, server_side=host is None, host=host)
+    except BaseException:
+        sock.close()
+        raise
+    try:
+        await retried(tls, tls.do_handshake)
+    except BaseException:
+        tls.close()
+        raise
+    return tls
+
+
+def _shown(context: ssl.SSLContext) -> list[str]:
+    """The names in the certificate of a server's context, which only a client is told: one in memory."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    client = trusting.wrap_bio(to_client, to_server)
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    for side in (client, server, client):
+        with contextlib.suppress(ssl.SSLError):
+            side.do_handshake()
+    der = client.getpeercert(binary_form=True)
+    return [] if der is None else names_of(der)
+
+
+def names_of(der: bytes) -> list[str]:
+    """The names of hosts and the addresses in a certificate: its subject's, if it has no others. None of one that
+    cannot be read."""
+    from cryptography import x509  # few need it
+
+    try:
+        certificate = x509.load_der_x509_certificate(der)
+        try:
+            alternative = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except x509.ExtensionNotFound:
+            return [str(one.value) for one in certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)]
+        names = alternative.get_values_for_type(x509.DNSName)
+        return [*names, *(str(address) for address in alternative.get_values_for_type(x509.IPAddress))]
+    except ValueError:  # a certificate that OpenSSL takes and cryptography does not
+        return []

@@ -17,12 +17,12 @@ from kproxy.admin import bearer
 from kproxy.admin.encryption import admin_tls
 from kproxy.app.endings import Ending
 from kproxy.base.errors import ConfigError, UpstreamError
+from kproxy.client.sasl import aws, kerberos, oidc, secrets
 from kproxy.cluster.encryption import broker_tls, client_tls
 from kproxy.config import ClusterConfig, Config
 from kproxy.config.checks import Finding
 from kproxy.net.dial.dialer import check_library
 from kproxy.net.tls.handshakes import BadFiles
-from kproxy.sasl import aws, kerberos, oidc, secrets
 
 # What each of these files is read with.
 _READ_WITH = {

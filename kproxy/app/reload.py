@@ -11,12 +11,12 @@ from pathlib import Path
 
 from kproxy.admin.pages import Reloaded
 from kproxy.base.errors import ConfigError
+from kproxy.client.sasl.aside import Aside
 from kproxy.cluster.encryption import Ends
 from kproxy.config import Config, read
 from kproxy.config.changes import compare
 from kproxy.config.sources import CONFIG_VARIABLE
 from kproxy.metrics import Metrics
-from kproxy.sasl.aside import Aside
 
 log = logging.getLogger(__name__)
 

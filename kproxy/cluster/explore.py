@@ -18,6 +18,7 @@ from typing import Any
 from kproxy.base.address import Address
 from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.base.repeats import about
+from kproxy.client.sasl.mechanism import Refused
 from kproxy.cluster.encryption import warn_of_tls
 from kproxy.cluster.identity import Identity, WantsLogin
 from kproxy.cluster.known import BootstrapAnswered
@@ -25,7 +26,6 @@ from kproxy.cluster.reach import Reach
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
-from kproxy.sasl.mechanism import Refused
 
 log = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from kproxy.ask import questions
-from kproxy.ask.asking import Ask
-from kproxy.ask.questions import Members, Partition, Question, Unreadable, Versions
 from kproxy.base.errors import UpstreamError
+from kproxy.client.ask import questions
+from kproxy.client.ask.asking import Ask
+from kproxy.client.ask.questions import Members, Partition, Question, Unreadable, Versions
 from kproxy.cluster.known import Proof
 from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.protocol.rewrite.endpoints import Kind

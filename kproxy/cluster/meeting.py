@@ -14,9 +14,9 @@ from functools import partial
 from time import monotonic, perf_counter, time
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from kproxy.ask.asking import Ask
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
+from kproxy.client.ask.asking import Ask
 from kproxy.cluster.identity import HungUp, Identities, Identity, WantsLogin
 from kproxy.cluster.known import BootstrapAnswered, Fact, Known, LeadsTo, NodeReached, Proof, Reached
 from kproxy.cluster.opening import Opened, Opener
@@ -28,7 +28,7 @@ from kproxy.net.dial.routes import Route, RouteKind
 from kproxy.switching.logins import Login
 
 if TYPE_CHECKING:
-    from kproxy.sasl.login import LoggedIn
+    from kproxy.client.sasl.login import LoggedIn
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kproxy.ask.asking import Over
 from kproxy.base.address import Address
+from kproxy.client.ask.asking import Over
 from kproxy.cluster.encryption import broker_tls
 from kproxy.config import ClusterConfig
 from kproxy.config.sasl import SaslOptions
@@ -22,7 +22,7 @@ from kproxy.net.tls.handshakes import BrokerTls
 from kproxy.net.tls.tlssocket import TlsSocket
 
 if TYPE_CHECKING:
-    from kproxy.sasl.login import LoggedIn, Login
+    from kproxy.client.sasl.login import LoggedIn, Login
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Opener:
         ask = Over(Stream(sock))
         if login is None or attempt is None:
             return Opened(sock, ask, None, names)
-        from kproxy.sasl.login import LoggedIn  # few need it
+        from kproxy.client.sasl.login import LoggedIn  # few need it
 
         try:
             with limit.step(StepKind.LOGIN, address):
@@ -114,6 +114,6 @@ class Opener:
 def _login(config: ClusterConfig) -> Login | None:
     if config.sasl is None:
         return None
-    from kproxy.sasl.login import Login  # few need it
+    from kproxy.client.sasl.login import Login  # few need it
 
     return Login(config)

@@ -15,6 +15,7 @@ from time import monotonic, time
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.base.repeats import about
+from kproxy.client.sasl.mechanism import Refused
 from kproxy.cluster.known import BootstrapAnswered, Explored, Fact, Known, LeadsTo, NodeReached, Reached
 from kproxy.cluster.meeting import BOOTSTRAP, Meetings, Met
 from kproxy.cluster.opening import Opener
@@ -26,7 +27,6 @@ from kproxy.config.declaring import Reload
 from kproxy.metrics import Metrics
 from kproxy.net.dial.routes import Route, RouteKind, Routes
 from kproxy.net.tls.handshakes import BrokerTls
-from kproxy.sasl.mechanism import Refused
 
 log = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kproxy.ask.asking import Ask, Between
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
 from kproxy.base.printable import one_line
 from kproxy.base.repeats import about
+from kproxy.client.ask.asking import Ask, Between
 from kproxy.cluster.arrivals import Arrival, Arrivals, Knows, name_of
 from kproxy.cluster.door import Visit
 from kproxy.cluster.encryption import client_tls
@@ -44,8 +44,8 @@ from kproxy.status.shown import SessionStatus
 from kproxy.watch.lines import Where
 
 if TYPE_CHECKING:
+    from kproxy.client.sasl.login import LoggedIn
     from kproxy.cluster.switchable import Switchable
-    from kproxy.sasl.login import LoggedIn
     from kproxy.switching.parts import Part
 
 log = logging.getLogger(__name__)
@@ -332,7 +332,7 @@ class Sessions:
             log.warning("cluster %s: %s", self._name, warning)
 
     async def _keep_logged_in(self, session: Session, carried: _Carried, logged_in: LoggedIn) -> None:
-        from kproxy.sasl.relogin import keep_logged_in  # few need it
+        from kproxy.proxy.cluster.relogin import keep_logged_in  # few need it
 
         try:
             await keep_logged_in(session, logged_in)

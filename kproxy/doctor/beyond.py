@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from kproxy.ask.contents import GROUP_REFUSED, TOPIC_REFUSED, Topic
-from kproxy.ask.questions import NONE
+from kproxy.client.ask.contents import GROUP_REFUSED, TOPIC_REFUSED, Topic
+from kproxy.client.ask.questions import NONE
 from kproxy.doctor import clients, mend
 from kproxy.doctor.findings import Finding, Whose
 from kproxy.doctor.found import Examination

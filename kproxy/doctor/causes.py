@@ -163,7 +163,7 @@ def _connecting(contact: Contact, found: Examination) -> Cause:
 
 
 def _login(contact: Contact) -> Cause:
-    """Texts of `kproxy.sasl`: the reason is the same for all of them."""
+    """Texts of `kproxy.client.sasl`: the reason is the same for all of them."""
     text = _plain(contact.problem)
     if "has not enabled" in text:
         return Cause(Fault.SASL_MECHANISM, text, Whose.CLIENT)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kproxy.ask.questions import Versions
+from kproxy.client.ask.questions import Versions
 from kproxy.protocol.wire import api
 from kproxy.remedies.faults import Fault
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from kproxy.ask import questions, survey
 from kproxy.base.address import Address
 from kproxy.base.errors import KproxyError, UpstreamError, ViaError, WireError
+from kproxy.client.ask import questions, survey
+from kproxy.client.sasl.mechanism import Refused
 from kproxy.cluster.identity import HungUp, Identities, Identity, WantsLogin
 from kproxy.cluster.opening import Opened, Opener
 from kproxy.cluster.topology import NodeKey, Topology
@@ -21,11 +22,10 @@ from kproxy.doctor import spoken
 from kproxy.doctor.found import Contact, Spoken, Step, Verdict
 from kproxy.net.dial import steps as dialling
 from kproxy.net.dial.resolve import Resolver
-from kproxy.sasl.mechanism import Refused
 
 if TYPE_CHECKING:
-    from kproxy.ask.asking import Over
-    from kproxy.ask.questions import Versions
+    from kproxy.client.ask.asking import Over
+    from kproxy.client.ask.questions import Versions
 
 OnStep = Callable[[Step], None]
 Then = Callable[["Over", "Versions", Identity], Awaitable[None]]

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
-from kproxy.ask import contents as cluster_contents
-from kproxy.ask import survey
-from kproxy.ask.contents import Contents
-from kproxy.ask.questions import NONE, Question
-from kproxy.ask.settings import Settings, broker_settings
 from kproxy.base.address import Address
 from kproxy.base.errors import KproxyError
+from kproxy.client.ask import contents as cluster_contents
+from kproxy.client.ask import survey
+from kproxy.client.ask.contents import Contents
+from kproxy.client.ask.questions import NONE, Question
+from kproxy.client.ask.settings import Settings, broker_settings
 from kproxy.cluster.identity import Identity
 from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
@@ -31,8 +31,8 @@ from kproxy.net.dial.routes import Routes
 from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
 
 if TYPE_CHECKING:
-    from kproxy.ask.asking import Over
-    from kproxy.ask.questions import Versions
+    from kproxy.client.ask.asking import Over
+    from kproxy.client.ask.questions import Versions
 
 T = TypeVar("T")
 

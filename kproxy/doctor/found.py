@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
-from kproxy.ask.contents import Contents
-from kproxy.ask.questions import Versions
-from kproxy.ask.settings import Settings
 from kproxy.base.address import Address
+from kproxy.client.ask.contents import Contents
+from kproxy.client.ask.questions import Versions
+from kproxy.client.ask.settings import Settings
 from kproxy.cluster.identity import Identity
 from kproxy.cluster.topology import NodeKey
 from kproxy.doctor.clients import Client

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import chain, count
 
-from kproxy.ask import listeners as settings
 from kproxy.base.address import Address
+from kproxy.client.ask import listeners as settings
 from kproxy.doctor.found import Listener
 
 LISTENERS, ADVERTISED, PROTOCOLS = "listeners", "advertised.listeners", "listener.security.protocol.map"

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import TypeVar
 
-from kproxy.ask import questions
-from kproxy.ask.asking import Over
 from kproxy.base.errors import KproxyError, UpstreamError
+from kproxy.client.ask import questions
+from kproxy.client.ask.asking import Over
 from kproxy.doctor.found import Certificate, Spoken
 from kproxy.net.dial.stream import Stream, retried
 from kproxy.net.tls.handshakes import names_of

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from kproxy.ask import questions
-from kproxy.ask.asking import Over
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, KproxyError
+from kproxy.client.ask import questions
+from kproxy.client.ask.asking import Over
 from kproxy.cluster.gateway import Gateway
 from kproxy.cluster.identity import Identities
 from kproxy.cluster.places import Places

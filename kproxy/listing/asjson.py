@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.ask.contents import Topic, error_text
+from kproxy.client.ask.contents import Topic, error_text
 from kproxy.listing.compare import Pair
 from kproxy.listing.running import Running
 from kproxy.listing.snapshot import Snapshot, Wanted

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kproxy.ask.contents import Broker, Topic
+from kproxy.client.ask.contents import Broker, Topic
 from kproxy.listing.snapshot import Snapshot
 
 

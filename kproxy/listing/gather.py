@@ -11,13 +11,13 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import TypeVar
 
-from kproxy.ask import contents, questions
-from kproxy.ask.asking import Over
-from kproxy.ask.contents import Contents, Group
-from kproxy.ask.frames import TooLarge
-from kproxy.ask.questions import NOBODY, NONE, Versions
-from kproxy.ask.settings import LISTENER_SETTINGS, broker_settings
 from kproxy.base.errors import KproxyError, UpstreamError, WireError
+from kproxy.client.ask import contents, questions
+from kproxy.client.ask.asking import Over
+from kproxy.client.ask.contents import Contents, Group
+from kproxy.client.ask.frames import TooLarge
+from kproxy.client.ask.questions import NOBODY, NONE, Versions
+from kproxy.client.ask.settings import LISTENER_SETTINGS, broker_settings
 from kproxy.cluster.explore import Explorer
 from kproxy.cluster.identity import WantsLogin
 from kproxy.cluster.reach import Reach

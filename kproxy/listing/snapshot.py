@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from kproxy.ask.contents import Broker, Group, Topic
+from kproxy.client.ask.contents import Broker, Group, Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kproxy.ask.contents import Partition, Topic, error_text
-from kproxy.ask.listeners import listeners
+from kproxy.client.ask.contents import Partition, Topic, error_text
+from kproxy.client.ask.listeners import listeners
 from kproxy.listing.columns import cut, table
 from kproxy.listing.compare import Pair
 from kproxy.listing.running import Running

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from kproxy.ask.contents import error_text
+from kproxy.client.ask.contents import error_text
 from kproxy.remedies import Fault
 from kproxy.status.shown import ClusterStatus, NodeStatus, SessionStatus
 from kproxy.watch.tally import Client, Doing, Tally

@@ -13,7 +13,7 @@ from time import time
 from typing import Any
 
 from kproxy import remedies
-from kproxy.ask.contents import error_text
+from kproxy.client.ask.contents import error_text
 from kproxy.explain.codes import codes
 from kproxy.explain.patterns import by_word
 from kproxy.remedies import Fault

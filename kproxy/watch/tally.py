@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from kproxy.ask import contents
+from kproxy.client.ask import contents
 from kproxy.status.shown import SessionStatus
 from kproxy.watch.lines import Passed
 from kproxy.watch.rates import LastError, Rates

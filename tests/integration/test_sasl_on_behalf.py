@@ -22,16 +22,16 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
-from kproxy.ask import questions
-from kproxy.ask.asking import Over
+from kproxy.client.ask import questions
+from kproxy.client.ask.asking import Over
+from kproxy.client.sasl.exchange import Authenticated, Exchange
+from kproxy.client.sasl.login import authenticate
+from kproxy.client.sasl.mechanism import Mechanism, Plain, Scram
 from kproxy.devcluster import DevCluster
 from kproxy.devcluster.properties import ListenerSpec
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoint
 from kproxy.protocol.wire.request import request
-from kproxy.sasl.exchange import Authenticated, Exchange
-from kproxy.sasl.login import authenticate
-from kproxy.sasl.mechanism import Mechanism, Plain, Scram
 from tests.harness.clients import create_topic, local_addresses, produce, read_topic, unique, values
 from tests.harness.clusters import STEADY
 from tests.harness.flow import Flow, JavaFlow

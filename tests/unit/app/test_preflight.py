@@ -146,7 +146,7 @@ def test_what_is_not_on_this_machine(text: str, lines: list[str], capsys: pytest
 
 def test_packages_that_are_not_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
-    monkeypatch.setattr("kproxy.sasl.aws.find_spec", lambda _: None)
+    monkeypatch.setattr("kproxy.client.sasl.aws.find_spec", lambda _: None)
     (line,) = check(HEAD + "sasl: GSSAPI\n", capsys)
     assert line.startswith("k.yaml:2: sasl: GSSAPI needs a package that is not installed: ")
     (line,) = check(HEAD + "sasl: AWS_MSK_IAM\n", capsys)

@@ -15,7 +15,7 @@ from kproxy.cluster.topology import Node, NodeKey, Topology
 from kproxy.protocol.rewrite.endpoints import Kind
 from kproxy.protocol.wire import api
 from tests.harness.answers import ALL, configs, coordinator, groups, metadata, offsets, refusal, versions
-from tests.unit.ask.broker import Broker
+from tests.unit.client.ask.broker import Broker
 
 BROKERS = {1: "kafka-1.in:9092", 2: "kafka-2.in:9092", 3: "kafka-3.in:9092"}
 ONE, TWO = NodeKey(Kind.BROKER, 1), NodeKey(Kind.BROKER, 2)

@@ -11,9 +11,9 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 
 import pytest
 
-from kproxy.ask.asking import Over
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
+from kproxy.client.ask.asking import Over
 from kproxy.cluster import explore, meeting
 from kproxy.cluster.explore import Explorer
 from kproxy.cluster.known import Explored, Fact, Proof

@@ -12,6 +12,8 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
+from kproxy.client.sasl.exchange import Authenticated
+from kproxy.client.sasl.login import LoggedIn, Login
 from kproxy.cluster import arrivals, sessions
 from kproxy.cluster.outages import Outage, Unreachable
 from kproxy.cluster.reach import Met
@@ -21,18 +23,16 @@ from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.metrics import Metrics
 from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
+from kproxy.proxy.cluster import relogin
 from kproxy.relay.pump import _SIZES, COPY, Pump
 from kproxy.relay.selector import RelaySelector
-from kproxy.sasl import relogin
-from kproxy.sasl.exchange import Authenticated
-from kproxy.sasl.login import LoggedIn, Login
 from kproxy.switching.parts import Part
 from kproxy.workers.here import Here
 from tests.harness.compiled import replaces_a_method
 from tests.harness.tls import connected
+from tests.unit.client.sasl import broker
 from tests.unit.cluster.doorway import in_loop, reset, until
 from tests.unit.relay.talking import FETCH_V4, METADATA_V1, metadata_body, request, response
-from tests.unit.sasl import broker
 
 NODE = NodeKey(Kind.BROKER, 1)
 NOBODY = Address("kafka", 9092)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kproxy.ask.contents import Contents, Partition, Topic
-from kproxy.ask.questions import Members
-from kproxy.ask.settings import Settings
 from kproxy.base.address import Address
+from kproxy.client.ask.contents import Contents, Partition, Topic
+from kproxy.client.ask.questions import Members
+from kproxy.client.ask.settings import Settings
 from kproxy.cluster.identity import Identity
 from kproxy.cluster.known import Proof
 from kproxy.cluster.topology import NodeKey

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kproxy import remedies
-from kproxy.ask.contents import Contents
+from kproxy.client.ask.contents import Contents
 from kproxy.doctor import said
 from kproxy.doctor.causes import cause_of
 from kproxy.doctor.found import Certificate, Elsewhere, Examination, Spoken

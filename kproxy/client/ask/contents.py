@@ -1,0 +1,249 @@
+"""What kproxy asks a broker about its cluster's contents: brokers, topics, groups, who leads the quorum.
+
+All are read-only, and creating topics on their own is left out. The versions are those that Kafka 0.10.1 to 4.x have;
+older ones tell less. Texts of answers are escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from struct import pack
+
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
+from kproxy.client.ask.questions import NONE, Question, Versions
+from kproxy.protocol.wire import api
+from kproxy.protocol.wire.primitives import INT32, Underflow, string, uvarint
+from kproxy.protocol.wire.reader import Reader
+
+# Kafka's error codes.
+UNKNOWN_TOPIC, TOPIC_REFUSED, GROUP_REFUSED, CLUSTER_REFUSED = 3, 29, 30, 31
+ERRORS: Mapping[int, str] = {
+    UNKNOWN_TOPIC: "not there, or not visible",
+    5: "no leader",
+    9: "a replica is not available",
+    14: "the coordinator is loading",
+    15: "there is no coordinator",
+    17: "not a name that a topic can have",
+    TOPIC_REFUSED: "not allowed to see",
+    GROUP_REFUSED: "not allowed to see",
+    CLUSTER_REFUSED: "not allowed to see",
+    72: "its listener is not there",
+}
+
+# AclOperation, by its number.
+OPERATIONS = {3: "Read", 4: "Write", 5: "Create", 6: "Delete", 7: "Alter", 8: "Describe", 10: "DescribeConfigs"}
+_UNTOLD = -(2**31)
+_QUORUM = b"__cluster_metadata"
+
+
+def error_text(code: int) -> str:
+    """An error code in words."""
+    return ERRORS.get(code, f"error {code}")
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker, as another one tells."""
+
+    id: int
+    advertised: Address
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition. `leader` is -1 if there is none; `offline` are replicas on brokers or disks that are gone."""
+
+    index: int
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+    error: int
+
+    @property
+    def leaderless(self) -> bool:
+        """Whether nobody leads it: it can neither be written nor read."""
+        return self.leader < 0
+
+    @property
+    def under_replicated(self) -> bool:
+        """Whether replicas lag behind or are gone."""
+        return len(self.isr) < len(self.replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic, its partitions in order. `error` is a code of Kafka's. `allowed`: the operations that this user may
+    do, None where nobody asked or the broker does not tell."""
+
+    name: str
+    internal: bool
+    partitions: tuple[Partition, ...]
+    error: int
+    allowed: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Brokers and topics, in order. `controller_id`: to whom requests for the controller go, -1 if nobody knows; with
+    KRaft that is any broker."""
+
+    cluster_id: str | None
+    controller_id: int
+    brokers: tuple[Broker, ...]
+    topics: tuple[Topic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group, as its coordinator lists it. Older brokers do not tell the state (before Kafka 2.6) and the kind
+    (before 3.8)."""
+
+    id: str
+    protocol_type: str
+    state: str | None
+    kind: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The groups of one coordinator, or the error code."""
+
+    error: int
+    groups: tuple[Group, ...]
+
+
+def asks_for_one_topic(versions: Versions) -> bool:
+    """Whether topics can be asked for by name: before, a broker would create those that there are not."""
+    return 4 in versions.get(api.METADATA, ())
+
+
+def contents(versions: Versions, names: Sequence[str] | None = None, *, operations: bool = False) -> Question[Contents]:
+    """The brokers, and all topics that the user may see, or those with these names; with `operations`, also what the
+    user may do with them, where brokers tell (Kafka 2.3 and later)."""
+    served = versions.get(api.METADATA, range(0))
+    version = next((one for one in ((8, 5, 4, 2) if operations else (5, 4, 2)) if one in served), 1)
+    if names is None:
+        topics = INT32.pack(-1)
+    else:
+        topics = INT32.pack(len(names)) + b"".join(string(name.encode(), compact=False) for name in names)
+    body = topics + (pack(">?", False) if version >= 4 else b"")  # allow_auto_topic_creation
+    body += pack(">??", False, True) if version >= 8 else b""  # include_{cluster,topic}_authorized_operations
+    return Question(api.METADATA, version, body, partial(_contents, version))
+
+
+def _contents(version: int, body: bytes) -> Contents:
+    """Metadata v1 to v13: throttle time (v3), brokers[node id, host, port, rack], cluster id (v2), controller id,
+    topics[error, name, id (v10), is internal, partitions[error, index, leader, epoch (v7), replicas, in-sync, offline
+    (v5)], operations (v8)]. From v9 on compact, with tags."""
+    read = Reader(body, compact=version >= 9)
+    read.tags()  # the header's
+    if version >= 3:
+        read.int32()
+
+    def broker() -> Broker:
+        node_id, host, port, rack = read.int32(), read.raw(), read.int32(), read.text_or_none()
+        read.tags()
+        return Broker(node_id, Address(host.decode("utf-8", "replace"), port), rack)
+
+    def partition() -> Partition:
+        error, index, leader = read.int16(), read.int32(), read.int32()
+        if version >= 7:
+            read.int32()
+        replicas, isr = read.int32s(), read.int32s()
+        offline = read.int32s() if version >= 5 else ()
+        read.tags()
+        return Partition(index, leader, replicas, isr, offline, error)
+
+    def topic() -> Topic:
+        error, name = read.int16(), read.text()
+        if version >= 10:
+            read.int64(), read.int64()
+        internal = read.boolean()
+        partitions = sorted(read.array(partition), key=lambda one: one.index)
+        operations = _operations(read.int32()) if version >= 8 else None
+        read.tags()
+        return Topic(name, internal, tuple(partitions), error, operations)
+
+    brokers = sorted(read.array(broker), key=lambda one: one.id)
+    cluster_id = read.text_or_none() if version >= 2 else None
+    controller = read.int32()
+    topics = sorted(read.array(topic), key=lambda one: one.name)
+    return Contents(cluster_id or None, controller, tuple(brokers), tuple(topics))
+
+
+def told(version: int, body: bytes) -> Contents | None:
+    """What a Metadata response says that a client was sent, from behind its correlation id on; None if it cannot be
+    read, as that of a later version."""
+    if not 1 <= version <= 13:
+        return None
+    try:
+        return _contents(version, body)
+    except (Underflow, WireError):
+        return None
+
+
+def _operations(bits: int) -> frozenset[str] | None:
+    """A bit for each operation (KIP-430)."""
+    if bits == _UNTOLD:
+        return None
+    return frozenset(name for bit, name in OPERATIONS.items() if bits >> bit & 1)
+
+
+def groups(versions: Versions) -> Question[Listed] | None:
+    """The groups that the broker coordinates and the user may see; no question if it knows of none."""
+    served = versions.get(api.LIST_GROUPS, range(0))
+    version = next((one for one in (5, 4, 0) if one in served), None)
+    if version is None:
+        return None
+    # v4: states, tags; v5: types too. Empty ones mean all.
+    body = b"" if version == 0 else uvarint(1) * (version - 3) + b"\0"
+    return Question(api.LIST_GROUPS, version, body, partial(_groups, version))
+
+
+def _groups(version: int, body: bytes) -> Listed:
+    """ListGroups v0: error, groups[id, protocol type]; v4 (with tags): throttle time, error, groups[…, state]; v5:
+    groups[…, kind]."""
+    read = Reader(body, compact=version >= 4)
+    read.tags()
+    if version >= 1:
+        read.int32()
+    error = read.int16()
+
+    def group() -> Group:
+        name, protocol = read.text(), read.text()
+        state = read.text() if version >= 4 else None
+        kind = read.text() if version >= 5 else None
+        read.tags()
+        return Group(name, protocol, state, kind)
+
+    found = read.array(group)
+    read.tags()
+    return Listed(error, tuple(sorted(found, key=lambda one: one.id)))
+
+
+def quorum_leader(versions: Versions) -> Question[int | None] | None:
+    """Which controller leads, None if the user may not see it; no question where brokers have no quorum (ZooKeeper)."""
+    if 0 not in versions.get(api.DESCRIBE_QUORUM, ()):
+        return None
+    # v0: topics[name, partitions[index, tags], tags], tags
+    topic = string(_QUORUM, compact=True) + uvarint(2) + INT32.pack(0) + b"\0" + b"\0"
+    return Question(api.DESCRIBE_QUORUM, 0, uvarint(2) + topic + b"\0", _quorum_leader)
+
+
+def _quorum_leader(body: bytes) -> int | None:
+    """DescribeQuorum v0: tags, error, topics[name, partitions[index, error, leader, …]]; there is one of each."""
+    read = Reader(body, compact=True)
+    read.tags()
+    if read.int16() != NONE or not read.count():
+        return None
+    read.raw()
+    if not read.count():
+        return None
+    read.int32()
+    error, leader = read.int16(), read.int32()
+    return leader if error == NONE and leader >= 0 else None

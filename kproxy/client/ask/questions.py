@@ -1,0 +1,354 @@
+"""What kproxy asks brokers, as an ordinary client: who is there, which node are you, what do you lead.
+
+All are read-only, and in versions that Kafka 0.10.1 to 4.x have. Who asks limits the time.
+
+Which cluster it belongs to a broker tells everybody (Metadata v2, KIP-78; controllers in DescribeCluster, KIP-919).
+Which node it is has no field of its own in the protocol; these tell it all the same:
+
+ * DescribeConfigs of another broker: the refusal names the one that was asked. Needs DescribeConfigs on the cluster.
+ * ListOffsets: only a partition's leader answers. Needs Describe on a topic.
+ * ListGroups names the groups that this broker coordinates, FindCoordinator the coordinator of one of them. Needs
+   Describe on a group.
+
+The module has a little over 300 lines: each question stands beside the reading of its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from struct import error as StructError
+from struct import pack, unpack_from
+from typing import Generic, TypeVar
+
+from kproxy.base.errors import UpstreamError, WireError
+from kproxy.client.ask.asking import Ask
+from kproxy.client.ask.frames import NotAnAnswer
+from kproxy.net.tls import faults
+from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
+from kproxy.protocol.rewrite.plan import plan_for
+from kproxy.protocol.rewrite.walk import Walk
+from kproxy.protocol.wire import api
+from kproxy.protocol.wire.primitives import INT16, INT32, Underflow, malformed, read_string, skip_tags, string
+from kproxy.protocol.wire.request import request
+
+# What is known of an upstream address that hangs up on the first request.
+NO_ANSWER = (
+    "closed the connection without answering: its listener may expect TLS (SSL, SASL_SSL): use --tls; or a client"
+    " certificate: --tls-cert; or the server is not a Kafka broker"
+)
+# A node id that no cluster uses.
+NOBODY = 2**31 - 1
+# Kafka's error codes.
+NONE, NOT_LEADER = 0, 6
+
+_BROKER_RESOURCE = 4  # ConfigResource.Type.BROKER
+_CONTROLLERS = 2  # DescribeCluster's EndpointType
+_LATEST = -1  # ListOffsets: the end of the log
+# "Unexpected broker id, expected 1 or empty string, but received 2147483647"; Kafka before 2.2 had no "or empty".
+_OWN_ID = re.compile(rb"expected (\d{1,10})(?!\d)")
+# What is looked at of lists that may be long: kproxy needs a few of them, and must not stop for the rest.
+_PARTITIONS_LOOKED_AT, _GROUPS_LOOKED_AT = 20_000, 100
+_PARTITIONS_OF_A_LEADER = 3
+# An answer of at most so many bytes is read once, however often it comes: it is the first on each connection.
+_REMEMBERED = 4096
+
+T = TypeVar("T")
+
+Versions = Mapping[int, range]
+"""Of each API that a broker serves, by key, the versions."""
+Partition = tuple[bytes, int]
+"""A topic's name and a partition's index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The nodes of a cluster as one of them tells. `cluster_id` is None from brokers that do not know of it, before
+    Kafka 0.10.1. `kind`: what the nodes are, and so the one that was asked."""
+
+    cluster_id: str | None
+    kind: Kind
+    nodes: tuple[Endpoint, ...]
+
+
+class Unreadable(WireError):
+    """The broker has answered, and its answer cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[T]):
+    """A request to a broker, and how its response is read. It may be put any number of times. What may take long is
+    read in a coroutine, which lets others go on meanwhile."""
+
+    key: int
+    version: int
+    body: bytes
+    read: Callable[[bytes], T | Awaitable[T]]
+    frame: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frame", request(self.key, self.version, self.key, self.body))
+
+    def send(self, ask: Ask) -> None:
+        """Have it sent by the time that its answer, or one before, is waited for."""
+        ask.send(self.frame)
+
+    async def answer(self, ask: Ask) -> T:
+        """What comes of it. Raises UpstreamError, with the reason "closed" if the broker closes the connection instead,
+        Unreadable, and another WireError: what comes is not an answer to this."""
+        try:
+            frame = await ask.answer()
+        except (ConnectionError, EOFError):
+            raise UpstreamError("closed", NO_ANSWER) from None
+        except TimeoutError:
+            raise UpstreamError("timeout", "no answer") from None
+        except NotAnAnswer as error:
+            raise error.to(self.key) from None
+        except (
+            ssl.SSLError
+        ) as error:  # a broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4)
+            raise UpstreamError(*faults.of_broker(error)) from None
+        except OSError as error:
+            raise UpstreamError("other", error.strerror or str(error)) from None
+        if len(frame) < 4 or INT32.unpack_from(frame)[0] != self.key:
+            raise malformed("the server at this address is not a Kafka broker")
+        try:
+            found = self.read(frame[4:])
+            return await found if isinstance(found, Awaitable) else found
+        except (Underflow, StructError):
+            raise Unreadable("malformed", "a response to kproxy ends early") from None
+        except WireError as error:
+            raise Unreadable(error.reason, str(error)) from None
+
+    async def put(self, ask: Ask) -> T:
+        """Both."""
+        self.send(ask)
+        return await self.answer(ask)
+
+
+async def ask_versions(ask: Ask) -> Versions:
+    """What the broker serves; it tells everybody, before any login. Raises UpstreamError or WireError: no Kafka broker
+    answers."""
+    return await Question(api.API_VERSIONS, 0, b"", _versions).put(ask)
+
+
+def _versions(body: bytes) -> Versions:
+    """ApiVersions v0: error code, ranges[API key, lowest, highest]"""
+    found: dict[int, range] = {}
+    for at in range(6, len(body) - 5, 6):
+        key, lowest, highest = unpack_from(">hhh", body, at)
+        found[key] = range(lowest, highest + 1)
+    return found
+
+
+def members(versions: Versions) -> Question[Members]:
+    """Who is in the cluster. If the broker closes the connection, one must perhaps log in first."""
+    if api.METADATA in versions or api.DESCRIBE_CLUSTER not in versions:
+        return _BROKERS[2 if 2 in versions.get(api.METADATA, ()) else 1]
+    return _QUORUM
+
+
+async def _members(version: int, body: bytes) -> Members:
+    """Metadata v1 or v2: brokers[node id, host, port, rack], cluster id (v2), …"""
+    if len(body) <= _REMEMBERED:
+        return _metadata_again(body, version)
+    return _metadata(body, version, await _nodes(body, api.METADATA, version))
+
+
+def _metadata(body: bytes, version: int, walk: Walk) -> Members:
+    cluster_id = None
+    if version == 2:
+        _, at = read_string(body, _end(walk), len(body), compact=False, nullable=True)  # the last broker's rack
+        cluster_id, _ = read_string(body, at, len(body), compact=False, nullable=True)
+    return Members(_text(cluster_id), Kind.BROKER, tuple(walk.endpoints))
+
+
+@lru_cache(maxsize=64)
+def _metadata_again(body: bytes, version: int) -> Members:
+    walk = _walk_of(api.METADATA, version)
+    walk.advance_all(body, 0, len(body))
+    return _metadata(body, version, _checked(walk))
+
+
+async def _cluster(body: bytes) -> Members:
+    """DescribeCluster v1: tags, throttle time, error code, error message, endpoint type, cluster id, …"""
+    at = skip_tags(body, 0, len(body)) + 4
+    (error,) = INT16.unpack_from(body, at)
+    if error:
+        raise malformed(f"the controller answers DescribeCluster with error {error}")
+    _, at = read_string(body, at + 2, len(body), compact=True, nullable=True)
+    cluster_id, _ = read_string(body, at + 1, len(body), compact=True, nullable=False)
+    walk = await _nodes(body, api.DESCRIBE_CLUSTER, 1)
+    return Members(_text(cluster_id), Kind.CONTROLLER, tuple(walk.endpoints))
+
+
+async def _nodes(body: bytes, key: int, version: int) -> Walk:
+    """Walk to the last node of a response, and let sockets have their turn at each pause. Raises WireError."""
+    walk = _walk_of(key, version)
+    at = walk.advance(body, 0, len(body))
+    while walk.paused:
+        await asyncio.sleep(0)
+        at = walk.advance(body, at, len(body))
+    return _checked(walk)
+
+
+def _walk_of(key: int, version: int) -> Walk:
+    plan = plan_for(key, version)
+    assert plan is not None
+    return Walk(plan)
+
+
+def _checked(walk: Walk) -> Walk:
+    if not walk.done:
+        raise Underflow
+    if not walk.found:
+        raise malformed("the response of the broker names no node")
+    return walk
+
+
+def _end(walk: Walk) -> int:
+    """The index behind the last node's port."""
+    return walk.found[-1][2]
+
+
+# By version. No topics.
+_BROKERS: dict[int, Question[Members]] = {
+    version: Question(api.METADATA, version, INT32.pack(0), partial(_members, version)) for version in (1, 2)
+}
+# v1: include_cluster_authorized_operations, endpoint_type, tags
+_QUORUM: Question[Members] = Question(api.DESCRIBE_CLUSTER, 1, pack(">?bB", False, _CONTROLLERS, 0), _cluster)
+
+
+def own_id(versions: Versions, suppose: int = NOBODY) -> Question[int | None] | None:
+    """The id of the broker that is asked, as it tells itself, None if it does not; there is no question if the broker
+    does not know it. One whose id is the one that you `suppose` has nothing to refuse, and nothing to log."""
+    return _own_id_of(suppose) if 1 in versions.get(api.DESCRIBE_CONFIGS, ()) else None
+
+
+@lru_cache(maxsize=64)
+def _own_id_of(suppose: int) -> Question[int | None]:
+    # v1: resources[type, name, keys], include_synonyms; of the keys one that there is not, to keep the answer short
+    resource = pack(">b", _BROKER_RESOURCE) + _string(str(suppose).encode()) + INT32.pack(1) + _string(b"kproxy")
+    return Question(api.DESCRIBE_CONFIGS, 1, INT32.pack(1) + resource + b"\0", partial(_own_id, suppose))
+
+
+def _own_id(suppose: int, body: bytes) -> int | None:
+    """DescribeConfigs v1: throttle time, results[error code, error message, …]"""
+    (count,), (error,) = INT32.unpack_from(body, 4), INT16.unpack_from(body, 8)
+    if count != 1:
+        return None
+    message, _ = read_string(body, 10, len(body), compact=False, nullable=True)
+    match = _OWN_ID.search(message or b"")
+    if match:
+        return int(match[1]) if int(match[1]) < NOBODY else None
+    return suppose if error == NONE and suppose != NOBODY else None
+
+
+async def ask_leaders(ask: Ask, versions: Versions) -> dict[int, tuple[Partition, ...]]:
+    """A few partitions of each node that leads any, of the topics that this user may see."""
+    if 2 not in versions.get(api.METADATA, ()):
+        return {}
+    question: Question[dict[int, tuple[Partition, ...]]] = Question(api.METADATA, 2, INT32.pack(-1), _leaders)
+    return await question.put(ask)  # for all topics
+
+
+async def _leaders(body: bytes) -> dict[int, tuple[Partition, ...]]:
+    """Metadata v2, from its topics on: topics[error, name, is internal, partitions[error, index, leader, replicas,
+    in-sync replicas]]."""
+    end = len(body)
+    at = _end(await _nodes(body, api.METADATA, 2))
+    for _ in range(2):  # the last broker's rack, the cluster id
+        _, at = read_string(body, at, end, compact=False, nullable=True)
+    (topics,) = INT32.unpack_from(body, at + 4)  # behind the controller's id
+    at += 8
+    found: dict[int, list[Partition]] = {}
+    looked_at = 0
+    for _ in range(min(topics, _PARTITIONS_LOOKED_AT)):
+        name, at = read_string(body, at + 2, end, compact=False, nullable=False)
+        (partitions,) = INT32.unpack_from(body, at + 1)
+        at += 5
+        for _ in range(partitions):
+            looked_at += 1
+            if looked_at > _PARTITIONS_LOOKED_AT:
+                return {node: tuple(led) for node, led in found.items()}
+            error, index, leader, replicas = unpack_from(">hiii", body, at)
+            at += 14 + 4 * max(0, replicas)
+            (in_sync,) = INT32.unpack_from(body, at)
+            at += 4 + 4 * max(0, in_sync)
+            led = found.setdefault(leader, [])
+            if error == NONE and leader >= 0 and len(led) < _PARTITIONS_OF_A_LEADER:
+                led.append((name or b"", index))
+    return {node: tuple(led) for node, led in found.items() if led}
+
+
+async def ask_led(ask: Ask, versions: Versions, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    """The error code with which the broker answers ListOffsets for each partition: NONE from its leader, NOT_LEADER
+    from others."""
+    if 1 not in versions.get(api.LIST_OFFSETS, ()):
+        return {}
+    topics: dict[bytes, list[int]] = {}
+    for name, index in partitions:
+        topics.setdefault(name, []).append(index)
+    # v1: replica id, topics[name, partitions[index, timestamp]]
+    asked = [
+        _string(name) + INT32.pack(len(indexes)) + b"".join(pack(">iq", index, _LATEST) for index in indexes)
+        for name, indexes in topics.items()
+    ]
+
+    def read(body: bytes) -> dict[Partition, int]:
+        # v1: topics[name, partitions[index, error, timestamp, offset]]; as many as were asked for
+        found: dict[Partition, int] = {}
+        (count,), at = INT32.unpack_from(body), 4
+        for _ in range(min(count, len(topics))):
+            name, at = read_string(body, at, len(body), compact=False, nullable=False)
+            (count,) = INT32.unpack_from(body, at)
+            at += 4
+            for _ in range(min(count, len(topics.get(name or b"", ())))):
+                index, error = unpack_from(">ih", body, at)
+                found[name or b"", index] = error
+                at += 22
+        return found
+
+    body = INT32.pack(-1) + INT32.pack(len(asked)) + b"".join(asked)
+    return await Question(api.LIST_OFFSETS, 1, body, read).put(ask)
+
+
+async def ask_coordinator(ask: Ask, versions: Versions) -> int | None:
+    """The id of the broker that is asked, as the coordinator of a group that it names; None if it names none that this
+    user may see."""
+    if 0 not in versions.get(api.LIST_GROUPS, ()) or 0 not in versions.get(api.FIND_COORDINATOR, ()):
+        return None
+    for group in (await Question(api.LIST_GROUPS, 0, b"", _groups).put(ask))[:_PARTITIONS_OF_A_LEADER]:
+        error, node_id = await Question(api.FIND_COORDINATOR, 0, _string(group), _coordinator).put(ask)
+        if error == NONE and node_id >= 0:
+            return node_id
+    return None
+
+
+def _groups(body: bytes) -> list[bytes]:
+    """ListGroups v0: error code, groups[id, protocol type]"""
+    (count,), at = INT32.unpack_from(body, 2), 6
+    names = []
+    for _ in range(min(count, _GROUPS_LOOKED_AT)):
+        name, at = read_string(body, at, len(body), compact=False, nullable=False)
+        _, at = read_string(body, at, len(body), compact=False, nullable=False)
+        names.append(name or b"")
+    return names
+
+
+def _coordinator(body: bytes) -> tuple[int, int]:
+    """FindCoordinator v0: error code, node id, …"""
+    error, node_id = unpack_from(">hi", body)
+    return error, node_id
+
+
+def _string(text: bytes) -> bytes:
+    return string(text, compact=False)
+
+
+def _text(text: bytes | None) -> str | None:
+    return None if not text else text.decode("utf-8", "replace")

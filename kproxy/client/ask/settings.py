@@ -1,0 +1,88 @@
+"""The question to a broker for its own settings (DescribeConfigs): their values, and where these come from.
+
+Read-only. Brokers answer users who may DescribeConfigs on the cluster. Texts of answers are escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from struct import pack
+
+from kproxy.client.ask.questions import NONE, Question, Versions
+from kproxy.protocol.wire import api
+from kproxy.protocol.wire.primitives import INT32, string
+from kproxy.protocol.wire.reader import Reader
+
+_BROKER_RESOURCE = 4  # ConfigResource.Type.BROKER
+# DescribeConfigsResponse.ConfigSource, by its number: a dynamic setting of this broker, one of all brokers; a default.
+_DYNAMIC, _DEFAULT = (2, 3), 5
+# Settings of a broker that say where it listens and what it advertises; where it keeps its data shows its image.
+LISTENER_SETTINGS = (
+    "listeners",
+    "advertised.listeners",
+    "listener.security.protocol.map",
+    "inter.broker.listener.name",
+    "security.inter.broker.protocol",
+    "controller.listener.names",
+    "control.plane.listener.name",
+    "log.dirs",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of one broker by name, or the error code. None: the broker does not tell. `defaults`: those that are
+    set nowhere. `dynamic`: those that were set while brokers ran, and win over the broker's file."""
+
+    error: int
+    values: Mapping[str, str | None]
+    defaults: frozenset[str] = frozenset()
+    dynamic: frozenset[str] = frozenset()
+
+
+def broker_settings(versions: Versions, node_id: int, names: Sequence[str] | None = None) -> Question[Settings] | None:
+    """The settings with these names, or all, of the broker that is asked; no question if it cannot be asked. `node_id`
+    must be its own."""
+    if 1 not in versions.get(api.DESCRIBE_CONFIGS, ()):
+        return None
+    # v1: resources[type, name, keys], include_synonyms
+    keys = INT32.pack(-1) if names is None else INT32.pack(len(names)) + b"".join(_string(name) for name in names)
+    body = INT32.pack(1) + pack(">b", _BROKER_RESOURCE) + _string(str(node_id)) + keys + b"\0"
+    return Question(api.DESCRIBE_CONFIGS, 1, body, lambda answer: _settings(answer, names))
+
+
+def _settings(body: bytes, names: Sequence[str] | None) -> Settings:
+    """DescribeConfigs v1: throttle time, results[error, message, type, name, configs[name, value, read-only, source,
+    sensitive, synonyms[name, value, source]]]."""
+    read = Reader(body)
+    read.int32()
+
+    def synonym() -> None:
+        read.raw(), read.raw(), read.boolean()
+
+    def config() -> tuple[str, str | None, int]:
+        name, value = read.text(), read.text_or_none()
+        read.boolean()
+        source, sensitive = read.int8(), read.boolean()
+        read.array(synonym)
+        return name, None if sensitive else value, source
+
+    def result() -> Settings:
+        error = read.int16()
+        read.raw(), read.boolean(), read.raw()
+        told = {name: (value, source) for name, value, source in read.array(config)}
+        kept = {name: told[name] for name in names or told if name in told}
+        return Settings(
+            error,
+            {name: value for name, (value, _) in kept.items()},
+            frozenset(name for name, (_, source) in kept.items() if source == _DEFAULT),
+            frozenset(name for name, (_, source) in kept.items() if source in _DYNAMIC),
+        )
+
+    results = read.array(result)
+    return results[0] if results else Settings(NONE, {})
+
+
+def _string(text: str) -> bytes:
+    return string(text.encode(), compact=False)

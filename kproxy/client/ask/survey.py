@@ -1,0 +1,87 @@
+"""What only `kproxy doctor` asks: the features of a cluster, a group's coordinator, the mechanisms of a listener.
+
+All are read-only, and nothing is asked that makes a broker create something, as long as a coordinator is asked for only
+where the topic of the groups exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kproxy.client.ask.questions import Question, Versions
+from kproxy.protocol.wire import api
+from kproxy.protocol.wire.primitives import string
+from kproxy.protocol.wire.reader import Reader
+
+GROUPS_TOPIC = "__consumer_offsets"
+
+_UNSUPPORTED_MECHANISM = 33
+_MECHANISMS = 20
+_FINALIZED = 2  # the tag of the finalized features in ApiVersions v3
+# A mechanism that no broker has: its answer lists those that it has, and no login is made.
+_NOBODYS = "KPROXY-ASKS"
+
+
+def features(versions: Versions) -> Question[Mapping[str, int]] | None:
+    """The finalized features of the cluster, by name the level (KIP-584); no question before Kafka 2.4."""
+    if 3 not in versions.get(api.API_VERSIONS, ()):
+        return None
+    # v3: the client's software name and version, tags
+    body = string(b"kproxy", compact=True) + string(b"doctor", compact=True) + b"\0"
+    return Question(api.API_VERSIONS, 3, body, _features)
+
+
+def _features(body: bytes) -> Mapping[str, int]:
+    """ApiVersions v3, whose header has no tags: error, ranges[key, lowest, highest, tags], throttle time, tags."""
+    read = Reader(body, compact=True)
+    read.int16()
+
+    def versions() -> None:
+        read.int16(), read.int16(), read.int16()
+        read.tags()
+
+    def feature() -> tuple[str, int]:
+        name, highest = read.text(), read.int16()
+        read.int16()
+        read.tags()
+        return name, highest
+
+    read.array(versions)
+    read.int32()
+    found: Mapping[str, int] = {}
+    for tag, value in read.tagged():
+        if tag == _FINALIZED:
+            read = Reader(value, compact=True)
+            found = dict(read.array(feature))
+    return found
+
+
+def coordinator(versions: Versions, group: str) -> Question[tuple[int, int]] | None:
+    """Kafka's error code, and the node that coordinates the group. Ask only where GROUPS_TOPIC exists: a broker would
+    create it."""
+    if 0 not in versions.get(api.FIND_COORDINATOR, ()):
+        return None
+    return Question(api.FIND_COORDINATOR, 0, string(group.encode(), compact=False), _coordinator)
+
+
+def _coordinator(body: bytes) -> tuple[int, int]:
+    """FindCoordinator v0: error, node id, host, port."""
+    read = Reader(body)
+    return read.int16(), read.int32()
+
+
+def mechanisms(versions: Versions) -> Question[tuple[str, ...] | None] | None:
+    """The SASL mechanisms that this listener has enabled; None if it has no SASL. No login is made; the broker closes
+    the connection afterwards."""
+    if not versions.get(api.SASL_HANDSHAKE):
+        return None
+    version = min(1, versions[api.SASL_HANDSHAKE][-1])
+    return Question(api.SASL_HANDSHAKE, version, string(_NOBODYS.encode(), compact=False), _mechanisms)
+
+
+def _mechanisms(body: bytes) -> tuple[str, ...] | None:
+    """SaslHandshake v0 and v1: error, mechanisms[]."""
+    read = Reader(body)
+    if read.int16() != _UNSUPPORTED_MECHANISM:
+        return None
+    return tuple(read.text() for _ in range(min(read.count(), _MECHANISMS)))

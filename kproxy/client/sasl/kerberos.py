@@ -1,0 +1,73 @@
+"""GSSAPI: Kerberos 5, through the system's library (RFC 4752). The service's name is that of the *advertised* host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kproxy.base.errors import UpstreamError
+from kproxy.base.packages import install
+from kproxy.client.sasl.mechanism import Refused, unproven
+
+# Kafka knows no security layer but TLS: of what the broker offers, "none" is chosen (RFC 4752 §3.1).
+_NO_LAYER = 1
+
+
+def library() -> Any:
+    """The package for the system's Kerberos. Raises UpstreamError."""
+    try:
+        import gssapi
+    except ImportError:
+        raise UpstreamError("sasl", f"GSSAPI needs a package that is not installed: {install('gssapi')}") from None
+    return gssapi
+
+
+class Kerberos:
+    """One login to `service/host`, with the tickets that kinit fetched, or as `principal` from a keytab."""
+
+    name = "GSSAPI"
+    advice = "check the principal, the keytab or ticket (klist), and the clocks"
+    secrets: tuple[str, ...] = ()
+
+    def __init__(self, service: str, host: str, principal: str | None, keytab: Path | None) -> None:
+        self._gssapi = library()
+        self._service = f"{service}@{host}"
+        self._principal = principal
+        self._keytab = keytab
+        self._context: Any = None
+        self.finished = False
+
+    def step(self, challenge: bytes) -> bytes | None:
+        """Tokens until both sides know each other, and then the choice of no security layer. Asks the KDC at first."""
+        try:
+            if self._context is None:
+                self._context = self._new_context()
+            elif self._context.complete:
+                return self._choose_layer(challenge)
+            # Where the broker has the last word, what follows is its offer of layers: an empty token asks for it.
+            return self._context.step(challenge or None) or b""
+        except self._gssapi.exceptions.GSSError as error:
+            said = ": ".join(
+                error.get_all_statuses(error.min_code, False) or error.get_all_statuses(error.maj_code, True)
+            )
+            text = f"Kerberos gives no login to {self._service}: {said}; {self.advice}"
+            # A KDC may lock an account whose key is wrong; without a ticket nobody is asked.
+            raise (Refused(text) if self._keytab else UpstreamError("sasl", text)) from None
+
+    def _new_context(self) -> Any:
+        api = self._gssapi
+        principal = api.Name(self._principal, api.NameType.user) if self._principal else None
+        # A cache of its own: others' tickets must stay theirs.
+        cache = f"MEMORY:kproxy:{self._keytab}:{self._principal}"
+        store = {"client_keytab": str(self._keytab), "ccache": cache} if self._keytab else None
+        credentials = api.Credentials(name=principal, usage="initiate", store=store)
+        target = api.Name(self._service, api.NameType.hostbased_service)
+        return api.SecurityContext(name=target, creds=credentials, mech=api.MechType.kerberos, usage="initiate")
+
+    def _choose_layer(self, challenge: bytes) -> bytes:
+        offer = self._context.unwrap(challenge).message
+        if len(offer) != 4 or not offer[0] & _NO_LAYER:
+            raise unproven("the broker asks for a Kerberos security layer, which Kafka does not have")
+        self.finished = True
+        # No layer, no size of its messages, and no other user to act for.
+        return bytes(self._context.wrap(bytes([_NO_LAYER, 0, 0, 0]), False).message)

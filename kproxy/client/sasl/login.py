@@ -1,0 +1,212 @@
+"""Logging in to one cluster: what with, over an open connection, and not again and again with what was refused."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from time import monotonic
+
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, WireError
+from kproxy.client.ask.asking import Ask
+from kproxy.client.sasl import secrets
+from kproxy.client.sasl.aside import Aside
+from kproxy.client.sasl.backoff import Backoff
+from kproxy.client.sasl.exchange import Authenticated, Exchange, Versions
+from kproxy.client.sasl.mechanism import Mechanism, OAuthBearer, Plain, Refused, Scram
+from kproxy.config import ClusterConfig
+from kproxy.net.tls import faults
+
+log = logging.getLogger(__name__)
+
+# How long a mechanism may take for a token, in seconds. A Kerberos library asks several KDCs, each for a while.
+_STEP_TIMEOUT = 30.0
+# Between two lines about lifetimes, in seconds: each session may have reason for one.
+_LIFETIMES_SAID_EVERY = 30.0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Attempt:
+    """A login that is about to be made at `address`. Two with the same `credentials` would be refused alike."""
+
+    address: Address
+    mechanism: Mechanism
+    credentials: str
+
+
+async def authenticate(ask: Ask, exchange: Exchange, seconds: float, aside: Aside | None = None) -> Authenticated:
+    """Log in; the broker may take `seconds` for each answer. Raises UpstreamError."""
+    # Some steps ask a KDC, and hashing a password thousands of times is slow.
+    aside = aside or Aside()
+    try:
+        request = await _step_of(exchange, aside, exchange.start)
+        while request is not None:
+            response = await ask(request, seconds)
+            request = await _step_of(exchange, aside, exchange.take, response)
+    except TimeoutError:
+        raise UpstreamError("sasl", f"no answer to {exchange.step} within {seconds:g} s") from None
+    except (EOFError, ConnectionError):
+        raise exchange.closed() from None
+    except WireError as error:
+        raise UpstreamError("sasl", str(error)) from None
+    except ssl.SSLError as error:  # a broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4)
+        raise UpstreamError(*faults.of_broker(error)) from None
+    except OSError as error:
+        raise UpstreamError("sasl", error.strerror or str(error)) from None
+    assert exchange.result is not None
+    return exchange.result
+
+
+async def _step_of(exchange: Exchange, aside: Aside, step: Callable[..., bytes | None], *args: bytes) -> bytes | None:
+    try:
+        return await aside.call(_STEP_TIMEOUT, step, *args)
+    except TimeoutError:
+        text = f"{exchange.mechanism} had no token within {_STEP_TIMEOUT:g} s: the KDC, or AWS, does not answer"
+        raise UpstreamError("sasl", text) from None
+
+
+@contextlib.contextmanager
+def _step(address: Address) -> Iterator[None]:
+    """Errors say at which step and which address."""
+    try:
+        yield
+    except Refused as error:
+        raise Refused(f"{address}: SASL: {error}") from None
+    except UpstreamError as error:
+        raise UpstreamError(error.reason, f"{address}: SASL: {error}") from None
+
+
+class Login:
+    """The logins of one cluster.
+
+    First `prepare`, which needs no connection and raises at once what the broker said a moment ago; then `log_in`.
+    """
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._config = config
+        self._aside = Aside()
+        self._password = secrets.Kept(self._run_password_command)
+        self._token = secrets.Kept(self._new_token)
+        self._proven: str | None = None  # credentials that the broker has taken
+        self._refused: str | None = None  # and those that it did not take last,
+        self._problem = ""  # what it said,
+        self._backoff = Backoff()  # and when they may be tried again
+        self._one_by_one = asyncio.Lock()
+        self._silent_on_lifetimes_until = 0.0
+
+    async def prepare(self, address: Address, name: str) -> Attempt:
+        """What to log in with at `address`, to the broker that calls itself `name`. Raises UpstreamError."""
+        with _step(address):
+            mechanism, credentials = await self._mechanism(name)
+            attempt = Attempt(address, mechanism, credentials)
+            self._check(attempt)
+            return attempt
+
+    async def log_in(self, ask: Ask, attempt: Attempt, versions: Versions | None = None) -> Authenticated:
+        """Log in on a new connection, or, with the versions that are known by then, within a session. Raises
+        UpstreamError."""
+        with _step(attempt.address):
+            async with self._turn(attempt):
+                exchange = Exchange(attempt.mechanism, versions)
+                try:
+                    result = await authenticate(ask, exchange, self._config.connect_timeout, self._aside)
+                except Refused as error:
+                    self._note_refusal(attempt, error)
+                    raise
+                self._proven, self._refused = attempt.credentials, None
+                self._backoff.worked()
+                return result
+
+    def warn_of_lifetime(self, address: Address, milliseconds: int, least: float) -> None:
+        """A broker gives logins a lifetime that kproxy does not follow: say so, once in a while."""
+        if monotonic() >= self._silent_on_lifetimes_until:
+            self._silent_on_lifetimes_until = monotonic() + _LIFETIMES_SAID_EVERY
+            does = f"logs in again after {least:g} s" if milliseconds > 0 else "does not log in again"
+            text = "%s: SASL: the broker gives logins a lifetime of %d ms; kproxy %s: see connections.max.reauth.ms"
+            log.warning(text, address, milliseconds, does)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, attempt: Attempt) -> AsyncIterator[None]:
+        """At start many connections open at once: one tries the credentials, the others wait for what comes of it."""
+        if attempt.credentials == self._proven:
+            yield
+            return
+        async with self._one_by_one:
+            self._check(attempt)
+            yield
+
+    def _check(self, attempt: Attempt) -> None:
+        if attempt.credentials == self._refused and self._backoff.waiting:
+            raise Refused(self._problem)
+
+    def _note_refusal(self, attempt: Attempt, error: Refused) -> None:
+        if attempt.credentials != self._refused:
+            self._backoff.worked()  # that was about others
+        self._backoff.failed()
+        self._refused, self._problem, self._proven = attempt.credentials, str(error), None
+        # Perhaps it was changed since: fetch it again for the next attempt.
+        self._password.forget()
+        self._token.forget()
+
+    async def _mechanism(self, host: str) -> tuple[Mechanism, str]:
+        """What to say, and which credentials those are."""
+        config = self._config
+        user, mechanism = config.sasl_username or "", config.sasl
+        if mechanism == "OAUTHBEARER":
+            extensions = dict(one.split("=", 1) for one in config.oauth_extensions)
+            if config.oauth_token_file:
+                token = await secrets.from_file(self._aside, config.oauth_token_file)
+                return OAuthBearer(token, extensions), token
+            # A new token for the same client would be refused as well, for the same reason.
+            return OAuthBearer(await self._token.get(), extensions), ""
+        if mechanism == "GSSAPI":
+            from kproxy.client.sasl.kerberos import Kerberos
+
+            return Kerberos(config.kerberos_service, host, config.sasl_username, config.kerberos_keytab), ""
+        if mechanism == "AWS_MSK_IAM":
+            from kproxy.client.sasl.aws import MskIam
+
+            return MskIam(host, config.aws_profile), ""
+        password = await self._the_password()
+        if mechanism == "PLAIN":
+            return Plain(user, password), password
+        assert mechanism is not None
+        return await self._aside.call(_STEP_TIMEOUT, Scram, mechanism, user, password), password
+
+    async def _the_password(self) -> str:
+        if self._config.sasl_password is not None:
+            return self._config.sasl_password
+        if self._config.sasl_password_file is not None:
+            return await secrets.from_file(self._aside, self._config.sasl_password_file)
+        return await self._password.get()
+
+    async def _run_password_command(self) -> tuple[str, float]:
+        assert self._config.sasl_password_command is not None
+        return await secrets.from_command(self._config.sasl_password_command), float("inf")
+
+    async def _new_token(self) -> tuple[str, float]:
+        config = self._config
+        if config.oauth_token_command is not None:
+            token = await secrets.from_command(config.oauth_token_command)
+            return token, secrets.use_until(token)
+        from kproxy.client.sasl.oidc import fetch_token  # few need it, and it brings a web client
+
+        assert config.oauth_token_url is not None
+        client, secret = config.sasl_username or "", await self._the_password()
+        return await fetch_token(
+            self._aside, config.oauth_token_url, client, secret, config.oauth_scope, config.oauth_ca
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIn:
+    """What came of a login at `address`, to the broker that calls itself `name`; and what the next one needs."""
+
+    login: Login
+    address: Address
+    name: str
+    result: Authenticated

@@ -1,0 +1,110 @@
+"""A token by client credentials (RFC 6749 §4.4), as Kafka's clients get theirs (KIP-768)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import ssl
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from kproxy.base.errors import UpstreamError
+from kproxy.client.sasl.aside import Aside
+from kproxy.client.sasl.secrets import use_until
+from kproxy.net.tls.stores import load_trust
+
+# How long the token endpoint may be silent and one request take, and the pauses between the attempts, in seconds.
+_TIMEOUT, _WHOLE_TIMEOUT = 5.0, 15.0
+_PAUSES = (0.25, 1.0)
+_MOST = 1024 * 1024
+
+
+class Unavailable(UpstreamError):
+    """The server cannot be reached or is in trouble: another attempt may succeed."""
+
+
+async def fetch_token(
+    aside: Aside, url: str, client: str, secret: str, scope: str | None, ca: Path | None
+) -> tuple[str, float]:
+    """A token, and until when to use it (`time.monotonic`). Raises UpstreamError."""
+    for pause in _PAUSES:
+        try:
+            return await _attempt(aside, url, client, secret, scope, ca)
+        except Unavailable:
+            await asyncio.sleep(pause)
+    return await _attempt(aside, url, client, secret, scope, ca)
+
+
+async def _attempt(aside: Aside, url: str, *args: str | Path | None) -> tuple[str, float]:
+    try:
+        return await aside.call(_WHOLE_TIMEOUT, _fetch, url, *args)
+    except TimeoutError:
+        raise Unavailable(
+            "sasl", f"the token endpoint {url} has not answered whole within {_WHOLE_TIMEOUT:g} s"
+        ) from None
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """The secret is for one address."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _fetch(url: str, client: str, secret: str, scope: str | None, ca: Path | None) -> tuple[str, float]:
+    form = {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
+    # As Kafka's clients do, not form-encoded as RFC 6749 §2.3.1 has it: few servers decode it.
+    login = b64encode(f"{client}:{secret}".encode()).decode()
+    headers = {"Authorization": f"Basic {login}", "Accept": "application/json", "User-Agent": "kproxy"}
+    request = urllib.request.Request(url, urlencode(form).encode(), headers)
+    trust = urllib.request.HTTPSHandler(context=trusting(ca))
+    try:
+        with urllib.request.build_opener(trust, _NoRedirect).open(request, timeout=_TIMEOUT) as response:
+            answer = json.loads(response.read(_MOST))
+        token = answer["access_token"]
+        if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
+            raise ValueError
+    except urllib.error.HTTPError as error:
+        raise _refusal(url, error) from None
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise _trouble(url, error) from None
+    return token, use_until(token, answer.get("expires_in"))
+
+
+def trusting(ca: Path | None) -> ssl.SSLContext:
+    """For connections to a token endpoint, with the system's trust store if `ca` is None. Raises UpstreamError."""
+    if ca is None:
+        return ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        load_trust(context, ca, None)
+    except ValueError as error:
+        raise UpstreamError("sasl", f"oauth-ca {ca} {error}") from None
+    return context
+
+
+def _refusal(url: str, error: urllib.error.HTTPError) -> UpstreamError:
+    """With the error's name, which is a fixed word (RFC 6749 §5.2)."""
+    with error:
+        found = re.search(rb'"error"\s*:\s*"([a-z_]{1,40})"', error.read(_MOST))
+    word = f" ({found[1].decode()})" if found else ""
+    text = f"the token endpoint {url} answers {error.code}{word}"
+    if error.code >= 500:
+        return Unavailable("sasl", text)
+    return UpstreamError("sasl", f"{text}; check the client id and secret, oauth-scope, and the URL")
+
+
+def _trouble(url: str, error: Exception) -> UpstreamError:
+    reason = getattr(error, "reason", error)
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return UpstreamError("sasl", f"the token endpoint {url} is not trusted: {reason.verify_message}; set oauth-ca")
+    if isinstance(reason, TimeoutError):
+        return Unavailable("sasl", f"the token endpoint {url} does not answer within {_TIMEOUT:g} s")
+    if isinstance(reason, OSError):
+        return Unavailable("sasl", f"the token endpoint {url} cannot be reached: {reason.strerror or reason}")
+    return UpstreamError("sasl", f"the token endpoint {url} gives no token that could be used")

@@ -1,0 +1,53 @@
+"""Logging in again within a session, before the broker ends it (KIP-368)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+
+from kproxy.base.errors import UpstreamError
+from kproxy.client.ask.asking import Between
+from kproxy.client.sasl.login import Attempt, LoggedIn
+from kproxy.relay.session import Session
+
+log = logging.getLogger(__name__)
+
+# When, as parts of the session's lifetime, as Java's clients have it: at random, so that not all come at once.
+_EARLIEST, _LATEST = 0.85, 0.95
+# A password or token that cannot be had then is tried for again, with this pause in seconds, until so late.
+_PAUSE, _LAST_TRY = 0.5, 0.98
+# A shorter lifetime counts as this one, in seconds. Brokers have hours; one with milliseconds would have every session
+# log in all the time.
+_SHORTEST = 1.0
+
+
+async def keep_logged_in(session: Session, logged_in: LoggedIn) -> None:
+    """Log in again whenever the lifetime nears its end, for as long as the broker says that there is one.
+
+    The client's requests wait meanwhile: for the round trips alone. A negative lifetime is none, as in Java's clients.
+    Raises UpstreamError, and the session is of no use.
+    """
+    now = asyncio.get_running_loop().time
+    result = logged_in.result
+    while result.lifetime_ms and not session.closed:
+        began, lifetime = now(), max(result.lifetime_ms / 1000, _SHORTEST)
+        if result.lifetime_ms < _SHORTEST * 1000:
+            logged_in.login.warn_of_lifetime(logged_in.address, result.lifetime_ms, _SHORTEST)
+        if result.lifetime_ms < 0:
+            return
+        await asyncio.sleep(lifetime * random.uniform(_EARLIEST, _LATEST))
+        attempt = await _prepare(logged_in, began + lifetime * _LAST_TRY)
+        result = await logged_in.login.log_in(Between(session, hold=True), attempt, result.versions)
+        session.release()
+        log.debug("%s: SASL: logged in again, for %g s", logged_in.address, result.lifetime_ms / 1000)
+
+
+async def _prepare(logged_in: LoggedIn, until: float) -> Attempt:
+    while True:
+        try:
+            return await logged_in.login.prepare(logged_in.address, logged_in.name)
+        except UpstreamError:
+            if asyncio.get_running_loop().time() + _PAUSE > until:
+                raise
+        await asyncio.sleep(_PAUSE)

@@ -1,0 +1,36 @@
+"""The listeners of a broker, from its settings."""
+
+from __future__ import annotations
+
+from kproxy.client.ask.listeners import Listener, listeners
+
+
+def test_as_an_image_with_three_has_them() -> None:
+    settings: dict[str, str | None] = {
+        "listeners": "BOB://kafka0:29092,FRED://0.0.0.0:9092, CTL://:9093",
+        "advertised.listeners": "BOB://kafka0:29092,FRED://localhost:9092",
+        "listener.security.protocol.map": "BOB:PLAINTEXT,FRED:SASL_SSL,CTL:PLAINTEXT",
+        "inter.broker.listener.name": "BOB",
+        "controller.listener.names": "CTL",
+    }
+    assert listeners(settings) == [
+        Listener("BOB", "PLAINTEXT", "kafka0:29092", "kafka0:29092", "brokers"),
+        Listener("FRED", "SASL_SSL", "0.0.0.0:9092", "localhost:9092", ""),
+        Listener("CTL", "PLAINTEXT", ":9093", "", "controller"),
+    ]
+
+
+def test_without_a_map_the_name_is_the_protocol() -> None:
+    assert listeners({"advertised.listeners": "SSL://a:1"}) == [Listener("SSL", "SSL", "", "a:1", "")]
+
+
+def test_nonsense_is_no_listener() -> None:
+    assert listeners({"listeners": ",:,x", "advertised.listeners": None}) == []
+
+
+def test_names_in_small_letters() -> None:
+    """Kafka reads them in capitals, whichever of the settings has them."""
+    settings = {
+        "listeners": "in://:1", "listener.security.protocol.map": "In:SSL", "inter.broker.listener.name": "IN",
+    }  # fmt: skip
+    assert listeners(settings) == [Listener("IN", "SSL", ":1", "", "brokers")]

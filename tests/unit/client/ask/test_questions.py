@@ -1,0 +1,232 @@
+"""Questions to brokers, and what brokers may answer: what they should, nothing, too little, too much, nonsense."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import Awaitable, Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, WireError
+from kproxy.client.ask import questions
+from kproxy.client.ask.asking import Ask
+from kproxy.client.ask.questions import NOBODY, Members, Question
+from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
+from kproxy.protocol.rewrite.walk import AT_ONCE
+from kproxy.protocol.wire import api
+from tests.harness.answers import array, configs, coordinator, groups, metadata, offsets, refusal, text, versions
+from tests.unit.client.ask.broker import Broker
+
+SERVED = {key: range(20) for key in api.APIS}
+BROKERS = {1: "kafka-1:9092", 2: "kafka-2:9093"}
+LED = [(b"a", 0), (b"a", 1), (b"b", 0)]
+
+
+def own_id(suppose: int = NOBODY) -> Question[int | None]:
+    question = questions.own_id(SERVED, suppose)
+    assert question is not None
+    return question
+
+
+QUESTIONS: dict[str, tuple[int, bytes, Callable[[Ask], Awaitable[object]]]] = {
+    "versions": (api.API_VERSIONS, versions(), questions.ask_versions),
+    "members": (api.METADATA, metadata("c", BROKERS), questions.members(SERVED).put),
+    "own id": (api.DESCRIBE_CONFIGS, refusal(7), own_id().put),
+    "leaders": (
+        api.METADATA, metadata("c", BROKERS, {"a": [1, 2], "b": [2]}), lambda ask: questions.ask_leaders(ask, SERVED),
+    ),
+    "led": (
+        api.LIST_OFFSETS, offsets({("a", 0): 0, ("b", 0): 6}), lambda ask: questions.ask_led(ask, SERVED, LED),
+    ),
+    "coordinator": (api.LIST_GROUPS, groups("g"), lambda ask: questions.ask_coordinator(ask, SERVED)),
+}  # fmt: skip
+each = pytest.mark.parametrize("question", QUESTIONS)
+
+
+def endpoints(*nodes: int) -> tuple[Endpoint, ...]:
+    return tuple(Endpoint(Kind.BROKER, node, Address(f"kafka-{node}", 9091 + node)) for node in nodes)
+
+
+async def test_who_is_there() -> None:
+    broker = Broker({api.API_VERSIONS: versions(), api.METADATA: metadata("the-id", BROKERS)})
+    served = await questions.ask_versions(broker)
+    assert served[api.METADATA] == range(14)
+    assert await questions.members(served).put(broker) == Members("the-id", Kind.BROKER, endpoints(1, 2))
+
+
+async def test_a_broker_before_0_10_1_knows_of_no_cluster_id() -> None:
+    nodes = metadata(None, BROKERS)[: -len(text(None) + b"\0\0\0\1" + b"\0\0\0\0")]
+    broker = Broker({api.METADATA: nodes + struct.pack(">ii", 1, 0)})
+    members = await questions.members({api.METADATA: range(2)}).put(broker)
+    assert members == Members(None, Kind.BROKER, endpoints(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("answer", "suppose", "node_id"),
+    [
+        (refusal(7), NOBODY, 7),
+        (refusal(7), 3, 7),
+        (configs(), 3, 3),  # it had nothing to refuse
+        (configs(), NOBODY, None),  # it takes any id: that tells nothing
+        (configs(error=31), 3, None),  # CLUSTER_AUTHORIZATION_FAILED
+        (refusal("9" * 4300), NOBODY, None),
+        (refusal(NOBODY), NOBODY, None),
+        (refusal(99999999999), NOBODY, None),
+        (refusal(-1), NOBODY, None),
+        (refusal("nobody"), 3, None),
+        (struct.pack(">iih", 0, 0, 0), NOBODY, None),  # no result at all
+    ],
+)
+async def test_which_node_are_you(answer: bytes, suppose: int, node_id: int | None) -> None:
+    assert await own_id(suppose).put(Broker({api.DESCRIBE_CONFIGS: answer})) == node_id
+
+
+async def test_a_few_partitions_of_each_leader() -> None:
+    topics = {"a": [1, 2, 1, 1, 1], "b": [2], "c": [-1]}
+    found = await questions.ask_leaders(Broker({api.METADATA: metadata("c", BROKERS, topics)}), SERVED)
+    assert found == {1: ((b"a", 0), (b"a", 2), (b"a", 3)), 2: ((b"a", 1), (b"b", 0))}
+
+
+async def test_a_long_list_of_partitions_is_not_read_to_its_end() -> None:
+    topics = {f"topic-{number}": [1] * 100 for number in range(300)}
+    found = await questions.ask_leaders(Broker({api.METADATA: metadata("c", BROKERS, topics)}), SERVED)
+    assert set(found) == {1}
+
+
+@pytest.mark.parametrize("ask", [questions.members(SERVED).put, lambda broker: questions.ask_leaders(broker, SERVED)])
+async def test_a_long_list_of_nodes_keeps_no_one_waiting(ask: Callable[[Ask], Awaitable[object]]) -> None:
+    """A cluster names 3,000 nodes on each connection; other sessions have their turns while kproxy reads that."""
+    nodes = dict.fromkeys(range(3000), "h:1")
+    asking = asyncio.ensure_future(ask(Broker({api.METADATA: metadata("c", nodes, {"a": [1]})})))  # noqa: TID251  # here it is awaited
+    turns = 0
+    while not asking.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert await asking
+    assert turns >= 3000 * 2 // AT_ONCE  # a node is two steps at least
+
+
+async def test_which_partitions_do_you_lead() -> None:
+    broker = Broker({api.LIST_OFFSETS: offsets({("a", 0): 0, ("a", 1): 6, ("b", 0): 29})})
+    assert await questions.ask_led(broker, SERVED, LED) == {(b"a", 0): 0, (b"b", 0): 29} | {(b"a", 1): 6}
+
+
+async def test_more_than_was_asked_for_is_not_read() -> None:
+    broker = Broker({api.LIST_OFFSETS: offsets({(f"x{number}", 0): 0 for number in range(1000)})})
+    assert len(await questions.ask_led(broker, SERVED, LED)) == 0
+
+
+async def test_which_group_do_you_coordinate() -> None:
+    broker = Broker({api.LIST_GROUPS: groups("g", "h"), api.FIND_COORDINATOR: coordinator(4)})
+    assert await questions.ask_coordinator(broker, SERVED) == 4
+    broker = Broker({api.LIST_GROUPS: groups("g", "h"), api.FIND_COORDINATOR: coordinator(-1, error=30)})
+    assert await questions.ask_coordinator(broker, SERVED) is None
+    assert await questions.ask_coordinator(Broker({api.LIST_GROUPS: groups()}), SERVED) is None
+
+
+@pytest.mark.parametrize("question", ["leaders", "led", "coordinator"])
+async def test_what_the_broker_does_not_serve_is_not_asked(question: str) -> None:
+    broker = Broker({})
+    asked = {
+        "leaders": lambda: questions.ask_leaders(broker, {}),
+        "led": lambda: questions.ask_led(broker, {}, LED),
+        "coordinator": lambda: questions.ask_coordinator(broker, {}),
+    }[question]
+    assert not await asked()
+    assert broker.asked == []
+
+
+# What can go wrong
+
+
+async def said_of(answer: Awaitable[object]) -> str:
+    """The reason why it is none; "" if it is one."""
+    try:
+        await answer
+    except WireError as error:
+        return error.reason
+    return ""
+
+
+@each
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        (EOFError(), "closed"),
+        (ConnectionResetError(), "closed"),
+        (TimeoutError(), "timeout"),
+        (OSError(5, "Input/output error"), "other"),
+    ],
+)
+async def test_no_answer(question: str, raised: Exception, reason: str) -> None:
+    key, _, asked = QUESTIONS[question]
+    with pytest.raises(UpstreamError) as error:
+        await asked(Broker({key: raised}))
+    assert error.value.reason == reason
+
+
+@each
+async def test_an_answer_to_another_question(question: str) -> None:
+    _, _, asked = QUESTIONS[question]
+
+    class Another(Ask):
+        async def answer(self, seconds: float | None = None) -> bytes:
+            return struct.pack(">i", 12345) + b"x" * 100
+
+    with pytest.raises(WireError):
+        await asked(Another())
+
+
+@each
+async def test_an_answer_that_ends_anywhere(question: str) -> None:
+    """Whatever is missing: an error for the broker, or an answer without what is missing; nothing else."""
+    key, whole, asked = QUESTIONS[question]
+    for end in range(len(whole)):
+        broker = Broker({key: whole[:end], api.FIND_COORDINATOR: b""})
+        assert await said_of(asked(broker)) in ("", "malformed")
+
+
+@each
+@given(data=st.data())
+async def test_an_answer_of_nonsense(question: str, data: st.DataObject) -> None:
+    key, whole, asked = QUESTIONS[question]
+    spoiled = bytearray(whole)
+    for at in data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=8)):
+        spoiled[at] = data.draw(st.integers(0, 255))
+    answer = data.draw(st.one_of(st.just(bytes(spoiled)), st.binary(max_size=200)))
+    broker = Broker({key: answer, api.FIND_COORDINATOR: data.draw(st.binary(max_size=20))})
+    with contextlib.suppress(WireError, UpstreamError):
+        await asked(broker)
+
+
+@each
+async def test_counts_that_are_not_there(question: str) -> None:
+    """Two thousand million elements, and none of them behind."""
+    key, _, asked = QUESTIONS[question]
+    for count in (0x7FFFFFFF, -1, -2147483648):
+        for before in range(12):
+            body = bytes(before) + struct.pack(">i", count)
+            said = await said_of(asked(Broker({key: body, api.FIND_COORDINATOR: b""})))
+            assert said in ("", "malformed", "too-many-endpoints")
+
+
+async def test_a_controller_names_controllers() -> None:
+    """DescribeCluster v1, from a real controller."""
+    node = b"\0\0\x0b\xb8" + b"\x0ac-3000.in" + struct.pack(">i", 9093) + b"\0" + b"\0"
+    body = b"\0" + struct.pack(">ihb", 0, 0, 0) + b"\x02" + b"\x04abc" + struct.pack(">i", 3000) + b"\x02" + node
+    broker = Broker({api.DESCRIBE_CLUSTER: body + struct.pack(">i", 0) + b"\0"})
+    members = await questions.members({api.DESCRIBE_CLUSTER: range(2)}).put(broker)
+    assert members.cluster_id == "abc"
+    assert [(one.kind, one.node_id, str(one.advertised)) for one in members.nodes] == [
+        (Kind.CONTROLLER, 3000, "c-3000.in:9093")
+    ]
+
+
+async def test_an_empty_list_of_nodes_is_no_answer() -> None:
+    with pytest.raises(WireError, match="names no node"):
+        await questions.members(SERVED).put(Broker({api.METADATA: array([]) + text("c")}))

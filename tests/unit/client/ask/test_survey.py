@@ -1,0 +1,111 @@
+"""What `kproxy doctor` asks brokers, and what they may answer: what they should, too little, nonsense."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.base.errors import UpstreamError, WireError
+from kproxy.client.ask import survey
+from kproxy.client.ask.asking import Ask
+from kproxy.client.ask.questions import Question
+from kproxy.protocol.wire import api
+from tests.harness.answers import array, text
+from tests.harness.kafka_python import ApiVersionsResponse
+from tests.unit.client.ask.broker import Broker
+
+SERVED = {key: range(20) for key in api.APIS}
+
+
+def _features() -> bytes:
+    key = ApiVersionsResponse.FinalizedFeatureKey
+    finalized = [key(name="metadata.version", max_version_level=30, min_version_level=1)]
+    response = ApiVersionsResponse(
+        version=3, error_code=0, api_keys=[], throttle_time_ms=0, finalized_features=finalized
+    )
+    return bytes(response.encode())
+
+
+def _mechanisms(*names: str, error: int = 33) -> bytes:
+    return struct.pack(">h", error) + array([text(name) for name in names])
+
+
+def _put(question: Question[Any] | None) -> Callable[[Ask], Awaitable[Any]]:
+    assert question is not None
+    return question.put
+
+
+ASKED: dict[str, tuple[int, bytes, Callable[[Ask], Awaitable[Any]]]] = {
+    "features": (api.API_VERSIONS, _features(), _put(survey.features(SERVED))),
+    "coordinator": (api.FIND_COORDINATOR, struct.pack(">hi", 15, 4), _put(survey.coordinator(SERVED, "g"))),
+    "mechanisms": (api.SASL_HANDSHAKE, _mechanisms("PLAIN"), _put(survey.mechanisms(SERVED))),
+}  # fmt: skip
+each = pytest.mark.parametrize("question", ASKED)
+
+
+async def answer(question: str, body: bytes | None = None) -> Any:
+    key, whole, asking = ASKED[question]
+    return await asking(Broker({key: whole if body is None else body}))
+
+
+async def test_the_features_and_the_coordinator() -> None:
+    assert await answer("features") == {"metadata.version": 30}
+    assert await answer("coordinator") == (15, 4)
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        (_mechanisms("PLAIN", "SCRAM-SHA-512"), ("PLAIN", "SCRAM-SHA-512")),
+        (_mechanisms("PLAIN", error=34), None),  # the listener has no SASL
+        (_mechanisms("PLAIN", error=0), None),  # no broker has that mechanism
+    ],
+)
+async def test_the_mechanisms_of_a_listener(body: bytes, names: tuple[str, ...] | None) -> None:
+    assert await answer("mechanisms", body) == names
+
+
+async def test_a_list_of_mechanisms_without_end() -> None:
+    assert len(await answer("mechanisms", _mechanisms(*["X"] * 50_000))) == 20
+
+
+def test_an_old_broker_is_not_asked() -> None:
+    assert survey.features({api.API_VERSIONS: range(3)}) is None
+    assert survey.coordinator({}, "g") is None
+    assert survey.mechanisms({}) is None
+
+
+@each
+async def test_an_answer_that_ends_anywhere(question: str) -> None:
+    key, whole, asking = ASKED[question]
+    for end in range(len(whole)):
+        with contextlib.suppress(WireError):
+            await asking(Broker({key: whole[:end]}))
+
+
+@each
+@given(data=st.data())
+async def test_an_answer_of_nonsense(question: str, data: st.DataObject) -> None:
+    key, whole, asking = ASKED[question]
+    spoiled = bytearray(whole)
+    for at in data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=8)):
+        spoiled[at] = data.draw(st.integers(0, 255))
+    body = data.draw(st.one_of(st.just(bytes(spoiled)), st.binary(max_size=200)))
+    with contextlib.suppress(WireError, UpstreamError):
+        await asking(Broker({key: body}))
+
+
+@each
+async def test_counts_that_are_not_there(question: str) -> None:
+    """Two thousand million elements, and none of them behind."""
+    key, _, asking = ASKED[question]
+    for count in (0x7FFFFFFF, -1, -2147483648):
+        for before in range(30):
+            with contextlib.suppress(WireError):
+                await asking(Broker({key: bytes(before) + struct.pack(">i", count)}))

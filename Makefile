@@ -52,7 +52,7 @@ check: $(STAMP) ## the fast loop: format, lint, types, import direction, unit te
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin
-	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 -p kproxy.config -p kproxy.explain -p kproxy.lint
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 -p kproxy.config -p kproxy.advice.explain -p kproxy.advice.lint
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest -q -n 2 tests/unit -m "not matrix and not soak" $(ARGS)
 
@@ -112,8 +112,8 @@ spark-package: $(STAMP) ## what Spark is given, in dist/: the plugin's jar, a wh
 	@$(BIN)/python -c "import pyspark" 2>/dev/null || $(BIN)/python -m pip install --quiet --group spark
 	$(BIN)/python -m kproxy.spark package dist $(ARGS)
 
-troubleshooting: $(STAMP) ## docs/troubleshooting.md, from the tables in kproxy/remedies
-	$(BIN)/python -m kproxy.remedies docs/troubleshooting.md
+troubleshooting: $(STAMP) ## docs/troubleshooting.md, from the tables in kproxy/advice/remedies
+	$(BIN)/python -m kproxy.advice.remedies docs/troubleshooting.md
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build dist tests/oracle/build .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

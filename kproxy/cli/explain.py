@@ -29,8 +29,8 @@ def explain(text: tuple[str, ...], as_json: bool) -> int:
 
     The exit code is 0 if the text is explained, 1 if it is not known, and 2 for wrong usage.
     """
-    from kproxy.explain.explanation import explain as explain_stream
-    from kproxy.explain.shown import shown
+    from kproxy.advice.explain.explanation import explain as explain_stream
+    from kproxy.advice.explain.shown import shown
 
     if text and text != ("-",):
         stream: BinaryIO = io.BytesIO(" ".join(text).encode("utf-8", "surrogateescape"))

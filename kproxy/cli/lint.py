@@ -39,11 +39,11 @@ def lint(files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bo
     Kafka Connect or of Spark. '-' is standard input. Files that are given together are looked at together. The command
     opens no connection. The exit code is 0 without mistakes, 1 with mistakes, and 2 if a file cannot be read.
     """
-    from kproxy.lint import fixing, present
-    from kproxy.lint.kinds import Kind
-    from kproxy.lint.linting import Options, Report
-    from kproxy.lint.linting import lint as run
-    from kproxy.lint.source import STDIN, Source, UnreadableError, read
+    from kproxy.advice.lint import fixing, present
+    from kproxy.advice.lint.kinds import Kind
+    from kproxy.advice.lint.linting import Options, Report
+    from kproxy.advice.lint.linting import lint as run
+    from kproxy.advice.lint.source import STDIN, Source, UnreadableError, read
 
     if write and not fix:
         raise click.UsageError("--write needs --fix")
@@ -80,8 +80,8 @@ def lint(files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bo
 
 def _variables(path: Path | None) -> dict[str, str]:
     """The `.env` beside a file, as Docker Compose reads it."""
-    from kproxy.lint.interpolate import read_env
-    from kproxy.lint.source import UnreadableError, read
+    from kproxy.advice.lint.interpolate import read_env
+    from kproxy.advice.lint.source import UnreadableError, read
 
     if path is None or not (beside := path.parent / ".env").is_file():
         return {}

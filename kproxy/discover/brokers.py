@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kproxy.advice.lint.endpoint import Endpoint, Host, endpoints, kind_of
 from kproxy.base.address import Address
 from kproxy.discover.found import Found
-from kproxy.lint.endpoint import Endpoint, Host, endpoints, kind_of
 
 _LOCAL = "localhost"
 _PLAIN = "PLAINTEXT"

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kproxy.advice.lint import images
 from kproxy.base.printable import one_line
 from kproxy.discover import brokers
 from kproxy.discover.brokers import Broker, Published
 from kproxy.discover.found import Found, Place
-from kproxy.lint import images
 from kproxy.net.dial import engine
 
 _MOST_CONTAINERS = 200

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from kproxy.advice.lint import compose, properties
+from kproxy.advice.lint.interpolate import read_env
+from kproxy.advice.lint.kinds import Kind, recognise
+from kproxy.advice.lint.model import Broker, Family, Setup
+from kproxy.advice.lint.source import Source, UnreadableError, read
+from kproxy.advice.lint.tree import MalformedError, Tree, documents
 from kproxy.base.printable import one_line
 from kproxy.discover import brokers
 from kproxy.discover.brokers import Published
 from kproxy.discover.found import Found, Place
-from kproxy.lint import compose, properties
-from kproxy.lint.interpolate import read_env
-from kproxy.lint.kinds import Kind, recognise
-from kproxy.lint.model import Broker, Family, Setup
-from kproxy.lint.source import Source, UnreadableError, read
-from kproxy.lint.tree import MalformedError, Tree, documents
 
 _MOST_FILES = 200
 _LARGEST = 1024 * 1024

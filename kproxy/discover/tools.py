@@ -16,12 +16,12 @@ from pathlib import Path
 
 import yaml
 
+from kproxy.advice.lint.source import Source, UnreadableError, read
+from kproxy.advice.lint.tree import MalformedError, Tree, documents
 from kproxy.base.address import Address
 from kproxy.base.printable import one_line
 from kproxy.discover import files
 from kproxy.discover.found import Found, Place
-from kproxy.lint.source import Source, UnreadableError, read
-from kproxy.lint.tree import MalformedError, Tree, documents
 
 NAME = "configurations of tools"
 _LARGEST = 1024 * 1024

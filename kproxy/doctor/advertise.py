@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, count
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.base.address import Address
 from kproxy.doctor import linted
 from kproxy.doctor import listeners as settings
 from kproxy.doctor.changes import Broker, Change, Seen, brokers_of, changes
 from kproxy.doctor.found import Contact, Examination
 from kproxy.doctor.places import is_loopback
-from kproxy.remedies.faults import Fault
 
 _PREFIX = {"bitnami": "KAFKA_CFG_", "confluent": "KAFKA_"}
 # Where Kafka keeps its data by itself, in Apache's image as elsewhere. The image has defaults for these settings, and

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.client.ask.contents import GROUP_REFUSED, TOPIC_REFUSED, Topic
 from kproxy.client.ask.questions import NONE
 from kproxy.doctor import clients, mend
 from kproxy.doctor.findings import Finding, Whose
 from kproxy.doctor.found import Examination
 from kproxy.protocol.rewrite.endpoints import Kind
-from kproxy.remedies.faults import Fault
 
 _COORDINATOR_ERRORS = {14: "it is loading", 15: "no broker coordinates it now", 16: "another broker coordinates it"}
 # A certificate that ends sooner than this is worth a note.

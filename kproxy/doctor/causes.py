@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.doctor.findings import Whose
 from kproxy.doctor.found import Contact, Examination, Spoken
 from kproxy.doctor.names import looks_like
 from kproxy.doctor.places import Place, is_loopback, is_private, place_of
-from kproxy.remedies.faults import Fault
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.client.ask.questions import Versions
 from kproxy.protocol.wire import api
-from kproxy.remedies.faults import Fault
 
 # The oldest release of each client that is known to work with Kafka 4.0 brokers (KIP-896).
 OLDEST = {

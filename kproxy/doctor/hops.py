@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.base.address import Address
 from kproxy.config.hop import Hop
 from kproxy.doctor.findings import Finding, Whose
 from kproxy.doctor.found import Examination
-from kproxy.remedies.faults import Fault
 
 
 def failing(found: Examination) -> Finding | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.doctor import beyond, hops, mend, unaided
 from kproxy.doctor.causes import Cause, cause_of
 from kproxy.doctor.findings import Finding, Whose
@@ -17,7 +18,6 @@ from kproxy.doctor.found import Contact, Examination
 from kproxy.doctor.listeners import listener_that_advertises, listeners_of
 from kproxy.doctor.names import advice_for_name
 from kproxy.doctor.places import Place, place_of
-from kproxy.remedies.faults import Fault
 
 # Different reasons of one fault that are said.
 _REASONS = 3

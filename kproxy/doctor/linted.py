@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kproxy.lint.findings import Severity
-from kproxy.lint.kinds import Kind
-from kproxy.lint.linting import Options, lint
-from kproxy.lint.source import Source
+from kproxy.advice.lint.findings import Severity
+from kproxy.advice.lint.kinds import Kind
+from kproxy.advice.lint.linting import Options, lint
+from kproxy.advice.lint.source import Source
 
 # The settings that its rules for listeners look at, beside those of a single listener.
 _LOOKED_AT = frozenset({

@@ -8,10 +8,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.doctor import advertise, names
 from kproxy.doctor import listeners as settings
 from kproxy.doctor.found import Contact, Examination
-from kproxy.remedies.faults import Fault
 
 # Faults of an advertised address that another advertised address mends.
 _OF_ADDRESSES = frozenset({

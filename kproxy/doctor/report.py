@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from kproxy import remedies
+from kproxy.advice import remedies
+from kproxy.advice.remedies.faults import Fault
 from kproxy.base.printable import escaped, one_line
 from kproxy.doctor import picture, said, unaided
 from kproxy.doctor.findings import Finding
@@ -19,7 +20,6 @@ from kproxy.doctor.found import Contact, Examination, Neighbour, Step, Verdict
 from kproxy.doctor.line import shell
 from kproxy.doctor.trial import Outcome, Tried
 from kproxy.net.tls.handshakes import ANY_NAME
-from kproxy.remedies.faults import Fault
 
 _WIDTH = 78
 _COLOURS = {Verdict.OK: "green", Verdict.FAILED: "red", Verdict.NOTE: "yellow", Verdict.SKIPPED: "yellow"}

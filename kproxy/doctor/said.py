@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kproxy import remedies
+from kproxy.advice import remedies
+from kproxy.advice.remedies.remedy import Program
 from kproxy.doctor.findings import Finding
-from kproxy.remedies.remedy import Program
 
 _PROGRAMS = (Program.JAVA, Program.LIBRDKAFKA, Program.KAFKA_PYTHON, Program.SPARK)
 # What is shown of each program.

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.doctor.causes import Cause, cause_of
 from kproxy.doctor.findings import Finding, Whose
 from kproxy.doctor.found import Contact, Examination
-from kproxy.remedies.faults import Fault
 
 # Addresses that are named.
 _NAMED = 3

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kproxy.base.printable import one_line
 
 if TYPE_CHECKING:
-    from kproxy.remedies.own import Row
+    from kproxy.advice.remedies.own import Row
 
 # Lines that are kept, and characters of each.
 _KEPT, _LONGEST = 100, 500
@@ -96,7 +96,7 @@ def _counted(text: str) -> tuple[str, int]:
 @lru_cache(2 * _KEPT)
 def _row(text: str) -> Row | None:
     """The row whose message is the most precise of those that the line has."""
-    from kproxy.explain.patterns import by_word  # a megabyte that only those need who look
+    from kproxy.advice.explain.patterns import by_word  # a megabyte that only those need who look
 
     words = {word.encode() for word in _WORD.findall(text)}
     found = [one for word in words for one in by_word().get(word, ()) if one.row is not None and one.find(text)]

@@ -1,7 +1,7 @@
 """What only a proxy can see is wrong: clients that cannot reach a node, lack a leader, fail to log in, or leak.
 
 A finding says what was measured, and for how long. The thresholds below say from when on it is worth a person's time;
-cause and remedy are in `kproxy.remedies`.
+cause and remedy are in `kproxy.advice.remedies`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
+from kproxy.advice.remedies import Fault
 from kproxy.client.ask.contents import error_text
-from kproxy.remedies import Fault
 from kproxy.status.shown import ClusterStatus, NodeStatus, SessionStatus
 from kproxy.watch.tally import Client, Doing, Tally
 

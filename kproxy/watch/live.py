@@ -12,11 +12,11 @@ from dataclasses import asdict
 from time import time
 from typing import Any
 
-from kproxy import remedies
+from kproxy.advice import remedies
+from kproxy.advice.explain.codes import codes
+from kproxy.advice.explain.patterns import by_word
+from kproxy.advice.remedies import Fault
 from kproxy.client.ask.contents import error_text
-from kproxy.explain.codes import codes
-from kproxy.explain.patterns import by_word
-from kproxy.remedies import Fault
 from kproxy.status.shown import ClusterStatus, SessionStatus, Status, UpstreamStatus
 from kproxy.watch.events import Event, Events
 from kproxy.watch.feed import Feed, TooMany

@@ -16,8 +16,8 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.devcluster import DevCluster, ListenerSpec
-from kproxy.remedies.faults import Fault
 from tests.harness.network import PYTHON, Host, Network
 
 _DNS = "127.0.0.53"

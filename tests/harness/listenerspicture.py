@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.devcluster import ListenerSpec
-from kproxy.remedies.faults import Fault
 from tests.harness.listeners import SETUPS, Cell, Place, Setup
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -32,9 +32,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
 from cryptography.x509 import load_pem_x509_certificate
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.devcluster import DevCluster, ListenerSpec
 from kproxy.protocol.wire.api import METADATA, SASL_AUTHENTICATE
-from kproxy.remedies.faults import Fault
 from tests.harness import peers
 from tests.harness.clients import create_topic, produce, read_topic, unique
 from tests.harness.fakebroker import FakeBroker

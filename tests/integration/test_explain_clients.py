@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.explain.explanation import explain
-from kproxy.remedies import Fault, Program
+from kproxy.advice.explain.explanation import explain
+from kproxy.advice.remedies import Fault, Program
 from tests.harness.failing.attempt import CLIENTS, Attempt
 from tests.harness.failing.troubles import TROUBLES, Site, Trouble, judge, made, tls
 from tests.harness.process import wait_until

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kproxy.advice.lint import fixing, properties
+from kproxy.advice.lint.images import property_of
+from kproxy.advice.lint.linting import Options, lint
+from kproxy.advice.lint.model import Family
+from kproxy.advice.lint.source import Source
 from kproxy.base.address import Address
 from kproxy.devcluster import DEFAULT_VERSION, DevCluster, Programs
 from kproxy.devcluster import properties as props
 from kproxy.devcluster.ports import free_ports
 from kproxy.devcluster.properties import render
 from kproxy.devcluster.ready import known_brokers
-from kproxy.lint import fixing, properties
-from kproxy.lint.images import property_of
-from kproxy.lint.linting import Options, lint
-from kproxy.lint.model import Family
-from kproxy.lint.source import Source
 from tests.harness.clients import needs_kcat
 from tests.harness.process import PATIENCE_S, wait_until
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kproxy import remedies
+from kproxy.advice import remedies
+from kproxy.advice.remedies import Fault
 from kproxy.devcluster import DevCluster
-from kproxy.remedies import Fault
 from tests.harness.browser import Browser, NoAxe, Violation, chromium
 from tests.harness.clients import consumer, create_topic, leaders
 from tests.harness.misbehaving import delaying, sending

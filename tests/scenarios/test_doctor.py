@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.devcluster import DevCluster, ListenerSpec
-from kproxy.remedies.faults import Fault
 from tests.harness import flow
 from tests.harness.clients import unique
 from tests.harness.network import KPROXY, PYTHON, Host, Network

@@ -21,8 +21,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.devcluster.properties import render
-from kproxy.remedies.faults import Fault
 from tests.harness.clients import create_topic, read_topic, unique, values
 from tests.harness.fromfiles import FromFiles
 from tests.harness.network import KPROXY, PYTHON, Host, Network

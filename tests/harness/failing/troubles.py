@@ -12,10 +12,10 @@ from pathlib import Path
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
 from cryptography.x509 import load_pem_x509_certificate
 
+from kproxy.advice.explain.explanation import explain
+from kproxy.advice.explain.shown import shown
+from kproxy.advice.remedies import Fault
 from kproxy.devcluster import DevCluster, ListenerSpec
-from kproxy.explain.explanation import explain
-from kproxy.explain.shown import shown
-from kproxy.remedies import Fault
 from tests.harness import peers
 from tests.harness.clients import create_topic
 from tests.harness.failing.attempt import Attempt

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.doctor.clients import Client, misfit
 from kproxy.doctor.judge import judge
 from kproxy.protocol.wire import api
-from kproxy.remedies.faults import Fault
 from tests.unit.doctor.examined import examination, good
 
 # What Kafka 4.1, 3.9, 2.1 and 2.0 serve of Fetch.

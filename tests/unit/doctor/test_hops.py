@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.doctor.judge import judge
-from kproxy.remedies.faults import Fault
 from tests.unit.doctor.examined import bad, examination
 
 SSH = "ssh://root@bastion:2222"

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kproxy import remedies
+from kproxy.advice import remedies
+from kproxy.advice.remedies.faults import Fault
 from kproxy.client.ask.contents import Contents
 from kproxy.doctor import said
 from kproxy.doctor.causes import cause_of
 from kproxy.doctor.found import Certificate, Elsewhere, Examination, Spoken
 from kproxy.doctor.judge import judge
-from kproxy.remedies.faults import Fault
 from tests.unit.doctor.examined import bad, examination, good, identity, key, topic
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

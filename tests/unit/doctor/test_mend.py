@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from kproxy.advice.lint.linting import Options, lint
+from kproxy.advice.lint.source import Source
+from kproxy.advice.remedies.faults import Fault
 from kproxy.base.address import Address
 from kproxy.doctor import linted
 from kproxy.doctor.findings import Finding
 from kproxy.doctor.found import Contact, Examination
 from kproxy.doctor.judge import judge
-from kproxy.lint.linting import Options, lint
-from kproxy.lint.source import Source
-from kproxy.remedies.faults import Fault
 from tests.harness.pasted import bootstrap, by_broker, pasted
 from tests.unit.doctor.examined import bad, examination, good, key, told
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.doctor.findings import Finding, Whose
 from kproxy.doctor.report import Report, text
-from kproxy.remedies.faults import Fault
 from tests.unit.doctor.examined import bad, examination
 
 

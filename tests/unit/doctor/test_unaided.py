@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kproxy.advice.remedies.faults import Fault
 from kproxy.doctor import unaided
 from kproxy.doctor.found import Contact, Examination
 from kproxy.doctor.judge import judge
-from kproxy.remedies.faults import Fault
 from tests.unit.doctor.examined import bad, examination, good, identity
 
 SSH = "ssh://bastion"

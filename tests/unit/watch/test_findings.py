@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from kproxy.advice.remedies import Fault
 from kproxy.relay.observer import Exchange
-from kproxy.remedies import Fault
 from kproxy.status.shown import SessionStatus
 from kproxy.watch import tally as tallying
 from kproxy.watch.findings import Finding, Findings

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from kproxy.advice.remedies import Fault, of
 from kproxy.protocol.wire.greeting import Greeting
 from kproxy.protocol.wire.mismatch import wrong_client
 from kproxy.relay.observer import Exchange
-from kproxy.remedies import Fault, of
 from kproxy.status.shown import SessionStatus, Status
 from kproxy.watch import live
 from kproxy.watch.events import Events

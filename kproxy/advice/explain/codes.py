@@ -1,0 +1,105 @@
+"""Kafka's error codes: their names in Java, in kafka-python and in the protocol, whether to try again, and their fault."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from functools import cache
+
+from kproxy.advice.remedies import Fault
+
+_NUMBER = re.compile(r"(?i)(?:error[ _]?code['\"]?\s?[:=]?\s?|\[Error )(-?\d{1,3})\b")
+_NAME = re.compile(r"\b[A-Z][A-Za-z]{4,60}(?:Error|Exception)\b|\b[A-Z]{2,20}(?:_[A-Z]{1,20}){1,8}\b")
+
+# By what the protocol's name contains; the first that fits.
+_FAULTS = (
+    ("AUTHORIZATION_FAILED", Fault.NOT_AUTHORIZED),
+    ("UNSUPPORTED_SASL_MECHANISM", Fault.SASL_MECHANISM),
+    ("ILLEGAL_SASL_STATE", Fault.LOGIN_NOT_OFFERED),
+    ("SASL_AUTHENTICATION_FAILED", Fault.CREDENTIALS_REFUSED),
+    ("LISTENER_NOT_FOUND", Fault.WRONG_LISTENER),
+    ("NOT_LEADER", Fault.WRONG_NODE),
+    ("NOT_CONTROLLER", Fault.WRONG_NODE),
+    ("LEADER_NOT_AVAILABLE", Fault.NO_LEADER),
+    ("LEADERS_NOT_AVAILABLE", Fault.NO_LEADER),
+    ("LEADER_NOT_AVAILABLE", Fault.NO_LEADER),
+    ("UNKNOWN_TOPIC", Fault.TOPIC_UNKNOWN),
+    ("INVALID_TOPIC", Fault.TOPIC_UNKNOWN),
+    ("COORDINATOR", Fault.NO_COORDINATOR),
+    ("TOO_LARGE", Fault.RECORD_TOO_LARGE),
+    ("REPLICA", Fault.BROKER_MISSING),
+    ("BROKER_NOT_AVAILABLE", Fault.BROKER_MISSING),
+    ("INCONSISTENT_CLUSTER_ID", Fault.WRONG_CLUSTER),
+    ("REBOOTSTRAP", Fault.WRONG_CLUSTER),
+    ("UNSUPPORTED_VERSION", Fault.BROKER_TOO_OLD),
+    ("REQUEST_TIMED_OUT", Fault.OVERLOADED),
+    ("QUOTA", Fault.OVERLOADED),
+    ("STORAGE", Fault.OVERLOADED),
+    ("TIMESTAMP", Fault.CLOCK),
+    ("PRODUCER", Fault.TRANSACTION),
+    ("TXN", Fault.TRANSACTION),
+    ("TRANSACTION", Fault.TRANSACTION),
+    ("SEQUENCE", Fault.TRANSACTION),
+    ("GENERATION", Fault.GROUP),
+    ("REBALANCE", Fault.GROUP),
+    ("MEMBER", Fault.GROUP),
+    ("GROUP_PROTOCOL", Fault.GROUP),
+    ("INSTANCE_ID", Fault.GROUP),
+    ("OFFSET_OUT_OF_RANGE", Fault.GROUP),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """An error of the protocol. `fault` is None if kproxy has no advice for it."""
+
+    number: int
+    name: str
+    text: str
+    retriable: bool
+    fault: Fault | None
+
+
+@cache
+def _errors() -> dict[int, type[Exception]]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python reads its version in an old way
+        from kafka.errors import kafka_errors
+    return dict(kafka_errors)
+
+
+@cache
+def codes() -> dict[int, Code]:
+    """All codes, from kafka-python."""
+    found = {}
+    for number, error in _errors().items():
+        if isinstance(number, int) and number != 0:
+            name = str(getattr(error, "message", None) or error.__name__)
+            text = " ".join(str(getattr(error, "description", None) or "").split())
+            fault = next((fault for part, fault in _FAULTS if part in name), None)
+            found[number] = Code(number, name, text, bool(getattr(error, "retriable", False)), fault)
+    return found
+
+
+@cache
+def names() -> dict[str, Code]:
+    """The codes by each spelling of their names."""
+    found: dict[str, Code] = {}
+    for number, code in codes().items():
+        stem = "".join(word.capitalize() for word in code.name.split("_"))
+        python = _errors()[number].__name__
+        spellings = {code.name, python, python.removesuffix("Error") + "Exception", stem + "Exception", stem + "Error"}
+        found.update(dict.fromkeys(spellings - {"TimeoutException", "UnknownError", "InvalidRequestError"}, code))
+    return found
+
+
+def find(line: str) -> Code | None:
+    """The code that a line names or numbers."""
+    for match in _NAME.finditer(line):
+        if found := names().get(match[0]):
+            return found
+    for match in _NUMBER.finditer(line):
+        if found := codes().get(int(match[1])):
+            return found
+    return None

@@ -1,0 +1,84 @@
+"""Numbers that are another protocol's first bytes, because Kafka takes the first four bytes for a size."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kproxy.advice.remedies import Fault
+from kproxy.protocol.wire.api import APIS
+from kproxy.protocol.wire.greeting import Greeting, recognise
+
+_SIZE = re.compile(r"(?:size|length|size =|length:) (-?\d{1,10})\b")
+_KEY = re.compile(r"(?i)\bapi ?key[ :=]{1,3}(-?\d{1,6})\b")
+_VERSIONS = {0: "SSL 3.0", 1: "TLS 1.0", 2: "TLS 1.1", 3: "TLS 1.2", 4: "TLS 1.3"}
+_WORDS = {
+    b"HTTP",
+    b"GET ",
+    b"POST",
+    b"PUT ",
+    b"HEAD",
+    b"DELE",
+    b"OPTI",
+    b"CONN",
+    b"PATC",
+    b"TRAC",
+    b"PRI ",
+    b"SSH-",
+    b"PROX",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A number, what it is, and which fault that is."""
+
+    number: int
+    meaning: str
+    fault: Fault
+
+
+def decode_size(number: int) -> Decoded | None:
+    """What the first four bytes were, if they were no size."""
+    if not -(1 << 31) <= number < 1 << 31:
+        return None
+    first = (number & 0xFFFFFFFF).to_bytes(4, "big")
+    hexadecimal = f"0x{first.hex()}"
+    if first[1] == 3 and first[0] in (0x14, 0x15, 0x16, 0x17) and first[2] in _VERSIONS:
+        greeting = recognise(first)
+        # A record says TLS 1.2 in all later versions, and the first hello often TLS 1.0 (RFC 8446 §5.1).
+        version = f"{hexadecimal}, a record of {_VERSIONS[first[2]]} or later"
+        if greeting is Greeting.TLS:
+            return Decoded(number, f"the start of a TLS handshake ({version})", Fault.TLS_TO_PLAINTEXT)
+        if greeting is Greeting.TLS_ALERT:
+            return Decoded(number, f"a TLS alert ({version})", Fault.PLAINTEXT_TO_TLS)
+        return Decoded(number, f"a TLS record ({version})", Fault.PLAINTEXT_TO_TLS)
+    if first in _WORDS:
+        word = first.decode().strip()
+        return Decoded(number, f'the text "{word}" ({hexadecimal})', Fault.NOT_KAFKA)
+    if all(0x20 <= byte < 0x7F or byte in b"\r\n\t" for byte in first):
+        return Decoded(number, f"four characters of text, {first.decode()!r} ({hexadecimal})", Fault.NOT_KAFKA)
+    return None
+
+
+def decode_key(number: int) -> Decoded | None:
+    """What bytes 5 and 6 were, if they were no API key: a hello's length and type, or text."""
+    if number in APIS or not -(1 << 15) <= number < 1 << 15:
+        return None
+    two = (number & 0xFFFF).to_bytes(2, "big")
+    if two[1] == 1:  # ClientHello (RFC 8446 §4)
+        return Decoded(number, f"the start of a TLS handshake (0x{two.hex()})", Fault.TLS_TO_PLAINTEXT)
+    if all(0x20 <= byte < 0x7F for byte in two):
+        return Decoded(number, f"two characters of text, {two.decode()!r} (0x{two.hex()})", Fault.NOT_KAFKA)
+    return None
+
+
+def decode(line: str) -> Decoded | None:
+    """The first number of a line that is another protocol's bytes."""
+    for match in _SIZE.finditer(line):
+        if found := decode_size(int(match[1])):
+            return found
+    for match in _KEY.finditer(line):
+        if found := decode_key(int(match[1])):
+            return found
+    return None

@@ -1,0 +1,135 @@
+"""The messages of the tables, made ready to be found in lines: by one word first, then by their literal parts in order.
+
+No regular expression is involved, so no line can make the search slow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+
+from kproxy.advice import remedies
+from kproxy.advice.remedies import BY_ADDRESS, Fault, Program
+from kproxy.advice.remedies.own import Row, sections
+
+_WORD = re.compile(r"[A-Za-z0-9_]+")
+
+# Words of Kafka's alone. A message without one needs them beside it.
+_OF_KAFKA = (
+    "kafka", "Kafka", "bootstrap", "Bootstrap broker", "node assignment", "Node may not be available", "Broker may not be available", "artition", "ipv4#",
+    "ipv6#", "Failed to resolve '", "ApiVersion", "API_VERSIONS", "correlation id", "Invalid receive (size", "Invalid response size",
+    "receive.message.max.bytes", "unable to dial:", "in-flight-requests", "Failed to connect to broker", "eplica",
+    "NotLeader", "NOT_LEADER", "LeaderNot", "LEADER_NOT", "oordinator", "COORDINATOR", "Rebalance", "REBALANCE", "Broker: ",
+    "Sasl", "SASL", "ssl.ca.location", "ssl.key.location", "ssl.certificate.location", "ssl.keystore.location", "request.timeout.ms",
+    "RecordTooLarge", "RecordBatchTooLarge", "MESSAGE_TOO_LARGE", "TopicAuthorization", "GroupAuthorization", "TOPIC_AUTHORIZATION",
+    "ClusterAuthorization", "TransactionalId", "Not authorized to access topics", "Not authorized to access group", "UnknownTopic",
+    "UNKNOWN_TOPIC", "ProducerFenced", "PRODUCER_FENCED", "ProducerEpoch", "PRODUCER_EPOCH", "OffsetOutOfRange", "poll()",
+    "max.poll.interval.ms", "maximum poll interval", "UnknownMemberId", "UNKNOWN_MEMBER", "FencedInstanceId", "FENCED_INSTANCE",
+    "advertised.listeners", "controller.listener.names", "inter.broker.listener.name", "No security protocol defined for listener",
+    "broker listener", "Topic authorization failed", "LISTENER_NOT_FOUND", "ListenerNotFound", "socket connection setup timeout",
+    "plaintext connection speaking to a tls endpoint", "large response size", "Subscribed topic", "in-sync replicas",
+    "not present in metadata after", "record(s) for", "while fetching topic metadata", "trying to create topic",
+    "topic-partition", "SaslClient", "PLAINTEXT broker", "Shrinking ISR", "min.isr", "TopicException", "Unknown API key",
+    "MaxMessageBytes", "is Denied operation", "current broker", "controller quorum", "message of length",
+    "Connection setup timed out in state", "expired before the", "Failed to update metadata after", "FetchMetadata",
+    "deadlineMs=", "IllegalSaslState", "OutOfOrderSequence", "OUT_OF_ORDER", "InconsistentClusterId", "INCONSISTENT_CLUSTER_ID",
+    "ThrottlingQuotaExceeded", "UnknownProducerId", "ConsumerGroup", "Invalid timestamp", "seed_", "Unable connect to", "unable to open connection to broker", "AdminClient thread has exited", "does not exist as expected",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A message. `row` is set for kproxy's own. `alone`: its words are Kafka's or kproxy's alone."""
+
+    program: Program
+    text: str
+    parts: tuple[str, ...]
+    faults: tuple[Fault, ...]
+    alone: bool
+    row: Row | None = None
+
+    @property
+    def weight(self) -> int:
+        """How much it says: the more, the more precise."""
+        return sum(map(len, self.parts))
+
+    @property
+    def spans(self) -> bool:
+        """Whether it is the first line of a stack trace and one of its frames."""
+        return " … at " in self.text
+
+    def find(self, line: str, rest: str = "") -> tuple[int, int] | None:
+        """Where the message begins and ends in a line; `rest` is what follows the line in its record."""
+        if self.spans:
+            return self._find((self.parts[0].strip(),), line) if self.parts[1].strip() in rest else None
+        return self._find(self.parts, line)
+
+    def _find(self, parts: tuple[str, ...], line: str) -> tuple[int, int] | None:
+        begin = end = -1
+        position = 0
+        for part in parts:
+            found = line.find(part, position)
+            whole = begin < 0 and self.text.startswith(part)
+            while whole and found > 0 and part[0].isalnum() and line[found - 1].isalnum():
+                found = line.find(part, found + 1)  # the end of a longer word
+            if found < 0:
+                return None
+            begin = found if begin < 0 else begin
+            position = end = found + len(part)
+        if self.text.endswith(": ") and line[end:].strip():
+            return None  # nothing follows, and that is what it means
+        if self.text[-1].isalnum() and line[end : end + 1].isalnum():
+            return None
+        return begin, end
+
+
+@cache
+def by_word() -> dict[bytes, tuple[Pattern, ...]]:
+    """The patterns by one word that each line with the message has."""
+    patterns = _all()
+    often = Counter(word for one in patterns for word in set(_words(one)))
+    found: dict[bytes, list[Pattern]] = {}
+    for one in patterns:
+        rarest = min(_words(one), key=lambda word: often[word] - len(word))
+        found.setdefault(rarest.encode(), []).append(one)
+    return {word: tuple(group) for word, group in found.items()}
+
+
+def _words(pattern: Pattern) -> list[str]:
+    """The whole words: what stands beside … may be a part of one. `_` joins words."""
+    words = []
+    last = len(pattern.parts) - 1
+    open_start, open_end = pattern.text.startswith("…"), pattern.text.endswith("…")
+    for number, part in enumerate(pattern.parts[:1] if pattern.spans else pattern.parts):
+        for match in _WORD.finditer(part):
+            cut_start = match.start() == 0 and (number > 0 or open_start)
+            cut_end = match.end() == len(part) and (number < last or open_end)
+            if not cut_start and not cut_end:
+                words.append(match[0])
+    return words
+
+
+def _all() -> list[Pattern]:
+    faults: dict[tuple[Program, str, bool], list[Fault]] = {}
+    for remedy in remedies.all_remedies():
+        if remedy.fault not in BY_ADDRESS:
+            for message in remedy.messages:
+                faults.setdefault((message.program, message.text, message.shared), []).append(remedy.fault)
+    patterns = [
+        Pattern(program, text, _parts(text), tuple(found), not shared and any(word in text for word in _OF_KAFKA))
+        for (program, text, shared), found in faults.items()
+    ]
+    for section in sections():
+        for row in section.rows if section.own else ():
+            for text in row.messages:
+                parts = _parts(text)
+                if len(max(parts, key=len, default="")) >= 12:
+                    alone = "kproxy" in text or (sum(map(len, parts)) >= 40 and " " in text)
+                    patterns.append(Pattern(Program.KPROXY, text, parts, (row.fault,), alone, row))
+    return [one for one in patterns if _words(one)]
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split("…") if part.strip())

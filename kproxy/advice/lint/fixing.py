@@ -1,0 +1,175 @@
+"""Corrected files: which findings can be mended, the difference, and writing it.
+
+A change counts only if linting the changed files again, in memory, no longer finds what it is for, and finds nothing
+new that is wrong.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kproxy.advice.lint import properties
+from kproxy.advice.lint.findings import HIDDEN, Finding, Severity, safe
+from kproxy.advice.lint.linting import Options, Report, lint
+from kproxy.advice.lint.source import MAX_BYTES, Source, overlapping
+from kproxy.base.errors import ConfigError
+
+_ROUNDS = 200
+# Each round reads all files again.
+_SMALL, _ROUNDS_OF_LARGE = 64 * 1024, 10
+# Mending one of these lets the rules see more of a file: what they find then was wrong before.
+_REVEALING = {"variable-spelling", "byte-order-mark", "listener-syntax", "duplicate-key", "controller-names-missing",
+              "variable-refused", "removed-setting"}  # fmt: skip
+_LONGEST_KEY = 4000
+_SECRET_KEY = re.compile(r"password|passwd|secret|jaas|credential|passphrase|token|[._]key$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """`after` is the report of the changed files, `mended` what is no longer found there."""
+
+    before: Report
+    after: Report
+    mended: Sequence[Finding]
+
+    @property
+    def changed(self) -> list[tuple[Source, Source]]:
+        """The files that change, as they are and as they will be."""
+        pairs = zip(self.before.sources, self.after.sources, strict=True)
+        return [(old, new) for old, new in pairs if old.text != new.text]
+
+
+def fix(before: Report, options: Options) -> Fixed:
+    """Mend one finding after the other, as long as that helps."""
+    now, refused = before, set()
+    small = sum(len(source.text) for source in before.sources) < _SMALL
+    for _ in range(_ROUNDS if small else _ROUNDS_OF_LARGE):
+        finding = next((one for one in now.findings if one.edits and one.identity not in refused), None)
+        if finding is None:
+            break
+        after = _applied(now, finding, options)
+        if after is None:
+            refused.add(finding.identity)
+        else:
+            now = after
+    left = {one.identity for one in now.findings}
+    return Fixed(before, now, [one for one in before.findings if one.identity not in left])
+
+
+def _applied(now: Report, finding: Finding, options: Options) -> Report | None:
+    """The report after this change; None if the change does not do what it is for."""
+    edits = finding.edits
+    if any(overlapping([one], [other]) for number, one in enumerate(edits) for other in edits[:number] if one != other):
+        inserted = [one for one in edits if one.start == one.end]
+        if len(inserted) != len(edits):
+            return None
+    after = lint([source.changed(edits) for source in now.sources], replace(options))
+    if finding.identity in {one.identity for one in after.findings}:
+        return None
+    known = {(one.rule, one.subject) for one in now.findings}
+    worse = [
+        one for one in after.findings if one.severity is not Severity.NOTE and (one.rule, one.subject) not in known
+    ]
+    return None if worse and finding.rule not in _REVEALING else after
+
+
+def difference(fixed: Fixed) -> Iterator[str]:
+    """The lines of a unified diff, with secrets hidden."""
+    for old, new in fixed.changed:
+        name = safe(old.name)
+        yield from difflib.unified_diff(_shown(old), _shown(new), name, name, lineterm="")
+
+
+def _shown(source: Source) -> list[str]:
+    hidden = _secret_lines(source)
+    lines = re.split(r"\r\n|\n|\r", source.text)
+    if lines and not lines[-1]:
+        lines.pop()
+    return [HIDDEN if number in hidden else safe(line) for number, line in enumerate(lines, 1)]
+
+
+def _secret_lines(source: Source) -> set[int]:
+    """The lines on which a secret goes on that began on an earlier one."""
+    hidden: set[int] = set()
+    for value in properties.parse(source).every:
+        if _SECRET_KEY.search(value.key):
+            hidden.update(range(value.line + 1, source.line(value.end) + 1))
+    # In YAML: all lines that are further in than the key of a block with a secret.
+    inside = -1
+    for number, line in enumerate(re.split(r"\r\n|\n|\r", source.text), 1):
+        indent = len(line) - len(line.lstrip(" "))
+        if line.strip() and indent <= inside:
+            inside = -1
+        if inside >= 0 or len(line) > _LONGEST_KEY:
+            hidden.add(number)
+        else:
+            match = re.match(r"[ ]*(?:- )?[\"']?([\w.\-]+)[\"']?\s*:\s*\S*\s*$", line)
+            if match and _SECRET_KEY.search(match[1]):
+                inside = indent
+    return hidden
+
+
+def write(fixed: Fixed) -> None:
+    """Write the changed files. Raises ConfigError, and then has written none of those not yet written."""
+    for old, _ in fixed.changed:
+        _check_unchanged(old)
+    for old, new in fixed.changed:
+        _write(old, new)
+
+
+def _target(source: Source) -> Path:
+    if source.path is None:
+        raise ConfigError("standard input cannot be written: give the file's name")
+    try:
+        target = source.path.resolve(strict=True)
+        if not stat.S_ISREG(target.stat().st_mode):
+            raise ConfigError(f"{safe(source.name)}: is not a regular file, so kproxy does not write it")
+    except (OSError, RuntimeError) as error:
+        raise ConfigError(f"{safe(source.name)}: {_said(error)}") from None
+    return target
+
+
+def _check_unchanged(old: Source) -> Path:
+    target = _target(old)
+    try:
+        with target.open("rb") as file:
+            now = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{safe(old.name)}: {_said(error)}") from None
+    if now != old.encoded():
+        raise ConfigError(f"{safe(old.name)}: changed while kproxy looked at it; kproxy did not write it: try again")
+    return target
+
+
+def _write(old: Source, new: Source) -> None:
+    """All of it or nothing: into a new file beside it, which then takes its place."""
+    target = _check_unchanged(old)
+    temporary = ""
+    try:
+        mode = stat.S_IMODE(target.stat().st_mode)
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(new.encoded())
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode)
+        _check_unchanged(old)
+        os.replace(temporary, target)
+    except (OSError, ConfigError) as error:
+        with suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"{safe(old.name)}: cannot be written: {_said(error)}") from None
+
+
+def _said(error: Exception) -> str:
+    return (error.strerror or type(error).__name__).lower() if isinstance(error, OSError) else str(error)

@@ -1,0 +1,134 @@
+"""Container images of Kafka: which variables they read, what they demand, and what they start with by default."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kproxy.advice.lint.model import Family
+
+# The images that have no Kafka broker in them, of the makers whose images have.
+_CONFLUENT = {"cp-kafka", "cp-server", "cp-enterprise-kafka", "confluent-local"}
+# Variables of Confluent's and Apache's images that are no properties.
+NOT_PROPERTIES = re.compile(
+    r"KAFKA_(VERSION|HOME|DEBUG|HEAP_OPTS?|OPTS|JMX_\w+|LOG4J\w*|TOOLS_LOG4J\w*|GC_LOG_OPTS|JVM_PERFORMANCE_OPTS"
+    r"|CLASSPATH|CREATE_TOPICS|SSL_\w+_(FILENAME|CREDENTIALS)|REST_\w+|CLUSTER_ID)"
+)
+# Bitnami's image also takes these without CFG.
+_ALIASES = {
+    "advertised.listeners", "broker.id", "node.id", "controller.quorum.voters", "process.roles",
+    "default.replication.factor", "inter.broker.listener.name", "listeners", "listener.security.protocol.map",
+    "offsets.topic.replication.factor", "transaction.state.log.min.isr", "transaction.state.log.replication.factor",
+    "zookeeper.connect",
+}  # fmt: skip
+
+# What each image starts with where nothing is said.
+_KRAFT_FILE = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "advertised.listeners": "PLAINTEXT://localhost:9092",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "1@localhost:9093",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,"
+    "SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+}
+_SINGLE = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
+_LOCAL = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listeners": "PLAINTEXT://localhost:29092,CONTROLLER://localhost:29093,PLAINTEXT_HOST://0.0.0.0:9092",
+    "advertised.listeners": "PLAINTEXT://localhost:29092,PLAINTEXT_HOST://localhost:9092",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "1@localhost:29093",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image whose rules are known. `version` is Kafka's, if the tag says it."""
+
+    family: Family
+    version: tuple[int, int] | None
+    kraft_only: bool
+
+
+def recognise(reference: str) -> Image | None:
+    """What is known of an image by its name; None if it is not one of Kafka's that are known."""
+    repository, tag = _split(reference)
+    maker, _, name = repository.rpartition("/")
+    maker = maker.rpartition("/")[2]
+    if maker == "apache" and name in ("kafka", "kafka-native"):
+        return Image(Family.APACHE, _version(tag), kraft_only=True)
+    if maker == "confluentinc" and name in _CONFLUENT:
+        version = _of_platform(_version(tag))
+        family = Family.CONFLUENT_LOCAL if name == "confluent-local" else Family.CONFLUENT
+        return Image(family, version, kraft_only=version is not None and version >= (4, 0))
+    if maker in ("bitnami", "bitnamilegacy", "bitnamisecure") and name == "kafka":
+        version = _version(tag)
+        return Image(Family.BITNAMI, version, kraft_only=version is not None and version >= (4, 0))
+    if maker == "wurstmeister" and name == "kafka":
+        return Image(Family.WURSTMEISTER, _version(tag.rpartition("-")[2]), kraft_only=False)
+    return None
+
+
+def _split(reference: str) -> tuple[str, str]:
+    """The repository and the tag of an image's name."""
+    name = reference.partition("@")[0]
+    head, slash, last = name.rpartition("/")
+    last, _, tag = last.partition(":")
+    return head + slash + last, tag
+
+
+def _version(tag: str) -> tuple[int, int] | None:
+    match = re.match(r"(\d+)\.(\d+)", tag)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _of_platform(platform: tuple[int, int] | None) -> tuple[int, int] | None:
+    """The version of Kafka in a version of Confluent Platform."""
+    if platform is None:
+        return None
+    major, minor = platform
+    if major >= 8:
+        return (major - 4, minor)
+    if major == 7:
+        return (3, minor)
+    return (2, {6: 6, 5: 0}.get(major, 0) + minor) if major in (5, 6) else (1, 0)
+
+
+def property_of(family: Family, variable: str) -> str | None:
+    """The property that a variable sets; None if the image takes it for something else."""
+    if family is Family.BITNAMI:
+        if variable.startswith("KAFKA_CFG_"):
+            return variable.removeprefix("KAFKA_CFG_").lower().replace("_", ".")
+        name = variable.removeprefix("KAFKA_").lower().replace("_", ".")
+        return name if variable.startswith("KAFKA_") and name in _ALIASES else None
+    if not variable.startswith("KAFKA_") or NOT_PROPERTIES.fullmatch(variable):
+        return None
+    name = variable.removeprefix("KAFKA_").lower()
+    if family is Family.WURSTMEISTER:
+        return name.replace("_", ".")
+    # Three underscores are a dash, two an underscore, one a dot.
+    parts = {"___": "-", "__": "_", "_": "."}
+    return re.sub("_{1,3}", lambda match: parts[match[0]], name)
+
+
+def defaults(family: Family, given: Mapping[str, object]) -> Mapping[str, str]:
+    """What a broker of this image has where nothing is said, given the properties that are set."""
+    if family is Family.APACHE:
+        return {} if given else {**_KRAFT_FILE, **_SINGLE}
+    if family is Family.CONFLUENT_LOCAL:
+        return {**_LOCAL, **_SINGLE}
+    if family is Family.BITNAMI:
+        kept = {key: text for key, text in _KRAFT_FILE.items() if key.startswith(("listener.", "inter."))}
+        return {**(kept if "process.roles" in given else {}), **_SINGLE}
+    return _SINGLE if family is Family.WURSTMEISTER else {}

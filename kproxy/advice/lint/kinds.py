@@ -1,0 +1,62 @@
+"""What a file is: told from its content, or by the user."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from kproxy.advice.lint.source import BOM, Source
+
+
+class Kind(Enum):
+    """What a file can be; the words of `--as`."""
+
+    SERVER = "server"
+    CLIENT = "client"
+    CONNECT = "connect"
+    SPARK = "spark"
+    COMPOSE = "compose"
+    KUBERNETES = "kubernetes"  # Strimzi's or CFK's resources
+
+
+_LISTENING = re.compile(
+    r"^[ \t]*(listeners|advertised\.listeners|process\.roles|broker\.id|node\.id|zookeeper\.connect|log\.dirs?"
+    r"|listener\.security\.protocol\.map|inter\.broker\.listener\.name|controller\.quorum\.voters"
+    r"|advertised\.(?:host\.name|port))[ \t]*[=: ]",
+    re.MULTILINE,
+)
+_CONNECT = re.compile(r"^[ \t]*(key\.converter|group\.id|plugin\.path|(?:config|offset|status)\.storage)", re.MULTILINE)
+_CLIENT = re.compile(
+    r"^[ \t]*(bootstrap\.servers|metadata\.broker\.list|security\.protocol|sasl\.(?:jaas|mechanism)|ssl\.)",
+    re.MULTILINE,
+)
+
+
+def recognise(source: Source) -> Kind | None:
+    """The kind of a file; None if it is nothing that is known here."""
+    text = source.text.removeprefix(BOM)
+    if re.search(r"^apiVersion:", text, re.MULTILINE) and re.search(r"^kind:", text, re.MULTILINE):
+        return Kind.KUBERNETES
+    if re.search(r"""^["']?services["']?[ ]*:""", text, re.MULTILINE) or re.match(r"\s*\{", text):
+        return Kind.COMPOSE
+    if re.search(r"^[ \t]*spark\.\S", text, re.MULTILINE):
+        return Kind.SPARK
+    if _LISTENING.search(text):
+        return Kind.SERVER
+    if re.search(r"^[ \t]*key\.converter", text, re.MULTILINE) and _CONNECT.search(text):
+        return Kind.CONNECT
+    if _CLIENT.search(text):
+        return Kind.CLIENT
+    return _by_name(source.name)
+
+
+def _by_name(name: str) -> Kind | None:
+    """A file that says too little is judged by its name."""
+    last = re.split(r"[/\\]", name)[-1].lower()
+    if re.fullmatch(r"(docker-)?compose[\w.-]*\.ya?ml", last):
+        return Kind.COMPOSE
+    if last.endswith((".properties", ".conf")):
+        for word, kind in (("server", Kind.SERVER), ("broker", Kind.SERVER), ("client", Kind.CLIENT)):
+            if word in last:
+                return kind
+    return None

@@ -1,0 +1,192 @@
+"""YAML as a tree of nodes, each with its place. Nothing is expanded: an alias stays one node, whoever uses it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import yaml
+
+from kproxy.advice.lint.source import Place, Source
+from kproxy.advice.lint.value import Form, Layout, Value
+
+_DEEPEST = 60
+_NESTED = f"nested more than {_DEEPEST} deep"
+# What libyaml says since 0.2.6 at its own limit, 1000. It reads ahead, so it may be there before `_bounded` is at 60.
+_TOO_DEEP = "exceeded maximum nesting depth"
+_MOST_NODES = 200_000
+_MERGE = "tag:yaml.org,2002:merge"
+_FORMS = {None: Form.PLAIN, "": Form.PLAIN, "'": Form.SINGLE, '"': Form.DOUBLE}
+
+# PyYAML with libyaml where that is there: it reads a megabyte in a second instead of half a minute.
+_Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class MalformedError(Exception):
+    """A text that is no YAML, or more than a configuration; `str()` says why."""
+
+    def __init__(self, place: Place, text: str) -> None:
+        self.place = place
+        super().__init__(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Twice:
+    """A key that one mapping has twice."""
+
+    place: Place
+    key: str
+    first: int
+
+
+def documents(source: Source) -> list[yaml.Node]:
+    """The documents of a file. Raises MalformedError."""
+    if source.encoding != "utf-8":
+        bad = next(index for index, char in enumerate(source.text) if ord(char) > 127)
+        raise MalformedError(Place(source, bad), "the file is not UTF-8 text")
+    try:
+        _bounded(source)
+        return [node for node in yaml.compose_all(source.text, Loader=_Loader) if node is not None]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        index = min(mark.index, len(source.text)) if mark else 0
+        if error.problem == _TOO_DEEP:
+            raise MalformedError(Place(source, index), f"the file is {_NESTED}") from None
+        reason = ": ".join(part for part in (error.context, error.problem) if part)
+        around = source.line_text(source.line(index))
+        hint = "; indent with spaces, not with tabs" if re.match(r"\s*\t", around) else ""
+        raise MalformedError(Place(source, index), f"the file is not YAML: {reason}{hint}") from None
+    except yaml.YAMLError as error:
+        at = getattr(error, "position", 0)
+        index = at if isinstance(at, int) and at <= len(source.text) else 0
+        raise MalformedError(
+            Place(source, index), "the file is not YAML: it has a character that is not text"
+        ) from None
+    except RecursionError:
+        raise MalformedError(Place(source, 0), "the file is nested too deeply") from None
+
+
+def _bounded(source: Source) -> None:
+    """Refuse what no configuration has, before anything recurses into it."""
+    depth = 0
+    for number, event in enumerate(yaml.parse(source.text, Loader=_Loader)):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _DEEPEST or number > _MOST_NODES:
+            what = _NESTED if depth > _DEEPEST else "too large for a configuration"
+            index = event.start_mark.index if event.start_mark is not None else 0
+            raise MalformedError(Place(source, index), f"the file is {what}")
+
+
+class Tree:
+    """Looks into the nodes of one file."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.twice: list[Twice] = []
+        self._mappings: dict[int, dict[str, tuple[yaml.Node, yaml.Node]]] = {}
+
+    def mapping(self, node: yaml.Node | None) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        """The keys of a mapping with key node and value node; merged ones (`<<: *other`) where it has none of its own.
+
+        Empty for anything else.
+        """
+        if not isinstance(node, yaml.MappingNode):
+            return {}
+        if id(node) not in self._mappings:
+            self._mappings[id(node)] = {}  # what a mapping that merges itself finds
+            self._mappings[id(node)] = self._read(node)
+        return self._mappings[id(node)]
+
+    def _read(self, node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        own: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        merged: list[yaml.Node] = []
+        for key, value in node.value:
+            if key.tag == _MERGE:
+                merged += value.value if isinstance(value, yaml.SequenceNode) else [value]
+            elif isinstance(key, yaml.ScalarNode):
+                if key.value in own:
+                    first = own[key.value][0].start_mark.line + 1
+                    self.twice.append(Twice(self.place(key), key.value, first))
+                else:
+                    own[key.value] = (key, value)
+        for other in merged:
+            for word, pair in self.mapping(other).items():
+                own.setdefault(word, pair)
+        return own
+
+    def get(self, node: yaml.Node | None, *path: str) -> yaml.Node | None:
+        """The node at the end of these keys."""
+        for word in path:
+            found = self.mapping(node).get(word)
+            if found is None:
+                return None
+            node = found[1]
+        return node
+
+    def text(self, node: yaml.Node | None, *path: str) -> str | None:
+        found = self.get(node, *path)
+        return found.value if isinstance(found, yaml.ScalarNode) else None
+
+    def items(self, node: yaml.Node | None) -> list[yaml.Node]:
+        """The items of a sequence; none for anything else."""
+        return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+    def place(self, node: yaml.Node) -> Place:
+        return Place(self.source, node.start_mark.index)
+
+    def value(self, node: yaml.Node, key: yaml.Node | None = None, read: Callable[[str], str] = str) -> Value:
+        """A scalar as a value; `read` makes of the written text what the program reads."""
+        layout = Layout.BARE if key is None else Layout.MAPPING
+        word, key_start, key_end = "", -1, -1
+        if isinstance(key, yaml.ScalarNode):
+            word, (key_start, key_end) = key.value, self._inner(key)
+        if not isinstance(node, yaml.ScalarNode):
+            start = node.start_mark.index
+            return Value("", self.source, start, start, Form.FIXED, layout, word, key_start, key_end)
+        start, end = self._inner(node)
+        empty = node.tag == "tag:yaml.org,2002:null"
+        form = Form.FIXED if empty else _FORMS.get(node.style, Form.FIXED)
+        return Value(read("" if empty else node.value), self.source, start, end, form, layout, word, key_start, key_end)
+
+    def pair(self, node: yaml.Node, read: Callable[[str], str] = str) -> Value | None:
+        """A scalar that is KEY=VALUE, an item of a list."""
+        if not isinstance(node, yaml.ScalarNode):
+            return None
+        key, sign, text = node.value.partition("=")
+        start, end = self._inner(node)
+        raw = self.source.text[start:end]
+        at = raw.find("=")
+        form = _FORMS.get(node.style, Form.FIXED)
+        if at < 0 or not sign:
+            return Value("", self.source, end, end, Form.FIXED, Layout.ITEM, key, start, end)
+        return Value(read(text), self.source, start + at + 1, end, form, Layout.ITEM, key, start, start + at)
+
+    def _inner(self, node: yaml.ScalarNode) -> tuple[int, int]:
+        """Where a scalar is written, without anchor, tag and quotes."""
+        start, end = node.start_mark.index, node.end_mark.index
+        raw = self.source.text[start:end]
+        match = re.match(r"(?:[&!]\S*\s+)*", raw)
+        assert match is not None
+        start += match.end()
+        if node.style in ("'", '"') and end - start >= 2:
+            return start + 1, end - 1
+        return start, start + len(self.source.text[start:end].rstrip())
+
+    def every(self, node: yaml.Node) -> Iterator[yaml.MappingNode]:
+        """All mappings below a node, each once."""
+        seen: set[int] = set()
+        waiting = [node]
+        while waiting:
+            one = waiting.pop()
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            if isinstance(one, yaml.MappingNode):
+                yield one
+                waiting += [part for pair in one.value for part in pair]
+            elif isinstance(one, yaml.SequenceNode):
+                waiting += one.value

@@ -1,0 +1,214 @@
+"""A value of a file: what a program reads there, where it is written, and how to write another one.
+
+A value never shows itself (`repr`): it may be a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from kproxy.advice.lint.source import Edit, Place, Source
+
+
+class Form(Enum):
+    """How a value is written."""
+
+    PROPERTY = "property"
+    PLAIN = "plain"  # YAML without quotes
+    SINGLE = "'"
+    DOUBLE = '"'
+    FIXED = "fixed"  # YAML's blocks and the like: not for a change
+
+
+class Layout(Enum):
+    """What its line looks like."""
+
+    PROPERTY = "KEY=VALUE"
+    MAPPING = "KEY: VALUE"
+    ITEM = "- KEY=VALUE"
+    BARE = "- VALUE"
+    NONE = ""
+
+
+_MOST_ENTRIES = 200
+_LEAD = re.compile(r"(?:\s|\\(?:\r\n|\n|\r))*")
+_PLAIN = re.compile(r"[A-Za-z0-9_./<$][A-Za-z0-9_./:,@*+\-\[\]{}$<>= ]*")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Value:
+    """`text` is what the program reads. `start` to `end` is how it is written, without quotes."""
+
+    text: str
+    source: Source
+    start: int
+    end: int
+    form: Form = Form.FIXED
+    layout: Layout = Layout.NONE
+    key: str = ""
+    key_start: int = -1
+    key_end: int = -1
+
+    @property
+    def place(self) -> Place:
+        return Place(self.source, self.key_start if self.key_start >= 0 else self.start)
+
+    @property
+    def line(self) -> int:
+        return self.place.line
+
+    @property
+    def raw(self) -> str:
+        return self.source.text[self.start : self.end]
+
+    @property
+    def known(self) -> bool:
+        """Whether nothing in it is decided elsewhere (`${VAR}`, `_{COMMAND}`)."""
+        return "{" not in self.text
+
+    @property
+    def entries(self) -> list[str]:
+        """The parts of a list with commas, as Kafka reads it."""
+        return [part.strip() for part in self.text.split(",") if part.strip()]
+
+    def _spans(self) -> list[tuple[int, int]] | None:
+        """Where each entry of a list is written; None if that cannot be told, or for a list that nobody writes."""
+        if self.raw.count(",") > _MOST_ENTRIES:
+            return None
+        spans, at = [], self.start
+        for part in self.raw.split(","):
+            lead = _LEAD.match(part)
+            assert lead is not None
+            kept = _without_end(part)
+            if len(kept) > lead.end():
+                spans.append((at + lead.end(), at + len(kept)))
+            at += len(part) + 1
+        return spans if len(spans) == len(self.entries) else None
+
+    # Changes: each returns the edits, or None if the way in which the value is written does not allow it.
+
+    def replaced(self, text: str) -> list[Edit] | None:
+        """Another value in its place."""
+        written = self.written(text)
+        return None if written is None else [Edit(self.source.name, self.start, self.end, written)]
+
+    def entry_replaced(self, index: int, text: str) -> list[Edit] | None:
+        spans, written = self._spans(), self.written(text)
+        if spans is None or written is None or self.form is Form.FIXED:
+            return None
+        return [Edit(self.source.name, *spans[index], written)]
+
+    def entry_changed(self, index: int, old: str, new: str) -> list[Edit] | None:
+        """Replace a part of an entry, which must be written as it is read."""
+        spans = self._spans()
+        if spans is None or self.form is Form.FIXED or self.written(f"x{new}x") is None:
+            return None
+        start, end = spans[index]
+        raw = self.source.text[start:end]
+        if not old or raw.count(old) != 1:
+            return None
+        at = start + raw.index(old)
+        return [Edit(self.source.name, at, at + len(old), new)]
+
+    def entry_removed(self, index: int) -> list[Edit] | None:
+        """Without this entry and one comma beside it."""
+        spans = self._spans()
+        if spans is None or len(spans) < 2 or self.form is Form.FIXED:
+            return None
+        if index:
+            return [Edit(self.source.name, spans[index - 1][1], spans[index][1], "")]
+        return [Edit(self.source.name, spans[0][0], spans[1][0], "")]
+
+    def entry_added(self, text: str) -> list[Edit] | None:
+        """With one entry more, at the end."""
+        spans, written = self._spans(), self.written(text)
+        if not spans or written is None or self.form is Form.FIXED:
+            return None
+        return [Edit(self.source.name, spans[-1][1], spans[-1][1], f",{written}")]
+
+    def removed(self) -> list[Edit] | None:
+        """Without its line or lines."""
+        if not self._alone():
+            return None
+        start = self.source.line_start(self.key_start)
+        return [Edit(self.source.name, start, self.source.next_line(self.end), "")]
+
+    def renamed(self, key: str) -> list[Edit] | None:
+        """Another key."""
+        if self.key_start < 0:
+            return None
+        return [Edit(self.source.name, self.key_start, self.key_end, key)]
+
+    def followed(self, pairs: Sequence[tuple[str, str]]) -> list[Edit] | None:
+        """New lines after its own, laid out as it is."""
+        lines = [self.beside(key, text) for key, text in pairs]
+        if not self._alone() or None in lines:
+            return None
+        at = self.source.next_line(self.end)
+        end = self.source.newline
+        text = "".join(f"{line}{end}" for line in lines)
+        if at == len(self.source.text) and not self.source.text.endswith(("\n", "\r")):
+            text = end + text[: -len(end)]
+        return [Edit(self.source.name, at, at, text)]
+
+    def beside(self, key: str, text: str) -> str | None:
+        """The line that another key and value would have beside this one."""
+        prefix = self.source.text[self.source.line_start(self.key_start) : self.key_start] if self._alone() else ""
+        if self.layout is Layout.PROPERTY:
+            return f"{prefix}{key}={_property(text)}"
+        if self.layout is Layout.ITEM:
+            quote = self.form.value if self.form in (Form.SINGLE, Form.DOUBLE) else ""
+            written = self.written(text)
+            return None if written is None else f"{prefix}{key}={written}{quote}"
+        if self.layout is Layout.MAPPING:
+            quote = self.form.value if self.form in (Form.SINGLE, Form.DOUBLE) else ""
+            if not quote and (not _PLAIN.fullmatch(text) or re.search(r":( |$)| #|^\d*\.?\d*$", text)):
+                quote = "" if text.isdigit() else '"'
+            written = _in(text, quote)
+            return f"{prefix}{key}: {quote}{written}{quote}"
+        return None
+
+    def written(self, text: str) -> str | None:
+        """How a text is written in the place of this value."""
+        if self.form is Form.PROPERTY:
+            return _property(text)
+        if self.form is Form.PLAIN:
+            return text if _PLAIN.fullmatch(text) and not re.search(r":( |$)| #", text) else None
+        if self.form in (Form.SINGLE, Form.DOUBLE):
+            return _in(text, self.form.value)
+        return None
+
+    def _alone(self) -> bool:
+        """Whether its lines have nothing else on them."""
+        if self.key_start < 0 or self.layout in (Layout.NONE, Layout.BARE):
+            return False
+        before = self.source.text[self.source.line_start(self.key_start) : self.key_start]
+        after = self.source.text[self.end : self.source.line_end(self.end)]
+        wanted = {Layout.PROPERTY: r"[ \t\f]*", Layout.MAPPING: r"[ ]*[\"']?", Layout.ITEM: r"[ ]*-[ ]+[\"']?"}
+        return bool(
+            re.fullmatch(wanted[self.layout], before)
+            and (self.layout is Layout.PROPERTY or re.fullmatch(r"[\"']?\s*(#.*)?", after))
+        )
+
+
+def _without_end(part: str) -> str:
+    """Without white space and continued lines at its end."""
+    end = len(part)
+    while end and (part[end - 1].isspace() or (part[end - 1] == "\\" and part[end : end + 1] in ("\r", "\n"))):
+        end -= 1
+    return part[:end]
+
+
+def _in(text: str, quote: str) -> str:
+    if quote == "'":
+        return text.replace("'", "''")
+    return text.replace("\\", "\\\\").replace('"', '\\"') if quote else text
+
+
+def _property(text: str) -> str:
+    """As java.util.Properties reads it."""
+    escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
+    return "".join(char if 32 <= ord(char) < 127 else f"\\u{ord(char):04x}" for char in escaped)

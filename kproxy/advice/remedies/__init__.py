@@ -1,0 +1,68 @@
+"""What can be wrong between a Kafka client and its brokers, and what to do about it: the one table of it (pure).
+
+__init__      `of`: the remedy of a fault; `all_remedies`
+faults        `Fault`: the name of each cause; `BY_ADDRESS`
+remedy        `Remedy`: what is said of a cause, why, how to check, what to do; and which messages programs have for it
+advertised    the advertised addresses
+network       the network between client and address
+peers         who answers, and the cluster's state
+encryption    TLS, but for certificates
+certificates  certificates
+login         logins and rights
+versions      versions and limits
+others        settings, load, groups, transactions
+seen          what only a proxy sees
+own           kproxy's own messages
+page          docs/troubleshooting.md; `python -m kproxy.advice.remedies FILE` writes it
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from kproxy.advice.remedies.faults import BY_ADDRESS, Fault
+from kproxy.advice.remedies.remedy import Message, Program, Remedy
+
+__all__ = ["BY_ADDRESS", "Fault", "Message", "Program", "Remedy", "all_remedies", "families", "of"]
+
+
+@cache
+def families() -> dict[str, tuple[Remedy, ...]]:
+    """The remedies by family, in the order in which users meet them."""
+    from kproxy.advice.remedies import (
+        advertised,
+        certificates,
+        encryption,
+        login,
+        network,
+        others,
+        peers,
+        seen,
+        versions,
+    )
+
+    return {
+        "The advertised address": advertised.TABLE,
+        "The network": network.TABLE,
+        "Who answers": peers.TABLE,
+        "TLS": encryption.TABLE + certificates.TABLE,
+        "Logins and rights": login.TABLE,
+        "Versions and limits": versions.TABLE,
+        "Settings, load and groups": others.TABLE,
+        "What a proxy sees": seen.TABLE,
+    }
+
+
+@cache
+def _by_fault() -> dict[Fault, Remedy]:
+    return {remedy.fault: remedy for remedy in all_remedies()}
+
+
+def all_remedies() -> tuple[Remedy, ...]:
+    """The remedy of each fault, in the order of the families."""
+    return tuple(remedy for table in families().values() for remedy in table)
+
+
+def of(fault: Fault) -> Remedy:
+    """What is said of a fault."""
+    return _by_fault()[fault]

@@ -1,0 +1,90 @@
+"""kproxy's messages while it runs and when it stops."""
+
+from __future__ import annotations
+
+from kproxy.advice.remedies.faults import Fault
+from kproxy.advice.remedies.own.row import Row, Section
+
+SECTION = Section(
+    title="Afterwards",
+    head=(
+        "message",
+        "meaning",
+    ),
+    rows=(
+        Row(
+            "`moved from … to …; its local port stays …`",
+            "The broker advertises another address. kproxy uses it for new connections; clients notice nothing.",
+        ),
+        Row(
+            "`is no longer in the metadata`",
+            "The broker is down. Its local port stays open for `--retire-after`.",
+            fault=Fault.BROKER_MISSING,
+        ),
+        Row(
+            "`times more since)`",
+            "kproxy writes the same line at most once in 30 s, and counts the repetitions. For what clients and brokers can "
+            "cause, that means one line for each kind, address and reason.",
+        ),
+        Row(
+            "`lines of the log were dropped: what reads stderr had stopped`",
+            "A full pipe or disk, or Ctrl-S on a terminal: kproxy goes on without waiting, and drops what does not fit into "
+            "a million characters.",
+        ),
+        Row(
+            "`lines about more than … others were left out`",
+            "More than a thousand clients and brokers have caused warnings within 30 s. Of the others kproxy says the number "
+            "only.",
+        ),
+        Row(
+            "`…: stopping; … in flight`",
+            "kproxy stops, and the line has the cause: a signal, [`--exit-with`](configuration.md#when-it-ends) "
+            "or `POST /quit`.",
+        ),
+        Row(
+            "`stopping at once`",
+            "A second SIGTERM or Ctrl-C came while kproxy waited for the requests in flight: they get no answer. See "
+            "[When it ends](configuration.md#when-it-ends).",
+        ),
+        Row(
+            "`…: kproxy goes on with the former configuration: …`",
+            "A [reload](configuration.md#reload) found a mistake, so nothing has changed. The end of the line has the "
+            "mistake. There is one line for each. `only a restart can change that` means that the option is not live.",
+        ),
+        Row(
+            "`closed … still busy after … s (--drain-timeout)`",
+            "The time of `--drain-timeout` was over. Consumers that wait for records are busy for up to "
+            "`fetch.max.wait.ms`.",
+        ),
+        Row(
+            "`worker … (process …) has not answered for … s: new connections go to others`, and later `… s: "
+            "kproxy kills it, with its … connections`",
+            "With `--workers`: the process is stopped (SIGSTOP, a debugger), or waits for swapped memory. If it "
+            "continues before the kill, kproxy logs `process …, a worker, answers again`.",
+        ),
+        Row(
+            "`no worker was available for a connection within … s: kproxy closed it`",
+            "With `--workers`: all workers hang, or kproxy cannot start any worker. The lines before it say why.",
+        ),
+        Row(
+            "`the process that starts workers (process …) was ended by …: kproxy starts another`; `… has not "
+            "answered for … s: kproxy kills it`",
+            "With `--workers`: no session is affected. SIGKILL often comes from the kernel when memory is exhausted.",
+        ),
+        Row(
+            "`a worker cannot be started: …`; `the process that starts workers cannot be started: …`",
+            "With `--workers`: the system refuses another process or file. Raise its limit (`ulimit -u`, `ulimit "
+            "-n`, a container's `pids.max`). kproxy tries again, and the other workers continue.",
+        ),
+        Row(
+            "`process … was ended by …`; `worker … (process …) has ended, with its … connections: kproxy starts "
+            "another`",
+            "With `--workers`: the clients of this worker connect again. SIGKILL often comes from the kernel "
+            "when memory is exhausted.",
+        ),
+        Row(
+            "`defect in the data plane, please report it: a session was closed`",
+            "The other sessions continue. Please include the following lines in the report.",
+        ),
+    ),
+)

@@ -1,0 +1,176 @@
+"""docs/troubleshooting.md, made from the tables."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from kproxy.advice.remedies import BY_ADDRESS, Fault, all_remedies, families, of, seen
+from kproxy.advice.remedies.own import Section, sections
+from kproxy.advice.remedies.remedy import Message, Program, Remedy
+
+_WIDTH = 119
+
+_HEAD = """\
+<!-- Made by `make troubleshooting` from the tables in kproxy/advice/remedies: change them, not this page. -->
+
+# Troubleshooting
+
+Search this page for the message that you see. The sections list messages of clients and brokers without kproxy,
+messages of clients with kproxy, and messages of kproxy itself. In a message, `…` stands for text that varies.
+
+`kproxy explain "MESSAGE"` and `kproxy explain < LOG` do the search for you.
+
+Look at these three places first:
+
+- the lines that kproxy logs at start
+- `curl 127.0.0.1:19091/status`
+- `kcat -b 127.0.0.1:19092 -L`, which must show local addresses only
+"""
+
+_WITHOUT = """\
+## Without kproxy: what clients and brokers say
+
+Most people come here for one reason. The client has reached *one* broker. This broker has sent the advertised addresses
+of all brokers, and the client cannot resolve or reach them. Run kproxy, and give the client `127.0.0.1:19092` as its
+bootstrap server.
+
+The causes are below, each with the words of the programs. Some words fit several causes:
+[Messages with several causes](#messages-with-several-causes).
+"""
+
+_SEVERAL = """\
+### Messages with several causes
+
+The words alone do not say which cause it is. Look for another message before it, or check the causes above each table
+in their order.
+"""
+
+_SEVERAL_ANCHOR = "#messages-with-several-causes"
+
+_PROGRAMS = {
+    Program.LIBRDKAFKA: "librdkafka (confluent-kafka, kcat, Go, .NET, Node.js)",
+    Program.JAVA: "Java (Flink, Connect, Kafka's own tools)",
+    Program.BROKER: "broker",
+}
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [
+        _HEAD,
+        _WITHOUT,
+        "\n".join(_index()) + "\n",
+        *(part for family, remedies in families().items() for part in _family(family, remedies)),
+        _SEVERAL,
+        *_several(),
+        *(_section(one) for one in sections()),
+    ]
+    return "\n".join(parts)
+
+
+def anchor(heading: str) -> str:
+    """The name that GitHub gives to a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def causes() -> dict[tuple[Program, str], list[Remedy]]:
+    """The remedies of each message of a program. A fault that only the address shows does not count beside others."""
+    found: dict[tuple[Program, str], list[Remedy]] = {}
+    for remedy in sorted(all_remedies(), key=lambda one: one.fault in BY_ADDRESS):
+        for message in remedy.messages:
+            group = found.setdefault((message.program, message.text), [])
+            if not group or remedy.fault not in BY_ADDRESS:
+                group.append(remedy)
+    return found
+
+
+def _index() -> Iterator[str]:
+    yield from ("| about | cause |", "|---|---|")
+    for family, remedies in families().items():
+        links = (f"[{one.title}](#{anchor(one.title)})" for one in remedies if _is_told(one))
+        yield f"| {family} | {'<br>'.join(links)} |"
+
+
+def _several() -> Iterator[str]:
+    """A table for each set of causes that have messages in common, those with the most messages first."""
+    groups: dict[tuple[Fault, ...], list[Message]] = {}
+    for (program, text), found in causes().items():
+        if len(found) > 1:
+            groups.setdefault(tuple(remedy.fault for remedy in found), []).append(Message(program, text))
+    for faults, messages in sorted(groups.items(), key=lambda group: -len(group[1])):
+        items = [f"{number}. [{title}](#{anchor(title)})" for number, title in enumerate(map(_title, faults), 1)]
+        yield "\n".join((*items, "", *_table(messages))) + "\n"
+
+
+def _title(fault: Fault) -> str:
+    return of(fault).title
+
+
+def _family(family: str, remedies: Iterable[Remedy]) -> Iterator[str]:
+    yield f"### {family}\n"
+    of_message = causes()
+    for remedy in remedies:
+        if not _is_told(remedy):
+            continue
+        own = [one for one in remedy.messages if of_message[one.program, one.text] == [remedy]]
+        text = [
+            f"#### {remedy.title}",
+            _wrapped(remedy.cause),
+            _wrapped(f"*Check:* {remedy.check}"),
+            _wrapped(f"*Do:* {remedy.fix}"),
+            *([_wrapped(f"*Clients:* {remedy.unsaid}")] if remedy.unsaid else []),
+        ]
+        if own:
+            text.append("\n".join(_table(own)))
+        if not remedy.messages:
+            text.append("No program has words for it; kproxy's page and log show it.")
+        if len(own) < len(remedy.messages):
+            more = "More messages" if own else "The messages"
+            text.append(_wrapped(f"{more} fit other causes too: [Messages with several causes]({_SEVERAL_ANCHOR})."))
+        yield "\n\n".join(text) + "\n"
+
+
+def _is_told(remedy: Remedy) -> bool:
+    """Whether it has a place of its own: rows of kproxy's own messages have theirs below."""
+    return bool(remedy.messages) or remedy in seen.TABLE
+
+
+def _table(messages: Iterable[Message]) -> Iterator[str]:
+    yield from ("| program | message |", "|---|---|")
+    by_program: dict[Program, list[str]] = {}
+    for message in messages:
+        by_program.setdefault(message.program, []).append(_code(message.text))
+    for program, texts in by_program.items():
+        yield f"| {_PROGRAMS.get(program, program.value)} | {'<br>'.join(texts)} |"
+
+
+def _section(section: Section) -> str:
+    three = len(section.head) == 3
+    rows = ((row.said, row.reason, row.meaning) if three else (row.said, row.meaning) for row in section.rows)
+    table = [
+        _cells(section.head),
+        "|" + "---|" * len(section.head),
+        *(_cells(row) for row in rows),
+    ]
+    heading = f"{'#' * section.level} {section.title}"
+    parts = [heading, section.before, "\n".join(table), section.after]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _cells(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells).replace("|  |", "| |") + " |"
+
+
+def _code(text: str) -> str:
+    """As code in a table's cell."""
+    escaped = text.replace("|", r"\|")
+    return f"`` {escaped} ``" if "`" in escaped else f"`{escaped}`"
+
+
+def _wrapped(text: str) -> str:
+    """Lines of the width of the other documents; nothing between backticks is torn apart."""
+    joined = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", "\0"), text)
+    lines = textwrap.wrap(joined, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\0", " ")

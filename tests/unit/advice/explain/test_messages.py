@@ -1,0 +1,116 @@
+"""Each message of the tables is explained by its own remedy; unrelated errors are not."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from kproxy.advice import remedies
+from kproxy.advice.explain.explanation import Explanation, explain
+from kproxy.advice.remedies import BY_ADDRESS, Fault, Program
+from kproxy.advice.remedies.own import sections
+from tests.unit.advice.explain.unrelated import UNRELATED
+
+# What stands around a message, where its words alone could be another program's.
+AROUND = {
+    Program.JAVA: "[2026-01-02 03:04:05,678] WARN [Producer clientId=producer-1] {} (org.apache.kafka.clients.NetworkClient)",
+    Program.SPARK: "26/01/02 03:04:05 ERROR KafkaSource: {} org.apache.kafka.common",
+    Program.LIBRDKAFKA: "%3|1700000000.000|FAIL|rdkafka#producer-1| [thrd:host.example:9092/1]: {}",
+    Program.KAFKA_PYTHON: "2026-01-02 03:04:05,678 ERROR kafka.net.connection: {}",
+    Program.AIOKAFKA: "ERROR aiokafka: {}",
+    Program.KAFKAJS: '{{"level":"ERROR","logger":"kafkajs","message":"{}"}}',
+    Program.FRANZ_GO: "[WARN] {}; broker: seed_0, franz-go",
+    Program.SARAMA: "[sarama] 2026/01/02 03:04:05 {}",
+    Program.BROKER: "[2026-01-02 03:04:05,678] WARN {} (kafka.network.SocketServer)",
+    Program.KPROXY: "2026-01-02 03:04:05 WARNING kproxy: {}",
+}
+MESSAGES = [
+    pytest.param(remedy.fault, message, id=f"{remedy.fault.value}: {message.program.value}: {message.text[:60]}")
+    for remedy in remedies.all_remedies()
+    if remedy.fault not in BY_ADDRESS
+    for message in remedy.messages
+]
+OWN = [
+    pytest.param(row, message, id=message[:70])
+    for section in sections()
+    if section.own
+    for row in section.rows
+    for message in row.messages
+    if max(map(len, message.split("…"))) >= 14
+]
+
+
+def explained(text: str) -> Explanation:
+    return explain(io.BytesIO(text.encode()))
+
+
+def faults(text: str) -> list[Fault]:
+    return [fault for cause in explained(text).causes for fault in cause.faults]
+
+
+@pytest.mark.parametrize(("fault", "message"), MESSAGES)
+def test_a_message_leads_to_its_remedy(fault: Fault, message: remedies.Message) -> None:
+    text = AROUND[message.program].format(message.text.replace("…", "x.example"))
+
+    assert fault in faults(text)
+
+
+@pytest.mark.parametrize(("row", "message"), OWN)
+def test_kproxy_s_own_message_leads_to_its_meaning(row: object, message: str) -> None:
+    explanation = explained(AROUND[Program.KPROXY].format(message.replace("…", "x")))
+
+    assert explanation.causes
+    assert explanation.causes[0].findings[0].program is Program.KPROXY
+
+
+@pytest.mark.parametrize("text", UNRELATED)
+def test_an_unrelated_error_is_not_known(text: str) -> None:
+    assert explained(text).causes == ()
+
+
+def test_all_unrelated_errors_in_one_log_are_not_known() -> None:
+    assert len(UNRELATED) >= 60
+    assert explained("\n".join(UNRELATED)).causes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("Failed to resolve 'kafka-1.prod.internal:9092': Name or service not known", Fault.NAME_NOT_RESOLVED),
+        ("java.net.UnknownHostException: kafka-1.prod.internal", Fault.NAME_NOT_RESOLVED),
+        ("UnknownHostException: kafka-0.kafka.default.svc.cluster.local: java.net.UnknownHostException: kafka-0.x.svc", Fault.KUBERNETES_NAME_ADVERTISED),
+        ("DNS lookup failed for broker:29092, gaierror(-2, 'Name or service not known')", Fault.CONTAINER_NAME_ADVERTISED),
+        ("kafka.errors.NoBrokersAvailable: NoBrokersAvailable", Fault.PORT_CLOSED),
+        ("Invalid receive (size = 369295616 larger than 104857600)", Fault.TLS_TO_PLAINTEXT),
+        ("Error code: 41 from the kafka broker", Fault.WRONG_NODE),
+        ("UNKNOWN_TOPIC_OR_PARTITION", Fault.TOPIC_UNKNOWN),
+        ("[Error 5] LeaderNotAvailableError: orders", Fault.NO_LEADER),
+        ("[WARN ][org.apache.kafka.clients.NetworkClient][main] Error connecting to node 7b9b3d1abf9d:9094 (id: 1 rack: null)", Fault.CONTAINER_NAME_ADVERTISED),
+        ("kafka0   | [2026-01-02 03:04:05] WARN [Producer clientId=p] Connection to node -1 (localhost/127.0.0.1:29092) could not be established. Node may not be available.", Fault.PORT_CLOSED),
+        ("Connection to node 0 (kafka/127.0.0.1:443) could not be established. Broker may not be available.", Fault.PORT_CLOSED),
+        ("NetworkClient - Error while fetching metadata with correlation id 1 : {foo=LEADER_NOT_AVAILABLE}", Fault.NO_LEADER),
+        ("kafkashaded.org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired before the position for partition a-3 could be determined", Fault.FILTERED),
+        ("[STREAM_FAILED] Query [id = 5] terminated with exception: org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: describeTopics", Fault.NAME_NOT_RESOLVED),
+        ("omkafka: suspended due to kafka error -169: Local: Authentication failure", Fault.CREDENTIALS_REFUSED),
+        ("rdkafka#consumer-1|FAIL| a.example:9092/1: Receive failed: Invalid message size 100663755 (0..100000000): increase receive.message.max.bytes", Fault.FRAME_SIZE),
+        ('{"class":"kafka","error":"kafka: client has run out of available brokers to talk to (Is your cluster reachable?)"}', Fault.PORT_CLOSED),
+        ("kafka: client has run out of available brokers to talk to: dial tcp 127.0.0.1:9092: connect: connection refused", Fault.PORT_CLOSED),
+        ("org.apache.kafka.common.errors.TimeoutException: Expiring 1 record(s) for orders-0:120001 ms has passed since batch creation", Fault.NAME_NOT_RESOLVED),
+        ("java.lang.IllegalArgumentException: requirement failed: inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options", Fault.LISTENER_CONFIGURATION),
+    ],
+)  # fmt: skip
+def test_a_message_alone(text: str, fault: Fault) -> None:
+    assert fault in faults(text)
+
+
+def test_a_code_without_a_remedy_is_still_named() -> None:
+    explanation = explained(
+        "org.apache.kafka.common.errors.TopicExistsException / TOPIC_ALREADY_EXISTS for kafka topic"
+    )
+
+    (cause,) = explanation.causes
+    assert cause.faults == ()
+    code = cause.findings[0].code
+    assert code
+    assert (code.number, code.retriable) == (36, False)

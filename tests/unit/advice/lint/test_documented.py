@@ -1,0 +1,43 @@
+"""docs/lint.md has each rule, with the words of the code, and each rule has a broken set-up."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kproxy.advice.lint import fixing, present
+from kproxy.advice.lint.kinds import Kind
+from kproxy.advice.lint.linting import Options
+from kproxy.advice.lint.rules.table import RULES
+from tests.unit.advice.lint.broken import APP, CASES, PLAIN
+from tests.unit.advice.lint.helpers import report
+
+PAGE = (Path(__file__).parents[4] / "docs" / "lint.md").read_text()
+# These need more than one text: see test_hostile.py and test_files.py.
+ELSEWHERE = {"syntax", "byte-order-mark", "canonical-host-name", "operator-authentication", "operator-version"}
+
+
+def test_the_page_has_each_rule() -> None:
+    rows = re.findall(r"^\| `([\w-]+)` \| (error|warning|note) \| (.+) \|$", PAGE, re.MULTILINE)
+    assert rows == [(rule.id, rule.severity.value, rule.why) for rule in RULES.values()]
+
+
+def test_the_page_shows_what_is_printed() -> None:
+    before = report({"docker-compose.yml": PLAIN + APP})
+    printed = "\n".join([*present.text(before), *present.text(fixing.fix(before, Options()).after)])
+    finding, table = re.findall(r"\n\n```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert finding in printed
+    assert table in printed
+
+
+def test_the_page_has_each_kind() -> None:
+    assert set(re.findall(r"^\| `(\w+)` \| (?!error|warning|note)", PAGE, re.MULTILINE)) == {
+        kind.value for kind in Kind
+    }
+
+
+@pytest.mark.parametrize("rule", sorted(set(RULES) - ELSEWHERE))
+def test_each_rule_has_a_case(rule: str) -> None:
+    assert any(case.rule == rule for case in CASES)

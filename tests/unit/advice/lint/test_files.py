@@ -1,0 +1,226 @@
+"""What is read from files: Java's rules for properties, YAML with its places, Compose's ports and variables."""
+
+from __future__ import annotations
+
+import javaproperties
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.advice.lint import properties
+from kproxy.advice.lint.compose import short_ports
+from kproxy.advice.lint.findings import Severity
+from kproxy.advice.lint.interpolate import interpolate, read_env
+from kproxy.advice.lint.model import Setup, kind_of
+from kproxy.advice.lint.source import Source
+from kproxy.advice.lint.value import Form, Layout, Value
+from tests.unit.advice.lint import examples
+from tests.unit.advice.lint.broken import ONE_NODE, STRIMZI, STRIMZI_1, changed
+from tests.unit.advice.lint.helpers import report, shown, wrong
+
+
+def read(text: str) -> dict[str, str]:
+    return {key: value.text for key, value in properties.parse(Source("x", text)).values.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [
+        ("a=b", "a", "b"),
+        ("  a  :  b c  ", "a", "b c"),
+        ("a b", "a", "b"),
+        ("a=b\\\n   c", "a", "bc"),
+        ("a=b\\\r\n\t c", "a", "bc"),
+        ("a=b\\\\\n", "a", "b\\"),
+        ("a\\ b=c", "a b", "c"),
+        ("a\\=b=c", "a=b", "c"),
+        ("a=\\u0062\\t\\n\\z", "a", "b\t\nz"),
+        ("a", "a", ""),
+        ("# x\\\na=b", "a", "b"),
+        ("! x\ra=b", "a", "b"),
+        ("a==b", "a", "=b"),
+    ],
+)
+def test_a_line_as_java_reads_it(text: str, key: str, value: str) -> None:
+    assert read(text)[key] == value.strip()
+
+
+PIECES = st.lists(st.sampled_from(["a", "B.c", "=", ":", " ", "\t", "\\", "\n", "\r\n", "#", "!", "\\u0041", "é", ","]))
+
+
+@given(PIECES.map("".join))
+def test_any_text_is_read_as_java_does(text: str) -> None:
+    try:
+        expected = dict(javaproperties.loads(text))
+    except javaproperties.InvalidUEscapeError:
+        return
+    assert read(text) == {key: value.strip() for key, value in expected.items()}
+
+
+@given(PIECES.map("".join))
+def test_each_value_is_where_it_says(text: str) -> None:
+    source = Source("x", text)
+    for value in properties.parse(source).values.values():
+        edits = value.replaced("new")
+        if edits is None:
+            assert value.form is Form.FIXED
+            continue
+        after = properties.parse(source.changed(edits)).values
+        assert after[value.key].text == "new"
+        assert {key: one.text for key, one in after.items() if key != value.key} == {
+            key: one for key, one in read(text).items() if key != value.key
+        }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("${A}", "1"),
+        ("$A-$B", "1-${B}"),
+        ("${B:-x}", "x"),
+        ("${EMPTY:-x}", "x"),
+        ("${EMPTY-x}", ""),
+        ("${B:-${A}}", "1"),
+        ("${B:?say}", "${B}"),
+        ("${A:+y}", "y"),
+        ("$$A", "$A"),
+        ("cost: 5$", "cost: 5$"),
+        ("${B", "${B}"),
+        ("${A:-}}", "1}"),
+        ("${!}", "${?}"),
+        ("${B:-" * 50 + "x" + "}" * 50, None),
+    ],
+)
+def test_variables_as_compose_replaces_them(text: str, expected: str | None) -> None:
+    found = interpolate(text, {"A": "1", "EMPTY": ""})
+    assert expected is None or found == expected
+
+
+def test_an_env_file() -> None:
+    text = "# c\nA=1\nexport B = 'x $A'\nC=\"y $A\" # d\nD=z # e\nnot a line\nE=\n"
+    assert read_env(text) == {"A": "1", "B": "x $A", "C": "y 1", "D": "z", "E": ""}
+
+
+def test_a_variable_has_its_value_or_is_not_judged() -> None:
+    text = changed(ONE_NODE, "//localhost:9092", "//${HOST}:${PORT:-9092}")
+    assert list(report({"compose.yml": text}).findings) == []
+    assert [row.host for row in report({"compose.yml": text}).rows] == ["not known", "no"]
+    known = report({"compose.yml": text}, env={"HOST": "0.0.0.0"})
+    assert [one.rule for one in known.findings] == ["advertised-wildcard"], shown(known)
+    assert known.findings[0].line == 11
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("9092", [("", None, 9092)]),
+        ("9092:9093", [("", 9092, 9093)]),
+        ("127.0.0.1:9092:9093/tcp", [("127.0.0.1", 9092, 9093)]),
+        ("[::1]:9092:9093", [("::1", 9092, 9093)]),
+        ("127.0.0.1::9093", [("127.0.0.1", None, 9093)]),
+        ("9092-9094:19092-19094", [("", 9092, 19092), ("", 9093, 19093), ("", 9094, 19094)]),
+        ("9092-9094:9092", [("", None, 9092)]),
+        ("${PORT}:9092", [("", None, 9092)]),
+        ("9092:9092/udp", []),
+        ("0:9092", [("", None, 9092)]),
+        ("x:y", [("", None, None)]),
+        ("70000:9092", [("", None, 9092)]),
+    ],
+)
+def test_ports_in_the_short_syntax(text: str, expected: list[tuple[str, int | None, int | None]]) -> None:
+    value = Value(text, Source("x", text), 0, len(text), Form.PLAIN, Layout.BARE)
+    assert [(one.host_ip, one.host_port, one.container_port) for one in short_ports(value)] == expected
+
+
+@pytest.mark.parametrize(
+    ("host", "kind"),
+    [("", "empty"), ("[::]", "wildcard"), ("0.0.0.0", "wildcard"), ("LOCALHOST", "loopback"), ("127.1.2.3", "loopback"),
+     ("::1", "loopback"), ("10.0.0.1", "ip"), ("fe80::1%eth0", "ip"), ("kafka", "name"), ("${X}", "unknown")],
+)  # fmt: skip
+def test_what_a_host_is(host: str, kind: str) -> None:
+    assert kind_of(host).value == kind
+
+
+@pytest.mark.parametrize("file", ["compose.yml", "kafka.yaml"])
+def test_a_byte_order_mark_in_yaml_makes_no_difference(file: str) -> None:
+    texts = examples.COMPOSE if file == "compose.yml" else examples.KUBERNETES
+    for text in texts.values():
+        found = report({file: "\ufeff" + text.removeprefix("\n")})
+        assert (list(found.findings), dict(found.unreadable)) == ([], {}), shown(found)
+
+
+def test_the_latest_image_may_be_too_new_for_zookeeper() -> None:
+    found = report(
+        {"compose.yml": changed(examples.COMPOSE["cp-all-in-one with ZooKeeper"], "kafka:6.2.0", "kafka:latest")}
+    )
+    assert list(found.findings) == []
+    assert list(found.unknown) == ["broker: whether its image is old enough to have a ZooKeeper mode"]
+
+
+def test_what_is_not_known_is_not_judged() -> None:
+    text = """
+    services:
+      one: {image: my/own-kafka, environment: {KAFKA_ADVERTISED_LISTENERS: "PLAINTEXT://0.0.0.0:9092"}}
+      two: {image: "${IMAGE}", environment: [KAFKA_LISTENERS=x]}
+      three:
+        image: apache/kafka:4.0.0
+        env_file: kafka.env
+        environment: {KAFKA_NODE_ID: 1}
+    """
+    found = report({"compose.yml": text})
+    assert list(found.findings) == []
+    assert list(found.unknown) == [
+        "compose.yml: service one: its image my/own-kafka is not one that kproxy knows",
+        "compose.yml: service two: its image is ${IMAGE}, which has no value here",
+        "compose.yml: service three: the settings in env_file",
+    ]
+
+
+def test_a_service_of_several_containers_counts_as_so_many_brokers() -> None:
+    factor = "REPLICATION_FACTOR: "
+    text = changed(ONE_NODE, "    ports:", "    scale: 3\n    ports:", f"{factor}1", f"{factor}3")
+    assert [one.rule for one in report({"compose.yml": text}).findings] == []
+
+
+def test_two_clusters_in_one_file_are_two() -> None:
+    other = (
+        ONE_NODE.removeprefix("\nservices:").replace("broker", "other").replace("other,controller", "broker,controller")
+    )
+    other = (
+        other.replace("9092:9092", "8092:9092").replace("localhost:9092", "localhost:8092").replace("bGlud", "cGlud")
+    )
+    found = report({"compose.yml": ONE_NODE + other})
+    assert list(found.findings) == [], shown(found)
+
+
+def test_a_machines_own_name_is_a_note() -> None:
+    found = report({"server.properties": changed(
+        examples.SERVER["a broker only"], "listeners=PLAINTEXT://localhost:9092", "listeners=PLAINTEXT://:9092",
+        "advertised.listeners=PLAINTEXT://localhost:9092\n", "")})  # fmt: skip
+    assert [(one.rule, one.severity) for one in found.findings] == [("canonical-host-name", Severity.NOTE)]
+    assert not found.wrong
+
+
+def test_strimzi_without_zookeeper_and_with_tls_for_certificates() -> None:
+    old = changed(STRIMZI_1, "spec:\n", "spec:\n  zookeeper:\n    replicas: 3\n")
+    assert [(one.rule, one.line) for one in wrong(report({"kafka.yaml": old}))] == [("operator-version", 5)]
+    plain = changed(STRIMZI, "        tls: true\n        authentication", "        tls: false\n        authentication")
+    assert [one.rule for one in wrong(report({"kafka.yaml": plain}))] == ["operator-authentication"]
+
+
+def test_a_second_published_port_is_a_note_where_the_host_has_a_listener() -> None:
+    found = report({"compose.yml": changed(ONE_NODE, "- '9092:9092'", "- '9092:9092'\n      - '19092:19092'")})
+    assert [(one.rule, one.severity) for one in found.findings] == [("container-name-advertised", Severity.NOTE)]
+
+
+def test_who_can_connect() -> None:
+    found = report({"compose.yml": examples.COMPOSE["three listeners: containers, the host, other machines"]})
+    assert [(row.listener, row.near, row.host, row.far) for row in found.rows] == [
+        ("DOCKER", "yes", "no", "no"),
+        ("HOST", "no", "yes", "no"),
+        ("LAN", "yes", "yes", "yes"),
+    ]
+
+
+def test_a_setup_is_empty_at_first() -> None:
+    assert Setup([]).brokers == []

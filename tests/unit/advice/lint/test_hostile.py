@@ -1,0 +1,164 @@
+"""What can go wrong with a file: each is said, none does harm."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kproxy.advice.lint import fixing, present
+from kproxy.advice.lint.kinds import Kind
+from kproxy.advice.lint.linting import Options, lint
+from kproxy.advice.lint.source import MAX_BYTES, UnreadableError, decode, read
+from kproxy.cli import invoke
+from tests.unit.advice.lint import examples
+from tests.unit.advice.lint.helpers import report, shown
+
+GOOD = examples.SERVER["Kafka 4, one node"].removeprefix("\n")
+
+
+def bomb() -> str:
+    """Aliases of aliases: some bytes that would be gigabytes if anybody expanded them."""
+    lines = ["services:", "  a: &a0 {image: apache/kafka}"]
+    lines += [f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
+    return "\n".join(lines)
+
+
+def merging_bomb() -> str:
+    lines = ["x-0: &m0 {k0: v}"]
+    lines += [f"x-{n}: &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 9)}], k{n}: v}}" for n in range(1, 50)]
+    return "\n".join([*lines, "services: {kafka: {image: apache/kafka, environment: *m49}}"])
+
+
+SYNTAX = [
+    ("a tab", "services:\n  a:\n\timage: x\n", 3, "indent with spaces"),
+    ("an open bracket", "services:\n  a: [1, 2\n", 3, "not YAML"),
+    ("an unknown alias", "services:\n  a: *b\n", 2, "not YAML"),
+    ("an open quote", 'services:\n  a: "b\n', 3, "not YAML"),
+    ("a control character", "services:\n  a: \x07\n", 2, "not text"),
+    ("depth", "services: " + "[" * 5000, 1, "nested"),
+    ("depth of mappings", "services:\n" + "".join(" " * n + f"k{n}:\n" for n in range(1, 200)), 61, "nested"),
+    ("many nodes", "services: [" + "a," * 300_000 + "]", 1, "too large"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "line", "said"), SYNTAX, ids=[name for name, *_ in SYNTAX])
+def test_yaml_that_is_none(name: str, text: str, line: int, said: str) -> None:
+    (finding,) = report({"compose.yml": text}).findings
+    assert (finding.rule, finding.line) == ("syntax", line)
+    assert said in finding.text
+
+
+@pytest.mark.parametrize(
+    "text", [bomb(), merging_bomb(), "services: &a\n  <<: *a\n  kafka: *a\n", "services: &a [*a]\n"]
+)
+def test_aliases_are_never_expanded(text: str) -> None:
+    found = report({"compose.yml": text})
+    assert all(len(finding.text) < 500 for finding in found.findings)
+
+
+PROPERTIES = [
+    ("a bad escape", "node.id=1\nlisteners=\\u12\n", "syntax", 2),
+    ("a byte order mark", "\ufeff" + GOOD, "byte-order-mark", 1),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "rule", "line"), PROPERTIES, ids=[name for name, *_ in PROPERTIES])
+def test_properties_that_java_reads_otherwise(name: str, text: str, rule: str, line: int) -> None:
+    found = report({"server.properties": text}, kind=Kind.SERVER)
+    assert (rule, line) in {(finding.rule, finding.line) for finding in found.findings}, shown(found)
+
+
+UNREADABLE: list[tuple[str, Callable[[Path], object], str]] = [
+    ("nothing there", lambda path: None, "does not exist"),
+    ("a directory", lambda path: path.mkdir(), "is a directory; name the files in it"),
+    ("a loop of links", lambda path: path.symlink_to(path), "too many levels of symbolic links"),
+    ("too large", lambda path: path.write_bytes(b"#" * (MAX_BYTES + 1)), "is larger than 4 MiB"),
+    ("UTF-16", lambda path: path.write_text(GOOD, encoding="utf-16"), "is not UTF-8 text"),
+    ("binary", lambda path: path.write_bytes(b"listeners=\0"), "is not UTF-8 text"),
+    ("empty", lambda path: path.write_text("\n \n"), "is empty"),
+    ("something else", lambda path: path.write_text("hello world\n"), "is no file that kproxy knows"),
+]
+
+
+@pytest.mark.parametrize(("name", "make", "said"), UNREADABLE, ids=[name for name, *_ in UNREADABLE])
+def test_files_that_cannot_be_read(
+    name: str, make: Callable[[Path], object], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path / "file")
+    assert invoke(["lint", str(tmp_path / "file")]) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_a_device_that_never_ends() -> None:
+    with pytest.raises(UnreadableError, match="larger"):
+        read("/dev/zero")
+
+
+def test_a_file_must_not_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text(GOOD)
+    file.chmod(0)
+    if os.access(file, os.R_OK):
+        pytest.skip("this user may read everything")
+    with pytest.raises(UnreadableError, match="must not be read"):
+        read(str(file))
+
+
+def test_latin_1_as_java_reads_it() -> None:
+    source = decode("server.properties", b"# Stra\xdfe\n" + GOOD.encode())
+    assert list(lint([source]).findings) == []
+    (finding,) = lint([decode("compose.yml", b"services:\n  a: \xdf\n")]).findings
+    assert (finding.rule, finding.line, finding.text) == ("syntax", 2, "the file is not UTF-8 text")
+
+
+def test_a_large_file_is_read_in_one_pass() -> None:
+    text = GOOD + "# " + "x" * 1000 + "\n" + "".join(f"other.{n}=\\\n  {'y' * 50}\n" for n in range(20_000))
+    assert list(report({"server.properties": text}).findings) == []
+
+
+MANY = {
+    "listeners": "listeners=" + ",".join(f"L{n}://h:{n}" for n in range(100_000)),
+    "spaces in a list": "listeners=A://x:1" + " " * 1_000_000 + "b,B://x:1",
+    "continued lines": "listeners=A://x:1" + "\\\n" * 500_000 + ",A://x:1",
+    "one key": "node.id=1\n" * 20_000,
+    "secrets": "listeners=A://x:1,A://x:1 # " + "password" * 100_000,
+    "protocols": "listener.security.protocol.map=" + ",".join(f"L{n}:X" for n in range(100_000)),
+    "servers": "bootstrap.servers=" + ",".join(f"h{n}:9092" for n in range(100_000)),
+    "spaces in Spark": "spark.master x\n" + " " * 1_000_000 + "\nspark.kafka.bootstrap.servers" + " " * 500_000 + "\t",
+    "services": "services:\n" + "".join(f"  k{n}: {{image: apache/kafka}}\n" for n in range(20_000)),
+    "port ranges": "services:\n  kafka: {image: apache/kafka, ports: [" + "'1-65535:1-65535'," * 10_000 + "]}",
+    "braces": "services:\n  kafka: {image: '" + "${" * 500_000 + "'}",
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_much_of_one_thing_takes_no_quadratic_time(name: str) -> None:
+    """Each of these would take an hour otherwise: the limit of the test run is the assertion."""
+    found = report({"server.properties" if "=" in MANY[name].partition(chr(10))[0] else "file": MANY[name] + "\n"})
+    fixed = fixing.fix(found, Options())
+    assert len("\n".join(fixing.difference(fixed))) < 50_000_000
+    assert len("\n".join(present.text(found))) < 5_000_000
+
+
+def test_nothing_from_a_file_moves_the_cursor() -> None:
+    evil = "\x1b[2J\u202e"
+    text = GOOD.replace("PLAINTEXT://localhost", f"PLAINTEXT://{evil}", 1)
+    found = report({f"a{evil}.properties": text.replace("node.id=1", f"node.id={evil}")}, kind=Kind.SERVER)
+    found = type(found)(found.sources, found.findings, found.rows, [*found.unknown, evil], {evil: evil})
+    assert found.findings
+    for lines in ("\n".join(present.text(found)), "\n".join(present.github(found)), present.as_json(found)):
+        assert "\x1b" not in lines
+        assert "\u202e" not in lines
+
+
+def test_annotations_cannot_be_forged() -> None:
+    text = GOOD.replace("broker,controller", "broker,control\\n::error::forged")
+    lines = list(present.github(report({"x,y:z.properties": text}, kind=Kind.SERVER)))
+    assert lines
+    assert all(line.startswith(("::error file=x%2Cy%3Az.properties,", "::warning", "::notice")) for line in lines)
+    assert all("\n" not in line for line in lines)

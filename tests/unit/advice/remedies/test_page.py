@@ -1,0 +1,46 @@
+"""docs/troubleshooting.md is what the tables give."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kproxy.advice import remedies
+from kproxy.advice.remedies.own import Row, sections
+from kproxy.advice.remedies.page import page
+
+DOCUMENT = Path(__file__).parents[4] / "docs" / "troubleshooting.md"
+
+
+def test_the_document_is_the_page() -> None:
+    """To mend it: `make troubleshooting`."""
+    assert DOCUMENT.read_text() == page()
+
+
+def test_the_command_writes_it(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "kproxy.advice.remedies", str(tmp_path / "page.md")], check=True)
+
+    assert (tmp_path / "page.md").read_text() == page()
+
+
+def test_each_message_is_on_the_page() -> None:
+    shown = page().replace(r"\|", "|")
+
+    for remedy in remedies.all_remedies():
+        for message in remedy.messages:
+            assert message.text in shown
+
+
+@pytest.mark.parametrize("section", sections(), ids=lambda section: section.title)
+def test_each_own_message_is_quoted(section: object) -> None:
+    rows: list[Row] = getattr(section, "rows", [])
+
+    assert rows
+    assert all(row.messages and row.meaning.endswith((".", "`")) for row in rows)
+
+
+def test_only_tables_have_lines_that_are_too_long() -> None:
+    assert [line for line in page().splitlines() if len(line) > 120 and not line.startswith("|")] == []

@@ -64,7 +64,7 @@ format: $(STAMP) ## format and sort
 test-matrix: PROGRAMS += buildah debootstrap runc
 test-matrix: TOOLS += buildah debootstrap runc
 test-matrix: $(STAMP) tools ## slow: versions of brokers and clients, long fuzzing
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -m "not matrix" tests/unit/protocol/wire tests/unit/protocol/rewrite tests/unit/relay tests/unit/cluster tests/unit/switching
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -m "not matrix" tests/unit/protocol/wire tests/unit/protocol/rewrite tests/unit/proxy/relay tests/unit/proxy/cluster tests/unit/proxy/switching
 	$(BIN)/python -m pytest -m matrix $(ARGS)
 
 test-soak: $(STAMP) tools ## slow: sessions that outlast many logins, half an hour of chaos

@@ -18,8 +18,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 MODULES = {
-    "metrics": ("counters",),
-    "relay": (
+    "proxy.metrics": ("counters",),
+    "proxy.relay": (
         "calls", "conversation", "guard", "inflight", "pump", "requests", "responses", "selector", "session", "side",
         "tokens",
     ),

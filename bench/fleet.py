@@ -18,7 +18,7 @@ from kproxy.migrate.switch.drive import Drive, Driven
 from kproxy.migrate.switch.journal import SWITCHING, Entry
 from kproxy.migrate.switch.kproxies import fleet
 from kproxy.migrate.switch.section import Kproxies, Switch
-from kproxy.switching.plan import End, Plan, later
+from kproxy.proxy.switching.plan import End, Plan, later
 
 COUNTS = (3, 100, 1000)
 _FIRST_PORT = 20000

@@ -55,7 +55,7 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
     from kproxy.migrate.switch.kproxies import fleet
     from kproxy.migrate.switch.running import switched
     from kproxy.migrate.switch.section import Kproxies, Switch
-    from kproxy.switching.plan import End
+    from kproxy.proxy.switching.plan import End
     from tests.harness.clients import unique
     from tests.harness.moving import rows, topics
     from tests.harness.switched import TOKEN, Switched

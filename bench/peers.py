@@ -27,7 +27,7 @@ KPROXY, PORTABLE, WORKERS = "kproxy", "kproxy-portable", "kproxy-workers"
 # kproxy as on a platform without epoll: over one of Python's own selectors.
 _PORTABLE = """\
 from kproxy.cli import main
-from kproxy.relay import selector
+from kproxy.proxy.relay import selector
 selector.best_poller = selector.PortablePoller
 main()
 """

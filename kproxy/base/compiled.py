@@ -36,7 +36,7 @@ def leave_out() -> None:
 
 def which() -> str:
     """Which data plane this kproxy has: `COMPILED` or `PURE`."""
-    spec = importlib.util.find_spec("kproxy.relay.conversation")
+    spec = importlib.util.find_spec("kproxy.proxy.relay.conversation")
     return COMPILED if spec is not None and _is_compiled(spec) else PURE
 
 

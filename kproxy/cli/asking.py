@@ -12,8 +12,8 @@ import click
 if TYPE_CHECKING:
     import ssl
 
-    from kproxy.admin.client import AdminClient
     from kproxy.base.address import Address
+    from kproxy.proxy.admin.client import AdminClient
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -44,8 +44,8 @@ def admin_options(text: str) -> Callable[[Command], Command]:
 
 def asking(admin: str, ca: Path | None, token_file: Path | None) -> AdminClient:
     """The client for what the options say. Raises UsageError, ConfigError."""
-    from kproxy.admin.client import AdminClient
     from kproxy.base.address import Address
+    from kproxy.proxy.admin.client import AdminClient
 
     https, where = without_scheme(admin)
     token = os.environ.get("KPROXY_ADMIN_TOKEN") or None
@@ -76,8 +76,8 @@ def trusting(ca: Path | None, address: Address, password: str | None = None, key
     On this machine the name in a certificate of the file is not compared: it is that of a service, and nobody is on the
     way.
     """
-    from kproxy.admin import client
-    from kproxy.admin.hosts import is_loopback
+    from kproxy.proxy.admin import client
+    from kproxy.proxy.admin.hosts import is_loopback
 
     try:
         context = client.trusting(ca, password)
@@ -90,8 +90,8 @@ def trusting(ca: Path | None, address: Address, password: str | None = None, key
 
 
 def _read(file: Path) -> str:
-    from kproxy.admin import bearer
     from kproxy.base.errors import ConfigError
+    from kproxy.proxy.admin import bearer
 
     try:
         return bearer.read_file(file)

@@ -37,8 +37,8 @@ def check(file: Path) -> int:
     The command reports all mistakes at once, with their lines. This includes unusable certificates, keys, passwords
     and secrets. It opens no socket and runs no command. The exit code is 0 without mistakes, else 2.
     """
-    from kproxy.app.preflight import commands, findings
     from kproxy.config import read
+    from kproxy.proxy.app.preflight import commands, findings
 
     config = read({}, os.environ, file, further=findings).config
     names = ", ".join(cluster.name for cluster in config.served)

@@ -18,11 +18,11 @@ from kproxy.cli.group import kproxy, show_tracebacks
 from kproxy.cli.servers import add, servers_argument
 
 if TYPE_CHECKING:
-    from kproxy.admin.client import AdminClient
     from kproxy.config import ClusterConfig, Config
     from kproxy.config.options import Setting
     from kproxy.listing.snapshot import Wanted
-    from kproxy.status.shown import ClusterStatus
+    from kproxy.proxy.admin.client import AdminClient
+    from kproxy.proxy.status.shown import ClusterStatus
 
 _DIFFERS, _NOT_ASKED = 1, 2
 _WIDTH = 80
@@ -83,7 +83,7 @@ def ls(
     https = _take_https(flags, environment)
     config = load(flags, environment, file, ctx.command.defaults)
     show_tracebacks(ctx, config)
-    from kproxy.app import logs
+    from kproxy.proxy.app import logs
 
     logs.set_up(config.log_format, config.log_level, sys.stderr)
     wanted = Wanted(
@@ -117,10 +117,10 @@ def _take_https(flags: dict[str, object], environment: dict[str, str]) -> bool:
 def _client(config: Config, ca: Path | None, *, https: bool, token_needed: bool) -> AdminClient | None:
     """For the kproxy of this configuration. Its own certificate is trusted where no other file is given. Raises
     ConfigError if a token that was asked for cannot be read; that of a kproxy of somebody else may be theirs alone."""
-    from kproxy.admin import bearer
-    from kproxy.admin.client import AdminClient
     from kproxy.base.errors import ConfigError
     from kproxy.listing import running
+    from kproxy.proxy.admin import bearer
+    from kproxy.proxy.admin.client import AdminClient
 
     if config.admin is None:
         return None
@@ -141,9 +141,9 @@ def _client(config: Config, ca: Path | None, *, https: bool, token_needed: bool)
 def _list(config: Config, wanted: Wanted, client: AdminClient | None, partitions: bool, as_json: bool) -> int:
     import asyncio
 
-    from kproxy.admin import neighbour
     from kproxy.listing import asjson, running, text
     from kproxy.listing.gather import gather
+    from kproxy.proxy.admin import neighbour
 
     served = neighbour.look(client)
     found = []
@@ -175,10 +175,10 @@ def _is_active(cluster: ClusterConfig, served: Sequence[ClusterStatus]) -> bool:
 def _compare(config: Config, wanted: Wanted, client: AdminClient | None, through: str | None, as_json: bool) -> int:
     import asyncio
 
-    from kproxy.admin import neighbour
     from kproxy.base.address import Address
     from kproxy.listing import asjson, text
     from kproxy.listing.pair import look
+    from kproxy.proxy.admin import neighbour
 
     if len(config.served) > 1:
         raise click.UsageError("--compare takes one cluster, and the file has several")

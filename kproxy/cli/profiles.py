@@ -191,8 +191,8 @@ def _where(name: str, one: Running, asking: Asking) -> Iterator[str]:
 
 def _asking(config: Config) -> Asking:
     """How the profile's kproxy is asked. Raises ConfigError and UsageError."""
-    from kproxy.admin import bearer
     from kproxy.profiles.background import Asking
+    from kproxy.proxy.admin import bearer
 
     token = config.admin_token if config.admin_token_file is None else bearer.read_file(config.admin_token_file)
     if config.admin_tls_cert is None or config.admin is None:

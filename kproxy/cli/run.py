@@ -36,9 +36,9 @@ def run(ctx: click.Context, /, servers: tuple[str, ...], **values: object) -> in
     add(flags, servers)
     config = load(flags, os.environ, file)
     show_tracebacks(ctx, config)
-    from kproxy.app.main import run as run_app
-    from kproxy.app.nextstep import Invocation
-    from kproxy.app.reload import Source
+    from kproxy.proxy.app.main import run as run_app
+    from kproxy.proxy.app.nextstep import Invocation
+    from kproxy.proxy.app.reload import Source
 
     typed = Invocation(
         tuple(words(file, flags, lambda one: one.key != "map", names_users=False)),
@@ -82,7 +82,7 @@ def exec_(
     assert isinstance(ctx.command, ConfiguredCommand)
     config = load(flags, os.environ, file, ctx.command.defaults)
     show_tracebacks(ctx, config)
-    from kproxy.app.exec import run as run_command
+    from kproxy.proxy.app.exec import run as run_command
 
     code, problem = run_command(config, command, timeout)
     if problem:

@@ -56,7 +56,7 @@ def tap(
     shown, nor written into the file of --pcap. Ctrl-C ends it. It costs nothing while nobody looks on. A reader that is
     too slow is told how many lines it has missed.
     """
-    from kproxy.app import follow
+    from kproxy.proxy.app import follow
 
     if pcap is not None and (slow is not None or errors or as_json or summary):
         raise click.UsageError("--pcap cannot be combined with --slow, --errors, --json or --summary")
@@ -66,7 +66,7 @@ def tap(
         asked["errors"] = "1"
     other = asking(admin, admin_ca, admin_token_file)
     if pcap is not None:
-        from kproxy.app.pcap import LONGEST_LINE, write
+        from kproxy.proxy.app.pcap import LONGEST_LINE, write
 
         write(other.stream("/tap/frames", asked, LONGEST_LINE), pcap, sys.stderr)
         return 0

@@ -15,10 +15,10 @@ from urllib.parse import quote
 from kproxy.base.errors import UpstreamError
 from kproxy.base.packages import install
 from kproxy.base.printable import one_line
-from kproxy.cluster.tasks import Supervised
 from kproxy.discover.found import Found, Place
 from kproxy.net.dial.direct import Direct
 from kproxy.net.dial.hops import Limit
+from kproxy.proxy.cluster.tasks import Supervised
 
 _SECONDS = 10.0
 # The newer version first: which of them there is depends on the operator's.

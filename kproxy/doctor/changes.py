@@ -13,11 +13,11 @@ from itertools import chain
 
 from kproxy.advice.remedies.faults import Fault
 from kproxy.base.address import Address
-from kproxy.cluster.topology import NodeKey
 from kproxy.doctor import listeners as settings
 from kproxy.doctor.found import Contact, Examination, Listener
 from kproxy.doctor.places import Place, is_loopback, place_of
 from kproxy.protocol.rewrite.endpoints import Kind
+from kproxy.proxy.cluster.topology import NodeKey
 
 _HOST = "HOST"
 # Ports that a new listener may have, the first free one.

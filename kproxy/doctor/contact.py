@@ -14,14 +14,14 @@ from kproxy.base.address import Address
 from kproxy.base.errors import KproxyError, UpstreamError, ViaError, WireError
 from kproxy.client.ask import questions, survey
 from kproxy.client.sasl.mechanism import Refused
-from kproxy.cluster.identity import HungUp, Identities, Identity, WantsLogin
-from kproxy.cluster.opening import Opened, Opener
-from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.doctor import spoken
 from kproxy.doctor.found import Contact, Spoken, Step, Verdict
 from kproxy.net.dial import steps as dialling
 from kproxy.net.dial.resolve import Resolver
+from kproxy.proxy.cluster.identity import HungUp, Identities, Identity, WantsLogin
+from kproxy.proxy.cluster.opening import Opened, Opener
+from kproxy.proxy.cluster.topology import NodeKey, Topology
 
 if TYPE_CHECKING:
     from kproxy.client.ask.asking import Over

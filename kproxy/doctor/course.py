@@ -12,8 +12,6 @@ from pathlib import Path
 
 import click
 
-from kproxy.admin import neighbour
-from kproxy.admin.client import AdminClient
 from kproxy.config import ClusterConfig, Config, load
 from kproxy.doctor import picture, report, unaided
 from kproxy.doctor.contact import Contacts
@@ -25,8 +23,10 @@ from kproxy.doctor.line import Line
 from kproxy.doctor.places import is_loopback
 from kproxy.doctor.report import Report
 from kproxy.doctor.trial import find, with_right_tls
-from kproxy.relay.loop import RelayLoop
-from kproxy.relay.selector import RelaySelector
+from kproxy.proxy.admin import neighbour
+from kproxy.proxy.admin.client import AdminClient
+from kproxy.proxy.relay.loop import RelayLoop
+from kproxy.proxy.relay.selector import RelaySelector
 
 # How often it looks again with TLS as it must be: whether there is TLS, and for which name the certificates are.
 _CORRECTIONS = 2

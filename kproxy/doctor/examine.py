@@ -19,8 +19,6 @@ from kproxy.client.ask import survey
 from kproxy.client.ask.contents import Contents
 from kproxy.client.ask.questions import NONE, Question
 from kproxy.client.ask.settings import Settings, broker_settings
-from kproxy.cluster.identity import Identity
-from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig
 from kproxy.doctor.clients import Client
 from kproxy.doctor.contact import Contacts, OnStep
@@ -29,6 +27,8 @@ from kproxy.doctor.listeners import listeners_of
 from kproxy.doctor.whereabouts import whereabouts
 from kproxy.net.dial.routes import Routes
 from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
+from kproxy.proxy.cluster.identity import Identity
+from kproxy.proxy.cluster.topology import NodeKey
 
 if TYPE_CHECKING:
     from kproxy.client.ask.asking import Over

@@ -11,9 +11,9 @@ from kproxy.base.address import Address
 from kproxy.client.ask.contents import Contents
 from kproxy.client.ask.questions import Versions
 from kproxy.client.ask.settings import Settings
-from kproxy.cluster.identity import Identity
-from kproxy.cluster.topology import NodeKey
 from kproxy.doctor.clients import Client
+from kproxy.proxy.cluster.identity import Identity
+from kproxy.proxy.cluster.topology import NodeKey
 
 
 class Verdict(Enum):

@@ -16,23 +16,23 @@ from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.client.ask import questions
 from kproxy.client.ask.asking import Over
-from kproxy.cluster.gateway import Gateway
-from kproxy.cluster.identity import Identities
-from kproxy.cluster.places import Places
-from kproxy.cluster.tasks import Supervised
-from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.config.options import OTHER_LISTENERS
 from kproxy.doctor.certnames import server_names
 from kproxy.doctor.contact import Contacts
 from kproxy.doctor.found import Contact, Examination, Spoken
 from kproxy.doctor.line import Line
-from kproxy.metrics import Metrics
 from kproxy.net.dial.dialer import Dialer
 from kproxy.net.dial.stream import Stream
-from kproxy.relay.selector import RelaySelector
-from kproxy.status.shown import another_address_may_help
-from kproxy.workers.here import Here
+from kproxy.proxy.cluster.gateway import Gateway
+from kproxy.proxy.cluster.identity import Identities
+from kproxy.proxy.cluster.places import Places
+from kproxy.proxy.cluster.tasks import Supervised
+from kproxy.proxy.cluster.topology import NodeKey, Topology
+from kproxy.proxy.metrics import Metrics
+from kproxy.proxy.relay.selector import RelaySelector
+from kproxy.proxy.status.shown import another_address_may_help
+from kproxy.proxy.workers.here import Here
 
 Load = Callable[[Line], ClusterConfig]
 """The cluster that a line configures. Raises ConfigError."""

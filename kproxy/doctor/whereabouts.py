@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from kproxy.base.address import Address
-from kproxy.cluster.topology import NodeKey
 from kproxy.doctor.contact import Contacts, Then
 from kproxy.doctor.found import Contact, Examination
+from kproxy.proxy.cluster.topology import NodeKey
 
 # Nodes for which other addresses are tried.
 _MOST_NODES = 64

@@ -18,15 +18,15 @@ from kproxy.client.ask.contents import Contents, Group
 from kproxy.client.ask.frames import TooLarge
 from kproxy.client.ask.questions import NOBODY, NONE, Versions
 from kproxy.client.ask.settings import LISTENER_SETTINGS, broker_settings
-from kproxy.cluster.explore import Explorer
-from kproxy.cluster.identity import WantsLogin
-from kproxy.cluster.reach import Reach
-from kproxy.cluster.topology import NodeKey, Topology
 from kproxy.config import ClusterConfig
 from kproxy.listing.snapshot import Seen, Snapshot, Wanted
-from kproxy.metrics import Metrics
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
+from kproxy.proxy.cluster.explore import Explorer
+from kproxy.proxy.cluster.identity import WantsLogin
+from kproxy.proxy.cluster.reach import Reach
+from kproxy.proxy.cluster.topology import NodeKey, Topology
+from kproxy.proxy.metrics import Metrics
 
 T = TypeVar("T")
 

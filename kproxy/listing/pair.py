@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from kproxy.admin import neighbour
-from kproxy.admin.client import AdminClient
 from kproxy.base.address import Address
 from kproxy.base.errors import AdminError
 from kproxy.config import ClusterConfig
@@ -11,6 +9,8 @@ from kproxy.listing import running
 from kproxy.listing.compare import Pair, compare
 from kproxy.listing.gather import NeedsLogin, gather
 from kproxy.listing.snapshot import Snapshot, Wanted
+from kproxy.proxy.admin import neighbour
+from kproxy.proxy.admin.client import AdminClient
 
 # Between two looks leaders may move and topics come: a difference counts if it is there each time.
 _LOOKS = 3

@@ -1,6 +1,6 @@
 """The kproxy that runs on this machine: whether it serves a cluster, and what it calls the brokers.
 
-`kproxy.admin.neighbour` asks it.
+`kproxy.proxy.admin.neighbour` asks it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kproxy.base.address import Address
 from kproxy.base.printable import escaped
-from kproxy.status.shown import ClusterStatus
+from kproxy.proxy.status.shown import ClusterStatus
 
 SECONDS = 2.0
 """For its answer, which is an addition to what the brokers say."""

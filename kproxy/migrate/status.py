@@ -17,7 +17,7 @@ from kproxy.migrate.figures import counted, size
 from kproxy.migrate.identities import Begun, begun, lost
 from kproxy.migrate.results import Kept, kept_in
 from kproxy.migrate.switch.journal import SWITCH, Entry
-from kproxy.switching.plan import Record
+from kproxy.proxy.switching.plan import Record
 
 # While a leader moves, in seconds.
 _PATIENCE = 30.0

@@ -19,12 +19,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kproxy.admin.client import AdminClient
 from kproxy.base.address import Address
 from kproxy.base.errors import AdminError, ConfigError
 from kproxy.base.printable import one_line
 from kproxy.base.process import birth
 from kproxy.profiles import places
+from kproxy.proxy.admin.client import AdminClient
 
 _FILE, _LOG, _FORMER_LOG = "running.json", "log", "log.1"
 # A log that has become longer begins anew at the next start; the former one stays beside it.

@@ -15,9 +15,9 @@ import yaml
 from kproxy.base.errors import ConfigError
 from kproxy.config import Loaded, read
 from kproxy.config.options import all_settings
+from kproxy.proxy.status.readiness import LEVELS
 from kproxy.spark.host import Shipped
 from kproxy.spark.proxy import defaults
-from kproxy.status.readiness import LEVELS
 
 Given: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 """Bootstrap servers, the path of a YAML file, or what stands in one."""

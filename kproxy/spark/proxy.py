@@ -16,11 +16,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from kproxy.app.main import App, run
 from kproxy.base.errors import KproxyError
 from kproxy.config import load
+from kproxy.proxy.app.main import App, run
+from kproxy.proxy.status.readiness import LEVELS, Requires
 from kproxy.spark.wording import of_file
-from kproxy.status.readiness import LEVELS, Requires
 
 # How often it is looked whether it is ready, in seconds: until it is, and then.
 _SOON, _LATER = 0.05, 1.0

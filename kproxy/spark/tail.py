@@ -1,7 +1,7 @@
 """The common log of a host's kproxy and its keeper: how it is kept, and what both warn of, read from it. It uses the
 standard library only.
 
-kproxy writes `TIME LEVEL MESSAGE` (`kproxy.app.logs`), and the keeper does the same. The first line of the log is
+kproxy writes `TIME LEVEL MESSAGE` (`kproxy.proxy.app.logs`), and the keeper does the same. The first line of the log is
 its *mark*. A log that is emptied or replaced gets another mark, however long it is by then, so its readers begin anew.
 `KproxyPlugin.java` reads the log in the same way.
 """

@@ -16,7 +16,7 @@ from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite.response import HOLD_LIMIT
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import API_VERSIONS, APIS, SASL_HANDSHAKE
-from kproxy.relay.inflight import MAX_IN_FLIGHT
+from kproxy.proxy.relay.inflight import MAX_IN_FLIGHT
 from tests.unit.kafka_frames import (
     CARRIERS,
     CHUNKINGS,

@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from kproxy import __version__
-from kproxy.switching import asjson
-from kproxy.switching.state import Command, Facts, Phase, State, Step, expired, obey, restarted, settled
+from kproxy.proxy.switching import asjson
+from kproxy.proxy.switching.state import Command, Facts, Phase, State, Step, expired, obey, restarted, settled
 
 TOKEN = "the-token-of-some-tests"
 

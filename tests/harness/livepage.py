@@ -1,4 +1,4 @@
-"""The status page without kproxy: a server of `kproxy.admin.page`, whose snapshots a test chooses, and snapshots.
+"""The status page without kproxy: a server of `kproxy.proxy.admin.page`, whose snapshots a test chooses, and snapshots.
 
 `python -m tests.harness.livepage DIRECTORY` draws the page in several sizes, light and dark.
 """
@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from kproxy.admin.page import document
+from kproxy.proxy.admin.page import document
 from tests.harness.browser import Browser
 
 Snapshot = dict[str, Any]

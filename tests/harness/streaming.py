@@ -12,7 +12,7 @@ from pathlib import Path
 from kproxy.protocol.rewrite.endpoints import Localise
 from kproxy.protocol.rewrite.plan import Plan
 from kproxy.protocol.rewrite.response import HeldResponse, Response, StreamedResponse
-from kproxy.relay import conversation
+from kproxy.proxy.relay import conversation
 from tests.harness.watched import watch
 
 

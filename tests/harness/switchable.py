@@ -16,14 +16,14 @@ from typing import TypeVar
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
-from kproxy.cluster.meeting import Met
-from kproxy.cluster.topology import NodeKey
 from kproxy.config import ClusterConfig, Config
-from kproxy.metrics import Metrics
 from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
-from kproxy.relay.loop import RelayLoop
-from kproxy.relay.selector import RelaySelector
-from kproxy.workers.here import Here, Reconfigured
+from kproxy.proxy.cluster.meeting import Met
+from kproxy.proxy.cluster.topology import NodeKey
+from kproxy.proxy.metrics import Metrics
+from kproxy.proxy.relay.loop import RelayLoop
+from kproxy.proxy.relay.selector import RelaySelector
+from kproxy.proxy.workers.here import Here, Reconfigured
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kproxy.switching import asjson
-from kproxy.switching.state import State
+from kproxy.proxy.switching import asjson
+from kproxy.proxy.switching.state import State
 from tests.harness.process import PATIENCE_S, Kproxy, free_window, wait_until
 
 TOKEN = "a-token-of-the-tests"

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from kproxy.cluster.listeners import Listeners
-from kproxy.cluster.sessions import Sessions
-from kproxy.workers import forker
+from kproxy.proxy.cluster.listeners import Listeners
+from kproxy.proxy.cluster.sessions import Sessions
+from kproxy.proxy.workers import forker
 
 
 def watch(findings: Path, forbidden: list[bytes]) -> None:

@@ -37,7 +37,7 @@ from pathlib import Path
 from tests.harness.watched import watch
 watch(Path(sys.argv[1]), [b"cluster.internal"])
 from kproxy.base.address import Address
-from kproxy.cluster.listeners import Listeners
+from kproxy.proxy.cluster.listeners import Listeners
 
 async def main():
     accepted = asyncio.get_running_loop().create_future()

@@ -15,7 +15,7 @@ import pytest
 
 from kproxy.migrate.checkpoint import make, starting_offsets
 from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, SwitchJournal
-from kproxy.switching.plan import Record
+from kproxy.proxy.switching.plan import Record
 from tests.harness.clients import unique
 from tests.harness.moving import rows, topics
 from tests.harness.spark import connector, needs_spark, session, settings, spark_home

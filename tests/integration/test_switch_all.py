@@ -40,8 +40,8 @@ from kproxy.migrate.switch.section import Kproxies, Switch
 from kproxy.migrate.switch.tail import Tail, TailError
 from kproxy.migrate.switch.wayback import KeptOpen
 from kproxy.migrate.verifying import verify
-from kproxy.switching.plan import End, Stage
-from kproxy.switching.state import Command
+from kproxy.proxy.switching.plan import End, Stage
+from kproxy.proxy.switching.state import Command
 from tests.harness.clients import unique
 from tests.harness.clusters import STEADY
 from tests.harness.going import Going, python

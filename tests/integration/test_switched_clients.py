@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kproxy.base.address import Address
-from kproxy.cluster.guards import Guards
 from kproxy.devcluster import DevCluster
+from kproxy.proxy.cluster.guards import Guards
 from tests.harness import flipseen
 from tests.harness.clients import create_topic, unique
 from tests.harness.clusters import STEADY

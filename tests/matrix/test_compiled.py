@@ -64,7 +64,7 @@ def test_the_wheel_is_a_proxy(tree: Path, tmp_path: Path) -> None:
             assert process.wait(60) == 0, log.read_text()
 
 
-@pytest.mark.parametrize("tests", ["tests/fuzz", "tests/unit/relay/test_references.py"])
+@pytest.mark.parametrize("tests", ["tests/fuzz", "tests/unit/proxy/relay/test_references.py"])
 def test_for_long(tests: str, tree: Path) -> None:
     """Ten minutes of fuzzing, and ten million frames of each kind. A crash would say where it was."""
     words = (sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "matrix", tests)

@@ -21,8 +21,8 @@ from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, rule_for
 from kproxy.protocol.rewrite.plan import plan_for
 from kproxy.protocol.rewrite.walk import Walk
 from kproxy.protocol.wire.api import API_VERSIONS
-from kproxy.relay.calls import Calls
-from kproxy.relay.conversation import Conversation
+from kproxy.proxy.relay.calls import Calls
+from kproxy.proxy.relay.conversation import Conversation
 from tests.oracle.oracle_jvm import Oracle, Result, Wanted
 
 MAX_REQUEST = 100 * 1024 * 1024

@@ -10,8 +10,8 @@ import pytest
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite.endpoints import rule_for
 from kproxy.protocol.wire.api import API_VERSIONS, APIS, PRODUCE
-from kproxy.relay.calls import Calls
-from kproxy.relay.conversation import Conversation
+from kproxy.proxy.relay.calls import Calls
+from kproxy.proxy.relay.conversation import Conversation
 from tests.oracle.oracle_jvm import HEAVY, SMALL, WIDE, Oracle, Result, Wanted
 from tests.oracle.oracle_session import MAX_REQUEST, Count, Tally, judge, similar, through_kproxy, usual
 from tests.unit.kafka_frames import waiting

@@ -17,8 +17,8 @@ from typing import Any
 import yaml
 
 from kproxy.devcluster import DevCluster
-from kproxy.switching import asjson
-from kproxy.switching.parts import Part
+from kproxy.proxy.switching import asjson
+from kproxy.proxy.switching.parts import Part
 from tests.harness.carried import positions
 from tests.harness.clients import read_topic
 from tests.harness.clusters import STEADY

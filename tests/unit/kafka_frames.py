@@ -24,8 +24,8 @@ from kproxy.protocol.wire import api, definitions
 from kproxy.protocol.wire.api import API_VERSIONS, APIS
 from kproxy.protocol.wire.definitions import Field, Message
 from kproxy.protocol.wire.primitives import uvarint
-from kproxy.relay.calls import Call, Calls
-from kproxy.relay.conversation import Conversation
+from kproxy.proxy.relay.calls import Call, Calls
+from kproxy.proxy.relay.conversation import Conversation
 
 with warnings.catch_warnings():
     # kafka-python reads its definitions by a function that Python 3.11 and 3.12 call deprecated.

@@ -8,8 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ABOUT_SIGNALS = (
-    "tests/unit/app/test_exec.py::test_signals_to_kproxy_alone_are_passed_on",
-    "tests/unit/app/test_exec.py::test_stopped_before_the_command_was_started",
+    "tests/unit/proxy/app/test_exec.py::test_signals_to_kproxy_alone_are_passed_on",
+    "tests/unit/proxy/app/test_exec.py::test_stopped_before_the_command_was_started",
     "tests/unit/cli/test_commands.py::test_a_real_ctrl_c_shows_no_traceback",
 )
 # What a program that is started inherits, and whether the one that starts it survives what it ignored itself.

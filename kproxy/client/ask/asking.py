@@ -11,7 +11,7 @@ from typing import Protocol
 
 from kproxy.client.ask.frames import Frames
 from kproxy.net.dial.stream import Stream
-from kproxy.relay.session import Session
+from kproxy.proxy.relay.session import Session
 
 # A broker's answer to kproxy has at most so many bytes: a list of ten thousand brokers has one million.
 LONGEST = 4 * 1024 * 1024

@@ -12,7 +12,7 @@ only          which clients are switched by themselves (pure)
 tail          what was written last: copied, compared, positions translated
 journal       what was decided, in the state topic
 preflight     what is looked at before
-drive         the machine of `kproxy.switching` with real kproxies, journal and work
+drive         the machine of `kproxy.proxy.switching` with real kproxies, journal and work
 leading       what leading clients has in any direction: kproxies, findings, the drive
 beginning     a switch from the preflight to the end of the hold
 running       what the commands switch and rollback do, and going on with one that was broken off

@@ -10,8 +10,8 @@ from kproxy.migrate.inventory import Group, Inventory
 from kproxy.migrate.migration import INTERNAL, Migration
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.transactions import Open
-from kproxy.switching.caps import is_franz_go, is_kafka_python, is_librdkafka
-from kproxy.switching.producers import Produces
+from kproxy.proxy.switching.caps import is_franz_go, is_kafka_python, is_librdkafka
+from kproxy.proxy.switching.producers import Produces
 
 _NAMED = 3
 # What Spark's Kafka source calls its groups, and from them Java its clients.

@@ -12,7 +12,7 @@ from kproxy.migrate.switch.journal import ROLLBACK, Entry
 from kproxy.migrate.switch.only import some
 from kproxy.migrate.switch.report import BEFORE_ANOTHER
 from kproxy.migrate.switch.reverse import back_of
-from kproxy.switching.plan import Record
+from kproxy.proxy.switching.plan import Record
 
 _BEGINS = "next: kproxy migrate switch FILE begins one"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from kproxy.base.errors import AdminError
 from kproxy.base.printable import one_line
-from kproxy.switching.asjson import state_of
-from kproxy.switching.logins import Login, Way
-from kproxy.switching.state import State
+from kproxy.proxy.switching.asjson import state_of
+from kproxy.proxy.switching.logins import Login, Way
+from kproxy.proxy.switching.state import State
 
 _LONGEST = 300
 # What is shown of lists that a kproxy sends.

@@ -20,8 +20,8 @@ from kproxy.migrate.switch.members import Members, read_members
 from kproxy.migrate.switch.only import Chosen, Only, choose
 from kproxy.migrate.switch.section import Switch
 from kproxy.migrate.switch.tail import Tail
-from kproxy.switching.parts import Part, unit
-from kproxy.switching.plan import Work
+from kproxy.proxy.switching.parts import Part, unit
+from kproxy.proxy.switching.plan import Work
 
 
 @dataclass

@@ -155,7 +155,7 @@ def _tell(as_json: bool) -> Callable[[Came], None]:
 
 
 def _told(came: Came, as_json: bool) -> int:
-    from kproxy.switching.plan import End
+    from kproxy.proxy.switching.plan import End
 
     if came.driven is None:
         for line in came.said.splitlines():

@@ -1,4 +1,4 @@
-"""Drives a switch: the pure machine of `kproxy.switching.whole` with real kproxies, a real journal and real work.
+"""Drives a switch: the pure machine of `kproxy.proxy.switching.whole` with real kproxies, a real journal and real work.
 
 One thread decides. Kproxies are asked in threads, each of them one thing at a time; the work of the hold is done in
 another. All that any of them finds comes through one queue. Every question has a limit of time, and so has every stage:
@@ -19,7 +19,7 @@ from kproxy.base.errors import AdminError, ConfigError, KproxyError
 from kproxy.migrate.switch.answers import Cluster, Refusal
 from kproxy.migrate.switch.journal import Entry
 from kproxy.migrate.switch.kproxies import Fleet, Kproxy
-from kproxy.switching.plan import (
+from kproxy.proxy.switching.plan import (
     Abort,
     Answer,
     End,
@@ -34,8 +34,8 @@ from kproxy.switching.plan import (
     Worked,
     Written,
 )
-from kproxy.switching.state import Command, Do
-from kproxy.switching.whole import begin, step, wants
+from kproxy.proxy.switching.state import Command, Do
+from kproxy.proxy.switching.whole import begin, step, wants
 
 Doing = Callable[[float], None]
 """A piece of work; it is told until when, of time.monotonic, and raises KproxyError."""

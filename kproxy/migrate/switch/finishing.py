@@ -21,8 +21,8 @@ from kproxy.migrate.switch.kproxies import Fleet, fleet
 from kproxy.migrate.switch.reverse import reversed_of
 from kproxy.migrate.switch.running import section_of
 from kproxy.migrate.switch.wayback import is_there
-from kproxy.switching.parts import split
-from kproxy.switching.state import Phase
+from kproxy.proxy.switching.parts import split
+from kproxy.proxy.switching.state import Phase
 
 Say = Callable[[str], None]
 Configs = Mapping[str, str | None]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from kproxy.base.errors import AdminError
 from kproxy.migrate.finding import NOTE, STOP, WARNING, Finding
 from kproxy.migrate.switch.answers import Answer, Cluster
-from kproxy.switching.logins import Logins, Way, doubt, misfit
-from kproxy.switching.state import Phase
+from kproxy.proxy.switching.logins import Logins, Way, doubt, misfit
+from kproxy.proxy.switching.state import Phase
 
 # By how many seconds clocks may differ: a hold is 25 s at most, and its end is told in Unix time.
 CLOCK = 2.0

@@ -23,8 +23,8 @@ from kproxy.copier.slices import Job
 from kproxy.copier.state import key, partition_of, topic_of
 from kproxy.copier.statetopic import prepared, read_one
 from kproxy.migrate.control import write
-from kproxy.switching.parts import split
-from kproxy.switching.plan import Record, decision, number_of
+from kproxy.proxy.switching.parts import split
+from kproxy.proxy.switching.plan import Record, decision, number_of
 
 SWITCH = key("switch")
 _PATIENCE = 30.0

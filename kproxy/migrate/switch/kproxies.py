@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kproxy.admin import bearer
-from kproxy.admin.client import AdminClient, trusting
 from kproxy.base.address import Address
 from kproxy.base.errors import AdminError, ConfigError
 from kproxy.migrate.switch.answers import Answer, Cluster, obeyed
 from kproxy.migrate.switch.kubernetes import addresses_of_pods
 from kproxy.migrate.switch.section import HTTPS, Kproxies, Switch
-from kproxy.switching.asjson import PART
-from kproxy.switching.parts import split, unit
-from kproxy.switching.state import Command, Do
+from kproxy.proxy.admin import bearer
+from kproxy.proxy.admin.client import AdminClient, trusting
+from kproxy.proxy.switching.asjson import PART
+from kproxy.proxy.switching.parts import split, unit
+from kproxy.proxy.switching.state import Command, Do
 
 T = TypeVar("T")
 

@@ -20,8 +20,8 @@ from kproxy.migrate.switch.only import some
 from kproxy.migrate.switch.section import Switch
 from kproxy.migrate.switch.tail import Seconds
 from kproxy.migrate.switch.transactions import Open
-from kproxy.switching.parts import split
-from kproxy.switching.plan import Plan, Work, later, number_of
+from kproxy.proxy.switching.parts import split
+from kproxy.proxy.switching.plan import Plan, Work, later, number_of
 
 Show = Callable[[Iterable[Finding]], None]
 

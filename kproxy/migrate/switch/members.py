@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kproxy.base.errors import UpstreamError
 from kproxy.base.printable import one_line
 from kproxy.migrate.administration import Admin, error_name
-from kproxy.switching.parts import LONGEST
+from kproxy.proxy.switching.parts import LONGEST
 
 CLASSIC, CONSUMER = "classic", "consumer"
 _GONE = frozenset({16, 69})  # NOT_COORDINATOR, GROUP_ID_NOT_FOUND: it has moved or ended since it was listed

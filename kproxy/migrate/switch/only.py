@@ -11,8 +11,8 @@ from kproxy.base.errors import ConfigError
 from kproxy.migrate.finding import NOTE, STOP, WARNING, Finding
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.members import Members
-from kproxy.switching.parts import NUMBER, Part, check
-from kproxy.switching.positions import series
+from kproxy.proxy.switching.parts import NUMBER, Part, check
+from kproxy.proxy.switching.positions import series
 
 GROUP, CLIENT, TRANSACTION = "group", "client-id", "transactional-id"
 _NAMED = 5

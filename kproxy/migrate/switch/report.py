@@ -10,7 +10,7 @@ from kproxy.migrate.switch.drive import Driven
 from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING
 from kproxy.migrate.switch.tail import Seconds
 from kproxy.migrate.switch.transactions import Open
-from kproxy.switching.plan import End
+from kproxy.proxy.switching.plan import End
 
 # Of many kproxies, so many have a line of their own.
 _ROWS = 50

@@ -35,8 +35,8 @@ from kproxy.migrate.switch.section import Switch
 from kproxy.migrate.switch.tail import Seconds, TailError
 from kproxy.migrate.switch.wayback import the_way_back
 from kproxy.migrate.verifying import verify
-from kproxy.switching.parts import Part, unit
-from kproxy.switching.plan import Work
+from kproxy.proxy.switching.parts import Part, unit
+from kproxy.proxy.switching.plan import Work
 
 Where = tuple[str, int]
 

@@ -31,7 +31,7 @@ from kproxy.migrate.switch.section import Switch
 from kproxy.migrate.switch.tail import Seconds
 from kproxy.migrate.switch.transactions import Open
 from kproxy.migrate.switch.wayback import KeptOpen, LedBack, the_way_back
-from kproxy.switching.plan import End, Plan, later
+from kproxy.proxy.switching.plan import End, Plan, later
 
 # How long clients may take to connect again until it is said that they have not, in seconds.
 _RETURNED, _AGAIN = 10.0, 0.5

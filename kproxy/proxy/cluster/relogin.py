@@ -9,7 +9,7 @@ import random
 from kproxy.base.errors import UpstreamError
 from kproxy.client.ask.asking import Between
 from kproxy.client.sasl.login import Attempt, LoggedIn
-from kproxy.relay.session import Session
+from kproxy.proxy.relay.session import Session
 
 log = logging.getLogger(__name__)
 

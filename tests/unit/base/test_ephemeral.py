@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.admin.pages import AdminPages
-from kproxy.admin.server import start_admin
 from kproxy.base.address import Address
 from kproxy.base.ephemeral import connection_at
 from kproxy.base.errors import ConfigError
 from kproxy.config.values import PortRange
-from kproxy.metrics import Metrics
-from kproxy.relay.selector import RelaySelector
+from kproxy.proxy.admin.pages import AdminPages
+from kproxy.proxy.admin.server import start_admin
+from kproxy.proxy.metrics import Metrics
+from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.peers import Peer, silent, taken
 from tests.harness.process import free_window
-from tests.unit.cluster.doorway import Doorway, in_loop
+from tests.unit.proxy.cluster.doorway import Doorway, in_loop
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 LINE = "   0: {} {} {} 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 0 0 10 0\n"

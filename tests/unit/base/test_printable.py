@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy.app import logs
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError, WireError
 from kproxy.base.printable import escaped, one_line
+from kproxy.proxy.app import logs
 
 HOSTILE = {
     "carriage return": ("good\rbad", r"good\rbad"),

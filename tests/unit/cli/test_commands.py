@@ -15,8 +15,6 @@ import click
 import pytest
 
 from kproxy import __version__
-from kproxy.app.nextstep import Invocation
-from kproxy.app.reload import Source
 from kproxy.base import compiled
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError
@@ -24,6 +22,8 @@ from kproxy.base.packages import install
 from kproxy.cli import group, invoke
 from kproxy.config import Config
 from kproxy.config.options import all_settings
+from kproxy.proxy.app.nextstep import Invocation
+from kproxy.proxy.app.reload import Source
 
 ROOT = Path(__file__).parents[3]
 RUN = ["run", "-b", "kafka"]
@@ -37,12 +37,12 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class App(ModuleType):
-    """Stands where kproxy.app.main does, so that a test sees what `run` would start."""
+    """Stands where kproxy.proxy.app.main does, so that a test sees what `run` would start."""
 
     outcome: int | BaseException = 0
 
     def __init__(self) -> None:
-        super().__init__("kproxy.app.main")
+        super().__init__("kproxy.proxy.app.main")
         self.configs: list[Config] = []
         self.invocations: list[Invocation] = []
 
@@ -57,7 +57,7 @@ class App(ModuleType):
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> App:
     double = App()
-    monkeypatch.setitem(sys.modules, "kproxy.app.main", double)
+    monkeypatch.setitem(sys.modules, "kproxy.proxy.app.main", double)
     return double
 
 
@@ -433,7 +433,7 @@ def test_what_only_prints_loads_little() -> None:
     program = (
         "import sys; from kproxy.cli import invoke\n"
         "code = invoke(sys.argv[1:])\n"
-        "heavy = {'asyncio', 'prometheus_client', 'rich', 'pydantic', 'yaml', 'kproxy.app.main'}\n"
+        "heavy = {'asyncio', 'prometheus_client', 'rich', 'pydantic', 'yaml', 'kproxy.proxy.app.main'}\n"
         "heavy &= set(sys.modules)\n"
         "sys.exit(f'{code} {heavy}' if code or heavy else 0)"
     )
@@ -528,7 +528,7 @@ def test_completion_of_files() -> None:
 def test_a_real_ctrl_c_shows_no_traceback() -> None:
     program = (
         "import os, signal, sys, types, kproxy.cli\n"
-        "app = sys.modules['kproxy.app.main'] = types.ModuleType('kproxy.app.main')\n"
+        "app = sys.modules['kproxy.proxy.app.main'] = types.ModuleType('kproxy.proxy.app.main')\n"
         f"app.run = lambda config, invocation, source: os.kill(os.getpid(), {int(signal.SIGINT)})\n"
         "sys.argv[1:] = ['run', '-b', 'a']\n"
         "kproxy.cli.main()\n"

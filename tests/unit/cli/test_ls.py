@@ -13,12 +13,12 @@ import pytest
 
 from kproxy.cli import invoke
 from kproxy.net.tls.handshakes import AdminTls, Files
-from kproxy.status import asjson
-from kproxy.status.shown import ClusterStatus, Status
+from kproxy.proxy.status import asjson
+from kproxy.proxy.status.shown import ClusterStatus, Status
 from tests.harness.peers import Peer
 from tests.harness.tls import Authority
-from tests.unit.admin.endpoint import Running, endpoint
 from tests.unit.listing.fake import Listed, Told, Topic
+from tests.unit.proxy.admin.endpoint import Running, endpoint
 
 
 @pytest.fixture(autouse=True)

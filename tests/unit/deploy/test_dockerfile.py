@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.admin.pages import AdminPages, Readiness
-from kproxy.admin.routes import TABLE
-from kproxy.admin.server import start_admin
 from kproxy.base.address import Address
-from kproxy.metrics import Metrics
+from kproxy.proxy.admin.pages import AdminPages, Readiness
+from kproxy.proxy.admin.routes import TABLE
+from kproxy.proxy.admin.server import start_admin
+from kproxy.proxy.metrics import Metrics
 from tests.unit.deploy.deployed import (
     CONTAINER_FILE,
     IMAGE_FILE,

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kproxy.relay import pump
+from kproxy.proxy.relay import pump
 from tests.unit.deploy.deployed import ROOT
 
 # A document says "about": a new measurement need not change it for every MiB.

@@ -10,9 +10,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from kproxy.admin.routes import TABLE
 from kproxy.base.address import Address
 from kproxy.config import Config
+from kproxy.proxy.admin.routes import TABLE
 from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, UNPRIVILEGED, all_ports, asked_within, config_of_text
 
 FOLDER = ROOT / "deploy" / "kubernetes"

@@ -12,9 +12,9 @@ import pytest
 import yaml
 from kubeflow_spark_api.models import SparkV1beta2SparkApplication
 
-from kproxy.admin.routes import TABLE
 from kproxy.base.address import Address
 from kproxy.config import Config
+from kproxy.proxy.admin.routes import TABLE
 from tests.harness.kustomize import MISSING, PROGRAM, only, render
 from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, UNPRIVILEGED, all_ports, asked_within, config_of_text
 

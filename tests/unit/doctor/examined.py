@@ -8,12 +8,12 @@ from kproxy.base.address import Address
 from kproxy.client.ask.contents import Contents, Partition, Topic
 from kproxy.client.ask.questions import Members
 from kproxy.client.ask.settings import Settings
-from kproxy.cluster.identity import Identity
-from kproxy.cluster.known import Proof
-from kproxy.cluster.topology import NodeKey
 from kproxy.doctor.found import Contact, Examination
 from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
 from kproxy.protocol.wire import api
+from kproxy.proxy.cluster.identity import Identity
+from kproxy.proxy.cluster.known import Proof
+from kproxy.proxy.cluster.topology import NodeKey
 
 VERSIONS = {api.API_VERSIONS: range(5), api.FETCH: range(18), api.METADATA: range(14)}
 

@@ -10,7 +10,7 @@ from kproxy.copier.slices import Job
 from kproxy.migrate import copy as module
 from kproxy.migrate.copy import Copy, What
 from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry
-from kproxy.switching.plan import Record
+from kproxy.proxy.switching.plan import Record
 
 
 def test_a_defect_of_the_thread_that_watches_ends_the_copy(monkeypatch: pytest.MonkeyPatch) -> None:

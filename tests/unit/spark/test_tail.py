@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.app import logs
+from kproxy.proxy.app import logs
 from kproxy.spark.tail import Line, Log, Tail, following, line, position
 
 # The log is emptied when it is longer, in bytes: if nobody writes to it, and in any case.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from kproxy.proxy.status.readiness import advice
 from kproxy.spark.wording import of_file
-from kproxy.status.readiness import advice
-from tests.unit.status.clusters import cluster
+from tests.unit.proxy.status.clusters import cluster
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from kproxy.client.sasl.mechanism import Refused
 from kproxy.config import ClusterConfig
 from kproxy.proxy.cluster import relogin
 from kproxy.proxy.cluster.relogin import keep_logged_in
-from kproxy.relay.session import Session
+from kproxy.proxy.relay.session import Session
 from tests.unit.client.sasl import broker
-from tests.unit.relay.talking import FETCH_V4, Relay, receive, relay, request, response
+from tests.unit.proxy.relay.talking import FETCH_V4, Relay, receive, relay, request, response
 
 __all__ = ["relay"]
 

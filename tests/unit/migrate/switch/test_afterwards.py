@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.migrate.switch.afterwards import back, forth, no_switch
 from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, Moved
-from kproxy.switching.plan import Record
+from kproxy.proxy.switching.plan import Record
 
 RELEASED, UNDONE = ((("000001-a", one.value),) for one in (Record.RELEASED, Record.UNDONE))
 SWITCH = Entry("x1", SWITCHING, "default", "blue", "green", ("kp",), RELEASED, reversible=True, ended=True)

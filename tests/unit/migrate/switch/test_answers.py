@@ -9,8 +9,8 @@ import pytest
 from kproxy.base.errors import AdminError
 from kproxy.migrate.switch.answers import Answer, Client, Cluster, Refusal, obeyed
 from kproxy.migrate.switch.report import returned
-from kproxy.switching.asjson import shown
-from kproxy.switching.state import State
+from kproxy.proxy.switching.asjson import shown
+from kproxy.proxy.switching.state import State
 
 CLUSTER: dict[str, Any] = {
     "name": "default", **shown(State("blue")), "upstreams": {"blue": {"cluster_id": "A"}, "green": {"cluster_id": None}},

@@ -12,7 +12,7 @@ from kproxy.migrate.switch import finishing, running
 from kproxy.migrate.switch.drive import Driven
 from kproxy.migrate.switch.journal import SWITCHING, Entry
 from kproxy.migrate.switch.running import Came
-from kproxy.switching.plan import End, Record
+from kproxy.proxy.switching.plan import End, Record
 
 BOTH = "source: {bootstrap-servers: a:9092}\ntarget: {bootstrap-servers: b:9092}\n"
 SECTION = "switch: {kproxies: ['127.0.0.1:1'], to: green}\n"

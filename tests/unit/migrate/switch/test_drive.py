@@ -16,8 +16,8 @@ from kproxy.migrate.switch.journal import SWITCHING, Entry
 from kproxy.migrate.switch.kproxies import Fleet, fleet
 from kproxy.migrate.switch.report import as_json, lines
 from kproxy.migrate.switch.section import Kproxies, Switch
-from kproxy.switching.plan import End, Plan, Record, Work, later
-from kproxy.switching.state import Command, Do, Phase
+from kproxy.proxy.switching.plan import End, Plan, Record, Work, later
+from kproxy.proxy.switching.state import Command, Do, Phase
 from tests.harness.fakekproxy import TOKEN, Cut, FakeKproxy, some
 
 UPSTREAMS = {"blue": "id-of-blue", "green": "id-of-green"}

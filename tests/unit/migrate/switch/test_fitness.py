@@ -11,7 +11,7 @@ from kproxy.base.errors import AdminError
 from kproxy.migrate.finding import NOTE, STOP, WARNING
 from kproxy.migrate.switch.answers import Answer, Cluster
 from kproxy.migrate.switch.fitness import Heard, Wanted, judged
-from kproxy.switching.state import Phase, State
+from kproxy.proxy.switching.state import Phase, State
 
 WANTED = Wanted("default", "green", "A", "B", "1.0")
 CLUSTER = Cluster("default", State("blue"), {"blue": "A", "green": "B"})

@@ -19,7 +19,7 @@ import yaml
 from kproxy.base.errors import AdminError, ConfigError
 from kproxy.migrate.switch.kproxies import Fleet, body, fleet
 from kproxy.migrate.switch.section import Kproxies, Switch
-from kproxy.switching.state import Command, Do
+from kproxy.proxy.switching.state import Command, Do
 from tests.harness.fakekproxy import FakeKproxy as Fake
 from tests.harness.fakekproxy import serving
 
@@ -65,7 +65,7 @@ def test_nobody_is_there() -> None:
 
 
 def test_commands_as_kproxy_takes_them() -> None:
-    from kproxy.switching.asjson import command
+    from kproxy.proxy.switching.asjson import command
 
     for one in (
         Command(Do.HOLD, "x", "000001-a", "green", 20.0, 0), Command(Do.HOLD, "x", "000001-a", "green", 20.0),

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from kproxy.admin.client import AdminClient
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.switch.answers import Client
@@ -14,7 +13,8 @@ from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, Moved
 from kproxy.migrate.switch.kproxies import Fleet, Kproxy, Missing
 from kproxy.migrate.switch.only import Only, choose, parsed
 from kproxy.migrate.switch.running import _those
-from kproxy.switching.plan import Record
+from kproxy.proxy.admin.client import AdminClient
+from kproxy.proxy.switching.plan import Record
 
 MEMBERS = {
     "g": frozenset({"consumer-g-1", "consumer-g-2"}),

@@ -16,8 +16,8 @@ from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, Moved
 from kproxy.migrate.switch.only import Only
 from kproxy.migrate.switch.returning import chosen, looked_at
 from kproxy.migrate.switch.reverse import map_back
-from kproxy.switching.parts import Part
-from kproxy.switching.plan import Record
+from kproxy.proxy.switching.parts import Part
+from kproxy.proxy.switching.plan import Record
 
 G = Moved("only-g", ("consumer-g-#",), ("g",))
 H = Moved("only-h", ("h-1", "h-2"), ("h", "i"))

@@ -11,12 +11,12 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from kproxy.app import pcap
 from kproxy.protocol.capture.capture import Beginning, Capture, Frame
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import PRODUCE
-from kproxy.watch.frames import Copied, Place, written
-from kproxy.watch.lines import Where
+from kproxy.proxy.app import pcap
+from kproxy.proxy.watch.frames import Copied, Place, written
+from kproxy.proxy.watch.lines import Where
 from tests.harness.shark import dissect, needs_tshark
 from tests.unit.kafka_frames import encode, messages
 from tests.unit.protocol.capture.shown import MESSAGES, NO_RECORDS, framed

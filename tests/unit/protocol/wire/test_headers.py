@@ -1,4 +1,4 @@
-"""How frames begin. tests/unit/relay tests the compiled forms where they are used (`make test-compiled`)."""
+"""How frames begin. tests/unit/proxy/relay tests the compiled forms where they are used (`make test-compiled`)."""
 
 from __future__ import annotations
 

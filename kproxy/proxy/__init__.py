@@ -1,0 +1,12 @@
+"""The running proxy.
+
+admin      HTTP for operators, and the status page
+app        connects the parts on one event loop
+cluster    one cluster of the configuration: listeners, nodes, routes, sessions
+metrics    each metric name and label
+relay      one session: which frames may pass, and moving the bytes
+status     the state of a kproxy at one moment
+switching  switching a cluster to another Kafka cluster
+watch      observers of live requests
+workers    sessions in other processes (`--workers`)
+"""

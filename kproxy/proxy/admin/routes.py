@@ -1,0 +1,239 @@
+"""The table of pages, and the one function that enforces what it says: who may ask, how, with how large a body.
+
+A page that needs no more is one function in `pages` and one line here. What a line does not say is refused: other
+methods, foreign hosts, bodies, and of browsers all but GET. What changes something needs the token, if there is one;
+without one, only this machine may ask for it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from http import HTTPStatus
+from typing import NoReturn, TypeAlias
+
+from kproxy.proxy.admin import bearer, pages
+from kproxy.proxy.admin.hosts import is_known, is_loopback
+from kproxy.proxy.admin.pages import AdminPages, Page
+from kproxy.proxy.admin.requests import JSON, Refused, Reply, Request, line
+
+logger = logging.getLogger(__name__)
+
+MOST_BODY = 64 * 1024
+"""No route may take a larger body: it is parsed in one go on the thread of the data plane, which takes a few
+milliseconds."""
+
+_MOST_COMMAND = 40 * 1024
+
+ReadBody: TypeAlias = Callable[[int], Awaitable[bytes]]
+"""The whole body of the request, of at most so many bytes. Raises Refused."""
+
+
+class Token(Enum):
+    """When a request must show the token. NEVER and READS are for pages that change nothing."""
+
+    NEVER = "never"
+    READS = "with --admin-token-reads"
+    IF_SET = "if kproxy has one"
+    ALWAYS = "always"
+
+
+def _always(sources: AdminPages) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One page and one method (GET: HEAD too).
+
+    `changes` None: it changes something unless the method is GET. `token` None: READS, or IF_SET if it changes
+    something. `refuses_browsers` None: unless the method is GET. `any_host`: answered whatever the Host is, for probes,
+    which choose it. `most_body`: bytes that the JSON of a request may have; 0: it has none. `enabled`: whether there is
+    this route.
+    """
+
+    path: str
+    page: Page
+    method: str = "GET"
+    changes: bool | None = None
+    token: Token | None = None
+    refuses_browsers: bool | None = None
+    any_host: bool = False
+    most_body: int = 0
+    enabled: Callable[[AdminPages], bool] = _always
+
+    def __post_init__(self) -> None:
+        if self.most_body > MOST_BODY:
+            raise ValueError(f"{self.path} allows a body larger than {MOST_BODY} bytes")
+        if self.changes_something and self.needs in (Token.NEVER, Token.READS):
+            raise ValueError(f"{self.path} changes something without the token")
+
+    @property
+    def changes_something(self) -> bool:
+        return self.method != "GET" if self.changes is None else self.changes
+
+    @property
+    def needs(self) -> Token:
+        if self.token is not None:
+            return self.token
+        return Token.IF_SET if self.changes_something else Token.READS
+
+    @property
+    def not_for_browsers(self) -> bool:
+        return self.method != "GET" if self.refuses_browsers is None else self.refuses_browsers
+
+
+TABLE: tuple[Route, ...] = (
+    Route("/", pages.home),
+    Route("/metrics", pages.metrics),
+    Route("/livez", pages.livez, token=Token.NEVER, any_host=True),
+    # Whether kproxy is ready is no secret, only why it is not: `_withheld` says from whom the page keeps that.
+    Route("/readyz", pages.readyz, token=Token.NEVER, any_host=True),
+    Route("/status", pages.status),
+    Route("/sessions", pages.sessions, enabled=lambda sources: sources.sessions is not None),
+    Route("/live", pages.live, enabled=lambda sources: sources.live is not None),
+    Route("/tap", pages.tap, enabled=lambda sources: sources.tap is not None),
+    # It changes nothing. But it shows the names of topics, groups and users: not to everybody who may see numbers.
+    Route(
+        "/tap/frames",
+        pages.frames,
+        changes=True,
+        refuses_browsers=True,
+        enabled=lambda sources: sources.frames is not None,
+    ),
+    Route("/quit", pages.quit, method="POST", enabled=lambda sources: sources.quit is not None),
+    Route("/reload", pages.reload, method="POST", enabled=lambda sources: sources.reload is not None),
+    # It names clients. And who can ask for it without the token would think that the switch will work without one.
+    Route(
+        "/switch",
+        pages.switches,
+        token=Token.ALWAYS,
+        refuses_browsers=True,
+        enabled=lambda sources: sources.switches is not None and sources.may_switch(),
+    ),
+    Route(
+        "/switch",
+        pages.switch,
+        method="POST",
+        token=Token.ALWAYS,
+        most_body=_MOST_COMMAND,
+        enabled=lambda sources: sources.switch is not None and sources.may_switch(),
+    ),
+)
+
+
+async def answer(sources: AdminPages, request: Request, read_body: ReadBody) -> Reply:
+    """The reply to a request. A fault in a page is logged and answered by 500.
+
+    `read_body` is called where the route takes a body and all else is as it should be, at most once. If it is not
+    called, the rest of the request is unread.
+    """
+    try:
+        route = _admit(sources, request)
+        body = await _body(route, request, read_body) if route.most_body else None
+    except Refused as refused:
+        return refused.reply
+    # A page needs no token: it cannot show what it is not given.
+    headers = {name: value for name, value in request.headers.items() if name != "authorization"}
+    try:
+        withheld = _withheld(sources, request)
+        return await route.page(sources, replace(request, headers=headers, body=body, withheld=withheld))
+    except Exception:
+        logger.exception("the admin page %s failed", route.path)
+        return line(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; see the log of kproxy")
+
+
+def _admit(sources: AdminPages, request: Request) -> Route:
+    """The route of a request that may be answered as far as its head tells. Raises Refused."""
+    there = {route.method: route for route in TABLE if route.path == request.path and route.enabled(sources)}
+    # Before anything is told about the path: a page that rebinds its name must not learn what there is.
+    if not (there and all(route.any_host for route in there.values())) and not is_known(request.host, sources.hosts):
+        _refuse(
+            HTTPStatus.MISDIRECTED_REQUEST, "kproxy does not accept the Host of this request; --admin-host allows it"
+        )
+    route = there.get("GET" if request.method == "HEAD" else request.method)
+    if request.has_body and (route is None or not route.most_body):
+        _refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request for this page must not have a body")
+    if not there:
+        paths = " ".join(route.path for route in TABLE if route.method == "GET" and route.enabled(sources))
+        _refuse(HTTPStatus.NOT_FOUND, f"no such page; the pages are {paths}")
+    if route is None:
+        allowed = ", ".join([*there, "HEAD"] if "GET" in there else there)
+        _refuse(HTTPStatus.METHOD_NOT_ALLOWED, f"this page allows {allowed}", {"Allow": allowed})
+    # A page of any site can make a browser send a request, and cannot keep the browser from adding one of these: Origin
+    # to each POST (Fetch, "append a request Origin header"), Sec-Fetch-Site to each request (Fetch Metadata).
+    if route.not_for_browsers and ("origin" in request.headers or "sec-fetch-site" in request.headers):
+        _refuse(HTTPStatus.FORBIDDEN, "kproxy refuses this request from a browser, because any web page could send it")
+    _check_token(route, sources, request)
+    return route
+
+
+def _check_token(route: Route, sources: AdminPages, request: Request) -> None:
+    needs = route.needs
+    if needs is Token.NEVER or (needs is Token.READS and not sources.token_reads):
+        return
+    token = sources.expected()
+    if token is None:
+        if needs is not Token.IF_SET:
+            text = "this request needs a token, and kproxy has none: start it with --admin-token-file FILE"
+            _refuse(HTTPStatus.FORBIDDEN, text)
+        if route.changes_something and not is_loopback(request.peer):
+            text = "without a token, kproxy takes this request only from its own machine (127.0.0.1, ::1)"
+            _refuse(HTTPStatus.FORBIDDEN, f"{text}: start it with --admin-token-file FILE")
+        return
+    # A browser sends a password again by itself, also where another site's page makes it ask. That page cannot read the
+    # answer, but it could change something.
+    basic = needs is Token.READS and not route.not_for_browsers
+    if not bearer.is_shown(request.headers.get("authorization", ""), token, basic=basic):
+        text = "this request needs the token of kproxy (--admin-token-file): send 'Authorization: Bearer TOKEN'"
+        if basic:
+            text, scheme = f"{text}; in a browser, give the token as the password of any user", 'Basic realm="kproxy"'
+        _refuse(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": scheme if basic else "Bearer"})
+
+
+def _withheld(sources: AdminPages, request: Request) -> str:
+    """To whom alone a page that everybody may ask for tells what names brokers; "": to this one."""
+    if not is_known(request.host, sources.hosts):
+        return "only to a Host that --admin-host allows"
+    if not sources.token_reads:
+        return ""
+    token, shown = sources.expected(), request.headers.get("authorization", "")
+    if token is not None and bearer.is_shown(shown, token, basic=True):
+        return ""
+    return "only to those who show its token (--admin-token-reads)"
+
+
+async def _body(route: Route, request: Request, read_body: ReadBody) -> object:
+    """The JSON value of a request. Raises Refused."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != JSON or request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        text = f"the body must be JSON: send it with 'Content-Type: {JSON}', not packed"
+        _refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text)
+    if request.content_length > route.most_body:
+        raise Refused(too_large(route.most_body))
+    return _parsed(await read_body(route.most_body))
+
+
+def too_large(most: int) -> Reply:
+    return line(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {most} bytes; send less")
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        value: object = json.loads(body.decode(), parse_constant=_no_json)
+        if b"\\u" in body:  # an escape of half a character (\ud800) makes text that nobody can write
+            json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):  # whose own words may quote it
+        _refuse(HTTPStatus.BAD_REQUEST, "the body is not JSON in UTF-8" if body else "the body is empty; send JSON")
+    return value
+
+
+def _no_json(word: str) -> NoReturn:
+    raise ValueError("NaN and Infinity are Python's own (RFC 8259 §6)")
+
+
+def _refuse(status: HTTPStatus, text: str, headers: dict[str, str] | None = None) -> NoReturn:
+    raise Refused(line(status, text, headers))

@@ -1,0 +1,271 @@
+"""The clusters that are served: each one's gateway, and what is done for it in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+
+from kproxy.base.errors import ConfigError
+from kproxy.config import ClusterConfig, Config
+from kproxy.config.changes import changed
+from kproxy.config.declaring import Reload
+from kproxy.proxy.app import nextstep
+from kproxy.proxy.app.carriers import Carriers
+from kproxy.proxy.app.nextstep import Invocation
+from kproxy.proxy.app.present import show_nodes
+from kproxy.proxy.cluster.encryption import Ends
+from kproxy.proxy.cluster.gateway import Gateway
+from kproxy.proxy.cluster.own import OwnAddresses
+from kproxy.proxy.cluster.places import Places
+from kproxy.proxy.cluster.report import report
+from kproxy.proxy.cluster.tasks import Supervised, said
+from kproxy.proxy.cluster.upstream import Upstream
+from kproxy.proxy.metrics import Metrics
+from kproxy.proxy.status.shown import ClusterStatus
+from kproxy.proxy.workers.here import Reconfigured
+
+log = logging.getLogger(__name__)
+
+# Between two attempts to explore a cluster whose answers cannot be used, in seconds: doubled each time.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
+# How often the ports of nodes are looked through, in seconds, at most.
+_LOOK_EVERY = 30.0
+
+
+class Clusters:
+    """Those of one process, in the order of the configuration. Their tasks end with `supervised`."""
+
+    def __init__(
+        self,
+        config: Config,
+        metrics: Metrics,
+        places: Places,
+        carriers: Carriers,
+        supervised: contextlib.AsyncExitStack,
+        invocation: Invocation | None,
+    ) -> None:
+        self._config = config
+        self._metrics = metrics
+        self._places = places
+        self._carriers = carriers
+        self._supervised = supervised
+        self._invocation = invocation
+        self.own = OwnAddresses()
+        self.gateways: list[Gateway] = []
+        self._exploring: dict[tuple[str, str], asyncio.Task[None]] = {}  # by the names of cluster and upstream
+        self._around: dict[str, list[asyncio.Task[None]]] = {}  # what else is done for it
+        metrics.forwards = self._forwards
+        self._ending: dict[str, float] = {}  # clusters that were removed, and until when their sessions may last
+
+    async def open_all(self) -> None:
+        """Bind the listeners of all clusters. Raises ConfigError if a port cannot be had."""
+        for cluster in self._config.served:
+            self.gateways.append(await self._open(cluster, self._config.others(cluster.name)))
+        self._carriers.serve(self.gateways)
+
+    async def _open(self, cluster: ClusterConfig, others: Sequence[ClusterConfig]) -> Gateway:
+        """Raises ConfigError if a port cannot be had."""
+        of_cluster = await self._supervised.enter_async_context(Supervised(f"cluster {cluster.name}"))
+        carry = partial(self._carriers.carry, cluster.name)
+        news = partial(self._carriers.changed, cluster.name)
+        return Gateway(cluster, self._metrics, of_cluster, self._places, carry, news, others, self.own)
+
+    def begin(self, gateway: Gateway) -> None:
+        """Find the cluster's nodes, and look after it."""
+        name, tasks = gateway.config.name, gateway.tasks
+        for upstream in gateway.upstreams.values():
+            self._begin_upstream(gateway, upstream)
+        for forward in gateway.forwards.leading:
+            log.info("cluster %s: %s leads to %s", name, forward.listen, forward.to)
+        around = (self._help_with_bootstrap(gateway), _look_after_ports(gateway))
+        self._around[name] = [tasks.create_task(one) for one in around]
+
+    def _begin_upstream(self, gateway: Gateway, upstream: Upstream) -> None:
+        config = upstream.config
+        servers = ",".join(str(server) for server in config.bootstrap_servers)
+        if config.upstream == gateway.active and config.usual_port_taken_by:
+            log.warning(
+                "cluster %s: kproxy listens on %s instead of its usual port, to which %s leads: give clients %s",
+                config.title, gateway.listen, config.usual_port_taken_by, gateway.bootstrap,
+            )  # fmt: skip
+        if config.upstream == gateway.active:
+            log.info("cluster %s: listening on %s for %s", config.title, gateway.listen, servers)
+        else:
+            log.info("cluster %s: %s is not active; clients are led to %s", config.title, servers, gateway.active)
+        if config.via:
+            hops = ", then ".join(str(hop) for hop in config.via)
+            log.info("cluster %s: connects through %s", config.title, hops)
+        self._begin_exploring(gateway, upstream)
+
+    def _begin_exploring(self, gateway: Gateway, upstream: Upstream) -> None:
+        key = upstream.config.name, upstream.config.upstream
+        if key in self._exploring:
+            self._exploring[key].cancel()
+        self._exploring[key] = gateway.tasks.create_task(self._explore(gateway, upstream))
+
+    def listens_beside(self, sockets: Iterable[socket.socket]) -> None:
+        """Lead to none of these sockets, on which the process listens for something else than clients."""
+        self.own.add(sockets)
+        for gateway in self.gateways:
+            self._carriers.changed(gateway.config.name)
+
+    def gateway(self, name: str) -> Gateway | None:
+        """Of the cluster with this name, if it is served."""
+        return next((gateway for gateway in self.gateways if gateway.config.name == name), None)
+
+    def _forwards(self) -> list[tuple[str, str, int, int]]:
+        """For `Metrics.forwards`."""
+        return [
+            (gateway.config.name, str(one.listen), len(one.open), one.accepted)
+            for gateway in self.gateways
+            for one in gateway.forwards.leading
+        ]
+
+    def stop(self) -> None:
+        """Look after none of them any more. What they have is left to be drained."""
+        for task in chain(self._exploring.values(), *self._around.values()):
+            task.cancel()
+
+    def _end(self, gateway: Gateway, seconds: float) -> None:
+        """Serve this cluster no more."""
+        name = gateway.config.name
+        exploring = [self._exploring.pop((name, upstream)) for upstream in gateway.upstreams]
+        for task in (*exploring, *self._around.pop(name)):
+            task.cancel()
+        self.gateways.remove(gateway)
+        self._ending[name] = asyncio.get_running_loop().time() + seconds + 1.0  # workers begin later
+        gateway.end(seconds)
+
+    async def _explore(self, gateway: Gateway, upstream: Upstream) -> None:
+        """Find an upstream's nodes and a way to each, for as long as kproxy runs. What fails there is a defect: it is
+        the problem of this cluster alone, and does not hinder the next attempt."""
+        told, pause = "", _FIRST_PAUSE
+        while True:
+            try:
+                await upstream.explorer.explore()
+                if (same := gateway.same_cluster()) is not None:
+                    log.error("cluster %s: %s: no switch can be made", gateway.config.name, same)
+                if upstream.config.upstream != gateway.active:
+                    _say_standing_by(gateway, upstream)
+                elif upstream.topology.nodes:
+                    self._show_nodes(report(gateway))
+                await upstream.explorer.watch()
+            except Exception as error:
+                problem = f"defect, please report it: {said(error)}"
+                if problem != told:
+                    log.error("cluster %s: %s; trying again", upstream.config.title, problem, exc_info=error)
+                told = problem
+                upstream.explorer.failed(problem)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _show_nodes(self, cluster: ClusterStatus) -> None:
+        show_nodes(cluster, self._config.log_format, self._config.ready_requires)
+        if self._invocation is not None:
+            for line in nextstep.for_nodes(self._invocation, self._config, cluster):
+                log.warning("cluster %s: %s", cluster.name, line)
+
+    async def _help_with_bootstrap(self, gateway: Gateway) -> None:
+        """Say once what to do if no bootstrap server can be used at start."""
+        await gateway.reach.settled.wait()
+        if self._invocation is not None:
+            for line in nextstep.for_bootstrap(self._invocation, self._config, gateway.reach.known.explored):
+                log.warning("cluster %s: %s", gateway.config.name, line)
+
+    # Another configuration
+
+    async def reconfigure(self, config: Config, ends: Mapping[str, Ends]) -> int:
+        """Do as this configuration says; return how many sessions are drained. Raises ConfigError if a new cluster
+        cannot be served, and has changed nothing then."""
+        new = {cluster.name: (cluster, *config.others(cluster.name)) for cluster in config.served}
+        there = {gateway.config.name for gateway in self.gateways}
+        added = await self._open_or_none(config, [one[0] for name, one in new.items() if name not in there])
+        stay = [gateway for gateway in self.gateways if gateway.config.name in new]
+        upstreams = {gateway.config.name: gateway.prepare(new[gateway.config.name]) for gateway in stay}
+        self._config = config
+        removed = [gateway for gateway in self.gateways if gateway.config.name not in new]
+        for gateway in removed:
+            self._end(gateway, config.drain_timeout)
+        taken = []
+        for gateway in stay:
+            name = gateway.config.name
+            if _as_configured(gateway) != new[name]:
+                taken.append(self._take(gateway, new[name], ends, upstreams[name], config.drain_timeout))
+        names = [gateway.config.name for gateway in removed]
+        self.gateways = sorted((*stay, *added), key=lambda gateway: list(new).index(gateway.config.name))
+        draining = await self._carriers.reconfigure(config, taken, added, names)
+        for gateway in added:
+            self.begin(gateway)
+        return draining
+
+    def _take(
+        self,
+        gateway: Gateway,
+        configs: Sequence[ClusterConfig],
+        ends: Mapping[str, Ends],
+        added: Mapping[str, Upstream],
+        seconds: float,
+    ) -> Reconfigured:
+        """Serve a cluster so, the active upstream first. Those that it has more, and those of which something has
+        changed, are explored."""
+        name, former, goes_on = gateway.config.name, dict(gateway.upstreams), gateway.goes_on(configs)
+        becomes = {one.upstream: one for one in configs}
+        changes = {later: changed(former[key].config, becomes[later]) for key, later in goes_on.items()}
+        secured = {one.upstream: ends[one.title] for one in configs}
+        concerns = gateway.reconfigure(configs, secured, added, seconds)
+        exploring = {key: self._exploring.pop((name, key)) for key in former}
+        for key in former.keys() - goes_on.keys():
+            exploring[key].cancel()
+        self._exploring |= {(name, later): exploring[key] for key, later in goes_on.items()}
+        for key, settings in changes.items():
+            if any(setting.option.reload is not Reload.LIVE for setting in settings):
+                self._begin_exploring(gateway, gateway.upstreams[key])
+        for upstream in added.values():
+            self._begin_upstream(gateway, upstream)
+        parts = {part: (gateway.upstreams[led].config, concerns[led]) for part, led in gateway.parts.items()}
+        clients = secured[gateway.active].clients
+        return Reconfigured(gateway.config, clients, concerns[gateway.active], len(configs) > 1, parts)
+
+    async def _open_or_none(self, config: Config, clusters: Sequence[ClusterConfig]) -> Sequence[Gateway]:
+        opened: list[Gateway] = []
+        try:
+            for cluster in clusters:
+                if self._ending.get(cluster.name, 0.0) > asyncio.get_running_loop().time():
+                    raise ConfigError(f"cluster {cluster.name} was removed, and its last sessions are still ending")
+                opened.append(await self._open(cluster, config.others(cluster.name)))
+        except ConfigError:
+            for gateway in opened:
+                gateway.end(0)
+            raise
+        return opened
+
+
+def _as_configured(gateway: Gateway) -> tuple[ClusterConfig, ...]:
+    """How it is served now, the active upstream first."""
+    others = [one.config for name, one in gateway.upstreams.items() if name != gateway.active]
+    return gateway.config, *others
+
+
+def _say_standing_by(gateway: Gateway, upstream: Upstream) -> None:
+    """What there is of an upstream that clients are not led to. Its nodes have ports already."""
+    nodes = [node for node in upstream.topology.nodes.values() if node.absent_since is None]
+    problems = upstream.reach.known.problems
+    lost = [node for node in nodes if node.key in problems]
+    log.info(
+        "cluster %s: %d of %d nodes can be reached; clients are led to %s",
+        upstream.config.title, len(nodes) - len(lost), len(nodes), gateway.active,
+    )  # fmt: skip
+    for node in lost:
+        log.warning("cluster %s: %s: cannot be reached: %s", upstream.config.title, node.key, problems[node.key])
+
+
+async def _look_after_ports(gateway: Gateway) -> None:
+    while True:
+        await asyncio.sleep(min(_LOOK_EVERY, max(0.05, gateway.config.retire_after / 4)))
+        gateway.retire()
+        gateway.bind_missing()

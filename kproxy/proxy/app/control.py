@@ -1,0 +1,103 @@
+"""What signals do, and how a running kproxy ends: who may ask for it, what a second signal does, the drain."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from kproxy.config import Config
+from kproxy.proxy.app.terminal import Terminal
+from kproxy.proxy.cluster.gateway import Gateway
+from kproxy.proxy.metrics import Metrics
+
+if TYPE_CHECKING:
+    from kproxy.proxy.app.endings import Ending
+
+log = logging.getLogger(__name__)
+
+
+class Drains(Protocol):
+    """Who carries the sessions, as far as the end is concerned."""
+
+    async def metrics(self) -> Metrics: ...
+    async def drain(self, seconds: float) -> int: ...
+
+
+class Control:
+    """The end of this process. `stopping` is set from its beginning on."""
+
+    def __init__(self, config: Config) -> None:
+        """Raises ConfigError if what `--exit-with` names cannot be watched."""
+        self.config = config
+        self.stopping = asyncio.Event()
+        self._why = ""  # it has been told to stop; "" if its errand is done
+        self._signalled = False
+        self._endings = _endings(config)
+
+    def obey_signals(self, reload: Callable[[str], bool] = lambda why: False) -> None:
+        """SIGTERM and SIGINT end this process from now on. SIGHUP does `reload`, or ends the process where that says
+        False, as nothing could be reloaded, or where it means that the terminal was closed."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.stop, number)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored by nohup: it stays so
+            # Never at once: a terminal that is closed may send it twice, by itself and by the shell in it.
+            loop.add_signal_handler(signal.SIGHUP, self._hang_up, Terminal(), reload)
+
+    def _hang_up(self, terminal: Terminal, reload: Callable[[str], bool]) -> None:
+        if terminal.is_gone or not reload(signal.SIGHUP.name):
+            self.end(signal.SIGHUP.name)
+
+    def watch(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        """Wait for what `--exit-with` names, in these tasks."""
+        return [tasks.create_task(self._end_with(ending)) for ending in self._endings]
+
+    async def _end_with(self, ending: Ending) -> None:
+        self.end(await ending.reached())
+
+    def end(self, why: str) -> None:
+        """Begin an orderly end, unless it has begun."""
+        if not self.stopping.is_set():
+            self._why = why
+            self.stopping.set()
+
+    def stop(self, number: int) -> None:
+        """What SIGTERM and SIGINT do: the first time an orderly end, the second time at once."""
+        if self._signalled or (self.stopping.is_set() and not self._why):
+            log.warning("stopping at once")
+            # Not sys.exit: nothing may hold this up.
+            logging.shutdown()
+            os._exit(128 + number)
+        self._signalled = True
+        self.end(signal.Signals(number).name)
+
+    async def drain(self, gateways: Sequence[Gateway], carriers: Drains) -> None:
+        """Stop accepting, let what is in flight finish, close what is left."""
+        for gateway in gateways:
+            gateway.stop_accepting()
+        if self._why:
+            in_flight = sum(count for _, _, count in (await carriers.metrics()).in_flight())
+            log.info("%s: stopping; %s in flight", self._why, _count(in_flight, "request"))
+        left = await carriers.drain(self.config.drain_timeout)
+        if left:
+            log.warning(
+                "closed %s still busy after %g s (--drain-timeout)", _count(left, "session"), self.config.drain_timeout
+            )
+        for gateway in gateways:
+            await gateway.close()
+
+
+def _endings(config: Config) -> list[Ending]:
+    if not config.exit_with:
+        return []
+    from kproxy.proxy.app.endings import Ending  # few need it
+
+    return [Ending(one) for one in config.exit_with]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,146 @@
+"""What a switch does to the clusters and the sessions of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from kproxy.config import ClusterConfig
+from kproxy.proxy.cluster.gateway import Gateway
+from kproxy.proxy.cluster.led import Dial, Localise
+from kproxy.proxy.switching.doubts import Doubt, Identity
+from kproxy.proxy.switching.logins import Login
+from kproxy.proxy.switching.parts import Part, split
+from kproxy.proxy.switching.positions import Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How it stands with an upstream: the id of its Kafka cluster, and why sessions cannot be led there now, or "".
+    `login`: who logs in to its brokers. `tls`: kproxy speaks TLS with them."""
+
+    cluster_id: str | None
+    problem: str
+    login: Login = Login.UNKNOWN
+    tls: bool = False
+
+
+class Writes(Protocol):
+    """How it stands with the writes of a cluster's clients; see `kproxy.proxy.cluster.writing`."""
+
+    @property
+    def unanswered(self) -> int: ...
+    @property
+    def held(self) -> int: ...
+    @property
+    def doubts(self) -> Sequence[Doubt]: ...
+
+
+class Effects(Protocol):
+    """What a switch does to the process, and asks it, about a unit. Nothing of it waits.
+
+    `make_part`: lead these clients by themselves from now on, to this upstream. `end_part`: no more; returns why not,
+    or "".
+    """
+
+    def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None: ...
+    def release_write_hold(self, unit: str) -> None: ...
+    def flip(self, unit: str, to: str, *, everyone: bool) -> None: ...
+    def guard_everyone(self, unit: str) -> None: ...
+    def fetched(self, unit: str) -> tuple[Identity, ...] | None: ...
+    def know(self, unit: str, fetched: Sequence[Identity]) -> None: ...
+    def writes(self, unit: str) -> Writes: ...
+    def waiting(self, unit: str) -> Sequence[Waiting]: ...
+    def upstreams(self, unit: str) -> Mapping[str, Standing]: ...
+    def make_part(self, cluster: str, part: Part, active: str) -> None: ...
+    def end_part(self, cluster: str, part: str) -> str: ...
+
+
+class Holds(Protocol):
+    """Who carries the sessions, and can hold writes: `Here`."""
+
+    def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None: ...
+    def release_write_hold(self, unit: str) -> None: ...
+    def flip(self, config: ClusterConfig, part: str = "", *, everyone: bool = False) -> None: ...
+    def guard_everyone(self, unit: str) -> None: ...
+    def fetched(self, unit: str) -> tuple[Identity, ...] | None: ...
+    def know(self, unit: str, fetched: Sequence[Identity]) -> None: ...
+    def writes(self, unit: str) -> Writes: ...
+    def waiting(self, unit: str) -> Sequence[Waiting]: ...
+    def make_part(self, part: Part, config: ClusterConfig, dial: Dial, localise: Localise) -> None: ...
+    def end_part(self, cluster: str, part: str) -> str: ...
+
+
+class Leads(Protocol):
+    """The clusters: `Clusters`."""
+
+    def gateway(self, name: str) -> Gateway | None: ...
+
+
+class OnClusters:
+    """`Effects` of this process. With workers there is none: a cluster with upstreams has none."""
+
+    def __init__(self, clusters: Callable[[], Leads], holds: Holds) -> None:
+        self._clusters = clusters
+        self._holds = holds
+
+    def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None:
+        self._holds.begin_write_hold(unit, on_settled)
+
+    def release_write_hold(self, unit: str) -> None:
+        self._holds.release_write_hold(unit)
+
+    def flip(self, unit: str, to: str, *, everyone: bool) -> None:
+        cluster, part = split(unit)
+        gateway = self._gateway(cluster)
+        gateway.flip(to, part)
+        self._holds.flip(gateway.of_part(part).config, part, everyone=everyone)
+
+    def guard_everyone(self, unit: str) -> None:
+        self._holds.guard_everyone(unit)
+
+    def fetched(self, unit: str) -> tuple[Identity, ...] | None:
+        return self._holds.fetched(unit)
+
+    def know(self, unit: str, fetched: Sequence[Identity]) -> None:
+        self._holds.know(unit, fetched)
+
+    def writes(self, unit: str) -> Writes:
+        return self._holds.writes(unit)
+
+    def waiting(self, unit: str) -> Sequence[Waiting]:
+        return self._holds.waiting(unit)
+
+    def upstreams(self, unit: str) -> Mapping[str, Standing]:
+        cluster, part = split(unit)
+        gateway = self._clusters().gateway(cluster)
+        if gateway is None or (part and part not in gateway.parts):
+            return {}
+        return {
+            name: Standing(
+                one.reach.known.cluster_id,
+                gateway.why_not(name, part) or "",
+                one.reach.meetings.login,
+                one.config.tls,
+            )
+            for name, one in gateway.upstreams.items()
+        }
+
+    def make_part(self, cluster: str, part: Part, active: str) -> None:
+        gateway = self._gateway(cluster)
+        gateway.parts[part.name] = active
+        dial, localise = partial(gateway.dial, part=part.name), partial(gateway.localise, part=part.name)
+        self._holds.make_part(part, gateway.of_part(part.name).config, dial, localise)
+
+    def end_part(self, cluster: str, part: str) -> str:
+        gateway = self._gateway(cluster)
+        if not (problem := self._holds.end_part(cluster, part)):
+            del gateway.parts[part]
+        return problem
+
+    def _gateway(self, cluster: str) -> Gateway:
+        gateway = self._clusters().gateway(cluster)
+        assert gateway is not None, "the cluster is served"
+        return gateway

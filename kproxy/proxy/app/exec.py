@@ -1,0 +1,187 @@
+"""`kproxy exec`: a command that finds its clusters through a kproxy of its own, for as long as it runs.
+
+The command is a child in kproxy's own process group, with kproxy's stdin, stdout and stderr. So on a terminal Ctrl-C
+and Ctrl-Z reach both without any help.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
+from kproxy.config import Config
+from kproxy.config.options import all_settings
+from kproxy.config.sources import BOOTSTRAP_VARIABLE, CONFIG_VARIABLE
+from kproxy.proxy.app import main
+from kproxy.proxy.watch.events import Events
+
+# Exit codes beside the command's own, as shells, env and timeout have them.
+NOT_READY, NOT_EXECUTABLE, NOT_FOUND, BY_SIGNAL = 125, 126, 127, 128
+
+_PLACEHOLDER = re.compile(r"\{bootstrap(?::([a-z0-9-]+))?\}")
+# A terminal sends these to the whole process group in its foreground, of which the command is a member.
+_OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH)
+_PASSED_ON = (*_OF_TERMINALS, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+# How often it is looked whether kproxy is ready, in seconds.
+_LOOK_AGAIN = 0.02
+
+
+def run(config: Config, words: Sequence[str], timeout: float) -> tuple[int, str]:
+    """Run the command `words` when kproxy is ready; its exit code, and why it was not started ("" if it was).
+
+    Waits `timeout` seconds at most. Raises ConfigError for a placeholder that means nothing, a port that cannot be had,
+    or another end than the command's.
+    """
+    if config.exit_with or config.admin_quit:
+        raise ConfigError("kproxy exec stops when its command exits: remove exit-with and admin-quit")
+    names = [cluster.name for cluster in config.served]
+    for unknown in (match[1] for word in words for match in _PLACEHOLDER.finditer(word)):
+        if unknown is not None and unknown not in names:
+            raise ConfigError(f"{{bootstrap:{unknown}}}: no cluster has that name; the clusters are {', '.join(names)}")
+    command = Command(words, timeout)
+    code = main.run(config, command.run)
+    return code, command.problem
+
+
+class Command:
+    """The command, from waiting for kproxy to its end. `problem` says why it was not started."""
+
+    def __init__(self, words: Sequence[str], timeout: float) -> None:
+        self.problem = ""
+        self._words = words
+        self._timeout = timeout
+        self._process: asyncio.subprocess.Process | None = None
+        self._stop_with: signal.Signals | None = None  # told to stop before the command was started
+        self._file_limit = _file_limit()
+        # What is ignored (nohup, a background job of a script) stays so for the command; a handler would end that.
+        self._ignored = [number for number in _PASSED_ON if signal.getsignal(number) is signal.SIG_IGN]
+
+    async def run(self, proxy: main.App) -> int:
+        """What App.run does until it is over; the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in _PASSED_ON:
+            if number in self._ignored:
+                signal.signal(number, signal.SIG_IGN)
+            else:
+                loop.add_signal_handler(number, self._signalled, number)
+        with _listening() as events:
+            if (code := await self._wait(proxy, events)) is not None:
+                return code
+        try:
+            self._process = await self._start(proxy.bootstrap)
+        except FileNotFoundError:
+            self.problem = f"{self._words[0]}: command not found"
+            return NOT_FOUND
+        except OSError as error:
+            self.problem = f"{self._words[0]}: cannot be executed: {error.strerror}"
+            return NOT_EXECUTABLE
+        if self._stop_with is not None:
+            self._process.send_signal(self._stop_with)
+        try:
+            code = await self._process.wait()
+        except asyncio.CancelledError:  # a defect ends kproxy: the command would hang without it
+            self._process.terminate()
+            raise
+        finally:
+            for number in {signal.SIGINT, signal.SIGTERM} - {*self._ignored}:
+                loop.add_signal_handler(number, proxy.control.stop, number)
+        return code if code >= 0 else BY_SIGNAL - code
+
+    async def _wait(self, proxy: main.App, events: Events) -> int | None:
+        """Until kproxy is ready: None, or the exit code if there is no sense in waiting any more."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._timeout
+        while reasons := proxy.not_ready():
+            if self._stop_with is not None:
+                return BY_SIGNAL + self._stop_with
+            if useless := proxy.useless_to_wait():
+                self.problem = _why("the command is not run", useless, events)
+                return NOT_READY
+            if loop.time() >= until:
+                self.problem = _why(f"not ready after {self._timeout:g} s, so the command is not run", reasons, events)
+                return NOT_READY
+            await asyncio.sleep(_LOOK_AGAIN)
+        return None
+
+    async def _start(self, bootstrap: Mapping[str, Address]) -> asyncio.subprocess.Process:
+        """Start it. Raises OSError."""
+        first = str(next(iter(bootstrap.values())))
+        words = [_PLACEHOLDER.sub(lambda m: str(bootstrap[m[1]]) if m[1] else first, word) for word in self._words]
+        # What configures this kproxy is not meant for the command, and may be a secret.
+        own = {CONFIG_VARIABLE, *(setting.env for setting in all_settings())}
+        environment = {name: value for name, value in os.environ.items() if name not in own}
+        environment |= {"KAFKA_BOOTSTRAP_SERVERS": first, BOOTSTRAP_VARIABLE: first}
+        for name, address in bootstrap.items():
+            environment[f"{BOOTSTRAP_VARIABLE}_" + name.upper().replace("-", "_")] = str(address)
+        # kproxy takes all the file descriptors that it can get; programs that go through theirs would become slow.
+        with _limited_to(self._file_limit):
+            return await asyncio.create_subprocess_exec(*words, env=environment)
+
+    def _signalled(self, number: signal.Signals) -> None:
+        if self._process is None:
+            if number in _ENDING:
+                self._stop_with = number
+        elif self._process.returncode is None and not (number in _OF_TERMINALS and _in_foreground()):
+            self._process.send_signal(number)
+
+
+@contextlib.contextmanager
+def _listening() -> Iterator[Events]:
+    """The lines that the log writes meanwhile."""
+    events = Events()
+    logging.getLogger().addHandler(events)
+    try:
+        yield events
+    finally:
+        logging.getLogger().removeHandler(events)
+
+
+def _why(what: str, reasons: Sequence[str], events: Events) -> str:
+    """What was not done, and why; but what the log has said is not said again."""
+    written = [event.text for event in events.last()]
+    left = [reason for reason in reasons if not any(_cause(reason) in text for text in written)]
+    said = "" if len(left) == len(reasons) else "; the lines above say why"
+    return f"{what}{said}: {'; '.join(left)}" if left else f"{what}{said}"
+
+
+def _cause(reason: str) -> str:
+    """The part of a reason that the log has in the same words: after the node, which stands there in another way."""
+    return reason.rpartition(" cannot be reached: ")[2]
+
+
+def _in_foreground() -> bool:
+    """Whether a terminal sends its signals to this process, and so to the command too."""
+    try:
+        terminal = os.open(os.ctermid(), os.O_RDONLY | os.O_NOCTTY)
+    except OSError:  # there is none
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    finally:
+        os.close(terminal)
+
+
+def _file_limit() -> tuple[int, int]:
+    import resource  # not on Windows
+
+    return resource.getrlimit(resource.RLIMIT_NOFILE)
+
+
+@contextlib.contextmanager
+def _limited_to(limit: tuple[int, int]) -> Iterator[None]:
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

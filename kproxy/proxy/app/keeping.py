@@ -1,0 +1,60 @@
+"""The state of one unit as it is kept in the state directory: writing it, and what to rely on where that fails."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+
+from kproxy.base.errors import ConfigError
+from kproxy.proxy.app.statedir import StateDir
+from kproxy.proxy.switching.doubts import Identity
+from kproxy.proxy.switching.state import Phase, State
+
+log = logging.getLogger(__name__)
+
+
+class Keeping:
+    """Of one unit. `problem`: why the state could not be written the last time, or "". `directory`: None if nothing is
+    kept."""
+
+    def __init__(self, directory: StateDir | None, unit: str) -> None:
+        self.directory = directory
+        self.problem = ""
+        self._unit = unit
+        self._tried_commit = False  # since something was written
+
+    def write(
+        self, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),
+        fetched: Collection[Identity] | None = (), unsure: float = 0.0, unknown: float = 0.0,
+    ) -> str:  # fmt: skip
+        """Keep this from now on. Returns why that was not possible, or ""."""
+        if self.directory is None:
+            return ""
+        try:
+            self.directory.write(
+                self._unit, state, ended=ended, parts=parts, clients=clients, fetched=fetched, unsure=unsure,
+                unknown=unknown,
+            )  # fmt: skip
+        except OSError as error:
+            self._tried_commit |= state.phase is Phase.COMMITTED
+            problem = f"the state cannot be written to --state-dir: {error.strerror}"
+            if problem != self.problem:
+                log.error("cluster %s: %s; kproxy tries again each second", self._unit, problem)
+            self.problem = problem
+            return problem
+        if self.problem:
+            log.warning("cluster %s: the state is written to --state-dir again", self._unit)
+        self.problem, self._tried_commit = "", False
+        return ""
+
+    @property
+    def may_be_committed(self) -> bool:
+        """Whether another process may find here that it has committed, though that could not be written: a write that
+        failed may be there all the same."""
+        if self.directory is None or not self._tried_commit:
+            return False
+        try:
+            kept = self.directory.read(self._unit)
+        except ConfigError:
+            return True
+        return kept is None or kept.state.phase is Phase.COMMITTED

@@ -1,0 +1,128 @@
+"""How kproxy logs: plain lines, coloured lines on a terminal, or JSON; and not the same line a thousand times
+(`kproxy.base.repeats`).
+
+No payload, token or password is logged at any level: nothing here ever sees a frame. Names and messages of peers may be
+in a line; here is the last edge at which they are made harmless to terminals, and cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TextIO, TypeAlias
+
+from kproxy.base.printable import one_line
+from kproxy.base.repeats import LONGEST, OncePerWhile
+from kproxy.proxy.app.stderr import Stderr
+
+# How often it is looked whether lines were left out, in seconds.
+_LOOK_EVERY = 5.0
+
+_ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+_COLOURS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.CRITICAL: "\x1b[31m"}
+
+
+class _Harmless(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = one_line(record.message, LONGEST)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: _ExcInfo) -> str:
+        return "\n".join(one_line(line, LONGEST) for line in super().formatException(ei).split("\n"))
+
+
+class _Text(_Harmless):
+    def __init__(self, short_time: bool, coloured: bool) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S" if short_time else "%Y-%m-%dT%H:%M:%S%z")
+        self._coloured = coloured
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        colour = _COLOURS.get(record.levelno) if self._coloured else None
+        return f"{colour}{text}\x1b[0m" if colour else text
+
+
+class _Json(_Harmless):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "message": one_line(record.getMessage(), LONGEST),
+            "logger": record.name,
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def coloured(stream: TextIO) -> bool:
+    """Whether to use colours there: on a terminal that knows them, unless NO_COLOR is set (https://no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+class _Lines(logging.StreamHandler[TextIO]):
+    """Writes to stderr, which a thread may do: then the end of logging waits for it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        if isinstance(stream, Stderr):
+            stream.say_dropped = self._say_dropped
+
+    def _say_dropped(self, lines: int) -> str:
+        text = "%d lines of the log were dropped: what reads stderr had stopped"
+        return self.format(logging.LogRecord(__name__, logging.WARNING, "", 0, text, (lines,), None)) + self.terminator
+
+    def close(self) -> None:
+        if isinstance(self.stream, Stderr):
+            self.stream.finish()
+        super().close()
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The log of this process. `once` leaves out what was written a moment ago; `stderr`: None if no thread writes."""
+
+    once: OncePerWhile
+    stderr: Stderr | None = None
+
+    @property
+    def dropped(self) -> int:
+        """How many lines were never written."""
+        return 0 if self.stderr is None else self.stderr.dropped
+
+    async def say_left_out(self) -> None:
+        """Say how many lines were left out, for ever."""
+        while True:
+            await asyncio.sleep(_LOOK_EVERY)
+            self.once.say_left_out()
+
+
+def set_up(log_format: str, level: str, stream: TextIO | None) -> Log:
+    """Configure logging for the process: `auto`, `text` or `json`. None: stderr is closed, and nothing is logged."""
+    once = OncePerWhile()
+    writer: logging.Handler
+    if stream is None:
+        writer = logging.NullHandler()
+    else:
+        writer = _Lines(stream)
+        if log_format == "json":
+            writer.setFormatter(_Json())
+        else:
+            terminal = log_format == "auto" and stream.isatty()
+            writer.setFormatter(_Text(short_time=terminal, coloured=terminal and coloured(stream)))
+    writer.addFilter(once)
+    logging.basicConfig(handlers=[writer], force=True)
+    set_level(level)
+    return Log(once, stream if isinstance(stream, Stderr) else None)
+
+
+def set_level(level: str) -> None:
+    """Write what is at least this important from now on."""
+    logging.getLogger().setLevel(level.upper())
+    for library in ("asyncio", "asyncssh"):
+        logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))

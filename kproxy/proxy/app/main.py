@@ -1,0 +1,406 @@
+"""The wiring of the main process: its clusters on one event loop, who carries their sessions, the admin endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import gc
+import logging
+import sys
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kproxy import __version__
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
+from kproxy.base.repeats import OncePerWhile
+from kproxy.config import Config
+from kproxy.proxy.admin import bearer
+from kproxy.proxy.admin.encryption import admin_tls
+from kproxy.proxy.admin.pages import AdminPages, Readiness, Reloaded, Switched
+from kproxy.proxy.admin.server import start_admin
+from kproxy.proxy.app import logs
+from kproxy.proxy.app.carriers import Carriers
+from kproxy.proxy.app.clusters import Clusters
+from kproxy.proxy.app.control import Control
+from kproxy.proxy.app.neighbours import say_neighbours
+from kproxy.proxy.app.nextstep import Invocation
+from kproxy.proxy.app.reload import Reloader, Source, watch
+from kproxy.proxy.app.stderr import written_by_thread
+from kproxy.proxy.cluster.encryption import Ends
+from kproxy.proxy.cluster.gateway import Gateway
+from kproxy.proxy.cluster.places import Places, raise_file_limit
+from kproxy.proxy.cluster.report import lasting, report
+from kproxy.proxy.cluster.tasks import Supervised
+from kproxy.proxy.metrics import Metrics
+from kproxy.proxy.relay.loop import RelayLoop
+from kproxy.proxy.relay.selector import RelaySelector
+from kproxy.proxy.status import asjson
+from kproxy.proxy.status.readiness import Requires, missing, not_ready, useless_to_wait
+from kproxy.proxy.status.shown import ClusterStatus, Status
+from kproxy.proxy.watch.events import Events
+from kproxy.proxy.watch.feed import Feed, Filter
+from kproxy.proxy.watch.frames import FrameFeed, filter_of
+from kproxy.proxy.workers.here import Here
+
+if TYPE_CHECKING:
+    from kproxy.proxy.app.statedir import StateDir
+    from kproxy.proxy.app.switching import Switching
+    from kproxy.proxy.watch.live import Live
+
+log = logging.getLogger(__name__)
+
+Errand: TypeAlias = Callable[["App"], Awaitable[int]]
+"""What a process is there for: it runs for as long as this does, and ends with this exit code."""
+
+
+async def until_stopped(app: App) -> int:
+    """The errand of `kproxy run`."""
+    await app.control.stopping.wait()
+    return 0
+
+
+def run(
+    config: Config,
+    errand: Errand = until_stopped,
+    invocation: Invocation | None = None,
+    source: Source | None = None,
+) -> int:
+    """Run until the errand is done, by default until a signal; return the exit code. With `invocation` kproxy says
+    which command lines help where a broker cannot be reached. With `source` the configuration can be read again.
+
+    Raises ConfigError if a port cannot be had.
+    """
+    with written_by_thread():
+        log = logs.set_up(config.log_format, config.log_level, sys.stderr)
+        files = raise_file_limit()
+        if config.workers > 1 and sys.platform != "linux":
+            raise ConfigError("--workers needs Linux; leave it out, and kproxy runs in one process")
+        selector = RelaySelector()
+        # A session has two; with workers they are theirs, and a client is here only until it has spoken.
+        places = Places(files, files_per_connection=2 if config.workers == 1 else 1)
+        with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
+            return runner.run(App(config, selector, places, invocation, source, log).run(errand))
+
+
+class App:
+    """The wiring of one process."""
+
+    def __init__(
+        self,
+        config: Config,
+        selector: RelaySelector,
+        places: Places,
+        invocation: Invocation | None = None,
+        source: Source | None = None,
+        log: logs.Log | None = None,
+    ) -> None:
+        """Raises ConfigError if what `--exit-with` names cannot be watched, or a file of the admin endpoint is no
+        good."""
+        self._config = config
+        self._invocation = invocation
+        self._selector = selector
+        self._places = places
+        self._log = log or logs.Log(OncePerWhile())
+        self._metrics = Metrics()
+        self._metrics.log_lines_dropped = lambda: self._log.dropped
+        self._metrics.configured_at = self._metrics.reload_succeeded_at = time.time()
+        self._clusters: Clusters | None = None
+        self._switching: Switching | None = None
+        self._state_dir: StateDir | None = None
+        self._reloader = (
+            None if source is None else Reloader(source, config, self._metrics, self._reconfigure, self._follow)
+        )
+        self.control = Control(config)
+        self._token = _token(config)
+        self._admin_tls = admin_tls(config)
+
+    @property
+    def bootstrap(self) -> Mapping[str, Address]:
+        """What clients on this machine use as their bootstrap server, by the cluster's name."""
+        return {gateway.config.name: gateway.bootstrap for gateway in self._gateways}
+
+    async def run(self, errand: Errand) -> int:
+        """Serve until the errand is done, then drain."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_loop_complains)
+        try:
+            # What fails in a cluster or a session ends nothing else; what is in `tasks` ends kproxy.
+            async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as supervised:
+                return await self._serve(tasks, supervised, errand)
+        except BaseExceptionGroup as errors:
+            # Not `except*`: until Python 3.11.4 what is raised there is wrapped in a group again.
+            mistakes, others = errors.split(ConfigError)
+            if mistakes is None or others is not None:
+                raise
+            raise _first(mistakes) from None
+
+    async def _serve(self, tasks: asyncio.TaskGroup, supervised: contextlib.AsyncExitStack, errand: Errand) -> int:
+        admin = None
+        background = []
+        self._reloads = await supervised.enter_async_context(Supervised("a reload"))
+        self.control.obey_signals(self._hear_of_reload)
+        self._carriers = self._who_carries(tasks, await supervised.enter_async_context(Supervised("a session")))
+        switching = self._switching = self._what_switches(supervised)
+        if switching is not None:
+            self._config = switching.adopt(self._config)
+        clusters = self._clusters = Clusters(
+            self._config, self._metrics, self._places, self._carriers, supervised, self._invocation
+        )
+        try:
+            await say_neighbours(self._config)
+            await clusters.open_all()
+            if switching is not None:
+                switching.begin(self._config)  # before the loop turns, and a client is heard
+            if self._config.admin is not None:
+                quit = partial(self.control.end, "POST /quit") if self._config.admin_quit else None
+                reload = self._reload if self._config.admin_reload and self._reloader is not None else None
+                hosts = (self._config.admin.host, *self._config.admin_host)
+                feed, frames = Feed(self._carriers.watch), FrameFeed(self._carriers.capture)
+                events = Events()
+                events.addFilter(self._log.once)
+                page = await supervised.enter_async_context(Supervised("the page"))
+                logging.getLogger().addHandler(events)
+                supervised.callback(logging.getLogger().removeHandler, events)
+                pages = AdminPages(
+                    self._carriers.metrics,
+                    self._status,
+                    self._readiness,
+                    quit,
+                    lambda query: feed.subscribe(Filter.of(query)),
+                    hosts,
+                    self._token,
+                    self._config.admin_token_reads,
+                    self._sessions,
+                    self._page(page, feed, events),
+                    reload,
+                    lambda query: frames.subscribe(filter_of(query)),
+                    self._switches,
+                    self._switch,
+                    self._may_switch,
+                )
+                admin = await start_admin(self._config.admin, pages, self._admin_tls)
+                clusters.listens_beside(admin.sockets)
+            log.info("kproxy %s", __version__)
+            for gateway in clusters.gateways:
+                clusters.begin(gateway)
+            if admin is not None:
+                scheme = "http" if self._admin_tls is None else "https"
+                log.info("status page, metrics and health on %s://%s/", scheme, admin.address)
+            background.extend(self.control.watch(tasks))
+            background.append(tasks.create_task(self._log.say_left_out()))
+            if self._config.watch_config and self._reloader is not None:
+                reloader = self._reloader
+                reread = partial(self._hear_of_reload, "--watch-config")
+                background.append(self._reloads.create_task(watch(lambda: reloader.files, reread)))
+            # What was made until now lives as long as the process: the collector need not look at it again.
+            gc.freeze()
+            return await errand(self)
+        finally:
+            self.control.stopping.set()
+            clusters.stop()
+            for task in background:
+                task.cancel()
+            await self.control.drain(self._gateways, self._carriers)
+            if self._switching is not None:
+                self._switching.end()
+            if admin is not None:
+                await admin.close()
+            self._log.once.say_left_out(at_the_end=True)
+
+    def _who_carries(self, tasks: asyncio.TaskGroup, sessions: Supervised) -> Carriers:
+        if self._config.workers == 1:
+            return Here(self._selector, self._metrics, sessions)
+        from kproxy.proxy.workers.crew import Crew
+
+        return Crew(self._config, self._metrics, tasks)
+
+    def _what_switches(self, supervised: contextlib.AsyncExitStack) -> Switching | None:
+        """Raises ConfigError if the state directory cannot be used."""
+        supervised.callback(self._close_state_dir)
+        if not isinstance(self._carriers, Here) or not _needs_switching(self._config):
+            return None  # a cluster with upstreams has no workers
+        self._state_dir = _state_dir(self._config)
+        return self._new_switching(self._state_dir, self._carriers)
+
+    def _new_switching(self, directory: StateDir | None, carriers: Here) -> Switching:
+        from kproxy.proxy.app.effects import OnClusters  # few need it
+        from kproxy.proxy.app.switching import Switching
+
+        served = [gateway.config.name for gateway in self._gateways]
+        effects = OnClusters(self._all_clusters, carriers)
+        switching = Switching(directory, effects, self.control.stopping.is_set, served)
+        self._metrics.switches = switching.numbers
+        return switching
+
+    def _close_state_dir(self) -> None:
+        if self._state_dir is not None:
+            self._state_dir.close()
+
+    def _all_clusters(self) -> Clusters:
+        assert self._clusters is not None
+        return self._clusters
+
+    # A new configuration
+
+    def _hear_of_reload(self, why: str) -> bool:
+        """Begin a reload; False if there is no file that it could be read from."""
+        if self._reloader is None or not self._reloader.files:
+            return False
+        if not self.control.stopping.is_set():
+            self._reloads.create_task(self._reloader.reload_soon(why))
+        return True
+
+    async def _reload(self) -> Reloaded:
+        assert self._reloader is not None
+        if self.control.stopping.is_set():
+            return Reloaded("busy", ["kproxy is stopping"])
+        # In a task of its own: a client that hangs up must not leave half of it.
+        return await asyncio.shield(self._reloads.create_task(self._reloader.reload("POST /reload")))
+
+    def _follow(self, old: Config, new: Config) -> Config:
+        return new if self._switching is None else self._switching.follow(old, new)
+
+    async def _reconfigure(self, config: Config, ends: Mapping[str, Ends]) -> int:
+        assert self._clusters is not None
+        switching, directory = self._switching, None
+        if isinstance(self._carriers, Here) and _needs_switching(config):
+            if self._state_dir is None:
+                directory = _state_dir(config)
+            switching = switching or self._new_switching(None, self._carriers)
+        try:
+            if switching is not None:
+                config = switching.adopt(config, directory)
+            draining = await self._clusters.reconfigure(config, ends)
+        except ConfigError:
+            if switching is not None:
+                switching.stay()
+            if directory is not None:
+                directory.close()
+            raise
+        self._config = self.control.config = config
+        self._switching, self._state_dir = switching, directory or self._state_dir
+        if switching is not None:
+            switching.begin(config, directory)
+        logs.set_level(config.log_level)
+        return draining
+
+    # What the admin endpoint shows
+
+    @property
+    def _gateways(self) -> list[Gateway]:
+        return [] if self._clusters is None else self._clusters.gateways
+
+    def not_ready(self, requires: Requires | None = None) -> Sequence[str]:
+        """Why clients should wait, a line each; empty when they need not. `requires` overrides --ready-requires."""
+        if self.control.stopping.is_set():
+            return ["kproxy is stopping"]
+        return self._reasons([self._report(gateway) for gateway in self._gateways], requires)
+
+    def useless_to_wait(self) -> Sequence[str]:
+        """Why a cluster will not become ready before a person does something, a line each; empty if all may."""
+        return [reason for gateway in self._gateways for reason in useless_to_wait(self._report(gateway))]
+
+    def lasting(self, requires: Requires) -> Sequence[str]:
+        """The same, for one who does not wait either for a name that nobody knows, or for another certificate."""
+        return [reason for gateway in self._gateways for reason in lasting(gateway, requires)]
+
+    def _report(self, gateway: Gateway) -> ClusterStatus:
+        switch = None if self._switching is None else self._switching.status(gateway.config.name)
+        return replace(report(gateway), switch=switch)
+
+    def _reasons(self, clusters: Sequence[ClusterStatus], requires: Requires | None) -> Sequence[str]:
+        needs = requires or self._config.ready_requires
+        reasons = [reason for cluster in clusters for reason in not_ready(cluster, needs)]
+        return list(dict.fromkeys(reasons))  # all clusters may say that there are no places
+
+    def _readiness(self, requires: str | None) -> Readiness:
+        if requires not in (None, "all", "one", "none"):
+            raise ValueError("allowed: all, one, none")
+        if self.control.stopping.is_set():
+            return Readiness(self.not_ready())
+        clusters = [self._report(gateway) for gateway in self._gateways]
+        reasons = self._reasons(clusters, requires)  # type: ignore[arg-type]  # mypy does not see that it was checked
+        return Readiness(reasons, [line for cluster in clusters for line in missing(cluster)])
+
+    def _status(self) -> bytes:
+        return asjson.write(self.status())
+
+    def _page(self, tasks: Supervised, feed: Feed, events: Events) -> Callable[[], AsyncGenerator[bytes, None]]:
+        @cache
+        def live() -> Live:
+            from kproxy.proxy.watch.live import Live  # megabytes that only those need who look
+
+            return Live(tasks.create_task, feed, self.status, self._carriers.sessions, events)
+
+        return lambda: live().view()
+
+    async def _switches(self) -> bytes:
+        assert self._switching is not None
+        return self._switching.shown(await self._carriers.sessions())
+
+    def _may_switch(self) -> bool:
+        return self._switching is not None
+
+    def _switch(self, body: object) -> Switched:
+        assert self._switching is not None
+        return self._switching.obey(body)
+
+    async def _sessions(self) -> bytes:
+        return asjson.sessions(await self._carriers.sessions())
+
+    def status(self) -> Status:
+        """All of it, as it is now."""
+        return Status(
+            version=__version__,
+            draining=self.control.stopping.is_set(),
+            configured_at=datetime.fromtimestamp(int(self._metrics.configured_at), UTC).isoformat(),
+            reloads=self._metrics.reloads["success"],
+            workers=self._carriers.status(),
+            clusters=tuple(self._report(gateway) for gateway in self._gateways),
+        )
+
+
+def _needs_switching(config: Config) -> bool:
+    return config.state_dir is not None or any(cluster.upstream for cluster in config.clusters)
+
+
+def _state_dir(config: Config) -> StateDir | None:
+    """Raises ConfigError if it cannot be used."""
+    if config.state_dir is None:
+        return None
+    from kproxy.proxy.app.statedir import StateDir  # few need it
+
+    return StateDir(config.state_dir)
+
+
+def _token(config: Config) -> str | bearer.TokenFile | None:
+    """What clients of the admin endpoint must show. Read before the event loop turns: the file may be a pipe."""
+    if config.admin is None or config.admin_token_file is None:
+        return config.admin_token
+    try:
+        return bearer.TokenFile(config.admin_token_file)
+    except ConfigError as error:
+        raise ConfigError(f"--admin-token-file: {error}") from None
+
+
+def _first(errors: BaseExceptionGroup[ConfigError]) -> BaseException:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _loop_complains(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What asyncio cannot raise to anybody. Its server, the admin endpoint's, runs out of file descriptors, and tries
+    again a second later; anything else is a defect."""
+    error = context.get("exception")
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        log.error("too many open files: the admin endpoint cannot answer now; raise the limit (ulimit -n)")
+    else:
+        loop.default_exception_handler(context)

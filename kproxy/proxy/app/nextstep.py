@@ -1,0 +1,60 @@
+"""The command lines that help where `kproxy run` does not reach a broker: a run line into which other addresses can be
+written, where those may help, and the doctor line. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kproxy.config import Config
+from kproxy.proxy.cluster.known import Explored
+from kproxy.proxy.status.shown import ClusterStatus
+
+# A line with more maps than this is no help.
+_MOST_MAPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """How kproxy was started, with no secret in it. `words`: what stood behind `kproxy run`, but for --map. `reach`:
+    what says which cluster, and how it is reached, --map included."""
+
+    words: tuple[str, ...]
+    reach: tuple[str, ...]
+
+
+def for_nodes(invocation: Invocation, config: Config, cluster: ClusterStatus) -> list[str]:
+    """What to do next, a line each; empty if all nodes can be reached."""
+    lost = cluster.out_of_reach
+    if not lost:
+        return []
+    lines = []
+    elsewhere = [node.node for node in lost if node.may_be_elsewhere]
+    if elsewhere and len(config.clusters) == 1:  # with several, a flag cannot say which one it means
+        # The first map that matches counts; and the flags take the place of all maps of a variable or a file.
+        given = [str(one) for one in config.clusters[0].map if one.node not in elsewhere]
+        maps = [*(f"node:{label}=HOST:PORT" for label in elsewhere), *given]
+        if len(maps) <= _MOST_MAPS:
+            flags = [word for one in maps for word in ("--map", one)]
+            # Not that it works: kproxy has not tried addresses that it does not know.
+            lines.append(f"to try other addresses, write them into this: {_line('run', [*invocation.words, *flags])}")
+    return [*lines, _doctor(invocation)]
+
+
+def for_bootstrap(invocation: Invocation, config: Config, explored: Explored) -> list[str]:
+    """What to do next, a line each, when no bootstrap server can be used; empty if one can."""
+    if explored.answered:
+        return []
+    lines = []
+    if "upstream-speaks-tls-alert" in explored.reasons and len(config.clusters) == 1:
+        lines.append(f"the listener expects TLS: {_line('run', [*invocation.words, '--tls'])}")
+    return [*lines, _doctor(invocation)]
+
+
+def _doctor(invocation: Invocation) -> str:
+    return f"to find out why: {_line('doctor', invocation.reach)}"
+
+
+def _line(command: str, words: Sequence[str]) -> str:
+    return shlex.join(["kproxy", command, *words])

@@ -1,0 +1,230 @@
+"""What `kproxy tap --pcap` writes: a capture of connections that had just the frames that another kproxy sends.
+
+The file says what a capture at the client would: the client's address and port, the local address of the node, and the
+frames as the client sees them. What has been left out of a frame is in no packet; each frame says with its own size
+field how long it is now, and a comment says how long it was. The connections' handshakes and numbers are made up.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import os
+import stat
+import sys
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any, BinaryIO, TextIO
+
+from kproxy.base.address import Address
+from kproxy.base.errors import AdminError, ConfigError
+from kproxy.base.printable import one_line
+from kproxy.proxy.app import pcapng
+from kproxy.proxy.app.pcapng import ACK, PSH, SYN, End, Ip
+from kproxy.proxy.watch.lines import read
+
+LONGEST_LINE = 4 * 1024 * 1024
+"""Of a line with a frame: base64 of the longest copy that a kproxy makes."""
+
+_SEGMENT = 32 * 1024
+# Connections and interfaces that are told apart; whoever sends the lines may be anybody.
+_MOST_CONNECTIONS, _MOST_INTERFACES = 20_000, 1_000
+_SAY_EVERY = 5.0
+_NOWHERE: Ip = ipaddress.IPv4Address("0.0.0.0")
+
+
+@dataclass(slots=True)
+class _Connection:
+    interface: int
+    client: End
+    local: End
+    sent: int  # the client's next sequence number
+    received: int  # kproxy's
+
+
+class Capture:
+    """Makes blocks of pcapng from lines. `frames`, `lost`: how many there were; `ports`: of the local addresses."""
+
+    def __init__(self) -> None:
+        self._interfaces: dict[str, int] = {}
+        self._connections: OrderedDict[str, _Connection] = OrderedDict()
+        self._begun = 0
+        self._missing = 0  # frames, since the last one
+        self.frames = 0
+        self.lost = 0
+        self.ports: set[int] = set()
+
+    @staticmethod
+    def begin() -> bytes:
+        """What the file begins with."""
+        return pcapng.section("kproxy tap")
+
+    def add(self, value: Mapping[str, Any]) -> bytes:
+        """The blocks for one line. Raises ValueError."""
+        if "lost" in value:
+            self._missing += int(value["lost"])
+            self.lost += int(value["lost"])
+            return b""
+        if "frame" not in value:
+            return b""
+        time = float(value["time"])
+        data = base64.b64decode(str(value["frame"]), validate=True)
+        before, connection = self._connection(value, time)
+        return before + b"".join(self._packets(connection, time, data, value["from"] == "client", self._comment(value)))
+
+    def _connection(self, value: Mapping[str, Any], time: float) -> tuple[bytes, _Connection]:
+        session = str(value["session"])
+        connection = self._connections.get(session)
+        if connection is not None:
+            self._connections.move_to_end(session)
+            return b"", connection
+        client, local = _ends(str(value["client"]), str(value["local"]))
+        blocks, interface = self._interface(f"{value['cluster']}/{value['node']}")
+        # A number that no other connection of these ports has: a port may be used again.
+        self._begun += 1
+        first = self._begun * 0x9E3779B1 & 0xFFFFFFFF
+        connection = self._connections[session] = _Connection(interface, client, local, _after(first, 1), 1)
+        if len(self._connections) > _MOST_CONNECTIONS:
+            self._connections.popitem(last=False)
+        self.ports.add(local.port)
+        handshake = (
+            pcapng.tcp(client, local, first, 0, SYN),
+            pcapng.tcp(local, client, 0, connection.sent, SYN | ACK),
+            pcapng.tcp(client, local, connection.sent, 1, ACK),
+        )
+        return blocks + b"".join(pcapng.packet(interface, time, one) for one in handshake), connection
+
+    def _interface(self, name: str) -> tuple[bytes, int]:
+        if len(self._interfaces) >= _MOST_INTERFACES and name not in self._interfaces:
+            name = "others"
+        if name in self._interfaces:
+            return b"", self._interfaces[name]
+        number = self._interfaces[name] = len(self._interfaces)
+        return pcapng.interface(one_line(name, 200)), number
+
+    def _comment(self, value: Mapping[str, Any]) -> str:
+        said = []
+        if self._missing:
+            said.append(f"kproxy: {self._missing} frames are missing before this one: the reader was too slow")
+            self._missing = 0
+        what = f"{value['api']} v{value['version']} {'request' if value['from'] == 'client' else 'response'}"
+        if value.get("why"):
+            size = f"{what} of {value['bytes']} bytes, not shown: " if value["api"] else ""
+            said.append(f"kproxy: {size}{value['why']}")
+        elif value["left_out"]:
+            said.append(f"kproxy: {what} of {value['bytes']} bytes; {value['left_out']} of them are left out here")
+        return one_line("; ".join(said), 1000)
+
+    def _packets(
+        self, connection: _Connection, time: float, data: bytes, from_client: bool, comment: str
+    ) -> Iterable[bytes]:
+        self.frames += bool(data)
+        for at in range(0, max(1, len(data)), _SEGMENT):
+            part = data[at : at + _SEGMENT]
+            flags = ACK | PSH if part else ACK
+            if from_client:
+                made = pcapng.tcp(
+                    connection.client, connection.local, connection.sent, connection.received, flags, part
+                )
+                connection.sent = _after(connection.sent, len(part))
+            else:
+                made = pcapng.tcp(
+                    connection.local, connection.client, connection.received, connection.sent, flags, part
+                )
+                connection.received = _after(connection.received, len(part))
+            yield pcapng.packet(connection.interface, time, made, comment)
+            comment = ""
+
+
+def _after(number: int, size: int) -> int:
+    return (number + size) & 0xFFFFFFFF
+
+
+def _ends(client: str, local: str) -> tuple[End, End]:
+    """Both ends, of the same version of IP."""
+    ends = []
+    for text in (client, local):
+        try:
+            address = Address.parse(text)
+            ip: Ip = ipaddress.ip_address(address.host.partition("%")[0])
+            port = address.port
+        except ValueError:  # the client was gone before kproxy had asked
+            ip, port = _NOWHERE, 0
+        if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
+            ip = ip.ipv4_mapped
+        ends.append(End(ip, port))
+    if ends[0].ip.version != ends[1].ip.version:
+        ends = [End(_NOWHERE, end.port) for end in ends]
+    return ends[0], ends[1]
+
+
+def write(lines: Iterable[bytes], file: Path, say: TextIO) -> None:
+    """Write the capture into the file until the lines end; "-" is the standard output. `say` is told what was lost, and
+    how to open the file. Raises AdminError, ConfigError."""
+    check(file)
+    capture = Capture()
+    out: BinaryIO | None = None
+    told, told_at = 0, monotonic()
+    try:
+        for line in lines:
+            try:
+                blocks = capture.add(read(line))
+            except (KeyError, TypeError, ValueError, OverflowError):
+                raise AdminError("the server at --admin is not a kproxy that captures frames") from None
+            if out is None:
+                out = _open(file)
+                _write(out, capture.begin())
+            _write(out, blocks)
+            if capture.lost > told and monotonic() - told_at > _SAY_EVERY:
+                say.write(f"kproxy: {capture.lost - told} frames are missing: this reader is too slow\n")
+                told, told_at = capture.lost, monotonic()
+    except BrokenPipeError:
+        pass  # whoever has read it has seen enough
+    except OSError as error:
+        raise ConfigError(f"--pcap: {file} cannot be written: {error.strerror}") from None
+    finally:
+        if out is not None:
+            say.write(_summary(capture, file))
+            say.flush()
+            out.close()
+
+
+def _summary(capture: Capture, file: Path) -> str:
+    lost = f"; {capture.lost} more were lost, because this reader was too slow" if capture.lost else ""
+    text = f"kproxy: {capture.frames} frames{lost}"
+    if capture.ports and str(file) != "-":
+        first, last = min(capture.ports), max(capture.ports)
+        ports = str(first) if first == last else f"{first}-{last}"
+        text += f". To open them: wireshark -d tcp.port=={ports},kafka {one_line(str(file), 500)}"
+    return text + "\n"
+
+
+def check(file: Path) -> None:
+    """Raises ConfigError if a capture cannot be written there."""
+    if str(file) == "-":
+        if sys.stdout.isatty():
+            raise ConfigError("--pcap -: a capture is not for a terminal: pipe it, as into 'wireshark -k -i -'")
+    elif file.exists() and not _is_stream(file):
+        raise ConfigError(f"--pcap: {file} exists: give the name of a new file, or remove it")
+
+
+def _is_stream(file: Path) -> bool:
+    mode = file.stat().st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+
+def _open(file: Path) -> BinaryIO:
+    if str(file) == "-":
+        return open(sys.stdout.fileno(), "wb", buffering=0, closefd=False)
+    new = 0 if file.exists() and _is_stream(file) else os.O_CREAT | os.O_EXCL
+    return open(os.open(file, os.O_WRONLY | os.O_CLOEXEC | new, 0o600), "wb", buffering=0)
+
+
+def _write(out: BinaryIO, blocks: bytes) -> None:
+    """All of them at once, so that whoever ends this leaves whole blocks."""
+    rest = memoryview(blocks)
+    while rest:
+        rest = rest[out.write(rest) :]

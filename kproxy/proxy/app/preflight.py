@@ -1,0 +1,138 @@
+"""What `kproxy config check` looks at beside the configuration itself: all that would keep kproxy from starting or from
+logging in, as far as it can be known without a socket. Nobody is asked, and no command is run.
+
+Files are read by the code that reads them when kproxy runs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from kproxy.base.errors import ConfigError, UpstreamError
+from kproxy.client.sasl import aws, kerberos, oidc, secrets
+from kproxy.config import ClusterConfig, Config
+from kproxy.config.checks import Finding
+from kproxy.net.dial.dialer import check_library
+from kproxy.net.tls.handshakes import BadFiles
+from kproxy.proxy.admin import bearer
+from kproxy.proxy.admin.encryption import admin_tls
+from kproxy.proxy.app.endings import Ending
+from kproxy.proxy.cluster.encryption import broker_tls, client_tls
+
+# What each of these files is read with.
+_READ_WITH = {
+    "tls-ca": ("tls-ca-password",),
+    "tls-cert": ("tls-key", "tls-key-password"),
+    "client-tls-ca": (),
+    "client-tls-cert": ("client-tls-key", "client-tls-key-password"),
+}
+
+
+def findings(config: Config) -> Iterator[Finding]:
+    """What is wrong, where the user wrote it."""
+    yield from of_clusters(config)
+    yield from _of_process(config)
+
+
+def of_clusters(config: Config) -> Iterator[Finding]:
+    """The part of it that a reload can change."""
+    for index, cluster in enumerate(config.clusters):
+        for keys, text in chain(_certificates(cluster), _login(cluster), _hops(cluster)):
+            yield Finding(tuple(("clusters", index, key) for key in keys), text)
+
+
+def _of_process(config: Config) -> Iterator[Finding]:
+    try:
+        admin_tls(config)
+    except BadFiles as error:
+        for key, text in error.found:
+            yield Finding(tuple((one,) for one in (key, "admin-tls-key", "admin-tls-key-password")), text)
+    if config.admin is not None and config.admin_token_file is not None:
+        try:
+            bearer.read_file(config.admin_token_file)
+        except ConfigError as error:
+            yield Finding((("admin-token-file",),), str(error))
+    if config.workers > 1 and sys.platform != "linux":
+        yield Finding((("workers",),), "needs Linux; leave it out, and kproxy runs in one process")
+    for index, awaited in enumerate(config.exit_with):
+        try:
+            Ending(awaited)
+        except ConfigError as error:
+            yield Finding((("exit-with", index),), str(error).removeprefix("--exit-with: "))
+
+
+def commands(config: Config) -> Iterator[str]:
+    """What stays unchecked: options whose commands nobody has run, and of which cluster they are."""
+    for cluster in config.clusters:
+        for key, command in _commands(cluster):
+            if command is not None:
+                yield f"{key} of cluster {cluster.name}"
+
+
+def _commands(cluster: ClusterConfig) -> tuple[tuple[str, str | None], ...]:
+    return (
+        ("sasl-password-command", cluster.sasl_password_command),
+        ("oauth-token-command", cluster.oauth_token_command),
+    )
+
+
+def _certificates(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str]]:
+    for make in (broker_tls, client_tls):
+        try:
+            make(cluster)
+        except BadFiles as error:
+            yield from (((key, *_READ_WITH[key]), text) for key, text in error.found)
+
+
+def _hops(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str]]:
+    for hop in cluster.via:
+        try:
+            check_library(hop)
+        except ConfigError as error:
+            yield ("via",), str(error).removeprefix("via: ")
+
+
+def _login(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What a login needs that is not on this machine."""
+    for key, check in _needs(cluster):
+        try:
+            check()
+        except UpstreamError as error:
+            yield (key,), str(error).removeprefix(f"{key} ")
+        except OSError as error:
+            yield (key,), f"{error.filename} cannot be read: {error.strerror}"
+
+
+def _needs(cluster: ClusterConfig) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Each option of the login, and what raises UpstreamError or OSError if it is no good."""
+    if cluster.sasl_password_file is not None:
+        yield "sasl-password-file", partial(secrets.read_file, cluster.sasl_password_file)
+    if cluster.oauth_token_file is not None:
+        yield "oauth-token-file", partial(secrets.read_file, cluster.oauth_token_file)
+    for key, command in _commands(cluster):
+        if command is not None:
+            yield key, partial(_program, command)
+    if cluster.oauth_ca is not None:
+        yield "oauth-ca", partial(oidc.trusting, cluster.oauth_ca)
+    if cluster.sasl == "GSSAPI":
+        yield "sasl", kerberos.library
+    if cluster.kerberos_keytab is not None:
+        yield "kerberos-keytab", partial(_read, cluster.kerberos_keytab)
+    if cluster.sasl == "AWS_MSK_IAM":
+        yield "sasl", aws.library
+
+
+def _program(command: str) -> None:
+    name = secrets.words_of(command)[0]
+    if shutil.which(name) is None:
+        raise UpstreamError("sasl", f"the command '{name}' cannot be run: there is no such program")
+
+
+def _read(path: Path) -> None:
+    with path.open("rb") as file:
+        file.read(1)

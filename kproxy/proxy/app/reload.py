@@ -1,0 +1,163 @@
+"""Taking over a new configuration while kproxy runs: read and checked whole first, then all of it or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kproxy.base.errors import ConfigError
+from kproxy.client.sasl.aside import Aside
+from kproxy.config import Config, read
+from kproxy.config.changes import compare
+from kproxy.config.sources import CONFIG_VARIABLE
+from kproxy.proxy.admin.pages import Reloaded
+from kproxy.proxy.cluster.encryption import Ends
+from kproxy.proxy.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+# How long reading all files may take, in seconds: one may be a pipe that nobody writes to.
+_READ_WITHIN = 30.0
+
+Apply = Callable[[Config, Mapping[str, Ends]], Awaitable[int]]
+"""Does as a configuration says, with the TLS of each cluster by its title; returns how many sessions are drained for
+it. Raises ConfigError, and has changed nothing then."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Source:
+    """Where the configuration comes from: flags over variables over a file."""
+
+    flags: Mapping[str, object]
+    env: Mapping[str, str]
+    file: Path | None
+
+    @classmethod
+    def of(cls, flags: Mapping[str, object], env: Mapping[str, str], file: Path | None) -> Source:
+        """As `kproxy.config.read` takes them."""
+        named = env.get(CONFIG_VARIABLE, "").strip()
+        return cls(flags, dict(env), file or (Path(named) if named else None))
+
+    def files(self, config: Config) -> Sequence[Path]:
+        """The files that options were read from."""
+        named = [cluster.client_config for cluster in config.clusters]
+        return [path for path in (self.file, *named) if path is not None]
+
+    def read(self) -> tuple[Config, Mapping[str, Ends]]:
+        """All of it, and the files that it names. Raises ConfigError."""
+        from kproxy.proxy.app import preflight  # with all that a login may need
+
+        config = read(self.flags, self.env, self.file, further=preflight.of_clusters).config
+        return config, {cluster.title: Ends.of(cluster) for cluster in config.clusters}
+
+
+class Reloader:
+    """The configuration that holds, and the next one. One reload at a time."""
+
+    def __init__(
+        self,
+        source: Source,
+        config: Config,
+        metrics: Metrics,
+        apply: Apply,
+        follow: Callable[[Config, Config], Config] = lambda old, new: new,
+    ) -> None:
+        """`follow`: the second configuration as it holds where a switch has led clusters elsewhere than the first one
+        says. Raises ConfigError."""
+        self._source = source
+        self._follow = follow
+        self._config = config
+        self._metrics = metrics
+        self._apply = apply
+        self._aside = Aside()
+        self._under_way = False
+        self._next = ""  # who wants one more reload, as soon as this one is over
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The files that options were read from."""
+        return self._source.files(self._config)
+
+    async def reload(self, why: str) -> Reloaded:
+        """Read all sources again, and do as they say, unless there is a mistake in them. It must not be cancelled."""
+        if self._under_way:
+            return Reloaded("busy", ["another reload is under way"])
+        self._under_way = True
+        try:
+            outcome = await self._once(why)
+        finally:
+            self._under_way = False
+        self._metrics.reloaded(outcome.outcome == "done", time.time())
+        return outcome
+
+    async def reload_soon(self, why: str) -> None:
+        """The same for somebody who does not wait for an answer. If a reload is under way, which may have read the
+        files before they changed, another one follows."""
+        if self._under_way:
+            self._next = why
+            return
+        self._next = why
+        while self._next:
+            why, self._next = self._next, ""
+            await self.reload(why)
+
+    async def _once(self, why: str) -> Reloaded:
+        try:
+            new, ends = await self._aside.call(_READ_WITHIN, self._source.read)
+            held = self._follow(self._config, self._config)
+            seen = self._follow(self._config, new)
+            changes = compare(held, seen)
+            if changes.refused:
+                raise ConfigError(*changes.refused)
+        except ConfigError as error:
+            return self._refused(why, error.problems)
+        except TimeoutError:
+            return self._refused(why, [f"the files could not be read within {_READ_WITHIN:g} s"])
+        try:
+            draining = await self._apply(seen, ends)
+        except ConfigError as error:  # of a port that a new cluster cannot have
+            return self._refused(why, error.problems)
+        self._config = new
+        lines = list(changes.lines) or ["nothing has changed"]
+        if changes.lines:
+            self._metrics.configured_at = time.time()
+        for line in lines:
+            log.info("%s: reloaded: %s", why, line)
+        if draining:
+            lines.append(f"{draining} session{'' if draining == 1 else 's'} of the former configuration will end")
+            log.info("%s: %s", why, lines[-1])
+        return Reloaded("done", lines)
+
+    def _refused(self, why: str, problems: Sequence[str]) -> Reloaded:
+        for problem in problems:
+            log.error("%s: kproxy goes on with the former configuration: %s", why, problem)
+        return Reloaded("refused", problems)
+
+
+async def watch(files: Callable[[], Sequence[Path]], changed: Callable[[], object], every: float = 1.0) -> None:
+    """Call `changed` when a file is another one, for ever: written in place, replaced, or behind a link that leads
+    elsewhere now, as in volumes of Kubernetes. Half-written files are given one more turn."""
+    known = before = _look(files())
+    while True:
+        await asyncio.sleep(every)
+        now = _look(files())
+        if now != known and now == before:
+            known = now
+            changed()
+        before = now
+
+
+def _look(files: Sequence[Path]) -> Mapping[Path, tuple[int, ...] | None]:
+    found: dict[Path, tuple[int, ...] | None] = {}
+    for path in files:
+        try:
+            state = path.stat()
+        except OSError:
+            found[path] = None
+        else:
+            found[path] = (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_size)
+    return found

@@ -1,0 +1,138 @@
+"""`--state-dir`: what a kproxy must know again after a restart, a file for each cluster and each part of one. One
+process at a time.
+
+A file is replaced as a whole, and is on the disk before `write` returns: what kproxy does next relies on that. It is
+written on the thread of the data plane, a few times in a switch, so the directory belongs on a local disk. While writes
+are held, room for the next state is kept beside it: a disk that gets full then does not hinder the end of the hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sys
+from collections.abc import Collection, Sequence
+from functools import partial
+from pathlib import Path
+
+from kproxy.base import regularfile
+from kproxy.base.errors import ConfigError
+from kproxy.proxy.switching import asjson
+from kproxy.proxy.switching.asjson import Kept
+from kproxy.proxy.switching.doubts import Identity
+from kproxy.proxy.switching.parts import split
+from kproxy.proxy.switching.state import State
+
+# No state has more bytes.
+_MOST = 512 * 1024
+# By how many bytes the next state of a switch may be longer than this one: names, a reason, some numbers.
+_LONGER = 4096
+_PRIVATE = 0o600
+_SCRATCH = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class StateDir:
+    """The directory, locked for as long as this object is open."""
+
+    def __init__(self, path: Path) -> None:
+        """Make it if it is missing. Raises ConfigError if it cannot be used, or another kproxy uses it."""
+        self._path = path
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ConfigError(f"--state-dir: {path} cannot be used: {error.strerror}") from None
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            self._lock = os.open("lock", flags, _PRIVATE, dir_fd=self._folder)
+        except OSError as error:
+            os.close(self._folder)
+            raise ConfigError(f"--state-dir: {path / 'lock'} cannot be opened: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.close()
+            if isinstance(error, BlockingIOError):
+                text = "another kproxy uses it; give each process a directory of its own"
+            else:
+                text = f"it cannot be locked: {error.strerror}; use a directory on a local disk"
+            raise ConfigError(f"--state-dir: {path}: {text}") from None
+
+    def close(self) -> None:
+        """Let another process have it."""
+        for descriptor in (self._lock, self._folder):
+            os.close(descriptor)
+
+    def read(self, unit: str) -> Kept | None:
+        """What is known of a unit; None: nothing yet. Raises ConfigError if that cannot be told: a kproxy that
+        guessed could lead clients to the wrong upstream."""
+        name = _file_of(unit)
+        try:
+            data = self._contents(name)
+            return None if data is None else asjson.read(data, unit)
+        except OSError as error:
+            problem = f"cannot be read: {error.strerror}"
+        except ValueError as error:
+            problem = f"is no state that kproxy can go on with: {error}"
+        text = "put back the right file, or remove it if you know to which upstream the other kproxies lead"
+        raise ConfigError(f"--state-dir: {self._path / name} {problem}; {text}")
+
+    def forget(self, unit: str) -> None:
+        """Nothing is known of this unit any more. Raises OSError."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_file_of(unit), dir_fd=self._folder)
+            os.fsync(self._folder)
+
+    def file(self, unit: str) -> Path:
+        """Where what is known of a unit is, for messages."""
+        return self._path / _file_of(unit)
+
+    def _contents(self, name: str) -> bytes | None:
+        try:
+            return regularfile.read(name, _MOST, directory=self._folder, follow_links=False)
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise ValueError(f"it {error}") from None
+
+    def write(
+        self, unit: str, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),
+        fetched: Collection[Identity] | None = (), unsure: float = 0.0, unknown: float = 0.0,
+    ) -> None:  # fmt: skip
+        """Keep this from now on, without `fetched` if that would be more than can be read again: clients choose their
+        names. Raises OSError; then the file is what it was before, or, if only the directory could not be synced, what
+        was to be written: `read` tells."""
+        written = partial(
+            asjson.written, unit, state, ended=ended, parts=parts, clients=clients, unsure=unsure, unknown=unknown
+        )  # fmt: skip
+        data = written(fetched=fetched)
+        if len(data) > _MOST:
+            data = written(fetched=None)
+        name = _file_of(unit)
+        scratch = f".{name}.new"
+        descriptor = os.open(scratch, _SCRATCH, _PRIVATE, dir_fd=self._folder)  # not truncated: it may be kept room
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.truncate()
+            os.fsync(descriptor)
+        os.replace(scratch, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        os.fsync(self._folder)
+        if state.holds:
+            self._keep_room(scratch, len(data) + _LONGER)
+
+    def _keep_room(self, scratch: str, size: int) -> None:
+        """If that is not possible, the next state is written where there is room."""
+        if sys.platform == "darwin":
+            return
+        with contextlib.suppress(OSError):
+            descriptor = os.open(scratch, _SCRATCH, _PRIVATE, dir_fd=self._folder)
+            try:
+                os.posix_fallocate(descriptor, 0, size)
+            finally:
+                os.close(descriptor)
+
+
+def _file_of(unit: str) -> str:
+    cluster, part = split(unit)
+    return f"cluster-{cluster}.{part}.json" if part else f"cluster-{cluster}.json"

@@ -1,0 +1,362 @@
+"""The switch of one unit in this process, a cluster or a part of it: gives `kproxy.proxy.switching.state` its events,
+and does what it asks for.
+
+Each step is written to the state directory first, and done then: a kproxy that is killed goes on where it was. What
+cannot be written is not done, but for the undo at the deadline: another process would find a state whose deadline has
+passed, and go back too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from time import perf_counter
+from typing import Any
+
+from kproxy.base.errors import ConfigError
+from kproxy.base.printable import one_line
+from kproxy.proxy.app.effects import Effects
+from kproxy.proxy.app.keeping import Keeping
+from kproxy.proxy.app.statedir import StateDir
+from kproxy.proxy.status.shown import SwitchStatus
+from kproxy.proxy.switching import asjson, state
+from kproxy.proxy.switching.doubts import GIVEN_UP_LATE, Doubt
+from kproxy.proxy.switching.parts import split
+from kproxy.proxy.switching.positions import Waiting
+from kproxy.proxy.switching.state import MOST_SECONDS, Command, Effect, Facts, Phase, State, Step
+
+log = logging.getLogger(__name__)
+
+# How soon a step is tried again that could not be written down, or settled, in seconds.
+_AGAIN, _SOON = 1.0, 0.1
+# How often kproxy says that it has committed and waits, in seconds.
+_REMIND = 30.0
+# For so long after its sessions were led elsewhere, a kproxy that is begun again guards all clients: each may be one
+# that has not asked for its positions yet. Later, most have, and would wait in vain.
+_GUARDED = 300.0
+
+
+class Switch:
+    """Of one unit. `now` tells Unix time that no clock puts back. `parts`: the names of a cluster's parts. `clients`:
+    those of a part."""
+
+    def __init__(
+        self,
+        cluster: str,
+        configured: str,
+        upstreams: Sequence[str],
+        directory: StateDir | None,
+        effects: Effects,
+        now: Callable[[], float],
+        is_stopping: Callable[[], bool],
+        *,
+        among_clients: bool = False,
+        part_of: Switch | None = None,
+        clients: Sequence[str] = (),
+    ) -> None:
+        """`among_clients`: sessions were there before, of which nobody has noted what they leave unanswered. `part_of`:
+        a part with these clients is made of this cluster now. Raises ConfigError if what the state directory has cannot
+        be gone on with."""
+        self.cluster = cluster
+        self.configured = configured
+        self.upstreams = upstreams
+        self.directory = directory
+        self._keeping = Keeping(directory, cluster)
+        self._effects = effects
+        self._now = now
+        self._is_stopping = is_stopping
+        self._timers: list[asyncio.TimerHandle] = []
+        self._rewrite: asyncio.TimerHandle | None = None
+        self._defect = ""
+        self._has_begun = False
+        kept = self._kept = None if directory is None or part_of is not None else directory.read(cluster)
+        self.state = State(configured) if kept is None else kept.state
+        self.parts = () if kept is None else kept.parts
+        self.clients = tuple(clients) if kept is None else kept.clients
+        for name in {self.state.active, self.state.former, self.state.to} - {"", *upstreams}:
+            raise ConfigError(
+                f"--state-dir: cluster {cluster} was led to or from upstream {name}, which the configuration does not "
+                f"have; it has {', '.join(upstreams)}"
+            )
+        self._fetched = None if kept is None or not kept.ended else kept.fetched
+        unsure = unknown = GIVEN_UP_LATE
+        if kept is not None and not among_clients:
+            # Once held, nothing is unanswered; else the process before this one may have left something. So may one
+            # that has gone back at its deadline, and could not write that.
+            over = self.state.deadline is not None and self.state.deadline <= now()
+            held = self.state.phase not in (Phase.SERVING, Phase.HOLDING) and not over
+            unsure = min(kept.unsure, GIVEN_UP_LATE) if kept.ended else 0.0 if held else GIVEN_UP_LATE
+            # The same of which clients have fetched: those that have not come again since then are known to nobody.
+            unknown = GIVEN_UP_LATE if self._fetched is None else min(kept.unknown, GIVEN_UP_LATE)
+        self._sure_from, self._knows_from = now() + unsure, now() + unknown
+        if part_of is not None:
+            self._knows_from = part_of._knows_from
+            self.state = State(part_of.state.active, count=part_of.state.count)
+            self._sure_from, self._has_begun = part_of._sure_from, part_of._has_begun
+
+    def write(self) -> None:
+        """Write down the state as it is. Raises ConfigError."""
+        kept = self._kept
+        if self._has_begun or kept is None:
+            problem = self._keep(self.state)
+        else:  # nothing has happened so far, and perhaps nothing will: a good end stays one
+            problem = self._keeping.write(
+                kept.state, ended=kept.ended, parts=kept.parts, clients=kept.clients, fetched=kept.fetched,
+                unsure=kept.unsure, unknown=kept.unknown,
+            )  # fmt: skip
+        if problem:
+            raise ConfigError(problem)
+
+    def _keep(self, state: State) -> str:
+        """Returns why that was not possible, or ""."""
+        return self._keeping.write(state, parts=self.parts, clients=self.clients)
+
+    def begin(self) -> None:
+        """Go on where the process before was, unless it has begun already. Raises ConfigError."""
+        if self.directory is None or self._has_begun:
+            return
+        self._has_begun = True
+        step = state.restarted(self.state, self._now())
+        before, self.state = self.state, step.state
+        self.write()  # also so that no start takes a former end for its own
+        if self.state.active != self.configured:
+            text = "cluster %s: leads to upstream %s, as switched, and not to %s, as configured (active)"
+            log.warning(text, self.cluster, self.state.active, self.configured)
+        if step.state.holds:
+            log.warning("cluster %s: goes on in switch %s: %s", self.cluster, self.state.switch, self.state.phase)
+        if self._fetched:
+            self._effects.know(self.cluster, self._fetched)
+        self._do(before, step)
+        if self._was_led_elsewhere():
+            self._effects.guard_everyone(self.cluster)
+
+    def _was_led_elsewhere(self) -> bool:
+        """Whether clients may come with positions of the upstream from before. The former process knew which."""
+        now, last = self.state, self.state.last
+        if now.holds:
+            return now.active != now.former
+        return last is not None and last.flipped and self._now() - last.at < _GUARDED
+
+    def end(self) -> None:
+        """Do nothing any more. If no write is under way, the next process may rely on that: it is told for how long
+        clients may be there that repeat one, those of the processes before this one too."""
+        self._disarm()
+        if self._rewrite is not None:
+            self._rewrite.cancel()
+        writes, now = self._effects.writes(self.cluster), self._now()
+        if self.directory is None or not self._has_begun or writes.unanswered or self.state.holds:
+            return
+        self._keeping.write(
+            self.state, ended=True, parts=self.parts, clients=self.clients,
+            fetched=self._effects.fetched(self.cluster),
+            unsure=max(0.0, self._sure_from - now, *(doubt.left for doubt in writes.doubts)),
+            unknown=max(0.0, self._knows_from - now),
+        )  # fmt: skip
+
+    def obey(self, command: Command) -> str:
+        """Do as commanded; return why not, or ""."""
+        if self._defect:
+            return self._defect
+        step = state.obey(self.state, command, self._facts(command.seconds), self._now())
+        return self._take(step) or step.problem
+
+    @property
+    def why_no_part(self) -> str:
+        """Why no part of it can be made or ended now, or ""."""
+        if self.state.holds:
+            return f"switch {self.state.switch} is under way ({self.state.phase}); finish it or undo it first"
+        return self._defect or self._refuses(0.0, 0.0)
+
+    # What happens by itself
+
+    def _settle(self) -> None:
+        step = state.settled(self.state, self._facts())
+        if self._take(step) or (step.state.phase is Phase.HOLDING and not self._defect):
+            self._timers.append(asyncio.get_running_loop().call_later(_SOON, self._settle))
+
+    def _expire(self) -> None:
+        step = state.expired(self.state, self._now())
+        if not (problem := self._take(step)):
+            return
+        if self._keeping.may_be_committed:
+            # Another process would go on as committed, and may be told to release.
+            log.error("cluster %s: the deadline has passed, but %s; writes are held on", self.cluster, problem)
+            self._timers.append(asyncio.get_running_loop().call_later(_AGAIN, self._expire))
+            return
+        log.error("cluster %s: the deadline has passed: it goes back, although %s", self.cluster, problem)
+        before, self.state = self.state, step.state
+        self._do(before, step)
+
+    def _write_again(self) -> None:
+        """Until the disk has the state as it is."""
+        self._rewrite = None
+        if self._keeping.problem and self._keep(self.state):
+            self._write_again_soon()
+
+    def _write_again_soon(self) -> None:
+        if self._rewrite is None:
+            self._rewrite = asyncio.get_running_loop().call_later(_AGAIN, self._write_again)
+
+    def _remind(self) -> None:
+        log.warning(
+            "cluster %s: switch %s has committed and holds writes for %.0f s now: kproxy migrate switch --resume goes "
+            "on, --abort goes back",
+            self.cluster, self.state.switch, self._now() - self.state.since,
+        )  # fmt: skip
+        self._timers.append(asyncio.get_running_loop().call_later(_REMIND, self._remind))
+
+    # Steps
+
+    def _take(self, step: Step) -> str:
+        """Write the next state down, then do what belongs to it. Return why that was not possible, or ""."""
+        if step.state == self.state:
+            return ""
+        if problem := self._keep(step.state):
+            self._write_again_soon()
+            return problem
+        before, self.state = self.state, step.state
+        self._do(before, step)
+        return ""
+
+    def _do(self, before: State, step: Step) -> None:
+        self._disarm()
+        try:
+            for effect in step.effects:
+                self._one(effect)
+        except Exception as error:
+            # Half of it may be done. A new process does all of it, for the state is written.
+            self._defect = "a defect has stopped this switch here: restart kproxy, it goes on with its --state-dir"
+            log.critical("cluster %s: %s", self.cluster, self._defect, exc_info=error)
+            return
+        self._arm()
+        if before.phase is not self.state.phase or before.switch != self.state.switch:
+            self._say(before)
+
+    def _one(self, effect: Effect) -> None:
+        match effect:
+            case Effect.HOLD:
+                self._effects.begin_write_hold(self.cluster, self._settle)
+            case Effect.FLIP:
+                self._effects.flip(self.cluster, self.state.active, everyone=self._now() < self._knows_from)
+            case Effect.RELEASE:
+                self._effects.release_write_hold(self.cluster)
+
+    def _arm(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self.state.deadline is not None:
+            self._timers.append(loop.call_later(max(0.0, self.state.deadline - self._now()), self._expire))
+        if self.state.phase is Phase.COMMITTED:
+            self._timers.append(loop.call_later(_REMIND, self._remind))
+
+    def _disarm(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+
+    def _say(self, before: State) -> None:
+        now, what = self.state, f"cluster {self.cluster}: switch {self.state.switch or before.switch}"
+        match now.phase:
+            case Phase.HOLDING:
+                left = (now.deadline or 0.0) - self._now()
+                log.info("%s from %s to %s: writes wait, for %.0f s at most", what, now.former, now.to, left)
+            case Phase.HELD:
+                log.info("%s: held: no write is without an answer after %.1f s", what, self._now() - now.since)
+            case Phase.FLIPPED:
+                log.info("%s: flipped: connections are cut, clients reach %s; writes still wait", what, now.active)
+            case Phase.COMMITTED:
+                log.info("%s: committed: writes wait until the switch is released or aborted", what)
+            case Phase.SERVING if now.last is not None:
+                text = "%s: %s (%s): clients write to %s; their writes waited %.1f s"
+                log.warning(text, what, now.last.outcome, now.last.why, now.active, now.last.held)
+
+    # What is known
+
+    @property
+    def _problem(self) -> str:
+        return self._defect or self._keeping.problem
+
+    def _facts(self, seconds: float = 0.0) -> Facts:
+        writes = self._effects.writes(self.cluster)
+        doubts = [_said(doubt) for doubt in writes.doubts]
+        unsure = self._sure_from - self._now()
+        if unsure > 0:
+            doubts.append(f"clients of the kproxy before this one may repeat writes, for {unsure:.0f} s at most")
+        upstreams = {name: one.problem for name, one in self._effects.upstreams(self.cluster).items()}
+        return Facts(upstreams, self._refuses(unsure, seconds), writes.unanswered, doubts)
+
+    def _refuses(self, unsure: float, seconds: float) -> str:
+        if self.directory is None:
+            return "kproxy has no --state-dir: a restart would lead clients back in the middle of the switch"
+        if self._is_stopping():
+            return "kproxy is stopping"
+        if unsure > min(seconds, MOST_SECONDS):
+            return (
+                "kproxy was begun or killed, or got its upstreams, a short time ago, and clients may repeat writes for"
+                f" {unsure:.0f} s yet"
+            )
+        return ""
+
+    def shown(self) -> dict[str, Any]:
+        """As JSON values: the cluster's object in /switch. `kproxy.proxy.switching.asjson.state_of` reads it."""
+        writes = self._effects.writes(self.cluster)
+        doubts = [{**asdict(doubt), "seconds_ago": round(doubt.seconds_ago, 1)} for doubt in writes.doubts]
+        unsure = self._sure_from - self._now()
+        if unsure > 0 and self.directory is not None:
+            doubts.append({"client": "", "address": "", "node": "", "seconds_ago": 0.0, "left": unsure})
+        return {
+            "name": self.cluster,
+            "members": list(self.clients),
+            **asjson.shown(self.state),
+            "configured": self.configured,
+            "upstreams": {name: asdict(one) for name, one in self._effects.upstreams(self.cluster).items()},
+            "unanswered": writes.unanswered,
+            "held": writes.held,
+            "doubts": doubts,
+            "waiting": [_stale(one) for one in self._effects.waiting(self.cluster)],
+            "problem": self._problem,
+        }
+
+    def status(self) -> SwitchStatus:
+        """For /status, and for all who look."""
+        now, writes = self.state, self._effects.writes(self.cluster)
+        return SwitchStatus(
+            part=split(self.cluster)[1],
+            phase=now.phase.value,
+            switch=now.switch,
+            active=now.active,
+            configured=self.configured,
+            to=now.to,
+            seconds=round(self._now() - now.since, 1) if now.holds else 0.0,
+            seconds_left=None if now.deadline is None else round(max(0.0, now.deadline - self._now()), 1),
+            unanswered=writes.unanswered if now.holds else 0,
+            held=writes.held,
+            doubts=len(writes.doubts),
+            waiting=len(self._effects.waiting(self.cluster)),
+            last=_last(now),
+            problem=self._problem,
+            stuck=bool(self._defect) or now.phase is Phase.COMMITTED,
+        )
+
+
+def _said(doubt: Doubt) -> str:
+    who = one_line(doubt.client, 60) or "a client without a name"
+    return f"{who} at {doubt.address} lost the answer to a write and may repeat it, for {doubt.left:.0f} s at most"
+
+
+def _stale(one: Waiting) -> dict[str, Any]:
+    return {
+        "client": one.identity.client_id,
+        "address": one.identity.address,
+        "topic": one.topic.decode("utf-8", "replace"),
+        "partition": one.partition,
+        "offset": one.offset,
+        "seconds": round(perf_counter() - one.since, 1),
+    }
+
+
+def _last(now: State) -> str:
+    if now.last is None:
+        return ""
+    return f"switch {now.last.switch} to {now.last.to}: {now.last.outcome} ({now.last.why}), {now.last.held:.1f} s"

@@ -1,0 +1,335 @@
+"""The switches of this kproxy's clusters that have upstreams, and of their parts. What `/switch`, `/status` and the
+metrics show."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kproxy import __version__
+from kproxy.base.errors import ConfigError
+from kproxy.base.printable import one_line
+from kproxy.config import ClusterConfig, Config
+from kproxy.config.changes import may_be_the_same
+from kproxy.proxy.admin.pages import Switched
+from kproxy.proxy.app.effects import Effects
+from kproxy.proxy.app.statedir import StateDir
+from kproxy.proxy.app.switch import Switch
+from kproxy.proxy.metrics.record import SwitchNumbers
+from kproxy.proxy.status.shown import SessionStatus, SwitchStatus
+from kproxy.proxy.switching import asjson
+from kproxy.proxy.switching.asjson import Parting
+from kproxy.proxy.switching.parts import MOST_PARTS, Part, shared, split, unit
+
+log = logging.getLogger(__name__)
+
+
+class Switching:
+    """All of them. They are adopted before their clusters are opened, for the state says which upstream one leads to;
+    they begin when the listeners are there, before the event loop turns."""
+
+    def __init__(
+        self,
+        directory: StateDir | None,
+        effects: Effects,
+        is_stopping: Callable[[], bool],
+        served: Iterable[str] = (),
+    ) -> None:
+        """`served`: clusters, without upstreams, that have had clients before there was this."""
+        self._directory = directory
+        self._effects = effects
+        self._is_stopping = is_stopping
+        self._switches: dict[str, Switch] = {}  # by unit
+        self._next: dict[str, Switch] = {}  # as soon as its clusters are there
+        self._adopts = False
+        self._served = frozenset(served)  # the clusters, with upstreams or without
+        self._said: dict[str, str] = {}  # which upstream the configuration calls active, by cluster
+        self._offset = time.time() - asyncio.get_running_loop().time()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time() + self._offset
+
+    def adopt(self, config: Config, directory: StateDir | None = None) -> Config:
+        """The configuration as it holds: each cluster with upstreams leads to where it did before, or else as
+        configured. `directory`: keeps their states from now on, if none did. Nothing changes before `begin`, or
+        `stay`, and no hold begins. Raises ConfigError."""
+        directory = directory or self._directory
+        served = {cluster.name: cluster for cluster in config.served if cluster.upstream}
+        self._next = {}
+        for name, one in served.items():
+            switch = self._next[name] = self._adopted(config, one, directory)
+            for part in switch.parts:
+                self._next[unit(name, part)] = self._adopted(config, one, directory, part)
+        self._adopts = True
+        return _led(config, {name: switch.state.active for name, switch in self._next.items()})
+
+    def _adopted(
+        self, config: Config, cluster: ClusterConfig, directory: StateDir | None, part: str = ""
+    ) -> Switch:  # fmt: skip
+        names = [cluster.upstream, *(other.upstream for other in config.others(cluster.name))]
+        name = unit(cluster.name, part)
+        there = self._switches.get(name)
+        if there is not None and there.directory is directory:
+            return there
+        serves = cluster.name in self._served
+        switch = Switch(
+            name, cluster.upstream, names, directory, self._effects, self._now, self._is_stopping,
+            among_clients=serves,
+        )  # fmt: skip
+        if part and not switch.clients:
+            assert directory is not None
+            raise ConfigError(
+                f"--state-dir: cluster {cluster.name} has part {part}, and {directory.file(name)} is missing: put it"
+                f" back, or remove {directory.file(cluster.name)} too if you know to which upstream the others lead"
+            )
+        if serves and directory is not None and (switch.state.holds or switch.state.active != cluster.upstream):
+            raise ConfigError(
+                f"--state-dir: cluster {name} was led to upstream {switch.state.active} when it was switched"
+                f" last, and clients are led to {cluster.upstream} now: remove {directory.file(name)}"
+            )
+        switch.write()  # nothing that can fail comes later
+        return switch
+
+    def stay(self) -> None:
+        """What was adopted does not come."""
+        self._next, self._adopts = {}, False
+
+    def begin(self, config: Config, directory: StateDir | None = None) -> None:
+        """The clusters that were adopted are there. Raises ConfigError if a state cannot be written."""
+        self._directory = directory or self._directory
+        former, self._switches = self._switches, self._next
+        self.stay()
+        served = {cluster.name: cluster for cluster in config.served}
+        for name in former.keys() - self._switches.keys():
+            former[name].end()
+        for name, switch in self._switches.items():
+            cluster, part = split(name)
+            one = served[cluster]
+            switch.upstreams = [one.upstream, *(other.upstream for other in config.others(cluster))]
+            switch.configured = self._said.get(cluster, switch.configured)
+            if part and name not in former:
+                self._effects.make_part(cluster, Part(part, switch.clients), switch.state.active)
+            switch.begin()
+        if self._directory is not None:
+            for name in [name for name, one in served.items() if not one.upstream]:
+                _forget(self._directory, name)
+        self._served = frozenset(served)
+
+    def end(self) -> None:
+        """The process ends, and has no sessions any more."""
+        for switch in self._switches.values():
+            switch.end()
+
+    def follow(self, old: Config, new: Config) -> Config:
+        """The new configuration without what it says about the active upstream, where that is not new, or so already.
+        Raises ConfigError while a switch is under way."""
+        for name, switch in self._switches.items():
+            if switch.state.holds:
+                raise ConfigError(f"cluster {name} is in switch {switch.state.switch}: reload when that is over")
+        self._check_parts(old, new)
+        before = {cluster.name: cluster.upstream for cluster in old.served}
+        self._said = {cluster.name: cluster.upstream for cluster in new.served}
+        active = {name: switch.state.active for name, switch in self._switches.items() if not split(name)[1]}
+        return _led(new, {name: to for name, to in active.items() if self._said.get(name) in (before.get(name), to)})
+
+    def _check_parts(self, old: Config, new: Config) -> None:
+        """Raises ConfigError if a part would lose where its clients are led to, and all others are not."""
+        later = {(one.name, one.upstream): one for one in new.clusters}
+        served = {one.name for one in new.served}
+        for name, switch in self._switches.items():
+            cluster, part = split(name)
+            active = switch.state.active
+            if cluster not in served or active == self._switches[cluster].state.active:
+                continue
+            was = next(one for one in old.clusters if (one.name, one.upstream) == (cluster, active))
+            if not may_be_the_same(was, later.get((cluster, active))):
+                raise ConfigError(
+                    f"cluster {cluster}: upstream {active} must stay as it is: part {part} is led there, and all others"
+                    " are not"
+                )
+
+    def _part(self, cluster: str, part: str) -> Switch:
+        return self._switches[unit(cluster, part)]
+
+    # What others see
+
+    def status(self, cluster: str) -> SwitchStatus | None:
+        switch = self._switches.get(cluster)
+        if switch is None:
+            return None
+        return replace(switch.status(), parts=tuple(self._part(cluster, part).status() for part in switch.parts))
+
+    def numbers(self) -> Iterator[SwitchNumbers]:
+        for name, switch in self._switches.items():
+            status, last = switch.status(), switch.state.last
+            yield SwitchNumbers(
+                name,
+                switch.upstreams,
+                [upstream for upstream, one in self._effects.upstreams(name).items() if not one.problem],
+                status.active,
+                status.phase,
+                status.unanswered,
+                status.held,
+                status.doubts,
+                status.waiting,
+                0.0 if last is None else last.held,
+                status.seconds,
+            )
+
+    def shown(self, sessions: Sequence[SessionStatus]) -> bytes:
+        """What GET /switch answers."""
+        clients = self._clients(sessions)
+        clusters = [{**one.shown(), "clients": clients.get(name, [])} for name, one in self._switches.items()]
+        kproxy = {"version": __version__, "time": time.time(), "state_dir": self._directory is not None}
+        return _json({"kproxy": kproxy, "clusters": clusters})
+
+    def _clients(self, sessions: Sequence[SessionStatus]) -> Mapping[str, list[dict[str, Any]]]:
+        """Who is connected, by unit: where, and how they name themselves."""
+        found: dict[str, dict[tuple[str, str, str], list[SessionStatus]]] = {}
+        units: dict[tuple[str, str], str] = {}
+        for one in sessions:
+            key = one.cluster, one.client_id
+            if key not in units:
+                units[key] = self._unit_of(*key)
+            client = one.client.rpartition(":")[0], one.client_id, one.software
+            found.setdefault(units[key], {}).setdefault(client, []).append(one)
+        return {
+            name: [
+                {
+                    "address": address, "client": client, "software": software, "sessions": len(some),
+                    "reads": any(one.reads for one in some), "writes": any(one.writes for one in some),
+                    "login": next((one.login for one in some if one.login), ""),
+                    "produces": next((one.produces for one in some if one.produces), ""),
+                }
+                for (address, client, software), some in clients.items()
+            ]
+            for name, clients in found.items()
+        }  # fmt: skip
+
+    def _unit_of(self, cluster: str, client_id: str) -> str:
+        switch = self._switches.get(cluster)
+        parts = () if switch is None else switch.parts
+        return next(
+            (unit(cluster, one) for one in parts if Part(one, self._part(cluster, one).clients).has(client_id)), cluster
+        )
+
+    def obey(self, body: object) -> Switched:
+        """What POST /switch does, and answers."""
+        try:
+            name, command = asjson.command(body)
+            if name not in self._switches:
+                known = ", ".join(self._switches) or "none"
+                raise ValueError(f"there is no cluster {name} with upstreams; those that can be switched: {known}")
+        except ValueError as error:
+            return Switched("nonsense", _json({"problem": str(error), "cluster": None}))
+        switch = self._switches[name]
+        if self._adopts and not switch.state.holds:
+            problem = "the configuration is being reloaded: ask again"
+        elif isinstance(command, Parting):
+            problem = self._make_part(switch, command) if command.clients else self._end_part(switch, command.part)
+            switch = self._switches.get(unit(name, command.part), switch)
+        else:
+            problem = switch.obey(command)
+        body = _json({"problem": problem, "cluster": switch.shown()})
+        return Switched("refused" if problem else "done", body)
+
+    # Parts
+
+    def _make_part(self, cluster: Switch, parting: Parting) -> str:
+        """Returns why not, or ""."""
+        part = Part(parting.part, parting.clients)
+        name = unit(cluster.cluster, part.name)
+        if name in self._switches:
+            same = self._switches[name].clients == part.clients
+            return "" if same else f"there is a part {part.name} already, with other clients"
+        others = [Part(one, self._part(cluster.cluster, one).clients) for one in cluster.parts]
+        problem = cluster.why_no_part or shared(part, others)
+        if problem or len(others) >= MOST_PARTS:
+            return problem or f"a cluster has at most {MOST_PARTS} parts"
+        made = Switch(
+            name, cluster.configured, cluster.upstreams, cluster.directory, self._effects, self._now,
+            self._is_stopping, part_of=cluster, clients=part.clients,
+        )  # fmt: skip
+        before = cluster.parts
+        try:
+            made.write()
+            cluster.parts = (*before, part.name)
+            cluster.write()  # from here on there is this part, also after a restart
+        except ConfigError as error:
+            cluster.parts = before
+            return str(error)
+        self._effects.make_part(cluster.cluster, part, made.state.active)
+        self._switches[name] = made
+        log.info(
+            "cluster %s: its clients %s can be switched by themselves", name, one_line(", ".join(part.clients), 200)
+        )
+        return ""
+
+    def _end_part(self, cluster: Switch, part: str) -> str:
+        """Returns why not, or ""."""
+        name = unit(cluster.cluster, part)
+        if name not in self._switches:
+            return ""
+        there = self._switches[name]
+        problem = cluster.why_no_part or there.why_no_part
+        if problem or there.state.active != cluster.state.active:
+            return problem or f"part {part} is led to {there.state.active}, and all others to {cluster.state.active}"
+        if problem := self._effects.end_part(cluster.cluster, part):
+            return problem
+        del self._switches[name]
+        cluster.parts = tuple(one for one in cluster.parts if one != part)
+        try:
+            cluster.write()
+        except ConfigError as error:
+            return f"{error}; a restart would make part {part} again"
+        assert self._directory is not None
+        _remove(self._directory, name)
+        log.info("cluster %s: its clients are led with all others again", name)
+        return ""
+
+
+def _forget(directory: StateDir, cluster: str) -> None:
+    """This cluster has no upstreams. What its last switch has left could lead the clients of a next one wrong. Raises
+    ConfigError if that switch has not ended."""
+    try:
+        kept = directory.read(cluster)
+    except ConfigError:
+        return  # nobody needs it now, and it says itself what is wrong with it if somebody does
+    if kept is None:
+        return
+    if kept.state.holds:
+        raise ConfigError(
+            f"--state-dir: cluster {cluster} is in switch {kept.state.switch} ({kept.state.phase}), and the"
+            f" configuration has no upstreams for it: put them back, or remove {directory.file(cluster)}"
+        )
+    for name in (cluster, *(unit(cluster, part) for part in kept.parts)):
+        _remove(directory, name)
+
+
+def _remove(directory: StateDir, name: str) -> None:
+    try:
+        directory.forget(name)
+    except OSError as error:
+        text = "cluster %s: --state-dir: the state of the last switch cannot be removed: %s"
+        log.warning(text, name, error.strerror)
+
+
+def _led(config: Config, active: Mapping[str, str]) -> Config:
+    """With other active upstreams, where the configuration has them."""
+    there = {(cluster.name, cluster.upstream) for cluster in config.clusters}
+    clusters = [
+        cluster.model_copy(update={"active": cluster.upstream == active[cluster.name]})
+        if (cluster.name, active.get(cluster.name)) in there
+        else cluster
+        for cluster in config.clusters
+    ]
+    return config.model_copy(update={"clusters": tuple(clusters)})
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, indent=2).encode() + b"\n"

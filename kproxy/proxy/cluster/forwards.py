@@ -1,0 +1,160 @@
+"""Local ports that lead to something else than a broker, through the same hops: a schema registry beside it, say.
+
+kproxy passes the bytes of both sides on as they come, and the end of each side's bytes as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError, UpstreamError
+from kproxy.base.repeats import about
+from kproxy.config.values import Forward
+from kproxy.proxy.cluster.listeners import Listener, Listeners
+from kproxy.proxy.cluster.own import OwnAddresses
+from kproxy.proxy.cluster.places import Places
+
+log = logging.getLogger(__name__)
+
+# Bytes that are read at once. Of each connection, a few times as many wait in each direction at most.
+_CHUNK = 64 * 1024
+
+Connect = Callable[[Address], Awaitable[socket.socket]]
+"""Opens a connection. Raises UpstreamError."""
+
+
+@dataclass(eq=False)
+class Leading:
+    """One forward: where it listens, and to what it leads. `problem`: why the last connection to there failed; "" if it
+    did not."""
+
+    listen: Address
+    to: Address
+    listeners: Listeners
+    problem: str = ""
+    open: set[asyncio.Task[None]] = field(default_factory=set)
+    accepted: int = 0
+    """How many connections there have been."""
+
+
+class Forwards:
+    """Those of one cluster, which itself listens at `beside`. Raises ConfigError if a port cannot be had."""
+
+    def __init__(
+        self,
+        name: str,
+        forwards: Sequence[Forward],
+        beside: Address,
+        tasks: asyncio.TaskGroup,
+        places: Places,
+        connect: Connect,
+        own: OwnAddresses | None = None,
+    ) -> None:
+        self._name = name
+        self._tasks = tasks
+        self._places = places
+        self._connect = connect
+        self._own = own
+        self.leading: list[Leading] = []
+        try:
+            for forward in forwards:
+                self._listen(forward, forward.listen(beside))
+        except ConfigError:
+            self.stop_accepting()
+            raise
+
+    def _listen(self, forward: Forward, listen: Address) -> None:
+        def accepted(client: socket.socket, peer: Address, listener: Listener) -> None:
+            self._accepted(leading, client)
+
+        listeners = Listeners(listen, accepted, self._own)
+        try:
+            port = listeners.bind(None, listen.port).port
+        except OSError as error:
+            listeners.close_all()
+            taken = error.errno == errno.EADDRINUSE
+            why = "the port is taken; choose another" if taken else error.strerror
+            raise ConfigError(f"--forward {forward}: {why}") from None
+        leading = Leading(Address(listen.host, port), forward.to, listeners)
+        self.leading.append(leading)
+        self._places.listening += listeners.sockets
+
+    def stop_accepting(self) -> None:
+        """Close the ports; connections that are there stay."""
+        for one in self.leading:
+            self._places.listening -= one.listeners.sockets
+            one.listeners.close_all()
+
+    def end(self) -> None:
+        """Close the connections that are there."""
+        for one in self.leading:
+            for task in one.open:
+                task.cancel()
+
+    def _accepted(self, leading: Leading, client: socket.socket) -> None:
+        if self._places.full and not self._places.make_room():
+            text = "cluster %s: no place for a connection to %s: too many open files"
+            log.error(text, self._name, leading.to, extra=about(self._name, leading.to))
+            client.close()
+            return
+        leading.accepted += 1
+        task = self._tasks.create_task(self._lead(leading, client))
+        leading.open.add(task)
+        self._places.taken += 1
+
+        def left(task: asyncio.Task[None]) -> None:
+            client.close()  # for a task that never began
+            leading.open.discard(task)
+            self._places.taken -= 1
+
+        task.add_done_callback(left)
+
+    async def _lead(self, leading: Leading, client: socket.socket) -> None:
+        try:
+            upstream = await self._connect(leading.to)
+        except UpstreamError as error:
+            text = "cluster %s: %s leads nowhere: %s"
+            log.warning(text, self._name, leading.listen, error, extra=about(self._name, leading.listen, error.reason))
+            leading.problem = str(error)
+            return
+        leading.problem = ""
+        try:
+            await _relay(client, upstream)
+        finally:
+            upstream.close()
+
+
+async def _relay(one: socket.socket, other: socket.socket) -> None:
+    """Until both have said all, or either connection breaks."""
+    writers: list[asyncio.StreamWriter] = []
+    try:
+        ends = []
+        for sock in (one, other):
+            reader, writer = await asyncio.open_connection(sock=sock, limit=_CHUNK)
+            writers.append(writer)
+            ends.append(reader)
+        async with asyncio.TaskGroup() as both:
+            both.create_task(_pass_on(ends[0], writers[1]))
+            both.create_task(_pass_on(ends[1], writers[0]))
+        for writer in writers:
+            writer.close()
+            await writer.wait_closed()  # all that was written is on its way
+    except* OSError:
+        pass  # a peer that breaks its connection breaks the other one
+    finally:
+        for writer in writers:
+            writer.transport.abort()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(_CHUNK):
+        writer.write(data)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()

@@ -1,0 +1,80 @@
+"""Whose client a connection is, where a cluster has parts: each part's clients are led by themselves.
+
+A connection belongs to a part, or to the cluster, by the client id of its first request, from its first byte to its
+last. So kproxy must have heard that request before it dials. Clusters without parts hear nothing before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
+from kproxy.config import ClusterConfig
+from kproxy.net.dial.stream import Stream
+from kproxy.protocol.rewrite.endpoints import Endpoints
+from kproxy.proxy.cluster.meeting import Met
+from kproxy.proxy.cluster.topology import NodeKey
+from kproxy.proxy.relay.introduction import introduced, is_enough
+
+if TYPE_CHECKING:
+    from kproxy.proxy.cluster.switchable import Switchable
+    from kproxy.proxy.switching.parts import Part
+
+Dial = Callable[["NodeKey | None"], Awaitable[Met]]
+"""Connects to a node, or, for None, to a bootstrap server. Raises UpstreamError."""
+Localise = Callable[[str, Endpoints], Sequence[Address]]
+"""The local addresses of endpoints, for a client that finds kproxy at this host; each is bound. Raises WireError."""
+
+# How long a client may take for the beginning of its first request, in seconds: they speak at once.
+_PATIENCE = 30.0
+# One read: as much as a TLS record may have.
+_MOST = 16 * 1024
+
+
+@dataclass(eq=False)
+class Led:
+    """The clients of a cluster, or of a part of it: who is led to one upstream. `config` is the upstream's.
+    `switchable`: None if the cluster cannot be switched."""
+
+    config: ClusterConfig
+    dial: Dial
+    localise: Localise
+    switchable: Switchable | None = None
+    part: Part | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the part; "" for the cluster."""
+        return "" if self.part is None else self.part.name
+
+
+def whose(client_id: str, parts: Iterable[Led], others: Led) -> Led:
+    """The part that a client belongs to, or `others`."""
+    return next((led for led in parts if led.part is not None and led.part.has(client_id)), others)
+
+
+def client_id_of(heard: bytes) -> str:
+    """The client id in a client's first words, as kproxy shows it."""
+    return introduced(heard).client_id if heard else ""
+
+
+async def hear(client: socket.socket) -> bytes:
+    """What a client says first, until it has said its client id. Raises WireError if that takes too long, and OSError
+    if it goes."""
+    heard, stream = b"", Stream(client)
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            while not is_enough(heard):
+                more = await stream.receive(_MOST)
+                if not more:
+                    raise ConnectionResetError("the client has gone")
+                heard += more
+    except TimeoutError:
+        text = f"the client has not said who it is for {_PATIENCE:g} s, and the cluster has parts"
+        raise WireError("silent", text) from None
+    return heard

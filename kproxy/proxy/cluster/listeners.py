@@ -1,0 +1,159 @@
+"""The sockets that clients connect to: one for bootstrap, one for each node.
+
+A listener is bound before its address is advertised. If a node's port cannot be had, it gets another; if no port of
+the window can be had, any free one: a response never fails because of one port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable
+
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
+from kproxy.base.repeats import about
+from kproxy.net.dial.sockets import tune_accepted, tune_listening
+from kproxy.proxy.cluster.own import OwnAddresses
+from kproxy.proxy.cluster.topology import NodeKey
+
+log = logging.getLogger(__name__)
+
+_BACKLOG = 1024
+# Connections taken in one go, so that a flood of them does not keep the loop from everything else.
+_ACCEPT_AT_ONCE = 64
+_FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+OnAccept = Callable[[socket.socket, Address, "Listener"], None]
+"""Is given a connection, ready for relaying, and the address that it comes from."""
+
+
+class Listener:
+    """The local port of a node (None: of bootstrap), on each address of the listening host. `sessions` counts who
+    uses it."""
+
+    def __init__(self, key: NodeKey | None, port: int, sockets: list[socket.socket]) -> None:
+        self.key = key
+        self.port = port
+        self.sockets = sockets
+        self.sessions = 0
+
+
+class Listeners:
+    """All listeners of one cluster, on one host; `own` knows those of the whole process."""
+
+    def __init__(self, listen: Address, on_accept: OnAccept, own: OwnAddresses | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._host = listen
+        self._on_accept = on_accept
+        self._hosts = _resolve(listen)
+        self._reserve = _open_reserve()
+        self.bound: dict[NodeKey | None, Listener] = {}
+        self._own = own or OwnAddresses()
+        self.accepting = True
+
+    def bind(self, key: NodeKey | None, port: int) -> Listener:
+        """Listen on `port` (0: any free one). Raises OSError if it is taken or cannot be had."""
+        sockets: list[socket.socket] = []
+        try:
+            for family, host in self._hosts:
+                sock = _listen(family, host, port)
+                sockets.append(sock)
+                port = port or sock.getsockname()[1]
+        except OSError:
+            for sock in sockets:
+                sock.close()
+            raise
+        listener = self.bound[key] = Listener(key, port, sockets)
+        self._own.add(sockets)
+        for sock in sockets:
+            self._loop.add_reader(sock.fileno(), self._accept, sock, sock.getsockname()[0], listener)
+        return listener
+
+    def close(self, key: NodeKey | None) -> None:
+        """Stop listening; connections that were accepted stay."""
+        listener = self.bound.pop(key)
+        self._own.remove(listener.sockets)
+        for sock in listener.sockets:
+            self._loop.remove_reader(sock.fileno())
+            sock.close()
+
+    def close_all(self) -> None:
+        self.accepting = False
+        for key in list(self.bound):
+            self.close(key)
+        if self._reserve is not None:
+            os.close(self._reserve)
+            self._reserve = None
+
+    @property
+    def sockets(self) -> int:
+        """How many sockets listen."""
+        return len(self.bound) * len(self._hosts)
+
+    def _accept(self, sock: socket.socket, host: str, listener: Listener) -> None:
+        for _ in range(_ACCEPT_AT_ONCE):
+            try:
+                client, peer = sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno in _FULL:
+                    self._refuse_one(sock)
+                    return
+                text = "accepting a connection on port %d failed: %s"
+                log.warning(text, listener.port, error.strerror, extra=about(listener.port, error.errno))
+                return
+            tune_accepted(client, peer[0], host)
+            self._on_accept(client, Address(*peer[:2]), listener)
+
+    def _refuse_one(self, sock: socket.socket) -> None:
+        """No file descriptor is left. The waiting connection would wake the loop for ever: take it with the one kept
+        in reserve, and close it, so that its client knows."""
+        log.error(
+            "too many open files: kproxy refused a connection; raise the limit (ulimit -n) or --max-connections is"
+            " too high for it"
+        )
+        if self._reserve is not None:
+            os.close(self._reserve)
+            self._reserve = None
+            with contextlib.suppress(OSError):
+                sock.accept()[0].close()
+        self._reserve = _open_reserve()
+
+
+def _open_reserve() -> int | None:
+    try:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _resolve(listen: Address) -> list[tuple[int, str]]:
+    try:
+        found = socket.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError):
+        raise ConfigError(f"--listen {listen}: the name '{listen.host}' cannot be resolved here") from None
+    return [(int(family), str(sockaddr[0])) for family, _, _, _, sockaddr in found]
+
+
+def _listen(family: int, host: str, port: int) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        # A port whose last connections are in TIME_WAIT after a restart is free.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # `::` means every address, IPv4's too; a name with both families binds each.
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host != "::"))
+        tune_listening(sock, host)
+        sock.bind((host, port))
+        sock.listen(_BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    return sock

@@ -1,0 +1,83 @@
+"""Who looks on at the sessions of one cluster in this process, and what they are told."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import count
+
+from kproxy.base.address import Address
+from kproxy.protocol.wire.api import FETCH
+from kproxy.proxy.relay.session import Session
+from kproxy.proxy.status.shown import SessionStatus
+from kproxy.proxy.switching.writes import DOUBLED
+from kproxy.proxy.watch.feed import Emit
+from kproxy.proxy.watch.frames import EmitFrame, Place
+from kproxy.proxy.watch.lines import Where
+
+_numbers = count(1)  # of captured sessions in this process
+
+
+class Onlookers:
+    """Who is told the exchanges, and who is given copies of the frames: nobody, unless they ask for it."""
+
+    def __init__(self, sessions: Callable[[], Iterable[tuple[Session, Where]]]) -> None:
+        """`sessions`: those that are there."""
+        self._sessions = sessions
+        self._emit: Emit | None = None
+        self._emit_frame: EmitFrame | None = None
+
+    @property
+    def present(self) -> bool:
+        """Whether anybody looks on."""
+        return self._emit is not None or self._emit_frame is not None
+
+    def watch(self, emit: Emit | None) -> None:
+        """Tell each exchange in all sessions, also those to come; None: no more."""
+        self._emit = emit
+        self._show_all()
+
+    def capture(self, emit: EmitFrame | None) -> None:
+        """Give copies of all frames in all sessions, also those to come; None: no more."""
+        self._emit_frame = emit
+        self._show_all()
+
+    def _show_all(self) -> None:
+        for session, where in self._sessions():
+            self.show(session, where)
+
+    def show(self, session: Session, where: Where) -> None:
+        """Let them see this session from now on."""
+        exchanges = None if self._emit is None else partial(self._emit, where)
+        frames = None
+        if self._emit_frame is not None:
+            place = Place(where, _local(session.client.sock), f"{os.getpid()}-{next(_numbers)}")
+            frames = partial(self._emit_frame, place)
+        session.observe(exchanges, frames)
+
+
+def _local(client: socket.socket) -> str:
+    try:
+        return str(Address(*client.getsockname()[:2]))
+    except OSError:  # it has gone
+        return "?"
+
+
+def shown(session: Session, where: Where, since: float, login: str) -> SessionStatus:
+    """An open session, as people see it."""
+    introduction, used = session.conversation.introduction, session.conversation.used
+    return SessionStatus(
+        cluster=where.cluster,
+        node=where.node,
+        client=where.client,
+        client_id=introduction.client_id,
+        software=introduction.software,
+        since=since,
+        in_flight=session.conversation.in_flight,
+        reads=used is not None and used.used((FETCH,)),
+        writes=used is not None and used.used(DOUBLED),
+        login=login,
+        produces=str(session.conversation.produces),
+    )

@@ -1,0 +1,119 @@
+"""Opening one upstream connection, ready for requests: connect, TLS, login."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kproxy.base.address import Address
+from kproxy.client.ask.asking import Over
+from kproxy.config import ClusterConfig
+from kproxy.config.sasl import SaslOptions
+from kproxy.net.dial.dialer import Dialer
+from kproxy.net.dial.hops import Limit
+from kproxy.net.dial.steps import OnStep, StepKind
+from kproxy.net.dial.stream import Stream
+from kproxy.net.tls.handshakes import BrokerTls
+from kproxy.net.tls.tlssocket import TlsSocket
+from kproxy.proxy.cluster.encryption import broker_tls
+
+if TYPE_CHECKING:
+    from kproxy.client.sasl.login import LoggedIn, Login
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open upstream connection. `ask`: asks the broker, before anybody else does. `login`: what came of kproxy's own
+    login to the broker, if it made one. `names`: the names in the broker's certificate, if each broker must have its
+    own."""
+
+    sock: socket.socket
+    ask: Over
+    login: LoggedIn | None = None
+    names: tuple[str, ...] = ()
+
+
+class Opener:
+    """Opens the connections of one cluster."""
+
+    def __init__(self, config: ClusterConfig, tasks: asyncio.TaskGroup, is_own: Callable[[Address], bool]) -> None:
+        self._config = config
+        self._tasks = tasks
+        self._is_own = is_own
+        self._dialer = Dialer(config.via, config.connect_timeout, tasks, is_own)
+        self._former: set[Dialer] = set()  # whose connections are still in use
+        self._tls = broker_tls(config)
+        self._login = _login(config)
+
+    def reconfigure(self, config: ClusterConfig, tls: BrokerTls | None, seconds: float) -> None:
+        """Open the next connections so, with this TLS. What is kept open for those that are there, such as a connection
+        to an SSH server, is closed after so many seconds, if it is of no more use."""
+        before, self._config = self._config, config
+        self._tls = tls
+        if config.via != before.via:
+            self._former.add(self._dialer)
+            self._tasks.create_task(self._close_former(self._dialer, seconds))
+            self._dialer = Dialer(config.via, config.connect_timeout, self._tasks, self._is_own)
+        else:
+            self._dialer.allow(config.connect_timeout)
+        of_login = (*SaslOptions.model_fields, "connect_timeout")
+        if any(getattr(config, name) != getattr(before, name) for name in of_login):
+            self._login = _login(config)  # sessions that log in again do so with theirs
+
+    def end(self, seconds: float) -> None:
+        """Nothing more is opened. What is kept open is closed after so many seconds."""
+        self._tasks.create_task(self._close_former(self._dialer, seconds))
+
+    async def _close_former(self, dialer: Dialer, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._former.discard(dialer)
+        await dialer.close()
+
+    @property
+    def logs_in(self) -> bool:
+        """Whether kproxy logs in on the clients' behalf."""
+        return self._login is not None
+
+    async def connect(self, address: Address) -> socket.socket:
+        """A connection as it is before TLS and login, along the same hops. Raises UpstreamError."""
+        return await self._dialer.connect(address)
+
+    async def open(self, address: Address, name: str, on_step: OnStep | None = None) -> Opened:
+        """Connect; TLS; log in. `name` is the broker's own host name, which its certificate must have. `on_step` is
+        told each step when it is over. Raises UpstreamError."""
+        login = self._login
+        attempt = await login.prepare(address, name) if login else None
+        config = self._config
+        limit = Limit.of(config.connect_timeout, on_step)
+        connect = partial(self._dialer.connect, address, limit)
+        sock = await (connect() if self._tls is None else self._tls.open(connect, address, name, limit))
+        names = tuple(sock.peer_names()) if config.tls_server_name is None and isinstance(sock, TlsSocket) else ()
+        ask = Over(Stream(sock))
+        if login is None or attempt is None:
+            return Opened(sock, ask, None, names)
+        from kproxy.client.sasl.login import LoggedIn  # few need it
+
+        try:
+            with limit.step(StepKind.LOGIN, address):
+                result = await login.log_in(ask, attempt)
+            return Opened(sock, ask, LoggedIn(login, address, name, result), names)
+        except BaseException:
+            sock.close()
+            raise
+
+    async def close(self) -> None:
+        """Close what is kept open for connections to come."""
+        for dialer in (self._dialer, *self._former):
+            await dialer.close()
+
+
+def _login(config: ClusterConfig) -> Login | None:
+    if config.sasl is None:
+        return None
+    from kproxy.client.sasl.login import Login  # few need it
+
+    return Login(config)

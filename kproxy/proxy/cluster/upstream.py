@@ -1,0 +1,61 @@
+"""One Kafka cluster that a cluster of the configuration can lead to: its nodes, the ways to them, who explores it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from kproxy.base.address import Address
+from kproxy.config import ClusterConfig
+from kproxy.protocol.rewrite.endpoints import Endpoints
+from kproxy.proxy.cluster.encryption import Ends
+from kproxy.proxy.cluster.explore import Explorer
+from kproxy.proxy.cluster.known import Fact
+from kproxy.proxy.cluster.localports import LocalPorts
+from kproxy.proxy.cluster.reach import Concerns, Reach
+from kproxy.proxy.cluster.told import Told
+from kproxy.proxy.cluster.topology import NodeKey, Topology
+from kproxy.proxy.metrics import Metrics
+
+Learn = Callable[["Upstream", Endpoints], None]
+"""Takes in nodes of an upstream. Raises WireError."""
+
+
+class Upstream:
+    """Most clusters have one. `on_news` is called when there is something new about reaching its nodes."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        ports: LocalPorts,
+        metrics: Metrics,
+        tasks: asyncio.TaskGroup,
+        is_own: Callable[[Address], bool],
+        learn: Learn,
+        on_news: Callable[[], None],
+    ) -> None:
+        self.config = config
+        self._on_news = on_news
+        self.topology = Topology(ports.first, ports.last, ports)
+        self.told = Told()
+        self.reach = Reach(config, self.topology, metrics, tasks, is_own, self._news)
+        self.explorer = Explorer(config, self.topology, self.reach, lambda endpoints: learn(self, endpoints))
+
+    def reconfigure(self, config: ClusterConfig, ends: Ends, seconds: float) -> Concerns:
+        """Reach it so from now on; return which sessions that concerns, which have so many seconds to end."""
+        self.config = config
+        self.explorer.reconfigure(config)
+        return self.reach.reconfigure(config, ends.brokers, seconds)
+
+    def has(self, key: NodeKey) -> bool:
+        """Whether the last metadata named the node."""
+        node = self.topology.nodes.get(key)
+        return node is not None and node.absent_since is None
+
+    def knows(self, key: NodeKey) -> bool:
+        """Whether any metadata named the node."""
+        return key in self.topology.nodes
+
+    def _news(self, fact: Fact) -> None:
+        self.explorer.stir()
+        self._on_news()

@@ -1,0 +1,128 @@
+"""The table of metrics as a prometheus-client collector, and as text.
+
+Why two: prometheus-client's own text writer needs about 7 µs a line. A cluster of 50 nodes with 30 APIs in
+use has 25,000 lines, and for that fifth of a second the data plane, which lives in the same thread, would
+stand still. `exposition` writes the same samples some 15 times faster, and in pieces; a test parses both and
+compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder, generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.registry import Collector
+
+from kproxy.proxy.metrics.counters import LATENCY_BOUNDS, Durations
+from kproxy.proxy.metrics.declared import FAMILIES, Family, Row
+
+if TYPE_CHECKING:
+    from kproxy.proxy.metrics.record import Metrics
+
+_openmetrics: Callable[[Collector], bytes] = openmetrics.generate_latest  # which has no types
+
+_LE = (*(repr(bound) for bound in LATENCY_BOUNDS), "+Inf")
+
+
+class FamilyCollector(Collector):
+    """For a `CollectorRegistry`: reads the counters when asked, and keeps nothing."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        for family in FAMILIES:
+            yield _metric(family, family.rows(self._metrics))
+
+    def describe(self) -> Iterator[Metric]:
+        """The names alone, by which a registry finds that two collectors clash."""
+        for family in FAMILIES:
+            yield _metric(family, ())
+
+
+def exposition(metrics: Metrics, accept: str = "") -> tuple[Iterator[str], str]:
+    """One scrape, process metrics included: the text in pieces, and its content type.
+
+    A piece is a few lines and some microseconds of work, so that whoever joins them can let others run in
+    between. A histogram comes in one piece: its buckets, count and sum always agree.
+
+    `accept` is the header of that name: OpenMetrics 1.0.0 where it is asked for, else Prometheus text 0.0.4.
+    All names are ASCII, so the escaping schemes that newer scrapers offer change nothing.
+    """
+    if _wants_openmetrics(accept):
+        return _pieces(metrics, openmetrics_names=True), openmetrics.CONTENT_TYPE_LATEST
+    return _pieces(metrics, openmetrics_names=False), CONTENT_TYPE_PLAIN_0_0_4
+
+
+def _wants_openmetrics(accept: str) -> bool:
+    try:
+        _, content_type = choose_encoder(accept)
+    except (TypeError, ValueError):  # prometheus-client compares versions that need not be numbers
+        return False
+    return content_type.startswith("application/openmetrics-text")
+
+
+def _pieces(metrics: Metrics, *, openmetrics_names: bool) -> Iterator[str]:
+    for family in FAMILIES:
+        name = family.stem if openmetrics_names else family.name
+        yield f"# HELP {name} {family.help}\n# TYPE {name} {family.kind}\n"
+        if openmetrics_names and family.unit:
+            yield f"# UNIT {name} {family.unit}\n"
+        rows = list(family.rows(metrics))  # a copy: new series may appear between two pieces
+        for values, number in rows:
+            labels = ",".join(
+                # The last labels may be left out: a series without them is not another one than it was before.
+                [f'{label}="{_escape(value)}"' for label, value in zip(family.labels, values, strict=False)]
+            )
+            if isinstance(number, Durations):
+                yield _histogram(family.name, labels, number)
+            else:
+                yield f"{family.name}{{{labels}}} {number}\n"
+    # The runtime's part comes last: it ends with OpenMetrics's "# EOF".
+    encode = _openmetrics if openmetrics_names else generate_latest
+    yield encode(metrics.runtime).decode()
+
+
+def _histogram(name: str, labels: str, durations: Durations) -> str:
+    head = f'{name}_bucket{{{labels},le="'
+    total = 0
+    lines = []
+    for le, count in zip(_LE, durations.buckets, strict=True):
+        total += count
+        lines.append(f'{head}{le}"}} {total}\n')
+    lines.append(f"{name}_count{{{labels}}} {total}\n{name}_sum{{{labels}}} {durations.seconds!r}\n")
+    return "".join(lines)
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+
+
+def _metric(family: Family, rows: Iterable[Row]) -> Metric:
+    """The same as `_pieces`, in prometheus-client's classes."""
+    name, text, labels = family.stem, family.help, family.labels
+    if family.kind == "histogram":
+        histogram = HistogramMetricFamily(name, text, labels=labels, unit=family.unit)
+        for values, number in rows:
+            if isinstance(number, Durations):
+                buckets = list(zip(_LE, accumulate(number.buckets), strict=True))
+                histogram.add_metric(values, buckets, number.seconds)
+        return histogram
+    plain: dict[str, type[CounterMetricFamily] | type[GaugeMetricFamily]] = {
+        "counter": CounterMetricFamily,
+        "gauge": GaugeMetricFamily,
+    }
+    metric = plain[family.kind](name, text, labels=labels, unit=family.unit)
+    for values, number in rows:
+        if not isinstance(number, Durations):
+            metric.add_metric(values, number)
+    return metric

@@ -1,0 +1,197 @@
+"""What kproxy does with each API and version, and the counters of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from kproxy.protocol.rewrite.apiversions import NO_OTHER, unsupported_version
+from kproxy.protocol.rewrite.endpoints import Localise
+from kproxy.protocol.rewrite.plan import Plan, plan_for
+from kproxy.protocol.rewrite.response import CappedVersions, Response, respond
+from kproxy.protocol.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kproxy.protocol.wire.primitives import Buffer
+from kproxy.proxy.switching.caps import offered
+from kproxy.proxy.switching.writes import WRITES
+
+if TYPE_CHECKING:
+    from kproxy.proxy.relay.guard import Guard
+
+# What a client asks before it has logged in, and to do so.
+LOGIN_APIS = frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE})
+NO_KEY = -1
+"""The API key of what no client has asked of a broker."""
+# What a broker answers to kproxy between a client's requests: tokens, or a list of all nodes.
+_LONGEST_OWN = 4 * 1024 * 1024
+
+
+class Counters(Protocol):
+    """What is counted of one API and version; the metrics room's CallCounters."""
+
+    count: int
+
+    def add(self, seconds: float, times: int = 1) -> None:
+        """Count the time from a request to the beginning of its response, for so many of them."""
+
+
+class Call:
+    """One API in one version towards one node: what to do with its frames, and its counters."""
+
+    __slots__ = ("api", "counters", "edited", "guard", "here", "highest", "key", "plain", "plan", "special", "version")
+
+    def __init__(self, key: int, version: int, counters: Counters, highest: Mapping[int, int] = NO_OTHER) -> None:
+        self.key = key
+        self.version = version
+        self.api = APIS[key].name
+        self.counters = counters
+        self.highest = highest
+        self.guard: Guard | None = None
+        self.here = False
+        self.plan: Plan | None = plan_for(key, version)
+        # Whether its requests need a look beyond their first 12 bytes, or a guard's judgement.
+        self.special = key in (PRODUCE, SASL_HANDSHAKE)
+        # Whether its responses may have to be edited.
+        self.edited = self.plan is not None or key == API_VERSIONS
+        # What its responses look like that need not be edited after all.
+        self.plain = None if self.plan is None else self.plan.plain
+
+    def respond(self, size: int, available: int, localise: Localise) -> Response:
+        """A response of `size` bytes that is to be edited, of which `available` are here."""
+        if self.plan is None:
+            return CappedVersions(self.version, size, self.highest)
+        return respond(self.plan, size, available, localise)
+
+
+class OwnCall(Call):
+    """A request of kproxy's own, between those of a client: its response goes to `on_response`, without the size."""
+
+    __slots__ = ("_on_response",)
+
+    def __init__(self, on_response: Callable[[bytes], None]) -> None:
+        self.api = ""
+        self.key = NO_KEY
+        self.here = False
+        self.counters = _Uncounted()
+        self.edited = True
+        self.plain = None
+        self._on_response = on_response
+
+    def respond(self, size: int, available: int, localise: Localise) -> Response:
+        return _Taken(size, self._on_response)
+
+
+class AnsweredHere(Call):
+    """Requests that kproxy answers itself: no broker sees them, and nobody counts them. `answer` makes the answer, for
+    a correlation id."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self, key: int, version: int, answer: Callable[[int], bytes]) -> None:
+        self.api = ""
+        self.key = key
+        self.version = version
+        self.here = True
+        self.counters = _Uncounted()
+        self.answer = answer
+
+
+class _Taken(Response):
+    """A response of which nothing goes on."""
+
+    def __init__(self, size: int, on_response: Callable[[bytes], None]) -> None:
+        super().__init__(size)
+        self._on_response = on_response
+
+    def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
+        self._hold(chunk, _LONGEST_OWN, "a response to kproxy itself")
+        if ends:
+            self._on_response(bytes(self._held[4:]))
+        return len(chunk), b""
+
+
+class _Uncounted:
+    count = 0
+
+    def add(self, seconds: float, times: int = 1) -> None: ...
+
+
+class Calls(dict[int, "Call | None"]):
+    """The calls towards one node, by `api_key << 16 | version`; None for what kproxy does not pass on.
+
+    `highest` has the newest version of each API of which kproxy passes on less than it could.
+    """
+
+    def __init__(self, counters: Callable[[int, str, int], Counters], highest: Mapping[int, int] = NO_OTHER) -> None:
+        self._counters = counters
+        self.highest = highest
+
+    def __missing__(self, code: int) -> Call | None:
+        key, version = code >> 16, code & 0xFFFF
+        api = APIS.get(key)
+        if api is None or not api.serves(version) or version > self.highest.get(key, version):
+            return None  # not remembered: a client chooses the number
+        call = self[code] = Call(key, version, self._counters(code, api.name, version), self.highest)
+        return call
+
+    @cached_property
+    def without_writes(self) -> Calls:
+        """Of these calls those that are no writes; None for any other."""
+        return _Questions(self)
+
+
+class LoginCalls(Calls):
+    """Of the calls towards a node those of the login APIs; None for any other."""
+
+    def __init__(self, calls: Calls) -> None:
+        self.highest = calls.highest
+        self._all = calls
+
+    def __missing__(self, code: int) -> Call | None:
+        return self._all[code] if code >> 16 in LOGIN_APIS else None
+
+
+class _Questions(Calls):
+    """Of the calls towards a node those that are no writes; None for any other."""
+
+    def __init__(self, calls: Calls) -> None:
+        self.highest = calls.highest
+        self._all = calls
+
+    def __missing__(self, code: int) -> Call | None:
+        return None if code >> 16 in WRITES else self._all[code]
+
+
+class SessionCalls(Calls):
+    """The calls towards a node as one session uses them, and so which it has used. That costs something only when it
+    uses one for the first time. `software` is what its client calls itself, which may be offered less than others."""
+
+    def __init__(self, calls: Calls) -> None:
+        self.highest = calls.highest
+        self.software = ""
+        self._all = calls
+
+    def __missing__(self, code: int) -> Call | None:
+        call = self._all[code]
+        if call is not None:
+            if call.key == API_VERSIONS:
+                call = self._offering(call)
+            self[code] = call
+        return call
+
+    def _offering(self, call: Call) -> Call:
+        highest = offered(self.software, call.highest)
+        return call if highest is call.highest else Call(call.key, call.version, call.counters, highest)
+
+    def used(self, keys: Collection[int]) -> bool:
+        """Whether the session has used one of these APIs, since `forget` at least."""
+        return any(code >> 16 in keys for code in self)
+
+    def forget(self, keys: Collection[int]) -> None:
+        """From now on the session has not used these APIs."""
+        for code in [code for code in self if code >> 16 in keys]:
+            del self[code]
+
+
+TOO_NEW = AnsweredHere(API_VERSIONS, 0, unsupported_version)
+"""The call of every ApiVersions request of a version that kproxy does not know."""

@@ -1,0 +1,446 @@
+"""The frames of one session: which may pass, and when. Sans-IO.
+
+Requests stream to the broker as they came; of each, only the size, API key, API version and correlation id
+are read (of Produce also its acks, because acks=0 has no response). A broker answers the requests of a
+connection in their order, so a response is known by its place; its correlation id must confirm it. Most
+responses stream too; those that carry addresses are rewritten on the way.
+
+Two exceptions to "a frame has a header":
+ * after SaslHandshake v0, tokens go back and forth as bare size and bytes until the client sends its next
+   request (KIP-43). Where that is, is not on the wire: a frame that reads as a request is one.
+ * a GSSAPI client of the 0.9 age sends such a token first of all; it begins with 0x60 (RFC 2743 §3.1).
+
+The client's side is in one of these states:
+
+    between   a request, or a token, begins with the next byte
+    within    `_left_to_broker` bytes of a request that passes have not come yet; what comes passes unread
+    begun     a request has begun that cannot be judged yet: `_client_tail` is what has come of it
+    held      `holding`, and nothing is half sent: what comes waits in `_client_tail`, unread
+
+    between, begun → within      the request passes. If it has a response, it is noted in flight first
+    between, begun → between     it has come whole and passes; or kproxy answers it, and no byte of it passes
+    between → begun              there are too few bytes to judge it
+    within → between             its last byte has passed
+    between, begun → held        `hold`, or the gate (`hold_before_first_request`) is met
+    within → held                its last byte has passed, and somebody holds
+    held → between               as many `release` as `hold`: what waits is looked at as if it came now
+
+The broker's side (`responses`) is between two responses or within one, and never held. Both sides share what is in
+flight (`inflight`). What always holds:
+
+ 1. No response finds its request missing: a request is noted before its first byte passes.
+ 2. A byte of the client passes once and in order, or is a byte of a request that kproxy answers.
+ 3. kproxy's own requests (`ask`) pass whole, and only while the client's side is held.
+ 4. What kproxy answers itself goes to the client between two responses: it is in flight like the requests before it;
+    `answers` is for now, and gets something only if nothing is in flight and no response is within.
+ 5. Once held, always held until the last `release`: nobody releases what another holds.
+ 6. What is kept is bounded: `_HEAD_LIMIT` bytes of a request; of a held client what one read brought; `MAX_IN_FLIGHT`
+    requests; of a response what `rewrite.response` says.
+ 7. A WireError ends the conversation: nothing may be asked of it afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kproxy.protocol.capture import capture
+from kproxy.protocol.rewrite.endpoints import Localise
+from kproxy.protocol.wire import headers
+from kproxy.protocol.wire.api import PRODUCE, SASL_HANDSHAKE
+from kproxy.protocol.wire.greeting import ENOUGH, recognise
+from kproxy.protocol.wire.mismatch import wrong_client
+from kproxy.protocol.wire.primitives import Buffer, malformed
+from kproxy.proxy.relay.calls import LOGIN_APIS, TOO_NEW, AnsweredHere, Call, Calls, LoginCalls, OwnCall, SessionCalls
+from kproxy.proxy.relay.inflight import InFlight
+from kproxy.proxy.relay.introduction import NOBODY, introduced
+from kproxy.proxy.relay.observer import Beginning
+from kproxy.proxy.relay.requests import Acks, check_answerable, check_size, find_mechanism
+from kproxy.proxy.relay.responses import Responses
+from kproxy.proxy.relay.tokens import hop_over_tokens
+from kproxy.proxy.relay.verdict import LONGEST_REQUEST, Verdict
+from kproxy.proxy.switching.writes import WRITES
+
+if TYPE_CHECKING:
+    from kproxy.proxy.relay.guard import Guard, GuardedCalls
+
+# What is held back of a request until it can be judged: before the acks of Produce stand two strings of at most
+# 32 KiB each; an ApiVersions request has two short ones.
+_HEAD_LIMIT = 128 * 1024
+
+
+class Conversation:
+    """The frames of one session.
+
+    `from_client` and `from_upstream` take what one side sent and return what may go on to the other.
+    `answers` is what kproxy has to say to the client itself, now; `take_answers` gives it, once. Until then
+    nothing may be taken from upstream, and nothing need be from the client.
+    `on_handshake` is told the mechanism of each SaslHandshake, "" if it cannot be read, and may raise WireError.
+    `requested`: the client has said something Kafka-like. `introduction`: what its first request said of it.
+    `holding` is how many hold the client's requests back.
+    """
+
+    __slots__ = (
+        "_acks", "_all_calls", "_calls", "_client_tail", "_guarded", "_half_sent", "_head_limit", "_in_flight",
+        "_left_to_broker", "_max_request", "_on_first", "_on_handshake", "_on_write", "_responses", "_used", "answers",
+        "from_upstream", "holding", "introduction", "requested",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        calls: Calls,
+        localise: Localise,
+        max_request: int,
+        on_rewritten: Callable[[str, int], None] = lambda api, endpoints: None,
+        on_handshake: Callable[[str], None] = lambda mechanism: None,
+    ) -> None:
+        self._all_calls = calls
+        self._calls = calls  # those that pass no gate
+        self._used = calls if isinstance(calls, SessionCalls) else None
+        self._max_request = max_request
+        self._on_handshake = on_handshake
+        self._in_flight = InFlight()
+        self._responses = Responses(self._in_flight, localise, on_rewritten)
+        self.from_upstream: Callable[[Buffer, float], Buffer] = self._responses.take
+        self.answers = bytearray()
+        self._left_to_broker = 0  # bytes of the current request that pass as they come
+        self._client_tail = b""  # the beginning of a frame that cannot be judged yet; if held, all that has come
+        self._acks = Acks()
+        self._half_sent: Call | None = None  # of `_left_to_broker`
+        self._on_first: Callable[[], None] | None = None  # the gates: whom to call when one is met
+        self._on_write: Callable[[], None] | None = None
+        self._guarded: GuardedCalls | None = None
+        self._head_limit = _HEAD_LIMIT
+        self.holding = 0
+        self.introduction = NOBODY
+        self.requested = False
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests have no response yet, kproxy's own included."""
+        return self._in_flight.count
+
+    @property
+    def answered(self) -> bool:
+        """Whether the broker has said something Kafka-like."""
+        return self._responses.begun
+
+    @property
+    def kept(self) -> int:
+        """How many bytes wait here: for others to come, for a release, or to be taken."""
+        return len(self._client_tail) + len(self.answers) + self._responses.kept
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing of what has passed is under way: no request half sent, none without its whole response."""
+        return not self._in_flight.runs and not self._left_to_broker and self._responses.quiet
+
+    @property
+    def used(self) -> SessionCalls | None:
+        """Which APIs the client has used, if that is noted."""
+        return self._used
+
+    @property
+    def produces(self) -> str:
+        """How the client writes records (`switching.producers`), "" while it has not shown it."""
+        return self._acks.produces
+
+    def note_use(self, *, unsure: bool) -> None:
+        """Note from now on which APIs the client uses; those that are under way count. `unsure`: it may have used all
+        that clients of this node have."""
+        if self._used is None:
+            used = SessionCalls(self._all_calls)
+            used.software = self.introduction.software
+            used.update(
+                {code: one for code, one in self._all_calls.items() if one and (unsure or self.unanswered((one.key,)))}
+            )
+            self._all_calls = self._used = used
+            self._choose_calls()
+
+    def unanswered(self, keys: Collection[int]) -> int:
+        """How many requests of these APIs are under way: half sent, or without their whole response. One that has no
+        response (acks=0) is under way until it has left whole."""
+        runs = self._in_flight.runs
+        count = sum(run.beyond - run.first for run in runs if run.call.key in keys)
+        if self._responses.within_key in keys:
+            count += 1
+        half_sent = self._half_sent if self._left_to_broker else None
+        if half_sent is not None and half_sent.key in keys and not (runs and runs[-1].call is half_sent):
+            count += 1
+        return count
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is under way, and nothing of the client waits here."""
+        return self.settled and not self._client_tail
+
+    @property
+    def over(self) -> bool:
+        """Whether a client that sends no more waits for nothing. Where its use is noted, that is left to the broker to
+        say: until then the client confirms what it was sent."""
+        return self._used is None and self.quiet and not self._in_flight.tokens
+
+    # For those who look on
+
+    @property
+    def beginning(self) -> Beginning:
+        """Where an observer begins that comes now."""
+        left, head = self._responses.position
+        return Beginning(self._left_to_broker, self._client_tail, left, head, self._in_flight.tokens, self.introduction)
+
+    @property
+    def capture_beginning(self) -> capture.Beginning | None:
+        """Where a capture of what the client sees begins that comes now; None: it cannot, as a response is half
+        rewritten."""
+        left, flight = self._responses.left_to_client, self._in_flight
+        if left is None:
+            return None
+        return capture.Beginning(self._left_to_broker, self._client_tail, left, flight.of_client(), flight.tokens)
+
+    def when_busy(self, call: Callable[[], None]) -> None:
+        """Call this when `from_upstream` has more to do than it may do in one go: it must be given nothing, again and
+        again, before it is given what the broker sends next, until it does not call."""
+        self._responses.on_busy = call
+
+    def see_through(self, wrap: Callable[[Localise], Localise]) -> Callable[[], None]:
+        """Have the local addresses of responses to come looked up through a wrapper; what is returned undoes that."""
+        return self._responses.see_through(wrap)
+
+    # From the client
+
+    def from_client(self, chunk: Buffer, now: float) -> Buffer:  # noqa: C901  # one loop, no call for a usual frame
+        """Take what the client sent; return what goes on to the broker. `now` is in seconds of any clock.
+
+        Raises WireError if the client must be disconnected.
+        """
+        end = len(chunk)
+        at = self._left_to_broker
+        if at >= end:
+            self._left_to_broker = at - end
+            return chunk
+        if self.holding:
+            self._left_to_broker = 0
+            self._client_tail += chunk[at:]
+            return chunk[:at]
+        if self._client_tail:
+            chunk = memoryview(self._client_tail + chunk)
+            self._client_tail = b""
+            end = len(chunk)
+        if not self.requested:
+            self._check_first_request(chunk)
+        view = chunk  # what is read of it; compiled, this has a type (docs/performance.md)
+        calls, limit, in_flight = self._calls, self._max_request, self._in_flight
+        cut: list[tuple[int, int]] = []  # requests that kproxy answers itself
+        stop = end - 12
+        # A run, requests of one kind with ids in a row, is noted as one; `code` is its API and version, or -1 if the
+        # next request needs a look even if it is alike.
+        call: Call | None = None
+        next_call: Call | None = None
+        code, asked, first, beyond = -1, -1, 0, 0  # `asked`: which code `next_call` has
+        while True:
+            if in_flight.tokens:
+                at, in_flight.tokens = hop_over_tokens(chunk, at, end, limit)
+            while at <= stop:
+                size, next_code, correlation_id = headers.read_request(view, at)
+                if next_code != code or correlation_id != beyond or not 10 <= size <= limit:
+                    break
+                beyond += 1
+                at += 4 + size
+            else:
+                break
+            if next_code != asked:
+                next_call, asked = calls[next_code], next_code
+            code = next_code
+            if next_call is not call or correlation_id != beyond:
+                if first != beyond and call is not None:
+                    call.counters.count += beyond - first
+                    in_flight.note(call, first, beyond, now)
+                call, first, beyond = next_call, correlation_id, correlation_id
+            after = at + 4 + size
+            if call is None or not 10 <= size <= limit:
+                if self._meets_gate(code):
+                    break
+                check_answerable(size, code, limit, calls.highest)  # only ApiVersions of a later version is
+                if after > end:
+                    break
+                self._answer(TOO_NEW, correlation_id)
+                _cut_out(cut, at, after)
+                code = -1
+            elif not call.special:
+                beyond += 1
+            elif call.guard is not None:
+                verdict = self._consult(call, chunk, at, after if after < end else end, size, now)
+                if verdict is Verdict.MORE or verdict is Verdict.HOLD:
+                    break
+                code = asked = -1  # the guard may judge the next one no more
+                if verdict is Verdict.PASS:
+                    beyond += 1
+                elif verdict is None:
+                    call.counters.count += 1
+                else:
+                    if first != beyond:
+                        call.counters.count += beyond - first
+                        in_flight.note(call, first, beyond, now)
+                    self._answer(AnsweredHere(call.key, call.version, partial(_said, verdict)), correlation_id)
+                    _cut_out(cut, at, after)
+                    call, first, beyond = None, 0, 0
+            elif call.key == SASL_HANDSHAKE:
+                self._on_handshake(find_mechanism(chunk, at, min(end, after)))
+                in_flight.tokens = call.version == 0
+                code = -1  # tokens may stand before the next one
+                beyond += 1
+            else:
+                expects = self._acks.expected(view, at, after, end, call)
+                if expects is None:
+                    break
+                code = -1  # the next one may have other acks
+                if expects:
+                    beyond += 1
+                else:
+                    call.counters.count += 1
+            at = after
+        if first != beyond and call is not None:
+            call.counters.count += beyond - first
+            in_flight.note(call, first, beyond, now)
+        if at:
+            self.requested = True
+        if at == end:
+            self._left_to_broker = 0
+        elif at > end:
+            self._left_to_broker, self._half_sent = at - end, call
+        else:
+            self._left_to_broker = 0
+            self._client_tail = bytes(chunk[at:end])
+            if not self.holding and not in_flight.tokens:
+                check_size(self._client_tail, limit)
+            if len(self._client_tail) > self._head_limit and not self.holding:
+                raise malformed("a request's header is longer than any client's")
+            chunk = chunk[:at]
+        return _without(chunk, cut) if cut else chunk
+
+    def hold(self) -> None:
+        """Let no further request through: what the client sends behind the one that is under way stays here. Each
+        `hold` needs a `release` of its own."""
+        self.holding += 1
+
+    def hold_before_first_request(self, on_held: Callable[[], None]) -> None:
+        """Let only requests of the login APIs through, and SASL tokens. Before any other, which is not judged yet,
+        `hold` and call `on_held`. To be called before the client has said anything."""
+        self._on_first = on_held
+        self._choose_calls()
+
+    def guard(self, guard: Guard) -> None:
+        """Have requests judged by this guard. To be called before the client has said anything."""
+        self._all_calls = self._guarded = guard.over(self._all_calls)
+        self._head_limit = LONGEST_REQUEST + _HEAD_LIMIT
+        self._choose_calls()
+
+    def _consult(self, call: Call, chunk: Buffer, at: int, end: int, size: int, now: float) -> Verdict | bytes | None:
+        """What becomes of a request, chunk[at:end] of it, that a guard judges; None: it passes, and has no response."""
+        guard, calls = call.guard, self._guarded
+        assert guard is not None
+        assert calls is not None
+        if call.key == PRODUCE:
+            expects = self._acks.expected(chunk, at, at + 4 + size, end, call)
+            if not expects:
+                return Verdict.MORE if expects is None else None
+        verdict = guard.judge(call, memoryview(chunk)[at:end], size, now)
+        calls.fit(guard.keys)
+        if verdict is Verdict.HOLD:
+            self.hold()
+        return verdict
+
+    def hold_before_write(self, on_held: Callable[[], None]) -> None:
+        """Let all but writes through. Before the next write, which is not judged yet, `hold` and call `on_held`."""
+        self._on_write = on_held
+        self._choose_calls()
+
+    def pass_writes(self) -> bool:
+        """Undo `hold_before_write`; return whether the gate had not been met. If it had, it has held once."""
+        unmet, self._on_write = self._on_write is not None, None
+        self._choose_calls()
+        return unmet
+
+    def _choose_calls(self) -> None:
+        calls = self._all_calls if self._on_write is None else self._all_calls.without_writes
+        self._calls = calls if self._on_first is None else LoginCalls(calls)
+
+    def _meets_gate(self, code: int) -> bool:
+        """Whether this request, which may not pass, meets a gate; then it is held from now on."""
+        if self._on_first is not None and code >> 16 not in LOGIN_APIS:
+            on_held, self._on_first = self._on_first, None
+        elif self._on_write is not None and code >> 16 in WRITES:
+            on_held, self._on_write = self._on_write, None
+        else:
+            return False
+        self._choose_calls()
+        self.hold()
+        on_held()
+        return True
+
+    @property
+    def held(self) -> bool:
+        """Whether no request is under way to the broker any more, since `hold`."""
+        return self.holding > 0 and not self._left_to_broker
+
+    def release(self, now: float) -> Buffer:
+        """Undo one `hold`. With the last, let requests through again; return what goes on to the broker of those that
+        came meanwhile."""
+        assert self.holding, "it is not held"
+        self.holding -= 1
+        if self.holding:
+            return b""
+        tail, self._client_tail = self._client_tail, b""
+        return self.from_client(memoryview(tail), now) if tail else b""
+
+    def ask(self, request: bytes, on_response: Callable[[bytes], None]) -> bytes:
+        """Send a request of kproxy's own, a whole frame, while `held`; return what goes on to the broker.
+
+        `on_response` is given its response, without the size.
+        """
+        assert self.held, "a request of the client may be half sent"
+        _, _, correlation_id = headers.read_request(request, 0)
+        self._in_flight.note(OwnCall(on_response), correlation_id, correlation_id + 1, 0.0)
+        return request
+
+    def take_answers(self) -> bytearray:
+        """What kproxy says to the client itself, once; empty if nothing."""
+        answers, self.answers = self.answers, bytearray()
+        return answers
+
+    def _check_first_request(self, chunk: Buffer) -> None:
+        greeting = recognise(bytes(chunk[:ENOUGH]) if len(chunk) > ENOUGH else bytes(chunk))
+        if greeting is not None:
+            raise wrong_client(greeting)
+        if len(chunk) >= 5 and chunk[4] == 0x60:
+            self._in_flight.tokens = True
+        else:
+            self.introduction = introduced(chunk)
+            if self._used is not None:
+                self._used.software = self.introduction.software
+
+    def _answer(self, call: AnsweredHere, correlation_id: int) -> None:
+        if self._in_flight.runs or self._responses.within:
+            self._in_flight.note_answered_here(call, correlation_id)
+        else:
+            self.answers += call.answer(correlation_id)
+
+
+def _said(answer: bytes, correlation_id: int) -> bytes:
+    return answer
+
+
+def _cut_out(cut: list[tuple[int, int]], at: int, after: int) -> None:
+    if cut and cut[-1][1] == at:
+        at = cut.pop()[0]
+    cut.append((at, after))
+
+
+def _without(chunk: Buffer, gaps: list[tuple[int, int]]) -> bytes:
+    pieces = []
+    at = 0
+    for start, end in gaps:
+        pieces.append(chunk[at:start])
+        at = end
+    return b"".join([*pieces, chunk[at:]])

@@ -1,0 +1,340 @@
+"""What one session's client may do after its cluster was switched: its first writes, and its positions. Sans-IO.
+
+A guard judges requests before they pass, and looks at responses, of a few APIs only. As soon as it can it does without
+one of them, and then this API costs what it costs in other sessions. Frames are read in `switching`.
+
+ * **The first Produce requests** pass one at a time. The cluster does not know the producer yet, so it takes any batch
+   of it for the first: if it refused one, and accepted the one behind, the refused one could never follow. So what
+   stands behind a batch waits for its answer; after a refusal the session ends, and the client repeats all in order.
+ * **DeleteRecords** is refused at first: it may have been held, and have an offset of the former cluster. Here that
+   would delete records that nobody has read. Kafka Streams asks again, every 30 s, with the offset that it has by then.
+ * **A consumer's position** must be one that the new cluster has told it: see `switching.positions`. A Fetch from
+   another waits, and is answered that there is nothing new. Kafka Streams is told that it is out of range, and makes
+   its store anew; so are the consumers with which a worker of Kafka Connect reads its own topics, which begin again. A
+   position from the former cluster is neither examined (OffsetForLeaderEpoch) nor committed: no broker fences a client
+   that is no member of a group, and a member may repeat a commit after it has joined the group again.
+ * **A member of a group that the new cluster does not know** joins it again. So does a member that waits although its
+   group knows it: a kproxy that was started anew does not know what it was told, and lets it ask again. Once in a
+   session, since another client may have the same identity.
+ * **A librdkafka client** is told no leaders' epochs at first, in each session the first time that a topic is named: by
+   those of the former cluster it would refuse the leaders of this one. With none it asks a leader as of epoch 0, is
+   refused if that is not so (FENCED_LEADER_EPOCH), asks for metadata again, and gets the epochs.
+ * **A transaction that was begun in the former cluster** ends with an abort: see `switching.transactions`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection
+
+from kproxy.protocol.rewrite.endpoints import Localise
+from kproxy.protocol.rewrite.response import HOLD_LIMIT, Response
+from kproxy.protocol.wire.api import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE
+from kproxy.protocol.wire.primitives import Buffer, Underflow, malformed
+from kproxy.proxy.relay.calls import Call, Calls
+from kproxy.proxy.relay.verdict import LONGEST_REQUEST, Verdict
+from kproxy.proxy.switching import connect, requests, responses
+from kproxy.proxy.switching.caps import is_franz_go, is_librdkafka
+from kproxy.proxy.switching.doubts import Identity
+from kproxy.proxy.switching.positions import Followed, Position, Positions
+from kproxy.proxy.switching.streams import rebuilds
+from kproxy.proxy.switching.transactions import TRANSACTIONAL, needs_another, read_commits, survivable
+
+OFFSET_COMMIT, OFFSET_FETCH, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH = 8, 9, 21, 23
+HEARTBEAT = 12
+CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT = 68, 76, 88
+_HEARTBEATS = frozenset({CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
+_TELLING = frozenset({OFFSET_FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH})
+_OF_POSITIONS = frozenset({FETCH, HEARTBEAT, *_TELLING})
+GUARDED = frozenset({PRODUCE, METADATA, OFFSET_COMMIT, DELETE_RECORDS, *_OF_POSITIONS, *_HEARTBEATS, *TRANSACTIONAL})
+
+LONGEST_METADATA = 1024 * 1024
+"""Bytes of the longest Metadata response in which epochs are looked for: about 25,000 partitions, or 0.1 s."""
+# A Fetch that may not pass is answered after as long as it would wait for records, within these bounds, in seconds.
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.1, 1.0
+
+
+class Rules:
+    """What the guards of one cluster have in common. `first_writes_until`: until when first writes pass one at a time,
+    and records are not deleted, in seconds of the clock that requests come with; infinite while all writes are held."""
+
+    def __init__(self, positions: Positions) -> None:
+        self.positions = positions
+        self.first_writes_until = float("inf")
+
+
+class Guard:
+    """The guard of one session.
+
+    `again` is called if requests wait, and are to be judged again after so many seconds. `end` is called if the session
+    must end as soon as the client has all that it was answered. `on_waiting` is told the position of a client that
+    begins to wait.
+    """
+
+    def __init__(
+        self,
+        rules: Rules,
+        identify: Callable[[], Identity],
+        software: Callable[[], str],
+        again: Callable[[float], None],
+        end: Callable[[], None],
+        on_waiting: Callable[[Identity, Position], None],
+    ) -> None:
+        self._rules = rules
+        self._identify = identify
+        self._software = software
+        self._again, self._end, self._on_waiting = again, end, on_waiting
+        self.keys: frozenset[int] = GUARDED
+        self.holds = False
+        self._producing = False
+        self._accepted = False  # whether a Produce was answered without an error
+        self._refused = False
+        self._commits: deque[bool] = deque()  # of the EndTxn requests without a response, whether they commit
+        self._fetch_until: float | None = None  # since a Fetch waits
+        self._sent_away = False  # told that its group does not know it
+        self._shown: set[bytes] = set()  # topics in metadata that librdkafka was told
+        self.followed: Followed | None = None
+
+    def over(self, calls: Calls) -> GuardedCalls:
+        """These calls, as the guard judges them."""
+        return GuardedCalls(calls, self)
+
+    def judge(self, call: Call, request: Buffer, size: int, now: float) -> Verdict | bytes:
+        """What becomes of a request that begins so, of `size` bytes without its size field. Raises WireError."""
+        if call.key == PRODUCE:
+            return self._judge_produce(now)
+        if call.key == METADATA and not is_librdkafka(self._software()):
+            self.keys -= {METADATA}
+        if call.key == DELETE_RECORDS and now >= self._rules.first_writes_until:
+            self.keys -= {DELETE_RECORDS}
+            return Verdict.PASS
+        if call.key not in (FETCH, OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH, END_TXN, DELETE_RECORDS):
+            return Verdict.PASS
+        if call.key not in (END_TXN, DELETE_RECORDS) and self._client() is None:
+            return Verdict.PASS
+        if len(request) < 4 + size:
+            if size > LONGEST_REQUEST:
+                raise malformed(f"a {call.api} request of {size} bytes is too large to be examined after a switch")
+            return Verdict.MORE
+        try:
+            if call.key == END_TXN:
+                self._commits.append(read_commits(request))
+                return Verdict.PASS
+            if call.key == DELETE_RECORDS:
+                return requests.refused_deletion(request)
+            return self._judge_position(call.key, request, now)
+        except Underflow:
+            raise malformed(f"a {call.api} request ends before its last field") from None
+
+    def released(self) -> None:
+        """The requests that wait are judged again."""
+        self.holds = False
+
+    def _hold(self) -> Verdict:
+        self.holds = True
+        return Verdict.HOLD
+
+    # First writes
+
+    def _judge_produce(self, now: float) -> Verdict:
+        if self._refused or self._producing:
+            return self._hold()
+        if self._accepted and now >= self._rules.first_writes_until:
+            self.keys -= {PRODUCE}
+        else:
+            self._producing = True
+        return Verdict.PASS
+
+    def _produced(self, refused: bool) -> None:
+        self._producing = False
+        if refused:
+            self._refused = True
+            self._end()
+            return
+        self._accepted = True
+        if self.holds:
+            self._again(0.0)
+
+    def _of_transaction(self, key: int, version: int, response: bytes) -> Buffer:
+        if key == PRODUCE and self._producing:
+            self._produced(responses.refuses_a_batch(response, version))
+        aborts = key == END_TXN and not self._commits.popleft()
+        if not needs_another(self._software(), self._identify().client_id):
+            return response
+        return survivable(response, key, version, aborts=aborts)
+
+    # Positions
+
+    def _client(self) -> Followed | None:
+        """What the client has followed in this session; None if it has never fetched in the former cluster."""
+        if self.followed is None:
+            client = self._rules.positions.client(self._identify())
+            if client is None:
+                self.keys -= _OF_POSITIONS
+                return None
+            self.followed = Followed(client)
+        return self.followed
+
+    def _judge_position(self, key: int, request: Buffer, now: float) -> Verdict | bytes:
+        followed = self._client()
+        assert followed is not None
+        if key == FETCH:
+            return self._judge_fetch(followed, request, now)
+        if key == OFFSET_COMMIT:
+            commit = requests.read_commit(request)
+            if followed.may_commit(commit.positions):
+                return Verdict.PASS
+            return requests.refused_commit(commit, keeps_positions=is_franz_go(self._software()))
+        epochs = requests.read_epochs(request)
+        if not followed.unknown(epochs.positions):
+            return Verdict.PASS
+        self._note_waiting(epochs.positions[0], now)
+        return requests.unknown_epochs(epochs, for_good=self._rebuilds)
+
+    def _judge_fetch(self, followed: Followed, request: Buffer, now: float) -> Verdict | bytes:
+        named = requests.fetch_positions(request)
+        if named is None:
+            fetch = requests.read_fetch(request)
+            named, forgotten = (fetch.positions, fetch.in_session), fetch.forgotten
+        else:
+            forgotten = ()
+        positions, in_session = named
+        stale = followed.stale(positions, now)
+        if stale is None:
+            if in_session:
+                followed.ask_all(forgotten, now)
+            self._fetch_until = None
+            if self._rules.positions.waits:
+                self._rules.positions.note_served(self._identify())
+            return Verdict.PASS
+        fetch = requests.read_fetch(request)
+        if self._fetch_until is None:
+            wait = min(max(fetch.max_wait / 1000, _SHORTEST_WAIT), _LONGEST_WAIT)
+            self._fetch_until = now + wait
+            if not followed.is_elsewhere(stale):  # else it may be the same client, at the partition's next leader
+                self._note_waiting(stale, now)
+            self._again(wait)
+            return self._hold()
+        self._fetch_until = None
+        return requests.no_records(fetch, stale if self._rebuilds else None)
+
+    @property
+    def _rebuilds(self) -> bool:
+        identity, software = self._identify(), self._software()
+        names = connect.others(software, identity.client_id)
+        of_a_worker = names and all(self._rules.positions.has_seen(Identity(identity.address, one)) for one in names)
+        return bool(of_a_worker) or rebuilds(software, identity.client_id)
+
+    def _note_waiting(self, position: Position, now: float) -> None:
+        identity = self._identify()
+        if self._rules.positions.note_waiting(identity, position, now):
+            self._on_waiting(identity, position)
+
+    # Responses
+
+    def looks_at(self, key: int) -> bool:
+        """Whether it looks at responses of this API."""
+        return key not in (FETCH, DELETE_RECORDS)
+
+    def looks_at_this(self, key: int, size: int) -> bool:
+        """Whether it looks at a response of this API, of so many bytes."""
+        return self.looks_at(key) and not (key == METADATA and size > LONGEST_METADATA)
+
+    def answered(self, key: int, version: int, response: bytes) -> Buffer:
+        """The broker has answered; what goes to the client. Raises WireError."""
+        try:
+            if key == METADATA:
+                if not is_librdkafka(self._software()):
+                    return response
+                return responses.without_epochs(response, version, self._shown)
+            if key in TRANSACTIONAL:
+                return self._of_transaction(key, version, response)
+            if key in _TELLING:
+                client = self._rules.positions.client(self._identify())
+                for position in responses.told(response, key, version) if client is not None else ():
+                    assert client is not None
+                    client.tell(*position)
+            elif key == OFFSET_COMMIT:
+                return responses.with_a_known_group(response, key, version)
+            else:
+                return self._beaten(response, key, version)
+        except Underflow:
+            raise malformed("a response ends before its last field") from None
+        return response
+
+    def _beaten(self, response: bytes, key: int, version: int) -> Buffer:
+        """A heartbeat has been answered."""
+        if self._sent_away or not self._rules.positions.waits_untold(self._identify()):
+            return responses.with_a_known_group(response, key, version)
+        changed = responses.without_its_member(response, key, version)
+        self._sent_away = changed != response
+        return changed
+
+
+class GuardedCalls(Calls):
+    """The calls of a session that has a guard."""
+
+    def __init__(self, calls: Calls, guard: Guard) -> None:
+        self.highest = calls.highest
+        self._all = calls
+        self._guard = guard
+        self._fitted: Collection[int] = guard.keys
+
+    def __missing__(self, code: int) -> Call | None:
+        call = self._all[code]
+        if call is None or call.key not in self._guard.keys:
+            return call
+        guarded = self[code] = GuardedCall(call, self._guard)
+        return guarded
+
+    def fit(self, keys: Collection[int]) -> None:
+        """Guard only these APIs from now on."""
+        if keys is self._fitted:
+            return
+        self._fitted = keys
+        for code in [code for code in self if code >> 16 not in keys]:
+            del self[code]
+
+
+class GuardedCall(Call):
+    """A call whose requests a guard judges, and at whose responses it may look."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Call, guard: Guard) -> None:
+        self._call = call
+        self.key, self.version, self.api, self.counters = call.key, call.version, call.api, call.counters
+        self.guard = guard
+        self.here = False
+        self.special = True
+        looks = guard.looks_at(call.key)
+        self.edited = looks or call.edited
+        self.plain = None if looks else call.plain
+
+    def respond(self, size: int, available: int, localise: Localise) -> Response:
+        assert self.guard is not None
+        if self.guard.looks_at_this(self.key, size):
+            return _Seen(size, self._call, self.guard, localise)
+        return self._call.respond(size, available, localise)
+
+
+class _Seen(Response):
+    """A response that a guard looks at, and may change, before it is rewritten."""
+
+    def __init__(self, size: int, call: Call, guard: Guard, localise: Localise) -> None:
+        super().__init__(size)
+        self._call = call
+        self._guard = guard
+        self._localise = localise
+
+    def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
+        self._hold(chunk, HOLD_LIMIT, f"a {self._call.api} response that must be examined after a switch")
+        if not ends:
+            return len(chunk), b""
+        whole = self._guard.answered(self._call.key, self._call.version, bytes(self._held))
+        if not self._call.edited:
+            return len(chunk), whole
+        inner = self._call.respond(len(whole) - 4, len(whole), self._localise)
+        taken, out = inner.feed(whole)
+        self.endpoints = inner.endpoints
+        return len(chunk), b"".join((out, whole[taken:]))

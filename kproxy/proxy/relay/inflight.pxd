@@ -1,0 +1,17 @@
+# What the compiled form of inflight.py knows of types.
+
+from kproxy.proxy.relay.calls cimport AnsweredHere, Call
+
+
+cdef class Run:
+    cdef public long long first, beyond
+    cdef public Call call
+    cdef public double since
+
+
+cdef class InFlight:
+    cdef public object runs
+    cdef public Py_ssize_t count, answered_here
+    cdef public bint tokens
+
+    cpdef note(self, Call call, long long first, long long beyond, double now)

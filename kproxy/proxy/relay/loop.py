@@ -1,0 +1,34 @@
+"""asyncio's event loop over the data plane's selector."""
+
+from __future__ import annotations
+
+import contextlib
+
+from kproxy.net.dial.stream import ReadyLoop
+from kproxy.proxy.relay.selector import READ, WRITE, RelaySelector
+
+
+class RelayLoop(ReadyLoop):
+    """The loop over this selector. Who waits for a socket waits at the selector, as the data plane does."""
+
+    def __init__(self, selector: RelaySelector) -> None:
+        super().__init__(selector)
+        self._relay = selector
+
+    async def ready(self, fd: int, *, write: bool) -> None:
+        selector, ready = self._relay, self.create_future()
+
+        def on_event(mask: int) -> None:
+            selector.end_relay(fd)
+            selector.wake = True
+            if not ready.done():
+                ready.set_result(None)
+
+        selector.relay(fd, WRITE if write else READ, on_event)
+        try:
+            await ready
+        except BaseException:
+            if selector.relayed(fd) is on_event:  # else the socket was closed, and another one has its number
+                with contextlib.suppress(OSError, KeyError):
+                    selector.end_relay(fd)
+            raise

@@ -1,0 +1,108 @@
+"""What a session does with the bytes of both sides while somebody looks on: an observer sees what passes, a capture
+copies it, each only if it is asked for. Sans-IO, but for the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import ParamSpec
+
+from kproxy.protocol.capture.capture import Capture, Frame
+from kproxy.protocol.wire.primitives import Buffer
+from kproxy.proxy.relay.conversation import Conversation
+from kproxy.proxy.relay.observer import Exchange, Observer
+
+log = logging.getLogger(__name__)
+
+EmitExchange = Callable[[Exchange], None]
+EmitFrame = Callable[[Frame], None]
+P = ParamSpec("P")
+
+
+class Observation:
+    """Takes the place of the conversation's two steps until `end`."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._observer: Observer | None = None
+        self._end_observer: Callable[[], None] = _nothing
+        self._emit_frame: EmitFrame | None = None
+        self._capture: Capture | None = None  # while frames are wanted, once it could begin
+
+    def look(self, exchanges: EmitExchange | None, frames: EmitFrame | None) -> None:
+        """Tell these from now on; None: nobody wants any. Who is told already, goes on."""
+        if exchanges is None:
+            self._end_observer()
+            self._observer, self._end_observer = None, _nothing
+        elif self._observer is None:
+            self._observer = Observer(exchanges, self._conversation.beginning)
+            self._end_observer = self._conversation.see_through(self._observer.rewriting)
+        if frames is None or self._emit_frame is None:
+            self._emit_frame, self._capture = frames, None
+
+    def end(self) -> None:
+        """Nobody looks on any more."""
+        self.look(None, None)
+
+    def from_client(self, chunk: Buffer, now: float) -> Buffer:
+        if self._observer is not None:
+            self._show(self._observer.from_client, chunk, now)
+        if self._emit_frame is None:
+            return self._conversation.from_client(chunk, now)
+        self._begin_capture(now)
+        self._copy(True, chunk, now)
+        out = self._conversation.from_client(chunk, now)
+        if self._conversation.answers:
+            self._copy(False, self._conversation.answers, now)
+        return out
+
+    def from_upstream(self, chunk: Buffer, now: float) -> Buffer:
+        if self._observer is not None:
+            self._show(self._observer.from_upstream, chunk, now)
+        if self._emit_frame is not None:
+            self._begin_capture(now)
+        try:
+            out = self._conversation.from_upstream(chunk, now)
+        finally:
+            if self._observer is not None:
+                self._show(self._observer.flush)
+        if self._emit_frame is not None:
+            self._copy(False, out, now)
+        return out
+
+    def _show(self, step: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
+        try:
+            step(*arguments, **named)
+        except Exception as error:  # who looks on must not end a session
+            log.error("defect in looking on, please report it: a session is looked at no more", exc_info=error)
+            self._end_observer()
+            self._observer, self._end_observer = None, _nothing
+
+    def _begin_capture(self, now: float) -> None:
+        """Begin, if that has not been done and can be done now: not while a response is half rewritten."""
+        if self._capture is not None or self._emit_frame is None:
+            return
+        beginning = self._conversation.capture_beginning
+        if beginning is not None:
+            try:
+                self._capture = Capture(self._emit_frame, beginning, now)
+            except Exception as error:  # noqa: BLE001  # likewise
+                self._give_up(error)
+
+    def _copy(self, of_client: bool, data: Buffer, now: float) -> None:
+        if self._capture is None:
+            return
+        try:
+            if of_client:
+                self._capture.from_client(data, now)
+            else:
+                self._capture.to_client(data, now)
+        except Exception as error:  # noqa: BLE001  # likewise
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        log.error("defect in the packet capture, please report it: a session is captured no more", exc_info=error)
+        self._capture = self._emit_frame = None
+
+
+def _nothing() -> None: ...

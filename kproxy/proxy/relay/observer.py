@@ -1,0 +1,286 @@
+"""Looking on at one session: which requests and responses pass, whose, how large, how fast, with which error. Sans-IO.
+
+An observer sees the same bytes as the conversation, before anything is done with them, and does nothing to them. It is
+there only while somebody looks on, so that nobody pays for it otherwise; it may begin in the middle of a frame. It
+reads headers: API, version, correlation id, client id; of ApiVersions requests the software's name; of a consumer
+group's requests its id; of responses the first error code, as far as it is in their beginning. Of a client that asks
+for metadata again and again it passes on what it is told, now and then, for there is the reason. It never reads
+records, tokens or other contents.
+
+What it keeps is bounded: the beginning of one frame for each direction, and the requests in flight.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from struct import Struct
+
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite.endpoints import Endpoints, Localise
+from kproxy.protocol.wire.api import API_VERSIONS, APIS, METADATA, SASL_HANDSHAKE
+from kproxy.protocol.wire.primitives import Buffer, Underflow, read_string, skip_tags
+from kproxy.proxy.relay.errorcode import LONGEST, error_code
+from kproxy.proxy.relay.introduction import HEAD, NOBODY, Introduction, name, software_of
+
+_read_request = Struct(">ihhih").unpack_from  # size, API key, version, correlation id, length of the client id
+_read_response = Struct(">ii").unpack_from
+
+_REQUEST_HEAD, _RESPONSE_HEAD = 14, 8
+# Behind the header of a response: tags, the throttle time, the error code.
+_ERROR_WITHIN = 8
+# Requests that wait for a response; those of acks=0 wait until a later one is answered.
+_MOST_WAITING = 10_000
+# Requests whose first field is the id of a consumer group, and up to which version.
+_OF_GROUPS = {"OffsetCommit": 99, "OffsetFetch": 7, "JoinGroup": 99, "Heartbeat": 99, "LeaveGroup": 99, "SyncGroup": 99,
+              "ConsumerGroupHeartbeat": 99, "ShareGroupHeartbeat": 99, "StreamsGroupHeartbeat": 99}  # fmt: skip
+# A client that asks for metadata so often within so many seconds lacks something. What it is told is passed on if it is
+# not longer than so many bytes, and not more often than that, in seconds.
+_OFTEN, _WITHIN, _LONGEST_METADATA, _PAUSE = 3, 10.0, 64 * 1024, 1.0
+# Addresses of one response that are told.
+_REWRITTEN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request and its response. `at` is when the request came, in seconds of the clock that the observer is given;
+    `seconds` is None if it has no response. `error` is Kafka's code (see `relay.errorcode`), None if the first bytes do
+    not tell. Sizes are in bytes, without the size field. `rewritten`: advertised and local addresses. `group`: the
+    consumer group, "" if the request tells none. `metadata`: a Metadata response, from behind the correlation id on, if
+    the client asks again and again."""
+
+    at: float
+    key: int
+    version: int
+    client_id: str
+    software: str
+    request_size: int
+    response_size: int = 0
+    seconds: float | None = None
+    error: int | None = None
+    rewritten: tuple[tuple[str, str], ...] = ()
+    group: str = ""
+    metadata: bytes = b""
+
+    @property
+    def api(self) -> str:
+        """The name of the API, or its number."""
+        api = APIS.get(self.key)
+        return str(self.key) if api is None else api.name
+
+
+@dataclass(slots=True)
+class _Waiting:
+    at: float
+    key: int
+    version: int
+    correlation_id: int
+    size: int
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where an observer begins. `request_left` and `response_left` are bytes of a frame under way that pass first;
+    `request_head` and `response_head` are the beginning of a frame that has come already. `tokens`: SASL tokens without
+    headers may come. `introduction` is what the client has said of itself."""
+
+    request_left: int = 0
+    request_head: bytes = b""
+    response_left: int = 0
+    response_head: bytes = b""
+    tokens: bool = False
+    introduction: Introduction = NOBODY
+
+
+class Observer:
+    """Sees what both sides of one session send. `emit` is told each exchange when its response has begun, in the order
+    of the responses."""
+
+    def __init__(self, emit: Callable[[Exchange], None], beginning: Beginning = Beginning()) -> None:
+        self._emit = emit
+        self._request_left = beginning.request_left
+        self._request_head = beginning.request_head
+        self._response_left = beginning.response_left
+        self._response_head = beginning.response_head
+        self._waiting: deque[_Waiting] = deque()
+        self._rewritten: tuple[tuple[str, str], ...] = ()
+        self._begun: Exchange | None = None  # whose response may still be rewritten
+        self._blind = beginning.tokens
+        self._asked_for_metadata: deque[float] = deque(maxlen=_OFTEN)
+        self._metadata_at = float("-inf")  # when a response was passed on last
+        self.client_id = beginning.introduction.client_id
+        self.software = beginning.introduction.software
+
+    # What passes
+
+    def from_client(self, chunk: Buffer, now: float) -> None:
+        """The client has sent this."""
+        if self._blind:
+            return
+        at, end = self._request_left, len(chunk)
+        if at >= end:
+            self._request_left = at - end
+            return
+        data: Buffer = chunk
+        if self._request_head:
+            data = self._request_head + bytes(chunk[at:])
+            at, end = 0, len(data)
+            self._request_head = b""
+        while at < end:
+            after = self._request(data, at, end, now)
+            if after is None:
+                self._request_head = bytes(data[at:end])
+                self._request_left = 0
+                return
+            at = after
+        self._request_left = at - end
+
+    def from_upstream(self, chunk: Buffer, now: float) -> None:
+        """The broker has sent this."""
+        if self._blind:
+            return
+        at, end = self._response_left, len(chunk)
+        if at >= end:
+            self._response_left = at - end
+            return
+        data: Buffer = chunk
+        if self._response_head:
+            data = self._response_head + bytes(chunk[at:])
+            at, end = 0, len(data)
+            self._response_head = b""
+        while at < end:
+            after = self._response(data, at, end, now)
+            if after is None:
+                self._response_head = bytes(data[at:end])
+                self._response_left = 0
+                return
+            at = after
+        self._response_left = at - end
+
+    def rewriting(self, localise: Localise) -> Localise:
+        """The same, noted for the exchange whose response is being rewritten."""
+
+        def noted(endpoints: Endpoints) -> Sequence[Address]:
+            local = localise(endpoints)
+            pairs = zip(endpoints.nodes, local, strict=True)
+            self._rewritten = tuple((str(one.advertised), str(to)) for one, to in list(pairs)[:_REWRITTEN])
+            return local
+
+        return noted
+
+    def flush(self) -> None:
+        """Tell the exchange whose response has begun: nothing more will be known of it."""
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            if self._rewritten:
+                begun = replace(begun, rewritten=self._rewritten)
+                self._rewritten = ()
+            self._emit(begun)
+
+    # One frame
+
+    def _request(self, data: Buffer, at: int, end: int, now: float) -> int | None:
+        """Note the request that begins here; the index behind it, or None if too little of it has come."""
+        if end - at < _REQUEST_HEAD:
+            return None
+        size, key, version, correlation_id, length = _read_request(data, at)
+        if size < 10 or length < -1:
+            self._blind = True  # it is not Kafka's, and the session ends
+            return end
+        after = int(at + 4 + size)
+        whole = key == API_VERSIONS or version <= _groups().get(key, -1)
+        wanted = min(after, at + HEAD if whole else at + _REQUEST_HEAD + max(0, length), at + HEAD)
+        if end < wanted:
+            return None
+        self.client_id = name(data, at + _REQUEST_HEAD, min(length, wanted - at - _REQUEST_HEAD))
+        group = ""
+        if key == API_VERSIONS and version >= 3:
+            self.software = software_of(bytes(data[at + 12 : wanted])) or self.software
+        elif whole:
+            group = _group(key, version, bytes(data[at + 12 : wanted]))
+        if key == SASL_HANDSHAKE and version == 0:
+            self._blind = True  # tokens without headers follow: nothing more is looked at
+            return end
+        self._waiting.append(_Waiting(now, key, version, correlation_id, size, group))
+        if len(self._waiting) > _MOST_WAITING:
+            self._tell_unanswered(self._waiting.popleft())
+        return after
+
+    def _response(self, data: Buffer, at: int, end: int, now: float) -> int | None:
+        if end - at < _RESPONSE_HEAD:
+            return None
+        size, correlation_id = _read_response(data, at)
+        if size < 4:
+            self._blind = True
+            return end
+        after = int(at + 4 + size)
+        wanted = min(after, at + _RESPONSE_HEAD + _ERROR_WITHIN)
+        if end < wanted:
+            return None
+        waiting = self._find(correlation_id)
+        self.flush()
+        if waiting is not None:
+            head = bytes(data[at + _RESPONSE_HEAD : min(after, end, at + _RESPONSE_HEAD + LONGEST)])
+            error = error_code(waiting.key, waiting.version, head)
+            seconds = max(0.0, now - waiting.at)
+            metadata = b""
+            if waiting.key == METADATA and self._lacks_something(waiting.at) and after <= end:
+                metadata = self._metadata(data, at, after, now)
+            self._begun = self._exchange(waiting, size, seconds, error, metadata)
+        return after
+
+    def _lacks_something(self, now: float) -> bool:
+        asked = self._asked_for_metadata
+        asked.append(now)
+        return len(asked) == _OFTEN and now - asked[0] <= _WITHIN
+
+    def _metadata(self, data: Buffer, at: int, after: int, now: float) -> bytes:
+        if after - at > _LONGEST_METADATA or now - self._metadata_at < _PAUSE:
+            return b""
+        self._metadata_at = now
+        return bytes(data[at + _RESPONSE_HEAD : after])
+
+    def _find(self, correlation_id: int) -> _Waiting | None:
+        """The request that this answers. A broker answers in order, so those before it have no answer (acks=0, or
+        kproxy has answered). None: it answers kproxy, or a request from before."""
+        for place, one in enumerate(self._waiting):
+            if one.correlation_id == correlation_id:
+                for _ in range(place):
+                    self._tell_unanswered(self._waiting.popleft())
+                return self._waiting.popleft()
+        return None
+
+    def _tell_unanswered(self, waiting: _Waiting) -> None:
+        self.flush()
+        self._emit(self._exchange(waiting, 0, None, None))
+
+    def _exchange(
+        self, waiting: _Waiting, size: int, seconds: float | None, error: int | None, metadata: bytes = b""
+    ) -> Exchange:
+        return Exchange(
+            waiting.at, waiting.key, waiting.version, self.client_id, self.software, waiting.size, size, seconds, error,
+            (), waiting.group, metadata,
+        )  # fmt: skip
+
+
+@cache
+def _groups() -> dict[int, int]:
+    """By API key, up to which version a request begins with the id of a group."""
+    return {key: _OF_GROUPS[api.name] for key, api in APIS.items() if api.name in _OF_GROUPS}
+
+
+def _group(key: int, version: int, head: bytes) -> str:
+    """The group's id in a request, from its client id on."""
+    flexible = version >= APIS[key].flexible
+    try:
+        _, at = read_string(head, 0, len(head), compact=False, nullable=True)
+        if flexible:
+            at = skip_tags(head, at, len(head))
+        group, _ = read_string(head, at, len(head), compact=flexible, nullable=False)
+    except (Underflow, WireError):
+        return ""
+    return name(group or b"", 0, len(group or b""))

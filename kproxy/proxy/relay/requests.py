@@ -1,0 +1,140 @@
+"""What must be known of a request beyond its first 12 bytes: can it be passed on, is it answered, how it logs in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite.apiversions import NO_OTHER
+from kproxy.protocol.wire import headers
+from kproxy.protocol.wire.api import API_VERSIONS, APIS, PRODUCE
+from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint
+from kproxy.proxy.relay.calls import Call
+from kproxy.proxy.switching.producers import produces
+
+# No request header has any tagged field so far; they are walked over again with each chunk.
+_MAX_HEADER_TAGS = 32
+# Bytes of a request: API key and version, correlation id, the length of a client id.
+_SMALLEST = 10
+# What may be remembered of a Produce request, in bytes from its beginning to its acks.
+_MAX_HEAD = 512
+# An ApiVersions request has two short strings.
+_MAX_API_VERSIONS = 128 * 1024
+
+
+def check_size(head: bytes, max_request: int) -> None:
+    """Raise WireError if a request that begins so is smaller than any: no more of it will come, so its size must tell,
+    if that is here."""
+    if len(head) >= 4:
+        (size,) = INT32.unpack_from(head)
+        if size < _SMALLEST:
+            check_answerable(size, -1, max_request, NO_OTHER)
+
+
+def check_answerable(size: int, code: int, max_request: int, highest: Mapping[int, int]) -> None:
+    """Return if a request of `size` bytes that cannot be passed on is answered all the same: it asks for ApiVersions
+    in a version that is not known. Raise WireError for any other."""
+    key, version = code >> 16, code & 0xFFFF
+    api = APIS.get(key)
+    if size > max_request or size < _SMALLEST:
+        known = "" if api is None else f"{api.name} "
+        reason = "request-too-large" if size > max_request and api is not None else "malformed"
+        raise WireError(
+            reason,
+            f"the client sent a {known}request of {size} bytes; allowed are 10 to {max_request}"
+            + (" (--max-request-size)" if reason == "request-too-large" else ""),
+        )
+    if api is None:
+        raise WireError(
+            "unknown-api",
+            f"the client sent a request with API key {key}, which kproxy does not forward"
+            " (it is for brokers only, or newer than this kproxy)",
+        )
+    if key != API_VERSIONS:
+        raise WireError(
+            "unknown-version",
+            f"the client sent {api.name} version {version}; this kproxy supports versions {api.oldest} to"
+            f" {highest.get(key, api.newest)}, which it tells clients in ApiVersions",
+        )
+    if size > _MAX_API_VERSIONS:
+        raise malformed(f"the client sent an ApiVersions request of {size} bytes")
+
+
+class Acks:
+    """Which Produce requests of a connection have a response: those with acks other than 0.
+
+    A producer writes the same client id, transactional id and acks into all its requests, so what stood there in one
+    that has a response is remembered. `produces`: how it writes, "" until a request has shown it.
+    """
+
+    __slots__ = ("_call", "_head", "produces")
+
+    def __init__(self) -> None:
+        self._call: Call | None = None  # of the last one that has a response,
+        self._head = b""  # and what stood between its correlation id and the end of its acks
+        self.produces = ""
+
+    def expected(self, chunk: Buffer, at: int, after: int, end: int, call: Call) -> bool | None:
+        """Whether the request at chunk[at:after] has a response; None if its acks have not come yet. `end`: of what is
+        here, perhaps with other requests.
+
+        Raises WireError if they cannot be found.
+        """
+        stop = at + 12 + len(self._head)
+        if call is self._call and stop <= after and stop <= end and headers.stands(self._head, chunk, at + 12):
+            return True
+        acks_at = find_acks(chunk, at, after if after < end else end, call.version)
+        if acks_at is None:
+            if after <= end:
+                raise malformed("a Produce request ends before its acks")
+            return None
+        stop = acks_at + 2
+        expects = chunk[acks_at] != 0 or chunk[acks_at + 1] != 0
+        if not self.produces:
+            self.produces = produces(chunk, at, after if after < end else end, call.version) or ""
+        if self.produces and expects and stop - at <= _MAX_HEAD:
+            self._call, self._head = call, bytes(chunk[at + 12 : stop])
+        return expects
+
+
+def find_acks(chunk: Buffer, at: int, end: int, version: int) -> int | None:
+    """The index of the acks, an int16, of the Produce request at chunk[at:end]; None if they have not come yet.
+
+    They stand first (v0-2), or behind the nullable TransactionalId (v3+); before them the request header with a
+    nullable ClientId, and from v9 on its tag section. Raises WireError if they cannot be found.
+    """
+    try:
+        at = _skip_string(chunk, at + 12, end)
+        if version >= APIS[PRODUCE].flexible:
+            fields, at = read_uvarint(chunk, at, end)
+            if fields > _MAX_HEADER_TAGS:
+                raise malformed(f"a request's header has {fields} tagged fields")
+            for _ in range(fields):
+                _, at = read_uvarint(chunk, at, end)
+                size, at = read_uvarint(chunk, at, end)
+                at += size
+            length, at = read_uvarint(chunk, at, end)
+            at += max(0, length - 1)
+        elif version >= 3:
+            at = _skip_string(chunk, at, end)
+    except Underflow:
+        return None
+    return at if end - at >= 2 else None
+
+
+def find_mechanism(chunk: Buffer, at: int, end: int) -> str:
+    """The mechanism that the SaslHandshake request at chunk[at:end] names; "" if it cannot be read, or is not here."""
+    try:
+        name, _ = read_string(chunk, _skip_string(chunk, at + 12, end), end, compact=False, nullable=False)
+    except (Underflow, WireError):
+        return ""
+    return (name or b"").decode("ascii", "replace")
+
+
+def _skip_string(chunk: Buffer, at: int, end: int) -> int:
+    if end - at < 2:
+        raise Underflow
+    (length,) = INT16.unpack_from(chunk, at)
+    if length < -1:
+        raise malformed("a request's header has a string of negative length")
+    return at + 2 + max(0, int(length))

@@ -1,0 +1,226 @@
+"""The broker's side of a conversation: which request a response answers, and what of it goes on to the client. Sans-IO.
+
+The rules are in `conversation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite.endpoints import Localise
+from kproxy.protocol.rewrite.response import Response
+from kproxy.protocol.wire import headers
+from kproxy.protocol.wire.greeting import ENOUGH, recognise
+from kproxy.protocol.wire.mismatch import wrong_upstream
+from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
+from kproxy.proxy.relay.calls import NO_KEY, Call
+from kproxy.proxy.relay.inflight import InFlight
+from kproxy.proxy.relay.tokens import MAX_TOKEN
+
+
+class Responses:
+    """What the broker says in one session. `begun`: it has said something Kafka-like.
+
+    `on_busy` is called when there is more to do than may be done in one go. `take` nothing then, in turns, until it is
+    called no more.
+    """
+
+    __slots__ = (
+        "_call",
+        "_half_sent",
+        "_in_flight",
+        "_left",
+        "_localise",
+        "_on_rewritten",
+        "_response",
+        "_tail",
+        "begun",
+        "on_busy",
+    )
+
+    def __init__(self, in_flight: InFlight, localise: Localise, on_rewritten: Callable[[str, int], None]) -> None:
+        self._in_flight = in_flight
+        self._localise = localise
+        self._on_rewritten = on_rewritten
+        self._left = 0  # bytes of the current response that pass as they come
+        self._half_sent: Call | None = None  # of which they are
+        self._response: Response | None = None  # the response that is being rewritten,
+        self._call: Call | None = None  # and its call
+        self._tail = b""  # the beginning of a frame whose header is not complete; while it is busy, all that waits
+        self.begun = False
+        self.on_busy: Callable[[], None] = _nothing
+
+    @property
+    def within(self) -> bool:
+        """Whether a response has come in part, and is noted in flight no more."""
+        return self._left > 0 or self._response is not None
+
+    @property
+    def within_key(self) -> int:
+        """The API key of the response that has come in part, and is noted in flight no more; NO_KEY if none has."""
+        call = self._call if self._response is not None else self._half_sent if self._left else None
+        return NO_KEY if call is None else call.key
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing of a response is here whose rest is to come."""
+        return not (self._left or self._response or self._tail)
+
+    @property
+    def position(self) -> tuple[int, bytes]:
+        """How many bytes of the response under way are to come, and the beginning of the next one that is here."""
+        if self._response is None:
+            return self._left, self._tail
+        left = self._response.left
+        return max(0, left - len(self._tail)), self._tail[left:]
+
+    @property
+    def left_to_client(self) -> int | None:
+        """How many bytes of the response under way the client is to get; None: that is not known before it has been
+        rewritten."""
+        return self._left if self._response is None else None
+
+    def see_through(self, wrap: Callable[[Localise], Localise]) -> Callable[[], None]:
+        """Have the local addresses of responses to come looked up through a wrapper; what is returned undoes that."""
+        original = self._localise
+        self._localise = wrap(original)
+
+        def undo() -> None:
+            self._localise = original
+
+        return undo
+
+    @property
+    def kept(self) -> int:
+        """How many bytes wait for others to come."""
+        return len(self._tail) + (0 if self._response is None else self._response.kept)
+
+    def take(self, chunk: Buffer, now: float) -> Buffer:  # noqa: C901  # one loop, no call for a usual frame
+        """Take what the broker sent; return what goes on to the client. `now` is in seconds of any clock.
+
+        Raises WireError if it must not be passed on.
+        """
+        end = len(chunk)
+        at = self._left
+        in_flight = self._in_flight
+        if at > end or (at == end and not in_flight.answered_here and self._response is None):
+            self._left = at - end
+            return chunk
+        if self._tail:
+            chunk = memoryview(self._tail + chunk)
+            self._tail = b""
+            end = len(chunk)
+        if not self.begun:
+            greeting = recognise(bytes(chunk[:ENOUGH]), from_upstream=True)
+            if greeting is not None:
+                raise wrong_upstream(greeting)
+        view = chunk  # as in `Conversation.from_client`
+        runs = in_flight.runs
+        call: Call | None = self._half_sent
+        pieces: list[Buffer] = []
+        done = 0  # chunk[:done] is in pieces
+        stop = end - 8
+        while at <= end:
+            if self._response is not None:
+                response, call = self._response, self._call
+                part = chunk[at : at + response.left]
+                taken, out = response.feed(part)
+                if out is not part:
+                    pieces += (chunk[done:at], out)
+                    done = at + taken
+                at += taken
+                if response.busy:
+                    self.on_busy()
+                    break
+                if response.passing:
+                    at += response.left
+                elif response.left:
+                    break
+                self._finish_response()
+                continue
+            if not runs:
+                if end - at < (4 if in_flight.tokens else 8):
+                    if not in_flight.tokens:
+                        _check_size(chunk, at)
+                    break
+                at = self._pass_token(chunk, at)  # the answer to a PLAIN token is of size 0
+                continue
+            run = runs[0]
+            call = run.call
+            if call.here:
+                pieces += (chunk[done:at], *in_flight.take_answered_here())
+                done = at
+                continue
+            if at > stop:
+                _check_size(chunk, at)
+                break  # more bytes are needed
+            first = next_id = run.first
+            beyond, edited, plain = run.beyond, call.edited, call.plain
+            while at <= stop and next_id != beyond:
+                size, correlation_id = headers.read_response(view, at)
+                if correlation_id != next_id or size < 4:
+                    raise _not_the_next(size, correlation_id, next_id)
+                next_id += 1
+                after = at + 4 + size
+                if edited and not (plain and after <= end and plain.names_no_endpoint(view, at, after)):
+                    self._call = call
+                    self._response = call.respond(size, end - at, self._localise)
+                    break
+                at = after
+            call.counters.add(now - run.since, next_id - first)
+            in_flight.count -= next_id - first
+            if next_id == beyond:
+                runs.popleft()
+            else:
+                run.first = next_id
+        self.begun = self.begun or at > 0
+        if at >= end:
+            self._left = at - end
+            if at > end:
+                self._half_sent = call
+            tail = end
+        else:
+            self._left = 0
+            tail = at
+            self._tail = bytes(chunk[at:end])
+        if pieces:
+            pieces.append(chunk[done:tail])
+            return b"".join(pieces)
+        return chunk[:tail] if tail < end else chunk
+
+    def _finish_response(self) -> None:
+        assert self._response is not None
+        assert self._call is not None
+        if self._response.endpoints:
+            self._on_rewritten(self._call.api, self._response.endpoints)
+        self._response = self._call = None
+
+    def _pass_token(self, chunk: Buffer, at: int) -> int:
+        """Hop over a frame that answers no request: a SASL token, or an error. Return the index after it."""
+        (size,) = INT32.unpack_from(chunk, at)
+        if self._in_flight.tokens and 0 <= size <= MAX_TOKEN:
+            return int(at + 4 + size)
+        _check_size(chunk, at)
+        raise WireError("unsolicited-response", "the broker sent a response without a request")
+
+
+def _nothing() -> None: ...
+
+
+def _check_size(chunk: Buffer, at: int) -> None:
+    """Raise WireError if a response that begins there is too small for a correlation id: no more of it will come, so
+    its size must tell, if that is here."""
+    if len(chunk) - at >= 4:
+        (size,) = INT32.unpack_from(chunk, at)
+        if size < 4:
+            raise malformed(f"the broker sent a response of {size} bytes")
+
+
+def _not_the_next(size: int, correlation_id: int, expected: int) -> WireError:
+    if size < 4:
+        return malformed(f"the broker sent a response of {size} bytes")
+    return WireError(
+        "correlation-mismatch",
+        f"the broker answered with correlation id {correlation_id} instead of {expected}",
+    )

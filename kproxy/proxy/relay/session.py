@@ -1,0 +1,423 @@
+"""The data plane: moving bytes between the two sides of each session.
+
+    client socket  --recv_into-->  shared chunk  --conversation-->  --send-->  upstream socket     requests
+    upstream socket --recv_into-->  shared chunk  --conversation-->  --send-->  client socket       responses
+
+One read, one look at the frames in the chunk, one write; no task, future, queue or copy for each frame.
+
+Back-pressure is a short write: the side that has not taken everything keeps the rest, and the other is not read until
+it has. What a side keeps is at most one chunk, and of a response that is being rewritten what the rewrite room may
+hold. Memory for a session is bounded whatever the size of a frame.
+
+The module has a little over 300 lines: what runs for each chunk stays together, as a call into another module costs.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable, Collection
+from functools import partial
+from time import perf_counter
+from typing import Protocol
+
+from kproxy.base.errors import WireError
+from kproxy.protocol.wire.api import FETCH
+from kproxy.protocol.wire.primitives import Buffer
+from kproxy.proxy.relay.conversation import Conversation
+from kproxy.proxy.relay.observation import EmitExchange, EmitFrame, Observation
+from kproxy.proxy.relay.roster import Roster
+from kproxy.proxy.relay.selector import HANGUP, READ, WRITE, Callback
+from kproxy.proxy.relay.side import Side, Step
+from kproxy.proxy.switching.writes import DOUBLED
+
+log = logging.getLogger(__name__)
+
+
+class Traffic(Protocol):
+    """What is counted of one node; the metrics room's NodeCounters."""
+
+    sessions_open: int
+    sessions_total: int
+    bytes_from_client: int
+    bytes_from_upstream: int
+
+
+class Session:
+    """One client connection and its upstream connection, on a roster until one of them ends.
+
+    `on_end` is called once, with None for an ordinary end, or the error that ended it. `ended_by` is the side that
+    closed first or made the error: "client", "upstream", or "kproxy". `doubled`: how many writes had no answer when it
+    ended, which would be there twice if the client repeated them in another cluster.
+    """
+
+    __slots__ = (
+        "_awaited", "_busy", "_draining", "_observation", "_on_end", "_on_held", "_pump", "_roster", "_steps", "client",
+        "closed", "conversation", "doubled", "ended_by", "traffic", "upstream",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        roster: Roster,
+        client: socket.socket,
+        upstream: socket.socket,
+        conversation: Conversation,
+        traffic: Traffic,
+        on_end: Callable[[Session, Exception | None], None],
+    ) -> None:
+        self._roster = roster
+        self._pump = roster.pump
+        self._steps = conversation.from_client, conversation.from_upstream  # while nobody looks on
+        self.client = Side("client", client, conversation.from_client, roster.pump)
+        self.upstream = Side("upstream", upstream, conversation.from_upstream, roster.pump)
+        self.conversation = conversation
+        self.traffic = traffic
+        self._on_end = on_end
+        self._on_held: list[Callable[[], None]] = []  # whom to call when the last request has left whole
+        self._draining = False
+        self._observation: Observation | None = None
+        self._awaited = False  # whether anybody wants to know when nothing is in flight
+        self._busy = False  # with a response that takes long
+        conversation.when_busy(self._be_busy)
+        self.closed = False
+        self.ended_by = "kproxy"
+        self.doubled = 0
+        self.client.on_event, self.upstream.on_event = self._reader(of_client=True), self._reader(of_client=False)
+        try:
+            self.client.watch(READ)
+            self.upstream.watch(READ)
+        except OSError:  # the system watches no more
+            self.client.close()
+            self.upstream.close()
+            raise
+        traffic.sessions_open += 1
+        traffic.sessions_total += 1
+        roster.add(self)
+
+    def begin_with(self, first: bytes) -> None:
+        """Take what was read of the client before there was this session. To be called once, before the loop turns."""
+        self.traffic.bytes_from_client += len(first)
+        try:
+            self._send(self.upstream, self.conversation.from_client(first, perf_counter()))
+            self._requests_passed()
+        except Exception as error:  # noqa: BLE001  # as of what is read
+            self._failed(error, self.client)
+
+    def drain(self) -> None:
+        """Close as soon as nothing is in flight."""
+        self._draining = self._awaited = True
+        self._check_settled()
+
+    @property
+    def taken(self) -> bool:
+        """Whether the session is held, nothing that has passed is in flight in it, and the client's system has
+        confirmed that the last answer arrived."""
+        return self.settled and not self.client.untaken
+
+    # For those who look on
+
+    def observe(self, exchanges: EmitExchange | None, frames: EmitFrame | None = None) -> None:
+        """Tell each exchange, and give a copy of each frame, from now on; both None: nobody looks on any more. Who does
+        not look on does not pay: the two steps of the session are replaced, and put back."""
+        if self.closed:
+            return
+        wanted = exchanges is not None or frames is not None
+        if wanted and self._observation is None:
+            seen = self._observation = Observation(self.conversation)
+            self._set_steps(seen.from_client, seen.from_upstream)
+        if self._observation is not None:
+            self._observation.look(exchanges, frames)
+            if not wanted:
+                self._observation = None
+                self._set_steps(*self._steps)
+
+    def _set_steps(self, from_client: Step, from_upstream: Step) -> None:
+        self.client.step, self.upstream.step = from_client, from_upstream
+        self.client.react(self._reader(of_client=True))
+        self.upstream.react(self._reader(of_client=False))
+
+    # Between the client's requests
+
+    def hold(self, on_held: Callable[[], None] | None = None) -> None:
+        """Stop passing the client's requests on; `on_held` is called when the last has left whole. From then on, until
+        `release`, `ask` may be called. Nothing is called once the session has ended. Requests pass again when each who
+        has called this has called `release`."""
+        if self.closed:
+            return
+        self.conversation.hold()
+        self._awaited = True
+        if on_held is not None:
+            self._on_held.append(on_held)
+        if not self.conversation.held:  # the read that ends the request may bring more, which waits then
+            self.client.expect_rest()
+        self._check_held()
+
+    def hold_before_first_request(self, on_held: Callable[[], None]) -> None:
+        """Pass on what a client asks to log in; before its first other request, `hold`. To be called at once, before
+        any byte has moved."""
+        self.conversation.hold_before_first_request(partial(self._on_held.append, on_held))
+
+    def hold_writes(self, on_held: Callable[[], None]) -> None:
+        """Pass on all but writes. Before the next write, `hold`; nothing behind it passes either, as order is Kafka's
+        rule. `on_held` is called then."""
+        if not self.closed:
+            self.conversation.hold_before_write(partial(self._on_held.append, on_held))
+
+    def release_writes(self) -> None:
+        """Undo `hold_writes`."""
+        if not self.closed and not self.conversation.pass_writes():
+            self.release()
+
+    def unanswered(self, keys: Collection[int]) -> int:
+        """How many requests of these APIs are under way; at least 1 if the client has used one, and has not taken all
+        that it was sent: the answer may be among that. 0 if the APIs that a client uses are not noted."""
+        used = self.conversation.used
+        if used is None or not used.used(keys):
+            return 0
+        return self.conversation.unanswered(keys) or int(self._pending or self.client.untaken > 0)
+
+    def note_use(self) -> None:
+        """Note from now on which APIs the client uses, as `unanswered` needs it."""
+        conversation = self.conversation
+        untaken = self._pending or self.client.untaken > 0
+        # Of an answer that is on its way nobody knows any more what it answers. A client that fetches does not write
+        # on the same connection.
+        conversation.note_use(unsure=untaken and not conversation.unanswered((FETCH,)))
+
+    def ask(self, request: bytes, on_response: Callable[[bytes], None]) -> None:
+        """Send a request of kproxy's own, a whole frame; `on_response` is given its response, without the size."""
+
+        def answered(response: bytes) -> None:
+            self._pump.selector.wake = True  # it may schedule something
+            on_response(response)
+
+        self._send_now(self.upstream, self.conversation.ask(request, answered))
+
+    def release(self) -> None:
+        """Pass the client's requests on again, unless somebody else holds them."""
+        if self.closed:
+            return
+        try:
+            out = self.conversation.release(perf_counter())
+        except WireError as error:
+            self._failed(error, self.client)
+            return
+        self._awaited = self._draining or self.conversation.holding > 0
+        self._send_now(self.upstream, out)
+        if not self.client.pending:
+            self._send_now(self.client, self.conversation.take_answers())
+        if not self.closed:
+            self._update()
+            self._check_held()
+
+    @property
+    def settled(self) -> bool:
+        """Whether the session is held, and nothing that has passed is in flight in it."""
+        return self.conversation.held and self.conversation.settled and not self._pending
+
+    @property
+    def _pending(self) -> bool:
+        return len(self.client.pending) > 0 or len(self.upstream.pending) > 0
+
+    def _send_now(self, side: Side, data: Buffer) -> None:
+        try:
+            self._send(side, data)
+        except OSError as error:
+            self._failed(error, side)
+
+    def _check_held(self) -> None:
+        """Tell those who hold that no request is under way to the broker any more."""
+        if not self.conversation.held:
+            return
+        self.client.expect_no_rest()
+        self._update()
+        waiting, self._on_held = self._on_held, []
+        for on_held in waiting:
+            self._pump.selector.wake = True  # it may schedule something
+            if not self.closed:
+                on_held()
+
+    def _check_settled(self) -> None:
+        """Tell those who wait that nothing is in flight."""
+        conversation = self.conversation
+        if self._draining and conversation.quiet and not self._pending:
+            self.close()
+        elif self.settled:
+            self._roster.settled(self)
+
+    def close(self, error: Exception | None = None) -> None:
+        """Close both connections now."""
+        if self.closed:
+            return
+        self.doubled = self.unanswered(DOUBLED)
+        self.closed = True
+        self.conversation.when_busy(_nothing)  # what is there refers to the session
+        self._pump.selector.wake = True  # `on_end` may schedule something
+        self.client.close()
+        self.upstream.close()
+        self.traffic.sessions_open -= 1
+        self._on_end(self, error)
+        self._roster.ended(self)
+
+    def _reader(self, *, of_client: bool) -> Callback:
+        """What the selector calls for a side, from which bytes go to the other.
+
+        What is usual is this one function: with small frames, calls and attributes are what costs.
+        """
+        side, other = (self.client, self.upstream) if of_client else (self.upstream, self.client)
+        pump, traffic, conversation = self._pump, self.traffic, self.conversation
+        recv_into, step = side.sock.recv_into, side.step
+
+        def on_event(mask: int) -> None:
+            if mask != READ or other.pending or side.ended:
+                self._on_event(mask, side, other)
+                return
+            try:
+                try:
+                    count = recv_into(pump.window)
+                except (BlockingIOError, InterruptedError):
+                    return
+                if not count:
+                    side.ended = True
+                    self._blame(side)
+                    self._end_of(side, other)
+                    return
+                if of_client:
+                    traffic.bytes_from_client += count
+                    data = step(pump.window[:count], perf_counter())
+                    if data:
+                        self._send(other, data)
+                    if conversation.answers or conversation.holding:
+                        self._requests_passed()
+                else:
+                    traffic.bytes_from_upstream += count
+                    data = step(pump.window[:count], perf_counter())
+                    if data:
+                        self._send(other, data)
+                if self._awaited:
+                    self._check_settled()
+            except Exception as error:  # noqa: BLE001  # a defect must not take the other sessions with it
+                self._failed(error, side)
+
+        return on_event
+
+    def _on_event(self, mask: int, side: Side, other: Side) -> None:
+        if mask & WRITE and side.pending:
+            try:
+                self._flush(side, other)
+            except Exception as error:  # noqa: BLE001  # likewise
+                self._failed(error, side)
+        if mask & (READ | HANGUP) and not self.closed:
+            if not other.pending and not side.ended and not (self._busy and side is self.upstream):
+                side.on_event(READ)
+            elif mask & HANGUP:
+                self._hung_up(side, other)
+
+    def _failed(self, error: Exception, side: Side) -> None:
+        """Close because of what the peer at this side did, or the connection to it, or kproxy itself."""
+        if isinstance(error, WireError):
+            self.ended_by = side.name  # whoever may have ended its side before
+        elif isinstance(error, OSError):
+            self._blame(side)
+        else:
+            log.error("defect in the data plane, please report it: a session was closed", exc_info=error)
+        self.close(error)
+
+    def _blame(self, side: Side) -> None:
+        """Note who ended the session; the first one counts."""
+        if self.ended_by == "kproxy":
+            self.ended_by = side.name
+
+    def _requests_passed(self) -> None:
+        # After a look at what the client has sent, kproxy may have something to say itself. The client must take first
+        # what stands before that; until then it is not read.
+        if self.conversation.answers:
+            if self.client.pending:
+                self._update()
+            else:
+                self._send(self.client, self.conversation.take_answers())
+        self._check_held()
+
+    def _send(self, side: Side, data: Buffer) -> None:
+        if self.closed or not data:
+            return
+        if side.pending:  # only kproxy's own words come behind something else
+            side.keep(b"".join((side.pending, data)))
+            self._update()
+            return
+        try:
+            sent = side.sock.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            self._blame(side)
+            raise
+        if sent < len(data):
+            side.keep(memoryview(data)[sent:])
+            self._update()
+
+    def _flush(self, side: Side, other: Side) -> None:
+        if not side.flush():
+            return
+        if side is self.client and self.conversation.answers:
+            self._send(side, self.conversation.take_answers())
+            if side.pending:
+                return
+        if side is self.client and self._busy:
+            self._pump.selector.later(self._go_on)
+        if other.ended:
+            self._end_of(other, side)
+        if not self.closed:
+            self._update()
+            if self._awaited:
+                self._check_settled()
+
+    def _be_busy(self) -> None:
+        """Go on with a response later; read nothing more of the broker until then."""
+        self._busy = True
+        self._update()
+        self._pump.selector.later(self._go_on)
+
+    def _go_on(self) -> None:
+        if self.closed or not self._busy or self.client.pending:  # what it has not taken comes first, see `_flush`
+            return
+        self._busy = False
+        try:
+            self._send(self.client, self.upstream.step(b"", perf_counter()))
+            self._update()
+            if self._awaited:
+                self._check_settled()
+        except Exception as error:  # noqa: BLE001  # as of what is read
+            self._failed(error, self.upstream)
+
+    def _end_of(self, side: Side, other: Side) -> None:
+        """A side sends no more: tell the other once it has everything (half-close); close when both have ended, or when
+        a client has that waits for nothing: a broker says nothing unasked."""
+        if not other.pending:
+            if (other.ended or (side is self.client and self.conversation.over)) and not side.pending:
+                self.close()
+                return
+            other.sock.shutdown(socket.SHUT_WR)
+        self._update()
+
+    def _hung_up(self, side: Side, other: Side) -> None:
+        """The peer is gone in both directions, while what it sent cannot be passed on yet.
+
+        HANGUP comes whether asked for or not: forget the socket until it may be read again.
+        """
+        if side.ended and not other.pending:
+            self.close()  # nothing is left to come, and nobody to take anything
+            return
+        side.unwatch()
+
+    def _update(self) -> None:
+        """Have the selector watch for what each side waits for now."""
+        client, upstream = self.client, self.upstream
+        may_ask = not self.conversation.held and not self.conversation.answers
+        reads_client = may_ask and not upstream.pending and not client.ended
+        reads_upstream = not client.pending and not upstream.ended and not self._busy
+        client.watch((READ if reads_client else 0) | (WRITE if client.pending else 0))
+        upstream.watch((READ if reads_upstream else 0) | (WRITE if upstream.pending else 0))
+
+
+def _nothing() -> None: ...

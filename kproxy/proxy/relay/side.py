@@ -1,0 +1,126 @@
+"""One side of a session: its connection, what that has not taken yet, and what the selector watches it for.
+
+What comes from one side goes to the other. A session has two of these, and does with one what it does with the other.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from struct import Struct
+
+from kproxy.protocol.wire.primitives import Buffer
+from kproxy.proxy.relay.pump import COPY, Pump
+from kproxy.proxy.relay.selector import Callback
+
+INT32_NATIVE = Struct("=i")
+
+Step = Callable[[Buffer, float], Buffer]
+
+
+class Side:
+    """The connection to the client or to the broker. `name` is "client" or "upstream".
+
+    `pending` is what it has not taken of what goes to it, and `ended` that its peer sends no more. `step` makes of what
+    comes from it what may go to the other side. `on_event` is what the selector calls.
+    """
+
+    __slots__ = ("_expects_rest", "_kept", "_pump", "_watched", "ended", "name", "on_event", "pending", "sock", "step")
+
+    def __init__(self, name: str, sock: socket.socket, step: Step, pump: Pump) -> None:
+        self.name = name
+        self.sock = sock
+        self.step = step
+        self._pump = pump
+        self.pending: Buffer = b""
+        self._kept: bytearray | None = None  # the chunk that `pending` is a part of
+        self._expects_rest = False
+        self.ended = False
+        self.on_event: Callback = _ignore
+        self._watched: int | None = None  # what the selector was asked for; None: the socket is not registered
+
+    def watch(self, mask: int) -> None:
+        """Have the selector watch the socket for these events."""
+        old = self._watched
+        if mask == old or (old is None and not mask):
+            return
+        if old is None:
+            self._pump.selector.relay(self.sock.fileno(), mask, self.on_event)
+        else:
+            self._pump.selector.modify_relay(self.sock.fileno(), mask)
+        self._watched = mask
+
+    def react(self, callback: Callback) -> None:
+        """Have the selector call this from now on."""
+        self.on_event = callback
+        if self._watched is not None:
+            self._pump.selector.replace_relay(self.sock.fileno(), callback)
+
+    def unwatch(self) -> None:
+        """Hear nothing of the socket, not even that its peer has hung up, until `watch`."""
+        if self._watched is not None:
+            self._pump.selector.end_relay(self.sock.fileno())
+            self._watched = None
+
+    def keep(self, rest: Buffer) -> None:
+        """Have this wait until the socket takes it. It is all that waits."""
+        if len(rest) <= COPY:
+            self._let_go()
+            rest = bytes(rest)
+        elif isinstance(rest, memoryview) and rest.obj is self._pump.chunk:
+            self._kept = self._pump.take_chunk()
+        else:
+            self._let_go()
+        self.pending = rest
+
+    def flush(self) -> bool:
+        """Send what waits; return whether nothing waits any more. Raises OSError."""
+        try:
+            sent = self.sock.send(self.pending)
+        except (BlockingIOError, InterruptedError):
+            return False
+        if sent < len(self.pending):
+            self.pending = memoryview(self.pending)[sent:]
+            return False
+        self.pending = b""
+        self._let_go()
+        return True
+
+    def expect_rest(self) -> None:
+        """The next reads may bring what will be kept, until `expect_no_rest`: they are smaller if many sides say so."""
+        if not self._expects_rest:
+            self._expects_rest = True
+            self._pump.expect(1)
+
+    def expect_no_rest(self) -> None:
+        if self._expects_rest:
+            self._expects_rest = False
+            self._pump.expect(-1)
+
+    @property
+    def untaken(self) -> int:
+        """How many bytes were sent whose arrival the peer has not confirmed; 0 if this system does not tell."""
+        try:
+            import fcntl  # not on every platform
+            import termios
+
+            return int(INT32_NATIVE.unpack(fcntl.ioctl(self.sock.fileno(), termios.TIOCOUTQ, bytes(4)))[0])
+        except (ImportError, OSError):
+            return 0
+
+    def close(self) -> None:
+        """Close the connection, and lose what waits."""
+        self.unwatch()
+        self.expect_no_rest()
+        self.pending = b""
+        self._let_go()
+        self.on_event = _ignore  # it refers to the session
+        self.sock.close()
+
+    def _let_go(self) -> None:
+        if self._kept is not None:
+            self._pump.return_chunk(self._kept)
+            self._kept = None
+
+
+def _ignore(mask: int) -> None: ...

@@ -1,0 +1,79 @@
+"""Whether clients can use a cluster, and what to do about the nodes that cannot be reached."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from kproxy.proxy.status.shown import ClusterStatus, SwitchStatus
+
+Requires = Literal["all", "one", "none"]
+"""How many nodes of each cluster must be reachable for kproxy to be ready."""
+
+LEVELS: tuple[Requires, ...] = get_args(Requires)
+"""All of them."""
+
+
+def not_ready(cluster: ClusterStatus, requires: Requires) -> list[str]:
+    """Why clients should wait, a line each; empty when they need not."""
+    reasons = _out_of_reach(cluster, requires)
+    if cluster.full:
+        reasons.append(cluster.full)
+    reasons += [f"cluster {cluster.name}: {node.name} has no local port" for node in cluster.present if not node.bound]
+    if cluster.switch is not None:
+        for one in (cluster.switch, *cluster.switch.parts):
+            reasons += _in_a_switch(f"{cluster.name}/{one.part}" if one.part else cluster.name, one)
+    return reasons
+
+
+def useless_to_wait(cluster: ClusterStatus) -> list[str]:
+    """Why the cluster will not become ready before a person does something, a line each; empty if it may."""
+    return [f"cluster {cluster.name}: {cluster.problem}"] if cluster.login_refused else []
+
+
+def _in_a_switch(name: str, switch: SwitchStatus) -> list[str]:
+    """Where clients cannot write before a person does something."""
+    if not switch.stuck:
+        return []  # it ends by itself, in seconds
+    said = [f"cluster {name}: {switch.problem}"] if switch.problem else []
+    if switch.phase == "committed":
+        said.append(
+            f"cluster {name}: switch {switch.switch} has committed and holds all writes: "
+            "kproxy migrate switch --resume goes on, --abort goes back"
+        )
+    return said
+
+
+def _out_of_reach(cluster: ClusterStatus, requires: Requires) -> list[str]:
+    if requires == "none":
+        return []
+    if not cluster.answered or not cluster.searched:
+        return [f"cluster {cluster.name}: {cluster.problem or 'looking for an address of each node that works'}"]
+    lost = cluster.out_of_reach
+    if not lost or (requires == "one" and len(lost) < len(cluster.present)):
+        return []
+    return missing(cluster)
+
+
+def missing(cluster: ClusterStatus) -> list[str]:
+    """Every node that cannot be reached, why, and what to do, a line each; empty if all can be."""
+    lost = cluster.out_of_reach
+    lines = [
+        f"cluster {cluster.name}: {node.name} ({node.advertised}) cannot be reached: {node.problem or 'not tried yet'}"
+        for node in lost
+    ]
+    return [*lines, f"cluster {cluster.name}: {advice(cluster)}"] if lost else []
+
+
+def advice(cluster: ClusterStatus) -> str:
+    """What to do about the nodes that cannot be reached, in one line."""
+    lost = cluster.out_of_reach
+    count = f"{len(lost)} of {len(cluster.present)}"
+    elsewhere = [node for node in lost if node.may_be_elsewhere]
+    if not elsewhere:
+        return f"{count} nodes cannot be reached from here. Mend the reason of each first"
+    maps = " ".join(f"--map 'node:{node.node}=HOST:PORT'" for node in elsewhere)
+    which = "each of them is" if len(elsewhere) == len(lost) else "these are"
+    return (
+        f"{count} nodes cannot be reached from here. Say where {which}: {maps}."
+        " Or list one reachable address of each broker in --bootstrap-servers; kproxy finds out which is which"
+    )

@@ -1,0 +1,295 @@
+"""The state of one cluster of one kproxy, and commands, as JSON: the state file, and the bodies of /switch. Pure.
+
+A state file:
+
+    {"format": 1, "cluster": "default", "ended": false, "state": STATE}
+    {"format": 2, "cluster": "default", "ended": false, "state": STATE, "parts": ["reports"]}
+    {"format": 2, "cluster": "default/reports", "ended": false, "state": STATE, "clients": ["consumer-reports-#"]}
+
+`ended`: the process ended in good order, and no write was under way. Then `unsure` and `unknown` say for how many
+seconds more, of the time in which a kproxy runs, clients may be there that repeat a write, and that have fetched,
+without that kproxy knows them; both are missing if there are none. `fetched` has the address and the client id of each
+client that has fetched, unless there are too many. Format 2 is that of a cluster with parts, and of a part
+(`kproxy.proxy.switching.parts`): a kproxy that knows no parts would lead their clients to where the others go. STATE is
+each field of `kproxy.proxy.switching.state.State` by its name; `last` is null, or each field of `Ended`:
+
+    {"active": "blue", "phase": "held", "switch": "x1", "driver": "000001-9f", "former": "blue", "to": "green",
+     "since": 1795401600.0, "deadline": 1795401620.0, "count": 3, "last": null}
+
+A command, the body of POST /switch. What is not needed may be missing; what there is not, is refused:
+
+    {"cluster": "default", "switch": "x1", "driver": "000001-9f", "do": "hold", "to": "green", "seconds": 20,
+     "after": 2}
+    {"cluster": "default", "switch": "x1", "driver": "000001-9f", "do": "undo", "force": true}
+    {"cluster": "default/reports", "do": "part", "clients": ["consumer-reports-#"]}
+    {"cluster": "default/reports", "do": "join"}
+
+The last two make a part of a cluster, and end one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import isfinite
+from typing import Any, NoReturn
+
+from kproxy.base.printable import one_line
+from kproxy.proxy.switching.doubts import Identity
+from kproxy.proxy.switching.parts import MOST_CLIENTS, MOST_PARTS, Part, check, split
+from kproxy.proxy.switching.positions import MOST_KEPT
+from kproxy.proxy.switching.state import Command, Do, Ended, Outcome, Phase, State
+
+FORMAT, FORMAT_OF_PARTS = 1, 2
+PART, JOIN = "part", "join"
+# Of names and ids, in characters.
+_MOST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a state file says. `ended`: the process before ended in good order, with no write under way. `parts`: the
+    names of a cluster's parts. `clients`: those of a part. `fetched`: the clients that have fetched; None: nobody
+    knows. `unsure`, `unknown`: for how many seconds more there may be clients that repeat a write, and that have
+    fetched, of which it did not know."""
+
+    state: State
+    ended: bool = False
+    parts: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
+    fetched: tuple[Identity, ...] | None = None
+    unsure: float = 0.0
+    unknown: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """Make this part of a cluster; without clients: end it, and let its clients be the cluster's again."""
+
+    part: str
+    clients: tuple[str, ...] = ()
+
+
+def command(body: object) -> tuple[str, Command | Parting]:
+    """The unit and the command of a body; for `Parting`, the cluster. Raises ValueError: what is wrong with it, in one
+    line."""
+    fields = _Fields(body, "the body")
+    unit = fields.text("cluster")
+    do = fields.one_of("do", [*(one.value for one in Do), PART, JOIN])
+    if do in (PART, JOIN):
+        return _parting(unit, fields, makes=do == PART)
+    found = Command(
+        Do(do),
+        fields.text("switch"),
+        fields.text("driver", ""),
+        fields.text("to", ""),
+        fields.number("seconds", 0.0),
+        fields.count("after", None),
+        fields.flag("force", False),
+    )
+    fields.no_more()
+    if found.do is Do.HOLD and not (found.to and found.seconds):
+        raise ValueError("hold needs 'to' and 'seconds'")
+    return unit, found
+
+
+def _parting(unit: str, fields: _Fields, *, makes: bool) -> tuple[str, Parting]:
+    cluster, name = split(unit)
+    if not name:
+        raise ValueError("'cluster' must be CLUSTER/PART: it names the part too")
+    clients = fields.texts("clients", MOST_CLIENTS) if makes else ()
+    fields.no_more()
+    if makes:
+        check(Part(name, clients))
+    return cluster, Parting(name, clients)
+
+
+def written(
+    unit: str, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),
+    fetched: Collection[Identity] | None = (), unsure: float = 0.0, unknown: float = 0.0,
+) -> bytes:  # fmt: skip
+    """A state file."""
+    value: dict[str, Any] = {"format": FORMAT, "cluster": unit, "ended": ended, "state": shown(state)}
+    for name, texts in (("parts", parts), ("clients", clients)):
+        if texts:
+            value |= {"format": FORMAT_OF_PARTS, name: list(texts)}
+    if ended and fetched is not None:
+        value["fetched"] = [[one.address, one.client_id] for one in fetched]
+    for name, seconds in (("unsure", unsure), ("unknown", unknown)):
+        if ended and seconds > 0:
+            value[name] = seconds
+    return json.dumps(value, indent=2).encode() + b"\n"
+
+
+def read(data: bytes, unit: str) -> Kept:
+    """What is in a file of this unit. Raises ValueError: what is wrong with it, in one line."""
+    try:
+        value = json.loads(data.decode())
+    except (ValueError, RecursionError):
+        raise ValueError("it is not JSON") from None
+    fields = _Fields(value, "it")
+    number = fields.count("format", 0)
+    if number not in (FORMAT, FORMAT_OF_PARTS):
+        raise ValueError(
+            f"its format is not {FORMAT} or {FORMAT_OF_PARTS}: another version of kproxy wrote it, or something else"
+        )
+    if fields.text("cluster") != unit:
+        raise ValueError("it is the state of another cluster")
+    found = Kept(
+        state_of(fields.take("state")),
+        fields.flag("ended", False),
+        fields.texts("parts", MOST_PARTS, []),
+        fields.texts("clients", MOST_CLIENTS, []),
+        _identities(fields.take("fetched", None)),
+        fields.number("unsure", 0.0),
+        fields.number("unknown", 0.0),
+    )
+    if name := split(unit)[1]:
+        check(Part(name, found.clients))
+    return found
+
+
+def _identities(value: object) -> tuple[Identity, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) > MOST_KEPT:
+        raise ValueError(f"'fetched' is not a list of at most {MOST_KEPT} clients")
+    for one in value:
+        if not isinstance(one, list) or len(one) != 2 or not all(isinstance(text, str) for text in one):
+            raise ValueError("'fetched' has something that is not an address and a client id")
+    return tuple(Identity(address, client_id) for address, client_id in value)
+
+
+def shown(state: State) -> dict[str, Any]:
+    """STATE, as plain JSON values."""
+    return asdict(state)
+
+
+def state_of(value: object) -> State:
+    """The other way. Raises ValueError. Unknown fields, those of a later kproxy, are passed over."""
+    fields = _Fields(value, "the state")
+    found = State(
+        fields.text("active"),
+        Phase(fields.one_of("phase", [one.value for one in Phase])),
+        fields.text("switch", ""),
+        fields.text("driver", ""),
+        fields.text("former", ""),
+        fields.text("to", ""),
+        fields.number("since", 0.0),
+        fields.optional_number("deadline"),
+        fields.count("count", 0) or 0,
+        _ended(fields.take("last", None)),
+    )
+    _check(found)
+    return found
+
+
+def _check(state: State) -> None:
+    """Raises ValueError if no kproxy can have been there: a step from there could do anything."""
+    if not state.holds:
+        return
+    if not (state.switch and state.former and state.to) or state.former == state.to:
+        raise ValueError("the state is in a switch, but does not say which, or from where to where")
+    flipped = state.phase in (Phase.FLIPPED, Phase.COMMITTED)
+    if state.active != (state.to if flipped else state.former):
+        raise ValueError("the state's active upstream does not fit its phase")
+    if (state.deadline is None) is not (state.phase is Phase.COMMITTED):
+        raise ValueError("the state's deadline does not fit its phase")
+
+
+def _ended(value: object) -> Ended | None:
+    if value is None:
+        return None
+    fields = _Fields(value, "the last switch")
+    return Ended(
+        fields.text("switch"),
+        fields.text("to"),
+        Outcome(fields.one_of("outcome", [one.value for one in Outcome])),
+        fields.text("why", ""),
+        fields.number("at", 0.0),
+        fields.number("held", 0.0),
+        fields.flag("flipped", True),
+    )
+
+
+class _Missing:
+    pass
+
+
+_MISSING = _Missing()
+
+
+class _Fields:
+    """Of a JSON object, each of them taken once."""
+
+    def __init__(self, value: object, what: str) -> None:
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{what} is not a JSON object")
+        self._left = dict(value)
+        self._what = what
+
+    def take(self, name: str, default: object = _MISSING) -> object:
+        value = self._left.pop(name, default)
+        if value is _MISSING:
+            raise ValueError(f"{self._what} has no '{name}'")
+        return value
+
+    def text(self, name: str, default: object = _MISSING) -> str:
+        value = self.take(name, default)
+        if not isinstance(value, str) or len(value) > _MOST or (not value and default is _MISSING):
+            self._wrong(name, f"a text of 1 to {_MOST} characters")
+        if not value.isprintable():
+            self._wrong(name, "a text without control characters")
+        return value
+
+    def texts(self, name: str, most: int, default: object = _MISSING) -> tuple[str, ...]:
+        value = self.take(name, default)
+        if not isinstance(value, list) or len(value) > most or not all(isinstance(one, str) for one in value):
+            self._wrong(name, f"a list of at most {most} texts")
+        return tuple(value)
+
+    def one_of(self, name: str, allowed: list[str]) -> str:
+        value = self.take(name)
+        if not isinstance(value, str) or value not in allowed:
+            self._wrong(name, f"one of {', '.join(allowed)}")
+        return value
+
+    def number(self, name: str, default: object = _MISSING) -> float:
+        value = self.take(name, default)
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not 0 <= value < 1e12
+            or not isfinite(value)
+        ):
+            self._wrong(name, "a number of seconds")
+        return float(value)
+
+    def optional_number(self, name: str) -> float | None:
+        value = self.take(name, None)
+        if value is None:
+            return None
+        self._left[name] = value
+        return self.number(name)
+
+    def count(self, name: str, default: int | None) -> int | None:
+        value = self.take(name, default)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53):
+            self._wrong(name, "a whole number")
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self.take(name, default)
+        if not isinstance(value, bool):
+            self._wrong(name, "true or false")
+        return value
+
+    def no_more(self) -> None:
+        if self._left:
+            raise ValueError(
+                f"{self._what} has '{one_line(str(next(iter(self._left))), 40)}', which means nothing here"
+            )
+
+    def _wrong(self, name: str, must: str) -> NoReturn:
+        raise ValueError(f"{self._what}: '{name}' must be {must}")

@@ -1,0 +1,183 @@
+"""Gives what observers see to those who look on. Nothing is observed while nobody does.
+
+Each subscription has a filter and a queue of its own. What does not fit the queue is lost to that one, and counted: a
+slow reader costs a fixed amount of memory, and never makes the data plane wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter, time
+from typing import Protocol
+
+from kproxy.proxy.relay.observer import Exchange
+from kproxy.proxy.watch import lines
+from kproxy.proxy.watch.lines import Passed, Where
+
+Emit = Callable[[Where, Exchange], None]
+
+# Exchanges that wait for one reader, and readers at the same time.
+MOST_WAITING = 10_000
+MOST_READERS = 8
+# How often a reader is given what there is, and how often it hears that kproxy is there, in seconds.
+_EVERY, _ALIVE = 0.1, 5.0
+# Lines written in one go: the data plane shares this thread.
+_AT_ONCE = 500
+_NAMES = ("cluster", "node", "api", "client")
+
+
+class TooMany(Exception):
+    """Enough people look on already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which exchanges somebody wants; None: all. `client` is a part of the client's address, id or software. `slow`: at
+    least so many seconds. `errors`: with an error code other than 0."""
+
+    cluster: str | None = None
+    node: str | None = None
+    api: str | None = None
+    client: str | None = None
+    slow: float | None = None
+    errors: bool = False
+
+    @classmethod
+    def of(cls, query: Mapping[str, Sequence[str]]) -> Filter:
+        """As the query of a request says. Raises ValueError with a message that says what is allowed."""
+        unknown = query.keys() - {*_NAMES, "slow", "errors"}
+        if unknown:
+            raise ValueError(f"allowed: {', '.join(_NAMES)}, slow, errors")
+        names = {name: query[name][-1] for name in _NAMES if name in query}
+        slow = query.get("slow")
+        try:
+            seconds = None if slow is None else float(slow[-1])
+        except ValueError:
+            raise ValueError("slow: allowed is a number of seconds") from None
+        return cls(**names, slow=seconds, errors=query.get("errors", ["0"])[-1] not in ("0", "false", ""))
+
+    def wants(self, where: Where, exchange: Exchange) -> bool:
+        """Whether this one is asked for."""
+        if self.cluster is not None and self.cluster != where.cluster:
+            return False
+        if self.node is not None and self.node != where.node:
+            return False
+        if self.api is not None and self.api.lower() != exchange.api.lower():
+            return False
+        if self.client is not None and not any(
+            self.client in text for text in (where.client, exchange.client_id, exchange.software)
+        ):
+            return False
+        if self.slow is not None and (exchange.seconds is None or exchange.seconds < self.slow):
+            return False
+        return not self.errors or exchange.error not in (None, 0)
+
+
+class Listener(Protocol):
+    """One who looks on."""
+
+    def offer(self, passed: Passed) -> None:
+        """Something has passed. It is called in the data plane, and must be quick."""
+
+    def miss(self, count: int) -> None:
+        """So many were lost before they came here."""
+
+
+class Subscription:
+    """One who looks on from outside, and may be slow."""
+
+    def __init__(self, wanted: Filter) -> None:
+        self._wanted = wanted
+        self._waiting: deque[Passed] = deque()
+        self._lost = 0
+
+    def offer(self, passed: Passed) -> None:
+        """Keep it, if it is asked for and there is room."""
+        if not self._wanted.wants(passed.where, passed.exchange):
+            return
+        if len(self._waiting) >= MOST_WAITING:
+            self._lost += 1
+        else:
+            self._waiting.append(passed)
+
+    def miss(self, count: int) -> None:
+        """So many were lost before they came here."""
+        self._lost += count
+
+    def take(self) -> bytes:
+        """Some lines of what there is."""
+        pieces = [lines.written(self._waiting.popleft()) for _ in range(min(_AT_ONCE, len(self._waiting)))]
+        if self._lost:
+            pieces.append(lines.lost(self._lost))
+            self._lost = 0
+        return b"".join(pieces)
+
+
+class Feed:
+    """All who look on. `watch` is called with the feed when the first one comes, and with None after the last."""
+
+    def __init__(self, watch: Callable[[Feed | None], None]) -> None:
+        self._watch = watch
+        self._listeners: set[Listener] = set()
+        self.readers = 0
+        """Of these, how many read lines."""
+
+    def add(self, listener: Listener) -> None:
+        """It looks on from now on."""
+        self._listeners.add(listener)
+        if len(self._listeners) == 1:
+            self._watch(self)
+
+    def remove(self, listener: Listener) -> None:
+        """It does not look on any more."""
+        self._listeners.discard(listener)
+        if not self._listeners:
+            self._watch(None)
+
+    def publish(self, where: Where, exchange: Exchange) -> None:
+        """Something has passed, seen in this process."""
+        self.pass_on(Passed(time() - (perf_counter() - exchange.at), where, exchange))
+
+    def pass_on(self, passed: Passed) -> None:
+        """Something has passed, in whichever process."""
+        for listener in self._listeners:
+            listener.offer(passed)
+
+    def pass_on_all(self, several: Sequence[Passed], lost: int) -> None:
+        """What a worker has seen, and how much more it had to leave out."""
+        for passed in several:
+            self.pass_on(passed)
+        for listener in self._listeners:
+            listener.miss(lost)
+
+    def subscribe(self, wanted: Filter) -> AsyncGenerator[bytes, None]:
+        """Lines, from the first one that is asked for until the generator is closed. Raises TooMany."""
+        self._check_room()
+        return self._lines(Subscription(wanted))
+
+    def _check_room(self) -> None:
+        if self.readers >= MOST_READERS:
+            raise TooMany(f"{MOST_READERS} readers look on already, the most that kproxy serves")
+
+    async def _lines(self, subscription: Subscription) -> AsyncGenerator[bytes, None]:
+        # Here and not in `subscribe`: of a generator that was never begun, nothing hears that it is closed.
+        self._check_room()
+        self.readers += 1
+        self.add(subscription)
+        try:
+            quiet = _ALIVE  # the first line says that kproxy looks on
+            while True:
+                data = subscription.take()
+                if not data and quiet >= _ALIVE:
+                    data = b"\n"
+                if data:
+                    quiet = 0.0
+                    yield data
+                await asyncio.sleep(_EVERY)
+                quiet += _EVERY
+        finally:
+            self.readers -= 1
+            self.remove(subscription)

@@ -1,0 +1,261 @@
+"""What only a proxy can see is wrong: clients that cannot reach a node, lack a leader, fail to log in, or leak.
+
+A finding says what was measured, and for how long. The thresholds below say from when on it is worth a person's time;
+cause and remedy are in `kproxy.advice.remedies`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from kproxy.advice.remedies import Fault
+from kproxy.client.ask.contents import error_text
+from kproxy.proxy.status.shown import ClusterStatus, NodeStatus, SessionStatus
+from kproxy.proxy.watch.tally import Client, Doing, Tally
+
+# A client asks for metadata so often within so many seconds, and nobody does that who has what it needs.
+_ASKS, _ASKS_WITHIN = 3, 60.0
+# So often within ten seconds: it asks again and again.
+_AGAIN, _AGAIN_WITHIN = 10, 10.0
+# How long it is given to connect, in seconds.
+_TIME_TO_CONNECT = 10.0
+# Logins that were refused within so many seconds.
+_REFUSALS, _REFUSED_WITHIN = 3, 60.0
+# A node is slow if its median is so many times its peers' and at least so many seconds, of so many responses.
+_TIMES_SLOWER, _SLOW, _SAMPLES = 10.0, 0.02, 10
+# The brokers answer these when something has come, or when all members are there.
+_WAITING_APIS = frozenset({"Fetch", "JoinGroup", "SyncGroup", "ShareFetch", "ConsumerGroupHeartbeat", "FetchSnapshot"})
+# Sessions of one client id at one node. A client has one or two.
+_LEAK = 100
+# How long a finding is shown after it was last true, in seconds; and how many at most.
+_SHOWN_FOR, _MOST = 30.0, 50
+# A state, and nothing that was measured over a time: it ends at once.
+_STATES = frozenset({Fault.NODE_UNREACHABLE, Fault.BROKER_MISSING})
+# More nodes than this that cannot be reached are one finding.
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`text` is what was measured. `node` and `client` are whom it concerns, None: nobody in particular. `since`: the
+    Unix time since when it is true, None: since it was found."""
+
+    fault: Fault
+    severity: Literal["problem", "hint"]
+    cluster: str
+    text: str
+    node: str | None = None
+    client: str | None = None
+    since: float | None = None
+
+
+@dataclass(slots=True)
+class _Since:
+    finding: Finding
+    first: float
+    last: float
+
+
+class Findings:
+    """Those of now and of just before, each with the Unix time since when it is true."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[object, ...], _Since] = {}
+
+    def note(self, finding: Finding, now: float) -> None:
+        """It is true now."""
+        key = (finding.fault, finding.cluster, finding.node, finding.client)
+        known = self._found.get(key)
+        if known is None:
+            self._found[key] = _Since(finding, now, now)
+        else:
+            known.finding, known.last = finding, now
+
+    def second(
+        self, now: float, tally: Tally, clusters: Sequence[ClusterStatus], sessions: Sequence[SessionStatus]
+    ) -> list[tuple[float, Finding]]:
+        """Look again; the oldest come first."""
+        for cluster in clusters:
+            for finding in _of_cluster(now, tally, cluster, [one for one in sessions if one.cluster == cluster.name]):
+                self.note(finding, now)
+        self._found = {key: one for key, one in self._found.items() if now - one.last <= _shown_for(one.finding)}
+        shown = [(one.finding.since or one.first, one.finding) for one in self._found.values()]
+        return sorted(shown, key=lambda one: one[0])[:_MOST]
+
+
+def _shown_for(finding: Finding) -> float:
+    return 0.0 if finding.fault in _STATES else _SHOWN_FOR
+
+
+def _of_cluster(
+    now: float, tally: Tally, cluster: ClusterStatus, sessions: Sequence[SessionStatus]
+) -> Iterator[Finding]:
+    clients = {client: doing for client, doing in tally.clients.items() if client.cluster == cluster.name}
+    yield from _unreachable(cluster)
+    yield from _blocked(now, cluster, clients, sessions)
+    yield from _asking_again(now, cluster, clients)
+    yield from _refused(now, cluster, clients)
+    yield from _slow(tally, cluster)
+    yield from _leaks(cluster, sessions)
+
+
+def _unreachable(cluster: ClusterStatus) -> Iterator[Finding]:
+    """Bootstrap servers and nodes that kproxy does not reach, and nodes that the cluster itself has lost."""
+    if cluster.problem is not None and not cluster.answered:
+        yield Finding(
+            Fault.NODE_UNREACHABLE, "problem", cluster.name, _sentence(cluster.problem), since=cluster.problem_since
+        )
+        return
+    lost = [node for node in cluster.present if node.problem is not None]
+    yield from _of_nodes(cluster, Fault.NODE_UNREACHABLE, lost, "cannot be reached")
+    gone = [node for node in cluster.nodes if not node.present]
+    what = "not in the cluster's metadata any more"
+    yield from _of_nodes(cluster, Fault.BROKER_MISSING, gone, f"{'is' if len(gone) <= _NAMED else 'are'} {what}")
+
+
+def _of_nodes(cluster: ClusterStatus, fault: Fault, nodes: Sequence[NodeStatus], what: str) -> Iterator[Finding]:
+    """One finding for each node, or one for all if they are many."""
+    if len(nodes) > _NAMED:
+        names = f"{', '.join(node.name for node in nodes[:_NAMED])} and {len(nodes) - _NAMED} more"
+        text = f"{len(nodes)} of {len(cluster.nodes)} nodes {what}: {names}{_why(nodes[0], f'. {nodes[0].name}: ')}"
+        since = min((node.lost_since for node in nodes if node.lost_since is not None), default=None)
+        yield Finding(fault, "problem", cluster.name, _sentence(text), since=since)
+        return
+    for node in nodes:
+        where = "" if node.advertised in (node.problem or "") else f" ({node.advertised})"
+        text = f"{node.name}{where} {what}{_why(node, ': ')}"
+        yield Finding(fault, "problem", cluster.name, _sentence(text), node.node, since=node.lost_since)
+
+
+def _why(node: NodeStatus, after: str) -> str:
+    return "" if node.problem is None else f"{after}{node.problem}"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _blocked(
+    now: float, cluster: ClusterStatus, clients: dict[Client, Doing], sessions: Sequence[SessionStatus]
+) -> Iterator[Finding]:
+    """Clients that were told where the nodes are and do not come there."""
+    reached: dict[str, set[str]] = defaultdict(set)  # by address
+    asking: set[tuple[str, str]] = set()
+    for session in sessions:
+        address = session.client.rpartition(":")[0]
+        reached[address].add(session.node)
+        asking.add((address, session.client_id))
+    for client, doing in clients.items():
+        reached[client.address] |= doing.nodes
+    for client, doing in clients.items():
+        asked = [at for at in doing.asked if now - at <= _ASKS_WITHIN]
+        if len(asked) < _ASKS or now - asked[0] < _TIME_TO_CONNECT or doing.lacking or not doing.told:
+            continue
+        missed = [
+            node
+            for node in cluster.nodes
+            if node.kind == "broker" and node.present and node.bound and node.reachable
+            and node.node not in reached[client.address]
+        ]  # fmt: skip
+        if missed and (client.address, client.client_id) in asking:
+            yield Finding(
+                Fault.CLIENT_BLOCKED, "problem", cluster.name, _blocked_text(client, doing, asked, now, missed),
+                missed[0].node if len(missed) == 1 else None, _named(client),
+            )  # fmt: skip
+
+
+def _blocked_text(
+    client: Client, doing: Doing, asked: Sequence[float], now: float, missed: Sequence[NodeStatus]
+) -> str:
+    some = ", ".join(f"{node.name} ({doing.told.get(node.advertised, node.local)})" for node in missed[:3])
+    if len(missed) > 3:
+        some += f" and {len(missed) - 3} more"
+    whom = some if len(missed) == 1 else f"any of {some}"
+    return (
+        f"{_named(client)} has asked for metadata {len(asked)} times in {now - asked[0]:.0f} s and has never connected "
+        f"to {whom}. If it needs that node, something on its side blocks the port."
+    )
+
+
+def _asking_again(now: float, cluster: ClusterStatus, clients: dict[Client, Doing]) -> Iterator[Finding]:
+    """Clients that ask for metadata again and again."""
+    for client, doing in clients.items():
+        asked = [at for at in doing.asked if now - at <= _AGAIN_WITHIN]
+        if len(asked) < (_ASKS if doing.lacking else _AGAIN):
+            continue
+        every = (asked[-1] - asked[0]) / (len(asked) - 1)
+        text = f"{_named(client)} refreshes its metadata every {_duration(every)}"
+        if not doing.lacking:
+            yield Finding(Fault.ASKS_AGAIN, "hint", cluster.name, f"{text}.", None, _named(client))
+            continue
+        what, code = doing.lacking[0]
+        fault = Fault.NO_LEADER if code in (5, 6, 9) else Fault.TOPIC_UNKNOWN if code in (3, 17) else Fault.ASKS_AGAIN
+        lacks = f"it cannot find a leader for {what}" if fault is Fault.NO_LEADER else f"{what}: {error_text(code)}"
+        more = f" (and {len(doing.lacking) - 1} more)" if len(doing.lacking) > 1 else ""
+        yield Finding(fault, "problem", cluster.name, f"{text}: {lacks}{more}.", None, _named(client))
+
+
+def _refused(now: float, cluster: ClusterStatus, clients: dict[Client, Doing]) -> Iterator[Finding]:
+    for client, doing in clients.items():
+        times = [at for at in doing.refused if now - at <= _REFUSED_WITHIN]
+        if len(times) >= _REFUSALS:
+            every = (times[-1] - times[0]) / (len(times) - 1)
+            yield Finding(
+                Fault.CREDENTIALS_REFUSED, "problem", cluster.name,
+                f"{_named(client)} logs in and fails, {len(times)} times in the last minute, every {_duration(every)}.",
+                None, _named(client),
+            )  # fmt: skip
+
+
+def _slow(tally: Tally, cluster: ClusterStatus) -> Iterator[Finding]:
+    medians: dict[str, dict[str, float]] = defaultdict(dict)
+    for (name, node, api), rates in tally.apis.items():
+        if name == cluster.name and node != "bootstrap" and api not in _WAITING_APIS and rates.samples >= _SAMPLES:
+            medians[api][node] = rates.percentile(0.5) or 0.0
+    told = set()
+    for api, of_nodes in medians.items():
+        for node, own in of_nodes.items():
+            others = [one for other, one in of_nodes.items() if other != node]
+            if not others or node in told:
+                continue
+            theirs = median(others)
+            if own >= _SLOW and own >= _TIMES_SLOWER * theirs:
+                told.add(node)
+                yield Finding(
+                    Fault.SLOW_NODE, "problem", cluster.name,
+                    f"Node {node} answers {api} {own / theirs:.0f} times slower than its peers: half of its responses "
+                    f"take longer than {_duration(own)}, theirs {_duration(theirs)}.",
+                    node,
+                )  # fmt: skip
+
+
+def _leaks(cluster: ClusterStatus, sessions: Iterable[SessionStatus]) -> Iterator[Finding]:
+    for (node, client_id), count in Counter((one.node, one.client_id) for one in sessions).items():
+        if count >= _LEAK:
+            who = f"client id {client_id}" if client_id else "clients without a client id"
+            yield Finding(
+                Fault.CONNECTION_LEAK,
+                "hint",
+                cluster.name,
+                f"Node {node} has {count} sessions of {who}.",
+                node,
+                client_id,
+            )
+
+
+def _named(client: Client) -> str:
+    return f"{client.client_id or 'a client without an id'} at {client.address}"
+
+
+def _duration(seconds: float) -> str:
+    return (
+        f"{seconds:.1f} s"
+        if seconds >= 1
+        else f"{seconds * 1000:.0f} ms"
+        if seconds >= 0.01
+        else f"{seconds * 1000:.1f} ms"
+    )

@@ -1,0 +1,258 @@
+"""What the page shows, once a second, to all who look at it; nothing of it is computed while nobody does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from time import time
+from typing import Any
+
+from kproxy.advice import remedies
+from kproxy.advice.explain.codes import codes
+from kproxy.advice.explain.patterns import by_word
+from kproxy.advice.remedies import Fault
+from kproxy.client.ask.contents import error_text
+from kproxy.proxy.status.shown import ClusterStatus, SessionStatus, Status, UpstreamStatus
+from kproxy.proxy.watch.events import Event, Events
+from kproxy.proxy.watch.feed import Feed, TooMany
+from kproxy.proxy.watch.findings import Finding, Findings
+from kproxy.proxy.watch.rates import Rates
+from kproxy.proxy.watch.tally import Client, Doing, Tally
+
+log = logging.getLogger(__name__)
+
+MOST_VIEWERS = 16
+"""Pages that look at one kproxy at the same time."""
+# How often there is a new snapshot, in seconds; what it has of a cluster at most, the busiest.
+_EVERY = 1.0
+_CLIENTS, _GROUPS, _APIS = 200, 200, 500
+_NOTHING = Rates()
+
+
+class Live:
+    """`create_task` makes a task that ends nothing else; `status` and `sessions` say what there is now."""
+
+    def __init__(
+        self,
+        create_task: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        feed: Feed,
+        status: Callable[[], Status],
+        sessions: Callable[[], Awaitable[Sequence[SessionStatus]]],
+        events: Events,
+    ) -> None:
+        self._create_task = create_task
+        self._feed = feed
+        self._status = status
+        self._sessions = sessions
+        self._events = events
+        self._viewers = 0
+        self._task: asyncio.Task[None] | None = None
+        self._snapshot = b""
+        self._new = asyncio.Event()
+        self._names: Mapping[int, str] = {}
+
+    def view(self) -> AsyncGenerator[bytes, None]:
+        """Server-sent events (the HTML standard, §9.2), one snapshot each, until the generator is closed. Raises
+        TooMany."""
+        self._check_room()
+        return self._view()
+
+    def _check_room(self) -> None:
+        if self._viewers >= MOST_VIEWERS:
+            raise TooMany(f"{MOST_VIEWERS} pages look on already, the most that kproxy serves")
+
+    async def _view(self) -> AsyncGenerator[bytes, None]:
+        self._check_room()
+        self._viewers += 1
+        try:
+            if self._task is None:
+                self._snapshot = b""
+                self._task = self._create_task(self._look())
+            yield b"retry: 2000\n\n"
+            if self._snapshot:
+                yield self._snapshot
+            while True:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(2 * _EVERY):
+                        await self._new.wait()
+                    yield self._snapshot
+                    continue
+                yield b": kproxy is there\n\n"
+        finally:
+            self._viewers -= 1
+            if not self._viewers and self._task is not None:
+                self._task.cancel()
+                self._task = None
+
+    async def _look(self) -> None:
+        """Until nobody does any more."""
+        tally, findings = Tally(time()), Findings()
+        self._feed.add(tally)
+        try:
+            if not self._names:  # it imports kafka-python, which takes a while
+                self._names = {number: code.name for number, code in (await asyncio.to_thread(codes)).items()}
+                await asyncio.to_thread(by_word)
+            while True:
+                try:
+                    await self._write(tally, findings)
+                except Exception:
+                    log.exception("defect in the page's numbers, please report it")
+                await asyncio.sleep(_EVERY)
+        finally:
+            self._feed.remove(tally)
+
+    async def _write(self, tally: Tally, findings: Findings) -> None:
+        now = time()
+        sessions, status = await self._sessions(), self._status()
+        tally.second(now, sessions)
+        for event in self._events.last():
+            finding = _refusal(event, status.clusters)
+            if finding is not None:
+                findings.note(finding, event.time)
+        found = findings.second(now, tally, status.clusters, sessions)
+        clusters = []
+        for cluster in status.clusters:
+            clusters.append(self._cluster(tally, cluster, [one for one in sessions if one.cluster == cluster.name]))
+            await asyncio.sleep(0)  # the data plane shares this thread
+        value = {
+            "version": status.version,
+            "time": round(now, 3),
+            "since": status.configured_at,
+            "reloads": status.reloads,
+            "draining": status.draining,
+            "lost": tally.lost,
+            "workers": [asdict(worker) for worker in status.workers],
+            "clusters": clusters,
+            "findings": [_finding(since, one) for since, one in found],
+            "events": [_event(event) for event in self._events.last()],
+        }
+        self._snapshot = b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"
+        self._new.set()
+        self._new.clear()
+
+    def _cluster(self, tally: Tally, cluster: ClusterStatus, sessions: Sequence[SessionStatus]) -> dict[str, Any]:
+        value = {name: getattr(cluster, name) for name in _OF_CLUSTERS}
+        value["nodes"] = [
+            asdict(node) | {"traffic": self._shown(tally.nodes.get((cluster.name, node.node), _NOTHING))}
+            for node in cluster.nodes
+        ]
+        value["forwards"] = [asdict(one) for one in cluster.forwards]
+        value["upstreams"] = [_upstream(one) for one in cluster.upstreams]
+        value["switch"] = None if cluster.switch is None else asdict(cluster.switch)
+        value["bootstrap_traffic"] = self._shown(tally.nodes.get((cluster.name, "bootstrap"), _NOTHING))
+        value["bootstrap_sessions"] = sum(one.node == "bootstrap" for one in sessions)
+        apis = [(node, api, rates) for (name, node, api), rates in tally.apis.items() if name == cluster.name]
+        apis.sort(key=lambda one: -one[2].requests)
+        value["apis"] = [{"node": node, "api": api, **self._shown(rates)} for node, api, rates in apis[:_APIS]]
+        return value | self._clients(tally, cluster.name, sessions) | _groups(tally, cluster.name)
+
+    def _clients(self, tally: Tally, name: str, sessions: Sequence[SessionStatus]) -> dict[str, Any]:
+        of_client: dict[Client, list[SessionStatus]] = defaultdict(list)
+        for one in sessions:
+            of_client[Client(name, one.client.rpartition(":")[0], one.client_id, one.software)].append(one)
+        clients = {client: doing for client, doing in tally.clients.items() if client.cluster == name}
+        busiest = sorted(
+            of_client.keys() | clients.keys(),
+            key=lambda one: (-_rates(clients.get(one)).requests, -len(of_client[one]), one),
+        )
+        shown = []
+        for client in busiest[:_CLIENTS]:
+            nodes: dict[str, int] = defaultdict(int)
+            for one in of_client[client]:
+                nodes[one.node] += 1
+            shown.append(
+                {
+                    "address": client.address,
+                    "client_id": client.client_id,
+                    "software": client.software,
+                    "sessions": len(of_client[client]),
+                    "nodes": nodes,
+                    "since": min((one.since for one in of_client[client]), default=None),
+                    "traffic": self._shown(_rates(clients.get(client))),
+                }
+            )
+        return {"clients": shown, "clients_left_out": max(0, len(busiest) - _CLIENTS)}
+
+    def _shown(self, rates: Rates) -> dict[str, Any]:
+        return rates.shown(lambda code: self._names.get(code, error_text(code)))
+
+
+_OF_CLUSTERS = (
+    "name", "cluster_id", "bootstrap_servers", "via", "listen", "bootstrap", "problem", "answered", "searched", "full",
+    "sessions",
+)  # fmt: skip
+
+
+def _upstream(upstream: UpstreamStatus) -> dict[str, Any]:
+    """Without its nodes, of which only the numbers are shown."""
+    nodes = [node for node in upstream.nodes if node.present]
+    value = {name: getattr(upstream, name) for name in ("name", "active", "bootstrap_servers", "cluster_id", "refuses")}
+    return {**value, "nodes": len(nodes), "lost": sum(node.problem is not None for node in nodes)}
+
+
+def _rates(doing: Doing | None) -> Rates:
+    return _NOTHING if doing is None else doing.rates
+
+
+def _groups(tally: Tally, name: str) -> dict[str, Any]:
+    groups = sorted(
+        ((key[1], group) for key, group in tally.groups.items() if key[0] == name),
+        key=lambda one: (-len(one[1].members), one[0]),
+    )
+    shown = [
+        {
+            "group": group_id,
+            "clients": sorted(set(group.members.values()))[:20],
+            "members": len(group.members),
+            "node": group.node,
+        }
+        for group_id, group in groups[:_GROUPS]
+    ]
+    return {"groups": shown, "groups_left_out": max(0, len(groups) - _GROUPS)}
+
+
+def _refusal(event: Event, clusters: Sequence[ClusterStatus]) -> Finding | None:
+    """A client that was turned away is a finding."""
+    row = event.row if event.refused else None
+    if row is None:
+        return None
+    cluster = clusters[0].name if len(clusters) == 1 else ""
+    text = f"A client at {event.refused} was refused: {event.text.partition(': ')[2]}."
+    return Finding(row.fault, "problem", cluster, text, None, event.refused)
+
+
+def _finding(since: float, finding: Finding) -> dict[str, Any]:
+    remedy = remedies.of(finding.fault)
+    return {
+        "fault": finding.fault.value,
+        "severity": finding.severity,
+        "cluster": finding.cluster,
+        "node": finding.node,
+        "client": finding.client,
+        "since": round(since, 3),
+        "title": remedy.title,
+        "text": finding.text,
+        "cause": remedy.cause,
+        "check": remedy.check,
+        "fix": remedy.fix,
+    }
+
+
+def _event(event: Event) -> dict[str, Any]:
+    row = event.row
+    remedy = None if row is None or row.fault is Fault.KPROXY else remedies.of(row.fault)
+    return {
+        "number": event.number,
+        "time": round(event.time, 3),
+        "level": event.level,
+        "text": event.text,
+        "since": round(event.since, 3),
+        "times": event.times,
+        "meaning": None if remedy is None else remedy.cause,
+        "fix": None if row is None else row.meaning,
+    }

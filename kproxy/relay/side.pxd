@@ -1,9 +1,0 @@
-# What the compiled form of side.py knows of types.
-
-from kproxy.relay.pump cimport Pump
-
-
-cdef class Side:
-    cdef public Pump _pump
-    cdef public object _kept, _watched, name, on_event, pending, sock, step
-    cdef public bint _expects_rest, ended

@@ -1,0 +1,235 @@
+"""A reader of kproxy's stderr that stops, is slow, or goes away holds up nothing but the log."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kproxy.proxy.app import logs, stderr
+from kproxy.proxy.app.stderr import Stderr, written_by_thread
+from tests.harness.fakebroker import FakeBroker
+from tests.harness.peers import Peer
+from tests.harness.process import PATIENCE_S, Kproxy, free_window, wait_until
+from tests.unit.proxy.app.serving import broker
+
+
+@contextmanager
+def full_pipe() -> Iterator[tuple[int, int, int]]:
+    """A pipe that takes nothing more: its two ends, and how many bytes are in it."""
+    reading, writing = os.pipe()
+    size = 0
+    os.set_blocking(writing, False)
+    try:
+        for chunk in (4096, 1):
+            try:
+                while True:
+                    size += os.write(writing, b"-" * chunk)
+            except BlockingIOError:
+                pass
+        os.set_blocking(writing, True)
+        yield reading, writing, size
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def read(descriptor: int, size: int) -> str:
+    data = b""
+    while len(data) < size:
+        data += os.read(descriptor, size - len(data))
+    return data.decode()
+
+
+class _Process(Kproxy):
+    """A kproxy whose stderr is this descriptor."""
+
+    def __init__(self, bootstrap: str, descriptor: int, *options: str) -> None:
+        first = free_window(3)
+        self.admin, self.bootstrap = f"127.0.0.1:{first}", f"127.0.0.1:{first + 1}"
+        command = [sys.executable, "-m", "kproxy", "run", "-b", bootstrap, "--admin", self.admin]
+        self.process = subprocess.Popen(
+            [*command, "--listen", self.bootstrap, "--node-ports", f"{first + 2}-{first + 2}", *options],
+            stderr=descriptor,
+        )
+
+    @property
+    def log(self) -> str:
+        return "not read"
+
+
+@pytest.mark.parametrize("workers", [(), ("--workers", "2")])
+def test_a_reader_that_has_stopped_holds_up_neither_clients_nor_the_end(workers: tuple[str, ...]) -> None:
+    if workers and sys.platform != "linux":
+        pytest.skip("workers need Linux")
+    behave = FakeBroker()
+    with Peer(behave) as peer, full_pipe() as (_, writing, _):
+        broker(peer, behave)
+        proxy = _Process(peer.address, writing, *workers)
+        try:
+            proxy.wait_ready()
+            proxy.process.send_signal(signal.SIGTERM)
+            assert proxy.process.wait(PATIENCE_S) == 0
+        finally:
+            proxy.process.kill()
+            proxy.process.wait()
+
+
+def test_a_second_signal_ends_it_though_the_reader_has_stopped() -> None:
+    behave = FakeBroker()
+    with Peer(behave) as peer, full_pipe() as (_, writing, _):
+        broker(peer, behave)
+        proxy = _Process(peer.address, writing, "--drain-timeout", "1h")
+        try:
+            proxy.wait_ready()
+            proxy.process.send_signal(signal.SIGTERM)
+            proxy.process.send_signal(signal.SIGINT)
+            # Which is the second one, if both are there before it looks, is not ours to say.
+            assert proxy.process.wait(PATIENCE_S) in (0, 128 + signal.SIGINT, 128 + signal.SIGTERM)
+        finally:
+            proxy.process.kill()
+            proxy.process.wait()
+
+
+def test_what_was_logged_before_the_end_is_written() -> None:
+    """Also of a reader that comes late."""
+    behave = FakeBroker()
+    with Peer(behave) as peer, full_pipe() as (reading, writing, size):
+        broker(peer, behave)
+        proxy = _Process(peer.address, writing, "--log-format", "json")
+        try:
+            proxy.wait_ready()
+            read(reading, size)
+            proxy.process.send_signal(signal.SIGTERM)
+            assert proxy.process.wait(PATIENCE_S) == 0
+        finally:
+            proxy.process.kill()
+            proxy.process.wait()
+        os.set_blocking(reading, False)
+        messages = [json.loads(line)["message"] for line in read_all(reading).splitlines()]
+        assert messages[0].startswith("kproxy ")
+        assert messages[-1] == "SIGTERM: stopping; 0 requests in flight"
+
+
+def read_all(descriptor: int) -> str:
+    data = b""
+    try:
+        while more := os.read(descriptor, 65536):
+            data += more
+    except BlockingIOError:
+        pass
+    return data.decode()
+
+
+def test_kproxy_runs_with_a_closed_stderr(tmp_path: Path) -> None:
+    behave = FakeBroker()
+    with Peer(behave) as peer:
+        broker(peer, behave)
+        first = free_window(3)
+        command = f"{sys.executable} -m kproxy run -b {peer.address} --admin 127.0.0.1:{first}"
+        ports = f"--listen 127.0.0.1:{first + 1} --node-ports {first + 2}-{first + 2}"
+        process = subprocess.Popen(["sh", "-c", f"exec {command} {ports} 2>&-"])
+        proxy = _Process.__new__(_Process)
+        proxy.admin, proxy.process = f"127.0.0.1:{first}", process
+        try:
+            proxy.wait_ready()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == 0
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_what_does_not_fit_is_dropped_and_counted_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stderr, "MOST", 100)
+    with full_pipe() as (reading, writing, size), os.fdopen(os.dup(writing), "w") as stream:
+        out = Stderr(stream)
+        out.say_dropped = lambda lines: f"dropped {lines}\n"
+        written = [f"{number:3d} " + "x" * 36 + "\n" for number in range(20)]
+        for line in written:
+            out.write(line)
+        assert out.dropped >= 16  # one may be on its way already
+        kept = "".join(written[: 20 - out.dropped]) + f"dropped {out.dropped}\n"
+        assert read(reading, size + len(kept))[size:] == kept
+        out.write("after\n")
+        assert read(reading, 6) == "after\n"
+        out.finish()
+
+
+def test_the_lines_that_were_dropped_are_said_in_the_form_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stderr, "MOST", 1)
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    with full_pipe() as (reading, writing, size), os.fdopen(os.dup(writing), "w") as stream:
+        out = Stderr(stream)
+        log = logs.set_up("json", "info", out)
+        try:
+            for number in range(10):
+                logging.getLogger("kproxy.test").info("line %d", number)
+            dropped = log.dropped
+            assert dropped >= 8
+            os.set_blocking(reading, True)
+            read(reading, size)
+            out.finish()
+        finally:
+            root.handlers[:] = before
+            root.setLevel(level)
+        os.set_blocking(reading, False)
+        messages = [json.loads(line)["message"] for line in read_all(reading).splitlines()]
+        assert messages[:-1] == [f"line {number}" for number in range(10 - dropped)]
+        assert messages[-1] == f"{dropped} lines of the log were dropped: what reads stderr had stopped"
+
+
+def test_the_end_waits_for_a_reader_that_reads() -> None:
+    with full_pipe() as (reading, writing, size), os.fdopen(os.dup(writing), "w") as stream:
+        out = Stderr(stream)
+        for number in range(1000):
+            out.write(f"{number}\n")
+        got: list[str] = []
+        total = size + sum(len(f"{number}\n") for number in range(1000))
+        reader = threading.Thread(target=lambda: got.append(read(reading, total)))
+        reader.start()
+        out.finish(PATIENCE_S)
+        reader.join()
+        assert got[0][size:].split() == [str(number) for number in range(1000)]
+        assert out.dropped == 0
+
+
+def test_a_reader_that_is_gone_costs_its_lines_only() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as stream:
+        out = Stderr(stream)
+        os.close(reading)
+        out.write("lost\n")
+        wait_until(lambda: out.dropped == 1, "the line is lost")
+        out.write("lost too\n")
+        out.finish()
+        assert out.dropped == 2
+
+
+def test_a_pipe_that_does_not_block_loses_nothing() -> None:
+    """Node.js gives its children such pipes."""
+    with full_pipe() as (reading, writing, size), os.fdopen(os.dup(writing), "w") as stream:
+        os.set_blocking(writing, False)
+        out = Stderr(stream)
+        out.write("a line\n")
+        assert read(reading, size + 7)[size:] == "a line\n"
+        out.finish()
+
+
+def test_stderr_that_is_no_file_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", text)
+    with written_by_thread() as out:
+        assert out is None
+        assert sys.stderr is text

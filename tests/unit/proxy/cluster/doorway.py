@@ -1,0 +1,126 @@
+"""One cluster's gateway with its sessions, in the test's own process, and clients of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from kproxy.base.address import Address
+from kproxy.base.repeats import OncePerWhile
+from kproxy.config import ClusterConfig
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.proxy.cluster.gateway import Gateway
+from kproxy.proxy.cluster.known import Explored
+from kproxy.proxy.cluster.places import Places
+from kproxy.proxy.cluster.tasks import Supervised
+from kproxy.proxy.metrics import Metrics
+from kproxy.proxy.relay.loop import RelayLoop
+from kproxy.proxy.relay.selector import RelaySelector
+from kproxy.proxy.workers.here import Here
+
+API_VERSIONS = b"\0\0\0\x0d\0\x12\0\0\0\0\0\x01\0\x03raw"
+METADATA = b"\0\0\0\x11\0\x03\0\x01\0\0\0\x02\0\x03raw\0\0\0\0"
+
+
+class Doorway:
+    """A gateway whose only broker, node 1, is at `broker`."""
+
+    def __init__(self, selector: RelaySelector, broker: str, places: Places | None = None, **options: Any) -> None:
+        options = {"listen": Address("127.0.0.1", 0), "connect_timeout": 0.2, **options}
+        config = ClusterConfig(bootstrap_servers=(Address.parse(broker),), **options)
+        self.metrics = Metrics()
+        self.places = places or Places()
+        self.tasks = Supervised("cluster default")
+        self._here = Here(selector, self.metrics, self.tasks)
+        carry, changed = partial(self._here.carry, config.name), partial(self._here.changed, config.name)
+        self.gateway = Gateway(config, self.metrics, self.tasks, self.places, carry, changed)
+        self.gateway.reach.note(Explored(settled=True, answered=True, searched=True, problem=None))
+        self._here.serve([self.gateway])
+
+    def learn(self, *nodes: tuple[int, str], complete: bool = True) -> None:
+        """A response names these nodes: their ids and addresses."""
+        endpoints = tuple(Endpoint(Kind.BROKER, node, Address.parse(address)) for node, address in nodes)
+        self.gateway.learn(Endpoints(endpoints, complete))
+
+    def connect(self, node: int | None = None) -> socket.socket:
+        """A client's connection, to the bootstrap listener or a node's; not blocking."""
+        ports = {each.key.node_id: each.port for each in self.gateway.topology.nodes.values()}
+        client = socket.create_connection(("127.0.0.1", self.gateway.listen.port if node is None else ports[node]), 30)
+        client.setblocking(False)
+        return client
+
+    @property
+    def held(self) -> dict[str, int]:
+        """What connections hold now."""
+        return {
+            "places": self.places.taken,
+            "sessions": self.gateway.sessions,
+            "of listeners": sum(listener.sessions for listener in self.gateway._listeners.bound.values()),
+            "files": len(os.listdir("/proc/self/fd")),
+        }
+
+    async def close(self) -> None:
+        self.gateway.stop_accepting()
+        await self._here.drain(0)
+        await self.gateway.reach.close()
+        await self.tasks.__aexit__(None, None, None)
+
+
+def in_loop(scenario: Callable[[RelaySelector], Coroutine[Any, Any, None]]) -> None:
+    """Run it on a loop with the data plane's selector."""
+    selector = RelaySelector()
+    with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
+        runner.run(scenario(selector))
+
+
+async def until(reached: Callable[[], Any], what: str) -> Any:
+    """Let the loop turn until `reached` gives something true, and return it; fail after a bound."""
+    for _ in range(10_000):
+        if result := reached():
+            return result
+        await asyncio.sleep(0.001)
+    raise AssertionError(f"not in time: {what}")
+
+
+def reset(client: socket.socket) -> None:
+    """Close with a RST, and lose what was not sent yet."""
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
+def is_closed(client: socket.socket) -> bool:
+    """Whether kproxy has closed the connection; what it said before is lost."""
+    try:
+        while client.recv(65536):
+            pass
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+class Lines(logging.Handler):
+    """What the log of a running kproxy would have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.once = OncePerWhile()
+        self.addFilter(self.once)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+    def __enter__(self) -> Lines:
+        logging.getLogger("kproxy").addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("kproxy").removeHandler(self)

@@ -1,0 +1,100 @@
+"""Who is taken for a client that has fetched in the former cluster, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from kproxy.proxy.cluster import guards
+from kproxy.proxy.cluster.guards import Guards
+from kproxy.proxy.relay.guard import Guard
+from kproxy.proxy.relay.verdict import Verdict
+from kproxy.proxy.switching import positions
+from kproxy.proxy.switching.doubts import Identity
+
+
+class Clock:
+    """The guards of a cluster, at a time that the test sets."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        patch.setattr(guards, "perf_counter", lambda: self.now)
+        self.guards = Guards("default", lambda: None)
+
+    def session(self, client_id: str, made: Guards | None = None) -> tuple[Any, Guard]:
+        """One that begins now, and its guard."""
+        seen: list[Guard] = []
+        session: Any = Mock()
+        session.conversation.introduction = SimpleNamespace(client_id=client_id, software="")
+        session.conversation.guard = seen.append
+        (made or self.guards).opened(session, "10.1.2.3")
+        return session, seen[0]
+
+    def comes(self, client_id: str, made: Guards | None = None) -> bool:
+        """Whether this client, which begins a session now, is taken for one that has fetched before."""
+        _, guard = self.session(client_id, made)
+        return guard._client() is not None
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_who_comes_long_after_a_restart_is_new(clock: Clock) -> None:
+    """A query of Spark that is started again would else get no record before the next restart."""
+    clock.guards.begin(everyone=True)
+    clock.guards.writes_pass()
+    assert clock.comes("running")
+    clock.now += 309
+    assert clock.comes("slow")
+    clock.now += 1
+    assert not clock.comes("new")
+    assert clock.comes("running")
+    assert clock.comes("slow")
+
+
+def test_a_switch_soon_after_a_restart_doubts_no_longer(clock: Clock) -> None:
+    clock.guards.begin(everyone=True)
+    clock.now += 100
+    clock.guards.begin()
+    assert clock.comes("running")
+    part = clock.guards.split([])
+    clock.now += 210
+    assert not clock.comes("new", part)
+    assert not clock.comes("new")
+    assert clock.comes("running")
+    assert clock.comes("running", part)
+
+
+def test_a_crowd_that_is_not_remembered_is_doubted_for_longer(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guards, "MOST_CLIENTS", 10)
+    clock.guards.know(Identity("10.1.2.3", str(number)) for number in range(11))
+    clock.guards.begin(everyone=True)
+    clock.now += 1_000
+    assert clock.comes("may be one of them")
+    monkeypatch.setattr(positions, "MOST_CLIENTS", 5)
+    clock.guards.writes_pass()
+    clock.guards.begin()
+    clock.now += 48 * 3600
+    assert clock.comes("may be one of the others"), "of these nobody knows when they came last"
+
+
+@pytest.mark.parametrize("united", [False, True])
+async def test_what_waits_in_a_session_passes_when_it_becomes_one_of_a_part(clock: Clock, united: bool) -> None:
+    clock.guards.begin()
+    clock.guards.writes_pass()
+    session, guard = clock.session("producer")
+    assert guard._judge_produce(clock.now) is Verdict.PASS
+    assert guard._judge_produce(clock.now) is Verdict.HOLD
+    part = clock.guards.split([session])
+    if united:
+        clock.guards.unite(part)
+    guard._produced(refused=False)
+    await asyncio.sleep(0.01)
+    session.release.assert_called_once_with()
+    assert guard._judge_produce(clock.now) is Verdict.PASS

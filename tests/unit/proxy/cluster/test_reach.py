@@ -1,0 +1,439 @@
+"""Routes to nodes: which one is taken, what is said of the others. Brokers on sockets of this machine, made by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+
+import pytest
+
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError
+from kproxy.client.ask.asking import Over
+from kproxy.config import ClusterConfig
+from kproxy.net.dial.routes import RouteKind
+from kproxy.net.dial.stream import Stream
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.protocol.wire import api
+from kproxy.proxy.cluster import explore, meeting
+from kproxy.proxy.cluster.explore import Explorer
+from kproxy.proxy.cluster.known import Explored, Fact, Proof
+from kproxy.proxy.cluster.meeting import Met
+from kproxy.proxy.cluster.reach import Reach
+from kproxy.proxy.cluster.tasks import Supervised
+from kproxy.proxy.cluster.topology import NodeKey, Topology
+from kproxy.proxy.metrics import Metrics
+from tests.harness.fakebroker import FakeBroker
+from tests.harness.peers import Behaviour, Peer, closing, refused, saying, silent
+
+HTTP = saying(b"HTTP/1.1 400 Bad Request\r\n\r\n", first=False)
+
+
+def key(node: int) -> NodeKey:
+    return NodeKey(Kind.BROKER, node)
+
+
+class Site:
+    """Brokers that say where they are, and kproxy's way to them. `facts` are what it has told."""
+
+    def __init__(self, held: ExitStack, tasks: Supervised) -> None:
+        self._held, self.tasks = held, tasks
+        self.metrics = Metrics()
+        self.topology = Topology(1, 100)
+        self.facts: list[Fact] = []
+
+    def peer(self, behave: Behaviour) -> Address:
+        return Address.parse(self._held.enter_context(Peer(behave)).address)
+
+    def broker(self, node: int, cluster_id: str | None = "c", *, tells: bool = True) -> tuple[FakeBroker, Address]:
+        """A broker that names itself in a refusal, if it `tells`."""
+        made = FakeBroker(
+            refusal=f"Unexpected broker id, expected {node} or empty" if tells else "", cluster_id=cluster_id
+        )
+        made.serves[api.LIST_GROUPS] = (9, 9)
+        return made, self.peer(made)
+
+    def cluster(self, *bootstrap: Address, **options: object) -> Reach:
+        config = ClusterConfig(bootstrap_servers=bootstrap, connect_timeout=0.5, **options)
+        self.reach = Reach(config, self.topology, self.metrics, self.tasks, lambda _: False, self.facts.append)
+        self.explorer = Explorer(config, self.topology, self.reach, self.learn)
+        return self.reach
+
+    def learn(self, endpoints: Endpoints) -> None:
+        self.topology.learn(endpoints, 0.0)
+        self.explorer.stir()
+
+    def dials(self, node: str, reason: str) -> float:
+        return self.metrics.dial_failures.get(("default", node, reason), 0)
+
+
+@asynccontextmanager
+async def site() -> AsyncIterator[Site]:
+    async with AsyncExitStack() as stack:
+        held = stack.enter_context(ExitStack())
+        yield Site(held, await stack.enter_async_context(Supervised("a test")))
+
+
+def at(*nodes: tuple[int, Address]) -> list[tuple[int, str, int]]:
+    return [(node, address.host, address.port) for node, address in nodes]
+
+
+async def reaches(reach: Reach, node: int | None) -> Met:
+    upstream = await reach.dial(None if node is None else key(node))
+    upstream.sock.close()
+    return upstream
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_FIRST_PAUSE", "_LONGEST_PAUSE", "_TRY_AGAIN", "_TRY_AGAIN_AT_MOST"):
+        monkeypatch.setattr(explore, name, 0.02)
+
+
+# Which route
+
+
+async def test_a_broker_that_tells_no_cluster_id_is_none_where_one_is_demanded() -> None:
+    async with site() as here:
+        one, one_at = here.broker(1, None)
+        one.nodes = at((1, one_at))
+        reach = here.cluster(one_at, cluster_id="c")
+        with pytest.raises(UpstreamError, match="does not say which cluster it belongs to"):
+            await reach.meetings.meet_bootstrap(one_at)
+        one.cluster_id = "c"
+        assert (await reach.meetings.meet_bootstrap(one_at)).cluster_id == "c"
+
+
+async def test_an_address_that_says_more_than_it_was_asked() -> None:
+    """What is left over would be taken for answers to the client's requests."""
+    async with site() as here:
+        one, one_at = here.broker(1)
+        one.nodes = at((1, one_at))
+        reach = here.cluster(one_at)
+        await here.explorer.explore()
+        one.adds = b"\0\0\0\x04more"
+        for node in (1, None):
+            with pytest.raises(UpstreamError) as error:
+                await reach.dial(None if node is None else key(node))
+            assert str(one_at) in str(error.value)
+        assert here.dials("1", "malformed") == 1
+
+
+async def test_the_advertised_address_if_the_node_is_there() -> None:
+    async with site() as here:
+        one, one_at = here.broker(1)
+        two, two_at = here.broker(2)
+        one.nodes = two.nodes = at((1, one_at), (2, two_at))
+        reach = here.cluster(one_at)
+        await here.explorer.explore()
+        for node, address in ((1, one_at), (2, two_at)):
+            found = reach.known.reached(key(node))
+            assert found.route is not None
+            assert (found.route.dial, found.route.kind, found.proof) == (address, RouteKind.ADVERTISED, Proof.OWN_WORD)
+            await reaches(reach, node)
+        assert reach.known.cluster_id == "c"
+
+
+@pytest.mark.parametrize(
+    ("behave", "reason", "words"),
+    [
+        pytest.param(HTTP, "upstream-speaks-http", "the server is a web server", id="http"),
+        pytest.param(closing, "closed", "closed the connection without answering", id="closing"),
+        pytest.param(silent, "timeout", "connected, but no Kafka broker answers there", id="silent"),
+        pytest.param(saying(b"\0\0\0\4nope", first=False), "malformed", "not a Kafka broker", id="nonsense"),
+        pytest.param(saying(b"\x7f" * 4096, first=False), "malformed", "not a Kafka broker", id="too large"),
+        pytest.param(
+            FakeBroker([(1, "x", 1)], cluster_id="other"), "wrong-cluster", "another cluster (id other)", id="cluster"
+        ),
+        pytest.param(
+            FakeBroker([(1, "x", 1), (2, "x", 1)], "expected 2 or", cluster_id="c"),
+            "wrong-node", "it is broker 2 of this cluster, not broker 1", id="node",
+        ),
+    ],
+)  # fmt: skip
+async def test_what_else_may_stand_at_the_advertised_address(
+    behave: Behaviour, reason: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is named, and the bootstrap server that turned out to be the node is taken."""
+    async with site() as here:
+        wrong_at = here.peer(behave)
+        one, one_at = here.broker(1)
+        two, two_at = here.broker(2)
+        one.nodes = two.nodes = at((1, wrong_at), (2, two_at))
+        reach = here.cluster(one_at)
+        await here.explorer.explore()
+        upstream = await reaches(reach, 1)
+        assert upstream.check is None
+        found = reach.known.reached(key(1))
+        assert found.route is not None
+        assert (found.route.dial, found.route.kind, found.problem) == (one_at, RouteKind.LEARNED, None)
+        assert here.dials("1", reason) >= 1
+        reach.routes = type(reach.routes)([])  # now without the bootstrap server
+        reach.known.leads_to.clear()
+        reach._config = reach.meetings._config = ClusterConfig(bootstrap_servers=(two_at,), connect_timeout=0.5)
+        with pytest.raises(
+            UpstreamError, match="broker 2 of this cluster|" + words.replace("(", r"\(").replace(")", r"\)")
+        ):
+            await reaches(reach, 1)
+        assert words in str(reach.known.problems[key(1)])
+    assert reason not in ("wrong-cluster", "wrong-node") or any(words in r.getMessage() for r in caplog.records)
+
+
+async def test_one_address_for_all_is_taken_for_none_but_the_node_behind_it() -> None:
+    async with site() as here:
+        one, one_at = here.broker(1)
+        one.nodes = at((1, one_at), (2, one_at))
+        reach = here.cluster(one_at)
+        await here.explorer.explore()
+        await reaches(reach, 1)
+        with pytest.raises(UpstreamError, match="it is broker 1 of this cluster, not broker 2"):
+            await reaches(reach, 2)
+
+
+async def test_where_nothing_tells_an_advertised_address_is_assumed_and_a_bootstrap_server_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with site() as here:
+        one, one_at = here.broker(1, tells=False)
+        with refused() as nobody:
+            one.nodes = at((1, one_at), (2, Address.parse(nobody)))
+            reach = here.cluster(one_at)
+            await here.explorer.explore()
+            assert reach.known.reached(key(1)).proof is Proof.ASSUMED
+            with pytest.raises(UpstreamError, match="cannot tell which broker it is: give the user DescribeConfigs"):
+                await reaches(reach, 2)
+    assert len([r for r in caplog.records if "kproxy assumes that" in r.getMessage()]) == 1
+
+
+@pytest.mark.parametrize("cluster_id", [None, ""])
+async def test_brokers_that_know_of_no_cluster_id(cluster_id: str | None) -> None:
+    async with site() as here:
+        one, one_at = here.broker(1, cluster_id)
+        one.nodes = at((1, one_at))
+        reach = here.cluster(one_at)
+        await here.explorer.explore()
+        await reaches(reach, 1)
+        assert reach.known.cluster_id is None
+
+
+# When it is asked
+
+
+class Thrifty(FakeBroker):
+    """Answers who is there when it has been asked who it is, too."""
+
+    def answer(self, connection: socket.socket, request: bytes) -> bool:
+        key = struct.unpack_from(">h", request)[0]
+        if key == api.METADATA:
+            self.kept = request
+            return True
+        return (key != api.DESCRIBE_CONFIGS or super().answer(connection, self.kept)) and super().answer(
+            connection, request
+        )
+
+
+async def test_every_connection_is_asked_in_one_round_trip() -> None:
+    async with site() as here:
+        one = Thrifty(refusal="expected 1 or empty", cluster_id="c")
+        one_at = here.peer(one)
+        one.nodes = at((1, one_at), (2, one_at))
+        reach = here.cluster(one_at)
+        await here.explorer.explore()
+        asked = one.asked
+        await reaches(reach, 1)
+        await reaches(reach, None)
+        assert one.asked == asked + 2
+
+
+async def test_a_cluster_that_is_replaced_while_nobody_is_connected() -> None:
+    async with site() as here:
+        one, one_at = here.broker(1)
+        one.nodes = at((1, one_at))
+        reach = here.cluster(one_at)
+        await here.explorer.explore()
+        await reaches(reach, 1)
+        one.cluster_id = "another"
+        for node in (1, None):
+            with pytest.raises(UpstreamError, match=r"another cluster \(id another\)"):
+                await reaches(reach, node)
+
+
+async def test_the_user_says_which_cluster_it_is() -> None:
+    async with site() as here:
+        one, one_at = here.broker(1, "another")
+        one.nodes = at((1, one_at))
+        reach = here.cluster(one_at, cluster_id="the-right-one")
+        exploring = here.tasks.create_task(here.explorer.explore())
+        await reach.settled.wait()
+        text = (
+            f"{one_at} answers, but it is another cluster (id another): kproxy serves the cluster with the id"
+            " the-right-one"
+        )
+        assert reach.known.explored.problem == f"{text}, as --cluster-id says"
+        with pytest.raises(UpstreamError, match="as --cluster-id says"):
+            await reaches(reach, None)
+        one.cluster_id = "the-right-one"
+        await exploring
+        await reaches(reach, 1)
+
+
+async def test_within_the_session_where_only_the_client_has_credentials() -> None:
+    """Two bootstrap servers, each the other's node as far as anybody knows: two attempts, and all is known."""
+    async with site() as here:
+        one, one_at = here.broker(1)
+        two, two_at = here.broker(2)
+        with refused() as nobody:
+            advertised = Address.parse(nobody)
+            one.nodes = two.nodes = at((1, advertised), (2, advertised))
+            login = {api.METADATA}
+            for broker in (one, two):
+                broker.deaf_to = login
+            reach = here.cluster(two_at, one_at)
+            exploring = here.tasks.create_task(here.explorer.explore())
+            await reach.searched.wait()
+            assert reach.meetings.within_sessions
+            upstream = await reach.dial(None)
+            login.clear()  # the client has logged in
+            here.learn(named_by(one))
+            await exploring
+            assert upstream.check is not None
+            await upstream.check(Over(Stream(upstream.sock)))
+            upstream.sock.close()
+            assert [str(one.address) for one in reach.known.addresses_of(key(2))] == [str(two_at)]
+            upstream = await reach.dial(key(1))
+            assert upstream.check is not None
+            await upstream.check(Over(Stream(upstream.sock)))
+            upstream.sock.close()
+            assert reach.known.reached(key(1)).proof is Proof.OWN_WORD
+
+
+def named_by(broker: FakeBroker) -> Endpoints:
+    return Endpoints(tuple(_endpoints(broker)), complete=True)
+
+
+def _endpoints(broker: FakeBroker) -> list[Endpoint]:
+    return [Endpoint(Kind.BROKER, node, Address(host, port)) for node, host, port in broker.nodes]
+
+
+async def test_a_bootstrap_server_of_another_cluster_is_passed_over_after_a_login() -> None:
+    async with site() as here:
+        other, other_at = here.broker(1, "other")
+        one, one_at = here.broker(1)
+        one.nodes = other.nodes = at((1, one_at))
+        login = {api.METADATA}
+        one.deaf_to = other.deaf_to = login
+        reach = here.cluster(other_at, one_at, cluster_id="c")
+        here.tasks.create_task(here.explorer.explore())
+        await reach.searched.wait()
+        login.clear()
+        upstream = await reach.dial(None)
+        assert upstream.check is not None
+        with pytest.raises(UpstreamError, match=r"another cluster \(id other\)"):
+            await upstream.check(Over(Stream(upstream.sock)))
+        upstream.sock.close()
+        upstream = await reach.dial(None)  # the client comes again
+        assert upstream.check is not None
+        await upstream.check(Over(Stream(upstream.sock)))
+        upstream.sock.close()
+
+
+# Exploring
+
+
+async def test_bootstrap_servers_of_different_clusters_serve_nobody_until_that_is_mended() -> None:
+    async with site() as here:
+        one, one_at = here.broker(1)
+        other, other_at = here.broker(1, "other")
+        one.nodes = other.nodes = at((1, one_at))
+        reach = here.cluster(one_at, other_at)
+        async with asyncio.timeout(30):
+            exploring = here.tasks.create_task(here.explorer.explore())
+            await reach.settled.wait()
+            text = f"{one_at} (cluster id c), {other_at} (cluster id other); list those of one cluster only"
+            with pytest.raises(UpstreamError) as error:
+                await reach.dial(None)
+            assert text in str(error.value)
+            assert text in str(reach.known.explored.problem)
+            other.cluster_id = "c"
+            await exploring
+        assert reach.known.explored == Explored(settled=True, answered=True, searched=True, problem=None)
+        await reaches(reach, None)
+
+
+async def test_a_silent_bootstrap_server_holds_nobody_up_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explore, "_OTHERS_MAY_TAKE", 0.05)
+    async with site() as here:
+        one, one_at = here.broker(1)
+        one.nodes = at((1, one_at))
+        reach = here.cluster(here.peer(silent), one_at)
+        await here.explorer.explore()
+        assert reach.known.explored.answered
+        assert reach.known.bootstrap_at == 1  # it begins with the one that answers
+
+
+async def test_a_node_that_comes_back_is_found_in_the_background() -> None:
+    async with site() as here:
+        one, one_at = here.broker(1)
+        two, two_at = here.broker(2)
+        with refused() as nobody:
+            one.nodes = at((1, one_at), (2, Address.parse(nobody)))
+            reach = here.cluster(one_at)
+            await here.explorer.explore()
+            assert key(2) in reach.known.problems
+            watching = here.tasks.create_task(here.explorer.watch())
+            one.nodes = two.nodes = at((1, one_at), (2, two_at))
+            here.learn(named_by(one))
+            async with asyncio.timeout(30):
+                while reach.known.problems:  # noqa: ASYNC110  # the outcome has no event
+                    await asyncio.sleep(0.01)
+            watching.cancel()
+
+
+async def test_a_bootstrap_server_that_led_elsewhere_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port-forward that was mixed up is mended, and kproxy is not told."""
+    async with site() as here:
+        one, one_at = here.broker(1)
+        two, two_at = here.broker(2)
+        with refused() as nobody:
+            one.nodes = two.nodes = at((1, Address.parse(nobody)), (2, Address.parse(nobody)))
+            reach = here.cluster(one_at, two_at)
+            await here.explorer.explore()
+            await reaches(reach, 2)
+            right, two.refusal = two.refusal, one.refusal
+            with pytest.raises(UpstreamError, match="it is broker 1 of this cluster, not broker 2"):
+                await reaches(reach, 2)
+            two.refusal = right
+            asked = two.asked
+            with pytest.raises(UpstreamError):  # not again and again
+                await reaches(reach, 2)
+            assert two.asked == asked
+            now = meeting.monotonic()
+            monkeypatch.setattr(meeting, "monotonic", lambda: now + 6)
+            await reaches(reach, 2)
+
+
+async def test_a_node_that_is_forgotten_meanwhile_is_out_of_reach() -> None:
+    async with site() as here:
+        one, one_at = here.broker(1)
+        one.nodes = at((1, one_at))
+        reach = here.cluster(one_at)
+        await here.explorer.explore()
+        here.topology.nodes.clear()
+        with pytest.raises(UpstreamError, match="no longer in the metadata"):
+            await reaches(reach, 1)
+
+
+@pytest.mark.parametrize("times", [1, 30])
+async def test_many_at_once_find_the_same(times: int) -> None:
+    async with site() as here:
+        one, one_at = here.broker(1)
+        one.nodes = at((1, one_at))
+        reach = here.cluster(one_at)
+        await asyncio.gather(here.explorer.explore(), *(reaches(reach, None) for _ in range(times)))
+        found = await asyncio.gather(*(reaches(reach, 1) for _ in range(times)))
+        assert all(upstream.check is None for upstream in found)

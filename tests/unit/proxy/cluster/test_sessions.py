@@ -1,0 +1,781 @@
+"""The sessions of one cluster: how each begins and ends; how all are held, and drained, by several at once."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+import pytest
+
+from kproxy.base.address import Address
+from kproxy.base.errors import UpstreamError, WireError
+from kproxy.client.sasl.exchange import Authenticated
+from kproxy.client.sasl.login import LoggedIn, Login
+from kproxy.config import ClusterConfig
+from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
+from kproxy.proxy.cluster import arrivals, relogin, sessions
+from kproxy.proxy.cluster.outages import Outage, Unreachable
+from kproxy.proxy.cluster.reach import Met
+from kproxy.proxy.cluster.sessions import Sessions
+from kproxy.proxy.cluster.tasks import Supervised
+from kproxy.proxy.cluster.topology import NodeKey
+from kproxy.proxy.metrics import Metrics
+from kproxy.proxy.relay.pump import _SIZES, COPY, Pump
+from kproxy.proxy.relay.selector import RelaySelector
+from kproxy.proxy.switching.parts import Part
+from kproxy.proxy.workers.here import Here
+from tests.harness.compiled import replaces_a_method
+from tests.harness.tls import connected
+from tests.unit.client.sasl import broker
+from tests.unit.proxy.cluster.doorway import in_loop, reset, until
+from tests.unit.proxy.relay.talking import FETCH_V4, METADATA_V1, metadata_body, request, response
+
+NODE = NodeKey(Kind.BROKER, 1)
+NOBODY = Address("kafka", 9092)
+T = TypeVar("T")
+API_VERSIONS_V0 = 18 << 16
+LONG = 30.0  # a deadline that no test waits for
+
+
+class End:
+    """The far end of a connection that kproxy has."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._loop = asyncio.get_running_loop()
+        sock.setblocking(False)
+
+    async def say(self, data: bytes) -> None:
+        await self._loop.sock_sendall(self.sock, data)
+
+    async def hear(self, expected: bytes) -> None:
+        heard = b""
+        async with asyncio.timeout(LONG):
+            while len(heard) < len(expected):
+                more = await self._loop.sock_recv(self.sock, len(expected) - len(heard))
+                assert more, f"the connection ended after {heard!r}"
+                heard += more
+        assert heard == expected
+
+    async def ended(self) -> None:
+        async with asyncio.timeout(LONG):
+            assert await self._loop.sock_recv(self.sock, 1) == b""
+
+    def has_heard_nothing(self) -> bool:
+        try:
+            return not self.sock.recv(1)
+        except BlockingIOError:
+            return True
+
+
+class Running:
+    """`Sessions` of a cluster whose broker is this test. `dial` may be replaced."""
+
+    def __init__(self, here: Here, metrics: Metrics, name: str) -> None:
+        self.dial: Callable[[NodeKey | None], Coroutine[Any, Any, Met]] = self._dial
+        self.upstreams: list[End] = []
+        self.ends: list[End] = []
+        self.done = 0
+        self.gives_way: Callable[[], None] | None = None
+        self.metrics = metrics
+        config = ClusterConfig(name=name, bootstrap_servers=(NOBODY,))
+        self.sessions: Sessions = here.make_room(config, lambda key: self.dial(key), self._localise)
+
+    def _localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
+        raise WireError("not-localised", "none is expected")
+
+    async def _dial(self, key: NodeKey | None) -> Met:
+        return self.upstream(key)
+
+    async def bootstrap(self, key: NodeKey | None) -> Met:
+        """As for a node that is not there."""
+        return self.upstream(None)
+
+    def upstream(self, key: NodeKey | None = NODE, **more: Any) -> Met:
+        far, near = connected()
+        near.setblocking(False)
+        self.upstreams.append(End(far))
+        self.ends.append(self.upstreams[-1])
+        return Met(near, key, **more)
+
+    # The visit of each client
+
+    peer = Address("127.0.0.1", 1)
+
+    def wants(self, key: NodeKey) -> None:
+        raise AssertionError("no client names a node")
+
+    def waits(self, give_way: Callable[[], None] | None) -> None:
+        self.gives_way = give_way
+
+    def over(self) -> None:
+        self.done += 1
+
+    def carry(self) -> End:
+        """A client that has spoken; its session begins when the loop turns."""
+        far, near = connected()
+        near.setblocking(False)
+        self.sessions.carry(near, NODE, "127.0.0.1", self)
+        self.ends.append(End(far))
+        return self.ends[-1]
+
+    async def session(self) -> tuple[End, End]:
+        """The ends of a new session: client, broker."""
+        count = self.open
+        client = self.carry()
+        await until(lambda: self.open > count, "the session is open")
+        return client, self.upstreams[-1]
+
+    @property
+    def open(self) -> int:
+        return len(self.sessions._open)
+
+
+class House:
+    """A process with clusters."""
+
+    def __init__(self, selector: RelaySelector) -> None:
+        self.selector = selector
+        self.metrics = Metrics()
+        self.tasks = Supervised("a test")
+        self.here = Here(selector, self.metrics, self.tasks)
+        self.clusters: list[Running] = []
+
+    def cluster(self, name: str = "default") -> Running:
+        self.clusters.append(Running(self.here, self.metrics, name))
+        return self.clusters[-1]
+
+    @property
+    def pump(self) -> Pump:
+        return self.here._pump
+
+    async def begin(self, what: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run this beside the test, which goes on once it waits for the first time."""
+        task = self.tasks.create_task(what)
+        await asyncio.sleep(0)
+        return task
+
+    async def close(self) -> None:
+        await self.here.drain(0)
+        await self.tasks.__aexit__(None, None, None)
+        for cluster in self.clusters:
+            for end in cluster.ends:
+                end.sock.close()
+            assert len(cluster.sessions._arrivals) == 0
+            assert cluster.open == 0
+
+
+def in_house(scenario: Callable[[House], Coroutine[Any, Any, None]]) -> None:
+    async def run(selector: RelaySelector) -> None:
+        house = House(selector)
+        try:
+            await scenario(house)
+        finally:
+            await house.close()
+
+    in_loop(run)
+
+
+async def passes(client: End, far: End, number: int = 1) -> None:
+    """A request and its response."""
+    await client.say(request(FETCH_V4, number))
+    await far.hear(request(FETCH_V4, number))
+    await far.say(response(number, b"answer"))
+    await client.hear(response(number, b"answer"))
+
+
+async def stays(client: End, far: End) -> bytes:
+    """The client sends a request that does not pass; return it."""
+    sent = request(FETCH_V4, 77)
+    await client.say(sent)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert far.has_heard_nothing()
+    return sent
+
+
+# One session
+
+
+def test_a_session_from_its_first_request_to_its_end() -> None:
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        client, far = await one.session()
+        await passes(client, far)
+        assert one.metrics.node("default", NODE.label).sessions_open == 1
+        client.sock.close()
+        await far.ended()
+        far.sock.close()
+        await until(lambda: one.done == 1, "it is over")
+        assert one.metrics.node("default", NODE.label).sessions_open == 0
+
+    in_house(scenario)
+
+
+def test_a_dial_that_fails_closes_the_client(caplog: pytest.LogCaptureFixture) -> None:
+    async def fails(key: NodeKey | None) -> Met:
+        raise UpstreamError("refused", "nobody listens")
+
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        one.dial = fails
+        await one.carry().ended()
+        assert one.done == 1
+
+    in_house(scenario)
+    assert f"{NODE} cannot be reached: nobody listens" in caplog.text
+
+
+class Lost:
+    """A node that is out of reach, for so many seconds already."""
+
+    def __init__(self, seconds: float) -> None:
+        self.outage = Outage(asyncio.get_running_loop().time() - seconds)
+        self.dials = 0
+
+    async def dial(self, key: NodeKey | None) -> Met:
+        self.dials += 1
+        raise Unreachable(UpstreamError("refused", "nobody listens"), self.outage)
+
+
+def test_a_client_learns_at_once_of_an_outage_that_has_just_begun() -> None:
+    async def scenario(house: House) -> None:
+        one, lost = house.cluster(), Lost(0)
+        one.dial = lost.dial
+        await one.carry().ended()
+        assert (one.done, lost.dials, one.gives_way) == (1, 1, None)
+
+    in_house(scenario)
+
+
+def test_a_client_is_kept_while_its_node_is_away_and_goes_on_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(house: House) -> None:
+        one, lost = house.cluster(), Lost(100)
+        one.dial = lost.dial
+        kept = [one.carry() for _ in range(3)]
+        await until(lambda: one.sessions._arrivals._kept == 3, "they are kept")
+        assert not one.done
+        one.dial = one._dial
+        lost.outage.over.set()
+        await until(lambda: one.open == 3, "they have their sessions")
+        await passes(kept[2], one.upstreams[2])
+        assert one.sessions._arrivals._kept == 0
+
+    in_house(scenario)
+    assert caplog.text.count("cannot be reached: nobody listens") == 3
+
+
+def test_a_client_that_is_kept_is_closed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "_LONGEST_WAIT", 0.05)
+
+    async def scenario(house: House) -> None:
+        one, lost = house.cluster(), Lost(100)
+        one.dial = lost.dial
+        await one.carry().ended()
+        assert (one.done, lost.dials, one.gives_way) == (1, 1, None)
+
+    in_house(scenario)
+
+
+@pytest.mark.parametrize("how", ["give way", "drain", "gone", "flip"])
+def test_a_client_that_is_kept_leaves_nothing(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "_LONGEST_WAIT", 0.5)
+
+    async def scenario(house: House) -> None:
+        one, lost = house.cluster(), Lost(100)
+        one.dial = lost.dial
+        client = one.carry()
+        give_way = await until(lambda: one.gives_way, "it is kept")
+        if how == "gone":
+            reset(client.sock)
+        elif how == "give way":
+            give_way()
+            assert one.done == 1, "its place is free at once"
+        elif how == "flip":
+            one.sessions.flip(one.sessions._led.config)
+        else:
+            await one.sessions.drain()
+        await until(lambda: one.done == 1 and not one.sessions._arrivals._kept, "it is over")
+        assert one.sessions._arrivals._turns.taken == 0
+
+    in_house(scenario)
+
+
+def test_no_more_clients_are_kept_or_on_their_way_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "most_under_way", lambda files: 4)
+
+    async def scenario(house: House) -> None:
+        one, lost = house.cluster(), Lost(100)
+        one.dial = lost.dial
+        kept = [one.carry() for _ in range(10)]
+        await until(lambda: one.done == 6, "the others are closed")
+        assert lost.dials <= 10
+        go = asyncio.Event()
+        dialled: list[NodeKey | None] = []
+
+        async def slow(key: NodeKey | None) -> Met:
+            dialled.append(key)
+            await go.wait()
+            return one.upstream()
+
+        one.dial = slow
+        lost.outage.over.set()
+        await until(lambda: dialled, "one tries")
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(dialled) == 1, "one for all"
+        go.set()
+        await until(lambda: one.open == 4, "all have their sessions")
+        assert len(kept) == 10
+
+    in_house(scenario)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_where_only_the_client_can_ask_the_node_must_answer_the_client(
+    answers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two kproxies that lead to each other never do."""
+
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        one.sessions._led.config = one.sessions._led.config.model_copy(update={"connect_timeout": 0.2})
+
+        async def check(ask: object) -> None:
+            raise AssertionError("it has not logged in")
+
+        async def unasked(key: NodeKey | None) -> Met:
+            return one.upstream(key, check=check)
+
+        one.dial = unasked
+        client, far = await one.session()
+        assert one.sessions._arrivals._turns.taken == 1
+        await client.say(request(API_VERSIONS_V0, 1))
+        await far.hear(request(API_VERSIONS_V0, 1))
+        if answers:
+            await far.say(response(1, b"\0\0" + bytes(4)))
+            await client.hear(response(1, b"\0\0" + bytes(4)))
+            await until(lambda: not one.sessions._arrivals._turns.taken, "it is no longer on its way")
+            assert one.open == 1
+        else:
+            await client.ended()
+            assert one.metrics.refusals["default", "upstream", "timeout"] == 1
+            assert one.sessions._arrivals._turns.taken == 0
+
+    in_house(scenario)
+
+
+def test_a_client_that_goes_while_its_node_is_dialled() -> None:
+    async def scenario(house: House) -> None:
+        one, go = house.cluster(), asyncio.Event()
+
+        async def slow(key: NodeKey | None) -> Met:
+            await go.wait()
+            return one.upstream()
+
+        one.dial = slow
+        client = one.carry()
+        await asyncio.sleep(0)
+        reset(client.sock)
+        go.set()
+        await until(lambda: one.done == 1, "it is over")
+        with pytest.raises((ConnectionResetError, AssertionError)):  # nothing of a client that is gone, and an end
+            await one.upstreams[0].hear(b"x")
+
+    in_house(scenario)
+
+
+def test_a_bootstrap_server_stands_in_for_a_node_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that stayed would take it for the node when there is one, and be refused for ever."""
+    monkeypatch.setattr(sessions, "_STANDS_IN", 0.05)
+
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        client, far = await one.session()
+        one.dial = one.bootstrap
+        other, server = await one.session()
+        await other.say(request(FETCH_V4, 1))
+        await server.hear(request(FETCH_V4, 1))
+        await asyncio.sleep(0.2)
+        await other.say(request(FETCH_V4, 2))
+        await server.say(response(1, b"answer"))
+        await other.hear(response(1, b"answer"))
+        await server.ended()
+        await passes(client, far)
+        assert one.open == 1
+
+    in_house(scenario)
+
+
+@replaces_a_method
+def test_a_session_that_the_selector_cannot_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the system's limit of watches is reached: nothing is left registered, and the client is closed."""
+
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        real, asked = house.selector.relay, []
+
+        def relay(fd: int, mask: int, callback: Any) -> None:
+            asked.append(fd)
+            if len(asked) == 2:
+                raise OSError(errno.ENOSPC, "no space left on device")
+            real(fd, mask, callback)
+
+        monkeypatch.setattr(house.selector, "relay", relay)
+        await one.carry().ended()
+        assert one.done == 1
+        assert not house.selector._relayed
+        assert one.metrics.node("default", NODE.label).sessions_open == 0
+
+    in_house(scenario)
+
+
+# Held
+
+
+def test_a_hold_holds_those_that_are_there_and_those_that_come() -> None:
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        there = await one.session()
+        await passes(*there)
+        await one.sessions.hold(LONG)
+        sent = await stays(*there)
+        late = await one.session()
+        await stays(*late)
+        one.sessions.release()
+        for _, far in (there, late):
+            await far.hear(sent)
+        await passes(*await one.session())
+
+    in_house(scenario)
+
+
+def test_a_hold_waits_until_nothing_is_in_flight() -> None:
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        (client, far), (other, other_far) = await one.session(), await one.session()
+        await client.say(request(FETCH_V4, 1)[:-1])
+        await far.hear(request(FETCH_V4, 1)[:-1])
+        await other.say(request(FETCH_V4, 2))
+        await other_far.hear(request(FETCH_V4, 2))
+        held = await house.begin(one.sessions.hold(LONG))
+        await client.say(request(FETCH_V4, 1)[-1:] + request(FETCH_V4, 3))
+        await far.hear(request(FETCH_V4, 1)[-1:])
+        await other_far.say(response(2, b"two"))
+        await other.hear(response(2, b"two"))
+        assert not held.done(), "one is in flight"
+        await far.say(response(1, b"one"))
+        await held
+        assert far.has_heard_nothing()
+        await client.hear(response(1, b"one"))
+        one.sessions.release()
+        await far.hear(request(FETCH_V4, 3))
+
+    in_house(scenario)
+
+
+def test_a_session_that_ends_is_not_waited_for() -> None:
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        client, far = await one.session()
+        await client.say(request(FETCH_V4, 1))
+        await far.hear(request(FETCH_V4, 1))
+        held = await house.begin(one.sessions.hold(LONG))
+        reset(far.sock)
+        await held
+        await until(lambda: one.done == 1, "it is over")
+        one.sessions.release()
+
+    in_house(scenario)
+
+
+@pytest.mark.parametrize("first_releases_first", [True, False])
+def test_each_of_two_who_hold_must_release(first_releases_first: bool) -> None:
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        client, far = await one.session()
+        await one.sessions.hold(LONG)
+        # The other holds every cluster.
+        await house.here.hold(LONG)
+        both = [one.sessions.release, house.here.release]
+        if not first_releases_first:
+            both.reverse()
+        sent = await stays(client, far)
+        both[0]()
+        assert far.has_heard_nothing()
+        late, late_far = await one.session()
+        await stays(late, late_far)
+        if first_releases_first:
+            # The other holds every cluster, this new one too.
+            await stays(*await house.cluster("new").session())
+        both[1]()
+        await far.hear(sent)
+        await late_far.hear(sent)
+
+    in_house(scenario)
+
+
+@pytest.mark.parametrize("how", ["deadline", "cancelled"])
+@pytest.mark.parametrize("whose", ["cluster", "process"])
+def test_a_hold_that_does_not_come_about_is_undone(whose: str, how: str) -> None:
+    """Of two who ask, one has no time, and the other has."""
+
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        hold = one.sessions.hold if whose == "cluster" else house.here.hold
+        client, far = await one.session()
+        await client.say(request(FETCH_V4, 1))
+        await far.hear(request(FETCH_V4, 1))
+        patient = await house.begin(one.sessions.hold(LONG))
+        if how == "deadline":
+            with pytest.raises(TimeoutError):
+                await hold(0.01)
+        else:
+            task = await house.begin(hold(LONG))
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        await far.say(response(1, b"one"))
+        await patient
+        sent = await stays(client, far)
+        one.sessions.release()
+        await far.hear(sent)
+        assert not one.sessions._roster._settling
+
+    in_house(scenario)
+
+
+def test_a_login_is_repeated_while_all_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who holds does not hold up a login that must be repeated, nor does that let the requests go."""
+    monkeypatch.setattr(relogin, "_EARLIEST", 0.0)
+    monkeypatch.setattr(relogin, "_LATEST", 0.0)
+
+    async def scenario(house: House) -> None:
+        one, prepared = house.cluster(), asyncio.Event()
+        login = Login(
+            ClusterConfig(bootstrap_servers=(NOBODY,), sasl="PLAIN", sasl_username="user", sasl_password="right")
+        )
+        real = login.prepare
+
+        async def prepare(*more: Any) -> Any:
+            await prepared.wait()
+            return await real(*more)
+
+        monkeypatch.setattr(login, "prepare", prepare)
+
+        async def dial(key: NodeKey | None) -> Met:
+            return one.upstream(login=LoggedIn(login, NOBODY, "kafka", Authenticated(20_000, {17: 1, 36: 2})))
+
+        one.dial = dial
+        client, far = await one.session()
+        await one.sessions.hold(LONG)
+        sent = await stays(client, far)
+        prepared.set()
+        for answer in (broker.handshake(), broker.authenticate(2, life=0)):
+            frame = b""
+            async with asyncio.timeout(LONG):
+                while len(frame) < 4 or len(frame) < 4 + int.from_bytes(frame[:4], "big"):
+                    frame += await asyncio.get_running_loop().sock_recv(far.sock, 4096)
+            await far.say(response(int.from_bytes(frame[8:12], "big"), answer))
+        await until(lambda: all(task.done() for task in one.sessions._relogins.values()), "it has logged in")
+        assert far.has_heard_nothing()
+        one.sessions.release()
+        await far.hear(sent)
+
+    in_house(scenario)
+
+
+def test_what_clients_send_behind_a_half_sent_request_is_bounded() -> None:
+    """Each may send as much as one read takes behind it before it is read no more: of many, reads are small."""
+
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        (many, _), count = _SIZES[0], 4
+        assert many < count
+        clients = [await one.session() for _ in range(count)]
+        head = request(FETCH_V4, 1, bytes(100))
+        for client, far in clients:
+            await client.say(head[:50])
+            await far.hear(head[:50])
+        before = len(house.pump.window)
+        one.sessions.begin_hold()
+        assert len(house.pump.window) < before
+        for client, far in clients:
+            await client.say(head[50:])
+            await far.hear(head[50:])
+        assert len(house.pump.window) == before
+        assert house.pump._kept == 0
+        house.pump.expect(_SIZES[-1][0])
+        assert len(house.pump.window) == COPY
+        house.pump.expect(-_SIZES[-1][0])
+        one.sessions.release()
+
+    in_house(scenario)
+
+
+# Drained
+
+
+def test_a_drain_of_one_cluster_leaves_the_other_alone() -> None:
+    async def scenario(house: House) -> None:
+        one, two = house.cluster("one"), house.cluster("two")
+        idle, busy, other = await one.session(), await one.session(), await two.session()
+        await busy[0].say(request(FETCH_V4, 1))
+        await busy[1].hear(request(FETCH_V4, 1))
+        drained = one.sessions.drain()
+        await idle[0].ended()
+        assert not drained.done()
+        await passes(*other)
+        fresh = await one.session()
+        await busy[1].say(response(1, b"one"))
+        await busy[0].hear(response(1, b"one"))
+        await busy[0].ended()
+        await drained
+        await passes(*fresh)
+        await passes(*other)
+        assert (one.done, two.done) == (2, 0)
+
+    in_house(scenario)
+
+
+def test_a_stop_during_a_drain_of_one_cluster() -> None:
+    """Each waits for its own; who waits no longer takes nothing from the other."""
+
+    async def scenario(house: House) -> None:
+        one, two = house.cluster("one"), house.cluster("two")
+        first, second = await one.session(), await two.session()
+        for client, far in (first, second):
+            await client.say(request(FETCH_V4, 1))
+            await far.hear(request(FETCH_V4, 1))
+        reload, impatient = one.sessions.drain(), one.sessions.drain()
+        stop = await house.begin(house.here.drain(LONG))
+        impatient.cancel()
+        await first[1].say(response(1, b"one"))
+        await reload
+        assert not stop.done()
+        await second[1].say(response(1, b"one"))
+        assert await stop == 0
+
+    in_house(scenario)
+
+
+def test_a_drain_closes_who_is_not_connected_yet() -> None:
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+
+        async def never(key: NodeKey | None) -> Met:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        one.dial = never
+        client = one.carry()
+        await asyncio.sleep(0)
+        await one.sessions.drain()
+        await client.ended()
+        assert one.done == 1
+
+    in_house(scenario)
+
+
+def test_a_flip_leaves_no_way_to_the_former_cluster() -> None:
+    """Neither for a session, nor for a client whose node was being dialled."""
+
+    async def scenario(house: House) -> None:
+        one, go = house.cluster(), asyncio.Event()
+        client, far = await one.session()
+        former = one.upstream()
+
+        async def slow(key: NodeKey | None) -> Met:
+            try:
+                await go.wait()
+            except asyncio.CancelledError:
+                former.sock.close()
+                raise
+            return former
+
+        one.dial = slow
+        waits = one.carry()
+        await asyncio.sleep(0)
+        one.dial = one._dial
+        house.here.flip(ClusterConfig(name="default", bootstrap_servers=(NOBODY,), upstream="green"))
+        go.set()
+        for ended in (client, far, waits):
+            await ended.ended()
+        assert one.open == 0
+        await one.upstreams[-1].ended()
+        await passes(*await one.session(), 2)
+
+    in_house(scenario)
+
+
+def test_what_a_broker_names_is_taken_for_where_the_session_is_led_now() -> None:
+    """Also in a session from before there was a part, and in one of a part that is no more."""
+
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        config = ClusterConfig(name="default", bootstrap_servers=(NOBODY,))
+        named: list[str] = []
+
+        def localise(whose: str) -> Callable[[str, Endpoints], Sequence[Address]]:
+            def note(host: str, endpoints: Endpoints) -> Sequence[Address]:
+                named.append(whose)
+                return [NOBODY for _ in endpoints.nodes]
+
+            return note
+
+        def dial(key: NodeKey | None) -> Coroutine[Any, Any, Met]:
+            return one.dial(key)
+
+        one.sessions = house.here.make_room(config, dial, localise("others"), switches=True)
+
+        async def ask(client: End, far: End, number: int) -> None:
+            await client.say(request(METADATA_V1, number))
+            await far.hear(request(METADATA_V1, number))
+            await far.say(response(number, metadata_body("kafka")))
+            await client.hear(response(number, metadata_body("kafka")))
+
+        before = await one.session()
+        await ask(*before, 1)
+        house.here.make_part(Part("some", ("me",)), config, dial, localise("some"))
+        await ask(*before, 2)
+        assert named == ["others", "some"]
+        client, count = one.carry(), one.open
+        await client.say(request(METADATA_V1, 1))  # it is heard before kproxy dials
+        await until(lambda: one.open > count, "the session is open")
+        far = one.upstreams[-1]
+        await far.hear(request(METADATA_V1, 1))
+        await far.say(response(1, metadata_body("kafka")))
+        await client.hear(response(1, metadata_body("kafka")))
+        assert house.here.end_part("default", "some") == ""
+        await ask(client, far, 2)
+        await ask(*before, 3)
+        assert named == ["others", "some", "some", "others", "others"]
+
+    in_house(scenario)
+
+
+def test_a_drain_while_held_ends_when_the_requests_that_wait_are_answered() -> None:
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        client, far = await one.session()
+        sent = request(FETCH_V4, 1, bytes(100))
+        await client.say(sent[:50])
+        await far.hear(sent[:50])
+        held = await house.begin(one.sessions.hold(LONG))
+        await client.say(sent[50:] + request(FETCH_V4, 2))
+        await far.hear(sent[50:])
+        await far.say(response(1, b"one"))
+        await held
+        drained = one.sessions.drain()
+        assert not drained.done(), "a request of the client waits"
+        one.sessions.release()
+        await far.hear(request(FETCH_V4, 2))
+        await far.say(response(2, b"two"))
+        await client.hear(response(1, b"one") + response(2, b"two"))
+        await client.ended()
+        await drained
+
+    in_house(scenario)

@@ -1,0 +1,252 @@
+"""What clients were told holds until anything changes that it depends on, and not longer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kproxy.base.address import Address
+from kproxy.base.errors import WireError
+from kproxy.config.values import Advertise
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.protocol.rewrite.remembered import MOST_ENDPOINTS
+from kproxy.proxy.cluster import told as room
+from kproxy.proxy.cluster.gateway import Gateway
+from kproxy.proxy.cluster.told import Told
+from kproxy.proxy.relay.selector import RelaySelector
+from tests.unit.proxy.cluster.doorway import Doorway, in_loop
+from tests.unit.proxy.cluster.twoupstreams import Two
+
+HOST = "127.0.0.1"
+
+
+def named(*nodes: int, at: str = "up", complete: bool = True) -> Endpoints:
+    return Endpoints(tuple(Endpoint(Kind.BROKER, node, Address(f"{at}-{node}", 9092)) for node in nodes), complete)
+
+
+def ports(gateway: Gateway, endpoints: Endpoints, host: str = HOST, part: str = "") -> list[int]:
+    """What is told of them, which is the same as for a response that is not known to have come before."""
+    before = gateway.localise(host, endpoints, part)
+    editions = [one.topology.edition for one in gateway.upstreams.values()]
+    assert gateway.localise(host, deepcopy(endpoints), part) == before
+    assert [one.topology.edition for one in gateway.upstreams.values()] == editions, "there was something to learn"
+    assert all(address.host == host for address in before)
+    return [address.port for address in before]
+
+
+def present(gateway: Gateway) -> set[int]:
+    return {key.node_id for key, node in gateway.topology.nodes.items() if node.absent_since is None}
+
+
+def alone(scenario: Callable[[Doorway], None], **options: object) -> None:
+    async def with_a_door(selector: RelaySelector) -> None:
+        door = Doorway(selector, "nowhere.invalid:1", **options)
+        scenario(door)
+        await door.close()
+
+    in_loop(with_a_door)
+
+
+def test_nothing_is_learned_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scenario(door: Doorway) -> None:
+        said = named(1, 2)
+        first = door.gateway.localise(HOST, said)
+        monkeypatch.setattr(door.gateway, "_learn", None)  # whoever calls it fails
+        assert door.gateway.localise(HOST, said) is first
+        with pytest.raises(TypeError):
+            door.gateway.localise("other", said)
+
+    alone(scenario)
+
+
+def test_only_news_wakes_the_explorer() -> None:
+    def scenario(door: Doorway) -> None:
+        stirred, said = door.gateway.explorer._stirred, named(1, 2)
+        for endpoints, news in ((said, True), (said, False), (deepcopy(said), False), (named(1), True), (said, True)):
+            stirred.clear()
+            door.gateway.localise(HOST, endpoints)
+            assert stirred.is_set() == news
+
+    alone(scenario)
+
+
+def test_a_node_that_goes_moves_and_comes_back_is_noticed() -> None:
+    def scenario(door: Doorway) -> None:
+        gateway, both, one, moved = door.gateway, named(1, 2), named(1), named(1, 2, at="elsewhere")
+        before = ports(gateway, both)
+        ports(gateway, one)
+        assert present(gateway) == {1}
+        assert ports(gateway, both) == before
+        assert present(gateway) == {1, 2}
+        for said in (moved, both, moved):
+            assert ports(gateway, said) == before
+            assert {node.advertised for node in gateway.topology.nodes.values()} == {e.advertised for e in said.nodes}
+        assert ports(gateway, named(3, complete=False)) != before
+        assert ports(gateway, moved) == before
+        assert present(gateway) == {1, 2}, "3 is not in a complete list"
+
+    alone(scenario)
+
+
+def test_a_node_that_was_retired_has_a_listener_before_it_is_told_again() -> None:
+    def scenario(door: Doorway) -> None:
+        gateway, both, one = door.gateway, named(1, 2), named(1)
+        before = ports(gateway, both)
+        ports(gateway, one)
+        gateway.retire()
+        assert len(gateway._listeners.bound) == 2
+        assert ports(gateway, both) == before
+        assert len(gateway._listeners.bound) == 3
+
+    alone(scenario, retire_after=0.0)
+
+
+def test_a_port_that_a_node_is_given_later_is_told_at_once() -> None:
+    def scenario(door: Doorway) -> None:
+        said = named(1)
+        door.places.files = 0
+        door.places.listening += 1000
+        with pytest.raises(WireError, match="broker 1 has no local port"):
+            ports(door.gateway, said)
+        door.places.files = None
+        door.gateway.bind_missing()
+        assert 0 not in ports(door.gateway, said)
+
+    alone(scenario)
+
+
+def test_each_host_is_told_its_own() -> None:
+    def scenario(door: Doorway) -> None:
+        said = named(1)
+        for host in ("127.0.0.1", "10.0.0.1", "127.0.0.1", "proxy.example"):
+            ports(door.gateway, said, host)
+
+    alone(scenario)
+
+
+def test_another_configuration_is_told_at_once() -> None:
+    """The ports that --advertise says stand for those that are listened on."""
+
+    def scenario(door: Doorway) -> None:
+        gateway, said = door.gateway, named(1)
+        (local,) = ports(gateway, said)
+        upstream = gateway.upstreams[""]
+        first = upstream.config.effective_node_ports(gateway.listen.port).first
+        upstream.config = upstream.config.model_copy(update={"advertise": Advertise("proxy", first + 100)})
+        assert ports(gateway, said) == [local + 100]
+
+    alone(scenario)
+
+
+def test_after_a_flip_all_is_learned_of_the_other_upstream(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(_: RelaySelector) -> None:
+        two = Two(monkeypatch)
+        gateway, said = two.gateway, named(1, 2)
+        before = ports(gateway, said)
+        for name, nodes in (("green", {1, 2}), ("blue", {1, 2})):
+            gateway.flip(name)
+            assert (present(gateway) == nodes) == (name == "blue")
+            assert ports(gateway, said) == before
+            assert present(gateway) == nodes
+        gateway.parts["some"] = "green"
+        ports(gateway, named(7), part="some")
+        assert present(gateway) == {1, 2}
+        assert ports(gateway, said, part="some") == before
+        assert ports(gateway, said) == before
+        gateway.parts.clear()
+        two.reconfigure("blue", "red")
+        assert ports(gateway, said) == before
+        gateway.end(0)
+
+    in_loop(scenario)
+
+
+def test_when_it_ends_only_what_is_known_is_told() -> None:
+    def scenario(door: Doorway) -> None:
+        gateway, both, one = door.gateway, named(1, 2), named(1)
+        before = ports(gateway, both)
+        gateway.end(0)
+        assert ports(gateway, both) == before
+        with pytest.raises(WireError, match="no longer serves"):
+            gateway.localise(HOST, one)
+        assert ports(gateway, both) == before
+
+    alone(scenario)
+
+
+def test_a_negative_id_is_refused_each_time() -> None:
+    def scenario(door: Doorway) -> None:
+        said = named(-1)
+        for _ in range(2):
+            with pytest.raises(WireError, match="negative"):
+                door.gateway.localise(HOST, said)
+
+    alone(scenario)
+
+
+@settings(max_examples=25)
+@given(
+    said=st.lists(
+        st.tuples(
+            st.sampled_from(["say", "say", "say", "retire", "bind", "flip", "part"]),
+            st.integers(0, 9),
+            st.sampled_from(["127.0.0.1", "proxy"]),
+        ),
+        max_size=25,
+    )
+)
+def test_whatever_happens_what_is_told_is_what_would_be_found_out(said: list[tuple[str, int, str]]) -> None:
+    """The same objects come again in between, towards both upstreams of a cluster."""
+    objects = [
+        named(*nodes, at=at, complete=complete)
+        for at in ("up", "elsewhere")
+        for nodes, complete in (((1, 2), True), ((1,), True), ((2, 3), True), ((1, 3), False), ((4, 5, 1000), True))
+    ]
+
+    async def scenario(_: RelaySelector) -> None:
+        with pytest.MonkeyPatch.context() as patches:
+            gateway = Two(patches, retire_after=0.0).gateway
+            gateway.parts["some"] = "green"
+            for act, number, host in said:
+                if act == "retire":
+                    gateway.retire()
+                elif act == "bind":
+                    gateway.bind_missing()
+                elif act == "flip":
+                    gateway.flip("green" if number % 2 else "blue")
+                else:
+                    part = "some" if act == "part" else ""
+                    found = ports(gateway, objects[number], host, part)
+                    bound = {key: one.port for key, one in gateway._listeners.bound.items() if key is not None}
+                    by_id = {key.node_id: port for key, port in bound.items()}
+                    assert found == [by_id[one.node_id] for one in objects[number].nodes], "each is bound"
+            gateway.end(0)
+
+    in_loop(scenario)
+
+
+def test_the_memory_is_bounded() -> None:
+    told = Told()
+    for _ in range(10 * room._MOST):
+        said = named(1)
+        told.note(HOST, said, 1, ())
+        assert told.recall(HOST, said, 1) == ()
+        assert told.recall(HOST, said, 2) is None
+        assert len(told._told) <= room._MOST
+    for said in (named(*range(MOST_ENDPOINTS + 1)), named(1, complete=False)):
+        told.note(HOST, said, 2, ())
+        assert told.recall(HOST, said, 2) is None
+    assert not told._told
+
+
+def test_other_endpoints_are_never_taken_for_those_that_were_told() -> None:
+    """They may get the memory of former ones, and so their identity."""
+    told = Told()
+    for number in range(1000):
+        said = named(number)
+        assert told.recall(HOST, said, 1) is None
+        told.note(HOST, said, 1, (Address(HOST, number),))

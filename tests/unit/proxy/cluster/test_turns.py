@@ -1,0 +1,97 @@
+"""How many clients are on their way at once, and in which order the others follow."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kproxy.base.errors import UpstreamError
+from kproxy.proxy.cluster import turns as room
+from kproxy.proxy.cluster.turns import Turn, Turns
+
+LOST = UpstreamError("refused", "nobody listens")
+
+
+@pytest.fixture(autouse=True)
+def a_quarter_for_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_PART", 4)
+
+
+async def taken(turns: Turns, node: str) -> Turn:
+    turn = await turns.take(node)
+    assert isinstance(turn, Turn)
+    return turn
+
+
+async def begun(turns: Turns, node: str) -> asyncio.Task[Turn | UpstreamError]:
+    task = asyncio.get_running_loop().create_task(turns.take(node))
+    await asyncio.sleep(0)
+    return task
+
+
+async def test_no_more_at_once_than_allowed_and_a_part_for_each_node() -> None:
+    turns = Turns(8)
+    first = [await taken(turns, node) for node in ("a", "a", "b", "b")]
+    waits = [await begun(turns, "a") for _ in range(2)]
+    assert not any(task.done() for task in waits)
+    others = [await taken(turns, node) for node in ("c", "c", "d", "d")]
+    last = await begun(turns, "e")
+    assert (turns.taken, last.done()) == (8, False)
+    first[0].end()
+    first[0].end()  # twice is once
+    await asyncio.sleep(0)
+    assert [task.done() for task in waits] == [True, False]
+    others[0].end()
+    await asyncio.sleep(0)
+    assert last.done()
+    assert turns.taken == 8
+    for task in waits:
+        if not task.done():
+            task.cancel()
+
+
+async def test_one_finds_out_for_all() -> None:
+    turns = Turns(40)
+    first = [await taken(turns, "a") for _ in range(10)]
+    waits = [await begun(turns, "a") for _ in range(100)]
+    turns.failed("a", LOST)
+    assert await asyncio.gather(*waits) == [LOST] * 100
+    for turn in first:
+        turn.end()
+    probe, more = await taken(turns, "a"), [await begun(turns, "a") for _ in range(5)]
+    await taken(turns, "b")
+    assert not any(task.done() for task in more), "one tries it"
+    probe.end()
+    await asyncio.sleep(0)
+    assert [task.done() for task in more] == [True, False, False, False, False]
+    turns.worked("a")
+    await asyncio.sleep(0)
+    assert all(task.done() for task in more)
+
+
+async def test_who_goes_while_he_waits_takes_no_turn() -> None:
+    turns = Turns(4)
+    first = await taken(turns, "a")
+    gone, later = await begun(turns, "a"), await begun(turns, "a")
+    gone.cancel()
+    await asyncio.wait([gone])
+    first.end()
+    gone_with_it = await begun(turns, "a")
+    second = await later
+    assert isinstance(second, Turn)
+    second.end()  # given to one that is cancelled before it knows
+    gone_with_it.cancel()
+    await asyncio.wait([gone_with_it])
+    assert (await taken(turns, "a"), turns.taken)[1] == 1
+
+
+async def test_nodes_for_ever_leave_nothing() -> None:
+    turns = Turns(4)
+    for number in range(5000):
+        (await taken(turns, str(number))).end()
+        turns.failed(str(number), LOST)
+    assert turns.taken == 0
+    assert len(turns._failing) <= 1000
+    assert not turns._taken
+    assert not turns._waiting

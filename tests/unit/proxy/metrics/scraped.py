@@ -1,0 +1,62 @@
+"""Counters, and what prometheus-client's own parser makes of their text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from kproxy.proxy.metrics import Metrics, exposition
+from kproxy.proxy.metrics.record import SwitchNumbers
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def samples(families: Iterable[Metric], prefix: str = "kproxy_") -> Samples:
+    """Every sample of the families; a series that comes twice is an error."""
+    found: Samples = {}
+    for family in families:
+        for sample in family.samples:
+            if sample.name.startswith(prefix):
+                key = sample.name, frozenset(sample.labels.items())
+                assert key not in found, f"{key} comes twice"
+                found[key] = sample.value
+    return found
+
+
+def scrape(metrics: Metrics) -> Samples:
+    pieces, _ = exposition(metrics)
+    return samples(parse_text("".join(pieces)))
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float:
+    return scrape(metrics)[name, frozenset(labels.items())]
+
+
+def busy(cluster: str = "default") -> Metrics:
+    """Something of every family."""
+    metrics = Metrics()
+    for number, name in enumerate(("bootstrap", "1", "controller-3000"), start=1):
+        node = metrics.node(cluster, name)
+        node.sessions_open, node.sessions_total = number, number * 10
+        node.bytes_from_client, node.bytes_from_upstream = number * 1000, number * 10**16
+        for api_key, api, version in ((1, "Fetch", 12), (1, "Fetch", 17), (3, "Metadata", 13)):
+            call = node.call(api_key << 16 | version, api, version)
+            call.count += number
+            for seconds in (0.0004, 0.0005, 0.51, 31.0):
+                call.add(seconds * number)
+        metrics.dialled(cluster, name, 0.02)
+        metrics.dial_failed(cluster, name, "refused")
+    metrics.dialled(cluster, "1", 0.03, "green")
+    metrics.dial_failed(cluster, "1", "refused", "green")
+    metrics.dial_failed(cluster, "1", "refused", "green")
+    metrics.refused(cluster, "client", "tls")
+    metrics.rewritten(cluster, "Metadata", 3)
+    metrics.listeners(cluster, 4)
+    metrics.in_flight = lambda: [(cluster, "1", 2), (cluster, "bootstrap", 1), (cluster, "1", 3)]
+    metrics.switches = lambda: [
+        SwitchNumbers(cluster, ("blue", "green"), ("green",), "green", "held", 1, 2, 3, 4, 4.5, 0.5)
+    ]
+    metrics.forwards = lambda: [(cluster, "127.0.0.1:8081", 2, 3)]
+    return metrics

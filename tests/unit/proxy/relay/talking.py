@@ -1,0 +1,136 @@
+"""Sessions over real sockets: a pump on a loop of its own thread, and the far ends of what it relays."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from kproxy.base.address import Address
+from kproxy.protocol.rewrite.endpoints import Endpoints
+from kproxy.proxy.metrics import Metrics
+from kproxy.proxy.relay.calls import Calls
+from kproxy.proxy.relay.conversation import Conversation
+from kproxy.proxy.relay.loop import RelayLoop
+from kproxy.proxy.relay.pump import Pump
+from kproxy.proxy.relay.roster import Roster
+from kproxy.proxy.relay.selector import PortablePoller, RelaySelector
+from kproxy.proxy.relay.session import Session
+from tests.harness.tls import connected
+
+FETCH_V4 = 1 << 16 | 4
+METADATA_V1 = 3 << 16 | 1
+LOCAL = Address("127.0.0.1", 19093)
+
+
+def request(code: int, correlation_id: int, body: bytes = b"") -> bytes:
+    frame = struct.pack(">Iih", code, correlation_id, 2) + b"me" + body
+    return struct.pack(">i", len(frame)) + frame
+
+
+def response(correlation_id: int, body: bytes) -> bytes:
+    return struct.pack(">ii", 4 + len(body), correlation_id) + body
+
+
+def metadata_body(host: str) -> bytes:
+    raw = host.encode()
+    broker = struct.pack(">iih", 1, 7, len(raw)) + raw + struct.pack(">ih", 9092, -1)
+    return broker + struct.pack(">ii", 7, 0)
+
+
+class Relay:
+    """A pump on a loop of its own thread. `connect` gives the two far ends of a new session, as blocking sockets.
+    `pair` makes each of them, and the end of it that the session has."""
+
+    def __init__(
+        self, selector: RelaySelector, pair: Callable[[], tuple[socket.socket, socket.socket]] = connected
+    ) -> None:
+        self._pair = pair
+        self.selector = selector
+        self.metrics = Metrics()
+        self.ended: dict[Session, Future[Exception | None]] = {}
+        self.sessions: list[Session] = []
+        self.sockets: list[socket.socket] = []
+        self.loop = RelayLoop(selector)
+        self.roster = Roster(Pump(selector))
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        """Run a function on the loop's thread."""
+        done: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(function())
+            except BaseException as error:  # noqa: BLE001  # whatever it is, the caller's thread is to see it
+                done.set_exception(error)
+
+        self.loop.call_soon_threadsafe(run)
+        return done.result(30)
+
+    def connect(self) -> tuple[socket.socket, socket.socket, Session]:
+        client, client_inside = self._pair()
+        broker, broker_inside = self._pair()
+        self.sockets += (client, broker)
+        counters = self.metrics.node("c", "1")
+
+        def localise(endpoints: Endpoints) -> list[Address]:
+            return [LOCAL for _ in endpoints.nodes]
+
+        def start() -> Session:
+            conversation = Conversation(Calls(counters.call), localise, 100 * 1024 * 1024)
+            return Session(self.roster, client_inside, broker_inside, conversation, counters, self._on_end)
+
+        for sock in (client_inside, broker_inside):
+            sock.setblocking(False)
+        session = self.call(start)
+        self.ended[session] = Future()
+        return client, broker, session
+
+    def _on_end(self, session: Session, error: Exception | None) -> None:
+        self.ended[session].set_result(error)
+
+    def end_of(self, session: Session) -> Exception | None:
+        return self.ended[session].result(30)
+
+    def close(self) -> None:
+        self.call(self.roster.close)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(30)
+        self.loop.close()
+        for sock in self.sockets:
+            sock.close()
+
+
+def receive(sock: socket.socket, count: int) -> bytes:
+    data = bytearray()
+    while len(data) < count:
+        more = sock.recv(count - len(data))
+        assert more, f"the connection ended after {len(data)} of {count} bytes"
+        data += more
+    return bytes(data)
+
+
+@pytest.fixture(params=["fast", "portable"])
+def relay(request: pytest.FixtureRequest) -> Iterator[Relay]:
+    poller = PortablePoller(selectors.PollSelector()) if request.param == "portable" else None
+    made = Relay(RelaySelector(poller))
+    yield made
+    made.close()
+
+
+def pending(*sessions: Session) -> int:
+    """How many bytes the sides of these sessions have not taken yet."""
+    return sum(len(side.pending) for session in sessions for side in (session.client, session.upstream))

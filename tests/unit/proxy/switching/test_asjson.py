@@ -1,0 +1,100 @@
+"""What is written of a switch is read back, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.proxy.switching import asjson
+from kproxy.proxy.switching.asjson import Kept
+from kproxy.proxy.switching.doubts import Identity
+from kproxy.proxy.switching.state import Command, Do, Ended, Outcome, Phase, State
+
+TEXT = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF).filter(str.isprintable), min_size=1, max_size=20)
+NUMBER = st.floats(0, 1e11)
+ENDED = st.builds(Ended, TEXT, TEXT, st.sampled_from(Outcome), TEXT, NUMBER, NUMBER, st.booleans())
+
+
+@st.composite
+def states(draw: st.DrawFn) -> State:
+    active, other = draw(st.lists(TEXT, min_size=2, max_size=2, unique=True))
+    count, last = draw(st.integers(0, 2**50)), draw(st.none() | ENDED)
+    phase = draw(st.sampled_from(Phase))
+    if phase is Phase.SERVING:
+        return State(active, count=count, last=last)
+    flipped = phase in (Phase.FLIPPED, Phase.COMMITTED)
+    deadline = None if phase is Phase.COMMITTED else draw(NUMBER)
+    former, to = (other, active) if flipped else (active, other)
+    return State(active, phase, draw(TEXT), draw(TEXT), former, to, draw(NUMBER), deadline, count, last)
+
+
+@given(state=states(), ended=st.booleans(), fetched=st.none() | st.lists(st.builds(Identity, TEXT, TEXT), max_size=4))
+def test_a_state_comes_back(state: State, ended: bool, fetched: list[Identity] | None) -> None:
+    known = tuple(fetched) if ended and fetched is not None else None
+    written = asjson.written("default", state, ended=ended, fetched=fetched)
+    assert asjson.read(written, "default") == Kept(state, ended, fetched=known)
+    written = asjson.written("default", state, ended=ended, fetched=fetched, unsure=12.5, unknown=3.0)
+    more = {"unsure": 12.5, "unknown": 3.0} if ended else {}
+    assert asjson.read(written, "default") == Kept(state, ended, fetched=known, **more)
+    assert asjson.state_of(json.loads(json.dumps({**asjson.shown(state), "more": 1}))) == state
+
+
+@pytest.mark.parametrize("fetched", [{}, "x", [["a"]], [["a", "b", "c"]], [["a", 1]], [None], [["a", "b"]] * 2001])
+def test_clients_that_are_none(fetched: object) -> None:
+    value = json.loads(asjson.written("default", State("blue"), ended=True))
+    with pytest.raises(ValueError, match="'fetched'"):
+        asjson.read(json.dumps({**value, "fetched": fetched}).encode(), "default")
+
+
+@given(state=states(), at=st.integers(0, 500), byte=st.binary(max_size=3))
+def test_a_damaged_state_is_read_or_refused_in_one_line(state: State, at: int, byte: bytes) -> None:
+    data = asjson.written("default", state)
+    problem = ""
+    try:
+        asjson.read(data[:at] + byte + data[at + 1 :], "default")
+    except ValueError as error:
+        problem = str(error)
+    assert problem.isprintable()
+
+
+HELD = {"active": "blue", "phase": "held", "switch": "x", "former": "blue", "to": "green", "deadline": 5}
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"active": ""}, "'active' must be"),
+        ({"active": 1}, "'active' must be"),
+        ({"active": "red"}, "does not fit its phase"),
+        ({"phase": "flipped"}, "does not fit its phase"),
+        ({"phase": "lost"}, "'phase' must be one of"),
+        ({"switch": ""}, "does not say which"),
+        ({"former": "green"}, "from where to where"),
+        ({"deadline": None}, "deadline does not fit"),
+        ({"deadline": -1}, "'deadline' must be a number"),
+        ({"deadline": 1e300}, "'deadline' must be a number"),
+        ({"count": -1}, "'count' must be a whole number"),
+        ({"count": True}, "'count' must be a whole number"),
+        ({"last": []}, "is not a JSON object"),
+        ({"last": {"switch": "x", "to": "y", "outcome": "lost"}}, "'outcome' must be one of"),
+    ],
+)
+def test_a_state_that_no_kproxy_was_in_is_refused(changed: dict[str, object], says: str) -> None:
+    assert asjson.state_of(HELD).phase is Phase.HELD
+    with pytest.raises(ValueError, match=says.replace("(", r"\(")):
+        asjson.state_of({**HELD, **changed})
+
+
+def test_a_command_has_what_it_needs() -> None:
+    name, command = asjson.command(
+        {"cluster": "c", "switch": "x", "do": "hold", "to": "green", "seconds": 5, "after": 0}
+    )
+    assert (name, command) == ("c", Command(Do.HOLD, "x", to="green", seconds=5.0, after=0))
+    undo = asjson.command({"cluster": "c", "switch": "x", "do": "undo", "force": True})
+    assert undo == ("c", Command(Do.UNDO, "x", force=True))
+    for wrong in ([], None, "x", 5, {}, {"cluster": "c"}, {"cluster": "c", "switch": "x", "do": "hold"}):
+        with pytest.raises(ValueError, match=r"has no|is not a JSON object|needs"):
+            asjson.command(wrong)

@@ -1,0 +1,94 @@
+"""Clients that may repeat a write."""
+
+from __future__ import annotations
+
+import pytest
+
+from kproxy.proxy.switching.doubts import (
+    GIVEN_UP_AFTER,
+    GIVEN_UP_LATE,
+    MOST,
+    SETTLED_AFTER,
+    Doubts,
+    Identity,
+    gives_up_after,
+)
+
+APP = Identity("10.1.2.3", "app")
+OTHER = Identity("10.1.2.3", "other")
+
+
+def test_a_doubt_ends_when_the_client_has_given_up() -> None:
+    doubts = Doubts()
+    assert not doubts.left(0.0)
+    doubts.note(APP, "1", 100.0, 130.0)
+    assert doubts.of(APP)
+    assert not doubts.of(OTHER)
+    (doubt,) = doubts.left(140.0)
+    assert (doubt.client, doubt.address, doubt.node, doubt.seconds_ago, doubt.left) == ("app", "10.1.2.3", "1", 40, 90)
+    assert doubts.left(229.9)
+    assert not doubts.left(230.0)
+    assert not doubts.of(APP)
+
+
+@pytest.mark.parametrize(
+    ("identity", "node", "opened", "seconds", "clears"),
+    [
+        (APP, "1", 101.0, SETTLED_AFTER, True),
+        (APP, "1", 100.0, SETTLED_AFTER, True),
+        (APP, "1", 101.0, SETTLED_AFTER - 0.1, False),  # it may still wait before it repeats
+        (APP, "1", 99.9, 60.0, False),  # a connection from before says nothing
+        (APP, "2", 101.0, 60.0, False),  # another node, other partitions
+        (OTHER, "1", 101.0, 60.0, False),
+    ],
+)
+def test_only_the_same_client_at_the_same_node_clears_it(
+    identity: Identity, node: str, opened: float, seconds: float, clears: bool
+) -> None:
+    doubts = Doubts()
+    doubts.note(APP, "1", 100.0, 1000.0)
+    assert doubts.reconnected(identity, node, opened, opened + seconds) is clears
+    assert doubts.of(APP) is not clears
+
+
+def test_a_client_may_be_in_doubt_at_two_nodes_and_twice_at_one() -> None:
+    doubts = Doubts()
+    doubts.note(APP, "1", 100.0, 10.0)
+    doubts.note(APP, "2", 101.0, 10.0)
+    doubts.note(APP, "1", 102.0, 10.0)
+    assert [doubt.node for doubt in doubts.left(103.0)] == ["2", "1"]
+    assert not doubts.reconnected(APP, "1", 101.0, 200.0), "this connection is from before the second time"
+    assert doubts.reconnected(APP, "1", 103.0, 200.0)
+    assert doubts.of(APP)
+    assert [doubt.node for doubt in doubts.left(110.0)] == ["2"]
+    assert not doubts.left(111.0)
+    assert not doubts.of(APP)
+
+
+def test_a_crowd_that_comes_and_goes_takes_bounded_memory_and_is_not_forgotten() -> None:
+    doubts = Doubts()
+    for number in range(3 * MOST):
+        doubts.note(Identity("10.0.0.1", str(number)), "1", number / 1000, 100.0)
+    left = doubts.left(10.0)
+    assert len(left) == MOST + 1
+    assert left[0].client == "and others"
+    assert not doubts.of(Identity("10.0.0.1", "0"))
+    end = 100.0 + (2 * MOST - 1) / 1000  # of the last that is not kept
+    assert [doubt.client for doubt in doubts.left(end - 0.001)][:1] == ["and others"]
+    assert "and others" not in [doubt.client for doubt in doubts.left(end)]
+    assert not doubts.left(200.0)
+
+
+@pytest.mark.parametrize(
+    ("software", "seconds"),
+    [
+        ("apache-kafka-java 4.3.1", GIVEN_UP_AFTER),
+        ("kgo v1.20.0", GIVEN_UP_AFTER),
+        ("confluent-kafka-python 2.12.1", GIVEN_UP_LATE),
+        ("librdkafka 2.12.1", GIVEN_UP_LATE),
+        ("", GIVEN_UP_LATE),
+        ("\N{SNOWMAN}" * 100, GIVEN_UP_LATE),
+    ],
+)
+def test_who_does_not_say_how_long_it_repeats_is_given_the_longest_time(software: str, seconds: float) -> None:
+    assert gives_up_after(software) == seconds

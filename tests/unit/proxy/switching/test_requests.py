@@ -1,0 +1,204 @@
+"""Reading requests after a switch, and answering them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.base.errors import WireError
+from kproxy.protocol.wire.api import APIS, END_TXN, FETCH
+from kproxy.protocol.wire.primitives import Underflow
+from kproxy.proxy.switching import requests
+from kproxy.proxy.switching.caps import CAPS
+from kproxy.proxy.switching.transactions import read_commits
+from tests.unit.proxy.switching.frames import answer, ask
+
+COMMIT, DELETION, EPOCHS = 8, 21, 23
+POSITIONS = (("a", 0, 5), ("a", 3, 1 << 40), ("b\N{SNOWMAN}", 1, 0))
+
+
+def versions(key: int, first: int) -> list[int]:
+    return list(range(first, CAPS.get(key, APIS[key].newest) + 1))
+
+
+def topics(partition: Callable[[int, int], dict[str, object]], name: str = "Topic") -> list[dict[str, object]]:
+    grouped: dict[str, list[dict[str, object]]] = {}
+    for topic, number, offset in POSITIONS:
+        grouped.setdefault(topic, []).append(partition(number, offset))
+    return [{name: topic, "Partitions": found} for topic, found in grouped.items()]
+
+
+RAW = tuple((topic.encode(), number, offset) for topic, number, offset in POSITIONS)
+
+
+def fetch(
+    version: int, session: int = 0, epoch: int = 0, client_id: str | None = "me", *, forgets: bool = False
+) -> bytes:
+    fields: dict[str, object] = {
+        "MaxWaitMs": 321,
+        "Topics": topics(lambda number, offset: {"Partition": number, "FetchOffset": offset, "LogStartOffset": 99}),
+    }
+    if version >= 7:
+        fields |= {"SessionId": session, "SessionEpoch": epoch}
+        fields["ForgottenTopicsData"] = [{"Topic": "gone", "Partitions": [1, 2]}] if forgets else []
+    return ask(FETCH, version, fields, client_id=client_id)
+
+
+@pytest.mark.parametrize("client_id", ["me", "", None, "x" * 300])
+@pytest.mark.parametrize("version", versions(FETCH, 4))
+def test_the_positions_of_a_fetch(version: int, client_id: str | None) -> None:
+    found = requests.read_fetch(fetch(version, client_id=client_id))
+    assert found.positions == RAW
+    quickly = requests.fetch_positions(fetch(version, client_id=client_id))
+    assert quickly is not None
+    assert (tuple(quickly[0]), quickly[1]) == (RAW, False)
+    assert found.max_wait == 321
+    assert not found.in_session
+
+
+@pytest.mark.parametrize("version", versions(FETCH, 7))
+def test_what_a_fetch_session_goes_on_without(version: int) -> None:
+    request = fetch(version, session=7, epoch=2, forgets=True)
+    found = requests.read_fetch(request)
+    assert (found.positions, found.in_session, found.forgotten) == (RAW, True, ((b"gone", 1), (b"gone", 2)))
+    assert requests.fetch_positions(request) is None
+    assert requests.fetch_positions(fetch(version, session=7, epoch=2)) == (list(RAW), True)
+
+
+@pytest.mark.parametrize("version", versions(FETCH, 4))
+def test_what_is_read_quickly_is_what_is_read(version: int) -> None:
+    """Whatever the bytes are: it is the same, or is left to `read_fetch`."""
+    both = [fetch(version, session=7, epoch=2, forgets=forgets) for forgets in (False, True)]
+    whole = both[0]
+
+    @given(
+        st.sampled_from(both),
+        st.lists(st.tuples(st.integers(8, len(whole) - 1), st.integers(0, 255)), max_size=4),
+        st.integers(14, len(whole)),
+    )
+    def check(sent: bytes, changes: list[tuple[int, int]], end: int) -> None:
+        request = bytearray(sent)
+        for at, byte in changes:
+            request[at] = byte
+        found = requests.fetch_positions(memoryview(request)[:end])
+        if found is not None:
+            slowly = requests.read_fetch(memoryview(request)[:end])
+            assert (tuple(found[0]), found[1], slowly.forgotten) == (slowly.positions, slowly.in_session, ())
+
+    check()
+
+
+@pytest.mark.parametrize("version", versions(FETCH, 4))
+def test_the_answer_that_there_is_nothing_new(version: int) -> None:
+    def partition(number: int, offset: int) -> dict[str, object]:
+        fields: dict[str, object] = {"PartitionIndex": number, "HighWatermark": -1, "LastStableOffset": -1}
+        if version >= 5:
+            fields["LogStartOffset"] = -1
+        if version >= 11:
+            fields["PreferredReadReplica"] = -1
+        return fields
+
+    expected = answer(FETCH, version, {"Responses": topics(partition)})
+    assert requests.no_records(requests.read_fetch(fetch(version))) == expected
+    beyond = requests.no_records(requests.read_fetch(fetch(version)), RAW[1])
+    (topic, number, _), error = POSITIONS[1], {"ErrorCode": 1}
+    responses = topics(lambda at, offset: partition(at, offset) | (error if at == number else {}))
+    for one in responses:  # the number is in several topics
+        if one["Topic"] != topic:
+            assert isinstance(one["Partitions"], list)
+            one["Partitions"] = [{**found, "ErrorCode": 0} for found in one["Partitions"]]
+    assert beyond == answer(FETCH, version, {"Responses": responses})
+
+
+@pytest.mark.parametrize("version", versions(FETCH, 7))
+def test_who_fetches_in_a_session_is_told_to_begin_another(version: int) -> None:
+    found = requests.read_fetch(fetch(version, session=77, epoch=3))
+    assert found.in_session
+    assert requests.no_records(found) == answer(FETCH, version, {"ErrorCode": 70, "Responses": []})
+    assert not requests.read_fetch(fetch(version, session=77, epoch=0)).in_session, (
+        "it asks for another one, and names all"
+    )
+    assert not requests.read_fetch(fetch(version, session=0, epoch=-1)).in_session
+
+
+@pytest.mark.parametrize("version", versions(COMMIT, 2))
+@pytest.mark.parametrize(("generation", "member"), [(-1, ""), (5, "m"), (0, "m")])
+def test_a_commit_and_its_refusal(version: int, generation: int, member: str) -> None:
+    name = "GenerationIdOrMemberEpoch"
+    fields = {
+        "GroupId": "group", name: generation, "MemberId": member,
+        "Topics": topics(
+            lambda number, offset: {"PartitionIndex": number, "CommittedOffset": offset, "CommittedMetadata": "meta"},
+            "Name",
+        ),
+    }  # fmt: skip
+    if version >= 7:
+        fields["GroupInstanceId"] = None
+    commit = requests.read_commit(ask(COMMIT, version, fields))
+    assert commit.positions == RAW
+    for keeps, error in ((False, 25), (True, 27)):
+        refused = topics(lambda number, offset: {"PartitionIndex": number, "ErrorCode": error}, "Name")  # noqa: B023
+        told = requests.refused_commit(commit, keeps_positions=keeps)
+        assert told == answer(COMMIT, version, {"Topics": refused})
+
+
+@pytest.mark.parametrize("version", versions(DELETION, 0))
+def test_a_deletion_is_refused(version: int) -> None:
+    asked = topics(lambda number, offset: {"PartitionIndex": number, "Offset": offset}, "Name")
+    refused = topics(lambda number, offset: {"PartitionIndex": number, "LowWatermark": -1, "ErrorCode": 1}, "Name")
+    told = requests.refused_deletion(ask(DELETION, version, {"Topics": asked, "TimeoutMs": 9}))
+    assert told == answer(DELETION, version, {"Topics": refused})
+
+
+@pytest.mark.parametrize("version", versions(EPOCHS, 2))
+def test_a_position_that_is_examined_is_not_known_yet(version: int) -> None:
+    asked = topics(lambda number, offset: {"Partition": number, "LeaderEpoch": 4, "CurrentLeaderEpoch": 5})
+    epochs = requests.read_epochs(ask(EPOCHS, version, {"Topics": asked}))
+    assert [one[:2] for one in epochs.positions] == [one[:2] for one in RAW]
+    answered = topics(lambda number, offset: {"Partition": number, "ErrorCode": 6, "LeaderEpoch": -1, "EndOffset": -1})
+    assert requests.unknown_epochs(epochs) == answer(EPOCHS, version, {"Topics": answered})
+    answered = topics(lambda number, offset: {"Partition": number, "LeaderEpoch": -1, "EndOffset": -1})
+    assert requests.unknown_epochs(epochs, for_good=True) == answer(EPOCHS, version, {"Topics": answered})
+
+
+@pytest.mark.parametrize("version", versions(END_TXN, 0))
+@pytest.mark.parametrize("commits", [True, False])
+def test_whether_a_transaction_is_to_be_committed(version: int, commits: bool) -> None:
+    asked = ask(END_TXN, version, {"TransactionalId": "id", "ProducerId": 1 << 40, "Committed": commits})
+    assert read_commits(asked) is commits
+
+
+READERS = [
+    (requests.read_fetch, fetch(4)),
+    (requests.read_fetch, fetch(12)),
+    (requests.read_commit, ask(COMMIT, 9, {"Topics": [{"Name": "a", "Partitions": [{}, {}]}]})),
+    (requests.refused_deletion, ask(DELETION, 2, {"Topics": [{"Name": "a", "Partitions": [{}, {}]}]})),
+    (requests.read_epochs, ask(EPOCHS, 4, {"Topics": [{"Topic": "a", "Partitions": [{}, {}]}]})),
+    (read_commits, ask(END_TXN, 4, {"TransactionalId": "id"})),
+]
+
+
+@pytest.mark.parametrize(("read", "whole"), READERS)
+@given(data=st.data())
+def test_what_is_cut_off_or_nonsense_is_refused(
+    read: Callable[[bytes], object], whole: bytes, data: st.DataObject
+) -> None:
+    """Nothing else is raised, and nothing is read that is not there."""
+    cut = data.draw(st.integers(16, len(whole) - 1))
+    at = data.draw(st.integers(16, len(whole) - 1))
+    noise = data.draw(st.binary(min_size=1, max_size=8))
+    for frame in (whole[:cut], whole[:at] + noise + whole[at + len(noise) :], whole[:at] + b"\xff" * 30):
+        with contextlib.suppress(Underflow, WireError):
+            read(frame)
+
+
+def test_a_count_of_billions_costs_nothing() -> None:
+    whole = bytearray(fetch(4))
+    at = whole.index(b"\x00\x01a") - 4
+    whole[at : at + 4] = b"\x7f\xff\xff\xff"
+    with pytest.raises(Underflow):
+        requests.read_fetch(bytes(whole))

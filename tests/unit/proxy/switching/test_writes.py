@@ -1,0 +1,69 @@
+"""The table of writes, and the versions that a cluster that can be switched tells."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from kproxy.protocol.wire import definitions
+from kproxy.protocol.wire.api import APIS
+from kproxy.protocol.wire.definitions import Field, Message
+from kproxy.proxy.switching.caps import NAMED
+from kproxy.proxy.switching.writes import DOUBLED, QUESTIONS, WRITES
+
+
+def test_each_api_is_a_write_or_a_question() -> None:
+    assert sorted([*WRITES, *QUESTIONS]) == sorted(APIS)
+
+
+def test_what_may_be_doubled_is_a_write() -> None:
+    assert WRITES.keys() >= DOUBLED
+
+
+@pytest.mark.parametrize("key", sorted(APIS))
+def test_an_api_that_describes_or_lists_is_a_question(key: int) -> None:
+    """And what creates, deletes, alters, adds, removes or commits is none."""
+    name = APIS[key].name
+    if name.startswith(("Describe", "List", "Find", "Get", "Read")):
+        assert key in QUESTIONS
+    if name.startswith(("Create", "Delete", "Alter", "Incremental", "Add", "Remove", "Write")) or "Commit" in name:
+        assert key in WRITES
+
+
+def names_a_topic_by_id_only(fields: tuple[Field, ...], version: int) -> bool:
+    """Whether a request of this version has topics with an id and no name."""
+    for field in fields:
+        there = {one.name for one in field.fields if version in one.versions}
+        if "TopicId" in there and not there & {"Name", "Topic", "TopicName"}:
+            return True
+        if names_a_topic_by_id_only(field.fields, version):
+            return True
+    return False
+
+
+def defined() -> dict[int, Message]:
+    """The requests that have a definition here."""
+    found = {}
+    for key, api in APIS.items():
+        with contextlib.suppress(FileNotFoundError):
+            found[key] = definitions.message(f"{api.name}Request")
+    return found
+
+
+DEFINED = defined()
+
+
+def test_what_is_capped_has_a_definition_to_compare_with() -> None:
+    assert DEFINED.keys() >= NAMED.keys()
+
+
+@pytest.mark.parametrize("key", sorted(DEFINED))
+def test_a_version_that_names_topics_by_ids_is_above_the_cap_if_an_older_one_has_names(key: int) -> None:
+    api = APIS[key]
+    fields = DEFINED[key].fields
+    by_id = [version for version in range(api.oldest, api.newest + 1) if names_a_topic_by_id_only(fields, version)]
+    if by_id and by_id[0] > api.oldest:
+        assert NAMED.get(key) == by_id[0] - 1
+    else:
+        assert key not in NAMED

@@ -1,0 +1,131 @@
+"""Who wants frames: filters, and what a slow reader costs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kproxy.protocol.capture.capture import Frame
+from kproxy.proxy.watch.feed import Filter, TooMany
+from kproxy.proxy.watch.frames import (
+    MOST_BYTES,
+    MOST_READERS,
+    MOST_WAITING,
+    Copied,
+    FrameFeed,
+    Place,
+    Queue,
+    filter_of,
+    wants,
+)
+from kproxy.proxy.watch.lines import Where
+
+PLACE = Place(Where("default", "2", "10.0.0.9:4711"), "127.0.0.1:19094", "1-1")
+FRAME = Frame(1.0, False, 3, 12, "billing", "librdkafka 2.3.0", 40, 5, b"\0\0\0\x23" + bytes(35))
+
+
+def feed_of() -> tuple[FrameFeed, list[bool]]:
+    switched: list[bool] = []
+    return FrameFeed(lambda feed: switched.append(feed is not None)), switched
+
+
+def test_lines() -> None:
+    async def look() -> list[dict[str, Any]]:
+        feed, switched = feed_of()
+        stream = feed.subscribe(Filter())
+        assert switched == []
+        assert await anext(stream) == b"\n"
+        assert switched == [True]
+        feed.publish(PLACE, FRAME)
+        feed.publish(PLACE, replace(FRAME, to_client=True, data=b"", why="it is too long"))
+        lines = (await anext(stream)).splitlines()
+        await stream.aclose()
+        assert switched == [True, False]
+        return [json.loads(line) for line in lines]
+
+    request, response = asyncio.run(look())
+    assert base64.b64decode(request.pop("frame")) == FRAME.data
+    assert request.pop("time") > 0
+    assert request == {
+        "cluster": "default", "node": "2", "client": "10.0.0.9:4711", "local": "127.0.0.1:19094", "session": "1-1",
+        "client_id": "billing", "software": "librdkafka 2.3.0", "from": "client", "api": "Metadata", "version": 12,
+        "bytes": 40, "left_out": 5,
+    }  # fmt: skip
+    assert (response["from"], response["frame"], response["why"]) == ("kproxy", "", "it is too long")
+
+
+def test_a_slow_reader_loses_frames_and_hears_of_it() -> None:
+    async def look() -> tuple[int, int]:
+        feed, _ = feed_of()
+        stream = feed.subscribe(Filter())
+        await anext(stream)
+        large = replace(FRAME, data=bytes(1_000_000))
+        for _ in range(40):
+            feed.publish(PLACE, large)
+        feed.pass_on((), 2)
+        frames = lost = 0
+        while frames + lost < 42:
+            for line in (await anext(stream)).splitlines():
+                value = json.loads(line or b"{}")
+                lost += value.get("lost", 0)
+                frames += "frame" in value
+        await stream.aclose()
+        return frames, lost
+
+    frames, lost = asyncio.run(look())
+    assert 0 < frames <= MOST_BYTES / 1_000_000
+    assert frames + lost == 42
+
+
+def test_small_frames_are_counted_too() -> None:
+    queue = Queue(1 << 40)
+    for _ in range(MOST_WAITING + 5):
+        queue.add(Copied(1.0, PLACE, FRAME))
+    assert (len(queue), queue.take_lost(), queue.lost) == (MOST_WAITING, 5, 0)
+    while queue:
+        queue.take()
+    assert queue.bytes == 0
+
+
+@pytest.mark.parametrize(("query", "there"), [
+    ({}, True), ({"cluster": "default"}, True), ({"cluster": "other"}, False), ({"node": "2"}, True),
+    ({"node": "3"}, False), ({"api": "metadata"}, True), ({"api": "Fetch"}, False), ({"client": "10.0.0.9"}, True),
+    ({"client": "bill"}, True), ({"client": "rdkafka"}, True), ({"client": "nobody"}, False),
+])  # fmt: skip
+def test_filters(query: dict[str, str], there: bool) -> None:
+    wanted = Filter.of({name: [value] for name, value in query.items()})
+    assert wants(wanted, Copied(1.0, PLACE, FRAME)) == there
+
+
+def test_a_remark_about_a_session_is_of_any_api() -> None:
+    remark = replace(FRAME, key=-1, data=b"", why="nothing more of this connection is shown")
+    assert wants(Filter(api="Fetch"), Copied(1.0, PLACE, remark))
+    assert not wants(Filter(node="3"), Copied(1.0, PLACE, remark))
+
+
+def test_what_a_request_may_ask() -> None:
+    assert filter_of({"api": ["Fetch"], "client": ["me"]}) == Filter(api="Fetch", client="me")
+    for name in ("slow", "errors"):
+        with pytest.raises(ValueError, match="choose responses, not frames"):
+            filter_of({name: ["1"]})
+    with pytest.raises(ValueError, match="allowed: cluster"):
+        filter_of({"other": ["1"]})
+
+
+def test_readers_are_few() -> None:
+    async def come() -> None:
+        feed, _ = feed_of()
+        streams = [feed.subscribe(Filter()) for _ in range(MOST_READERS)]
+        for stream in streams:
+            await anext(stream)
+        with pytest.raises(TooMany):
+            feed.subscribe(Filter())
+        for stream in streams:
+            await stream.aclose()
+
+    asyncio.run(come())

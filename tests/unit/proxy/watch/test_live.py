@@ -1,0 +1,247 @@
+"""The page's stream: who gets it, when it is computed, and what becomes of lines of the log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from kproxy.advice.remedies import Fault, of
+from kproxy.protocol.wire.greeting import Greeting
+from kproxy.protocol.wire.mismatch import wrong_client
+from kproxy.proxy.relay.observer import Exchange
+from kproxy.proxy.status.shown import SessionStatus, Status
+from kproxy.proxy.watch import live
+from kproxy.proxy.watch.events import Events
+from kproxy.proxy.watch.feed import Feed, TooMany
+from kproxy.proxy.watch.lines import Where
+from kproxy.proxy.watch.live import Live
+from tests.unit.proxy.watch.made import cluster, session
+
+
+@pytest.fixture
+def events() -> Iterator[Events]:
+    made = Events()
+    log = logging.getLogger("kproxy.test_live")
+    log.setLevel(logging.INFO)
+    log.addHandler(made)
+    yield made
+    log.removeHandler(made)
+
+
+LOG = logging.getLogger("kproxy.test_live")
+
+
+class Page:
+    """A `Live` with a cluster, and what it did."""
+
+    def __init__(self, events: Events) -> None:
+        self.sessions: list[SessionStatus] = [session("2")]
+        self.watched: list[bool] = []
+        self.asked = 0
+        self.feed = Feed(lambda feed: self.watched.append(feed is not None))
+        self.live = Live(asyncio.get_running_loop().create_task, self.feed, self._status, self._sessions, events)
+
+    def _status(self) -> Status:
+        return Status(version="1", draining=False, workers=(), clusters=(cluster(),))
+
+    async def _sessions(self) -> Sequence[SessionStatus]:
+        self.asked += 1
+        return self.sessions
+
+
+async def snapshot(stream: AsyncGenerator[bytes, None]) -> dict[str, Any]:
+    """The next one."""
+    async with asyncio.timeout(60):
+        async for data in stream:
+            if data.startswith(b"data: "):
+                assert data.endswith(b"\n\n")
+                assert data.count(b"\n") == 2  # one event is one line
+                value: dict[str, Any] = json.loads(data[6:])
+                return value
+    raise AssertionError("it has ended")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_EVERY", 0.05)
+
+
+async def test_nothing_is_computed_while_nobody_looks(events: Events) -> None:
+    page = Page(events)
+    stream = page.live.view()
+    assert (page.asked, page.watched) == (0, [])
+    await snapshot(stream)
+    await stream.aclose()
+    await asyncio.sleep(0.05)
+    asked = page.asked
+    assert page.watched == [True, False]
+    await asyncio.sleep(0.3)
+    assert page.asked == asked
+
+
+async def test_two_viewers_share_one_snapshot(events: Events) -> None:
+    page = Page(events)
+    one, two = page.live.view(), page.live.view()
+    await snapshot(one)
+    first = page.asked
+    assert (await snapshot(two))["version"] == "1"  # the last one, at once
+    assert page.asked - first <= 1
+    await one.aclose()
+    await snapshot(two)
+    assert page.watched == [True]
+    await two.aclose()
+    await asyncio.sleep(0.05)
+    assert page.watched == [True, False]
+
+
+async def test_what_it_shows(events: Events) -> None:
+    page = Page(events)
+    stream = page.live.view()
+    await snapshot(stream)
+    page.feed.publish(
+        Where("default", "2", "10.1.1.1:5000"), Exchange(0.0, 0, 9, "billing", "", 100, 50, 0.01, 6, group="g")
+    )
+    while True:
+        value = await snapshot(stream)
+        shown = value["clusters"][0]
+        if shown["apis"]:
+            break
+    assert [(one["node"], one["api"], one["last_error"]["name"]) for one in shown["apis"]] == [
+        ("2", "Produce", "NOT_LEADER_FOR_PARTITION")
+    ]
+    (client,) = shown["clients"]
+    assert (client["address"], client["client_id"], client["sessions"], client["nodes"]) == (
+        "10.1.1.1", "billing", 1, {"2": 1},
+    )  # fmt: skip
+    assert shown["groups"] == [{"group": "g", "clients": ["billing"], "members": 1, "node": "2"}]
+    assert [one["node"] for one in shown["nodes"]] == ["1", "2", "3"]
+    await stream.aclose()
+
+
+async def test_too_many_viewers(events: Events, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MOST_VIEWERS", 1)
+    page = Page(events)
+    stream = page.live.view()
+    await snapshot(stream)
+    with pytest.raises(TooMany, match="1 pages look on already"):
+        page.live.view()
+    await stream.aclose()
+    page.live.view()
+
+
+async def test_a_defect_ends_neither_the_stream_nor_kproxy(
+    events: Events, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Page(events)
+    stream = page.live.view()
+    await snapshot(stream)
+    sessions = page.sessions
+    page.sessions = [None]  # type: ignore[list-item]  # the defect
+    await asyncio.sleep(0.2)
+    page.sessions = sessions
+    await snapshot(stream)
+    assert any("defect in the page's numbers" in text for text in caplog.messages)
+    await stream.aclose()
+
+
+async def test_many_clients_are_shown_busiest_first(events: Events) -> None:
+    page = Page(events)
+    page.sessions = [session("1", f"10.0.{number // 200}.{number % 200}:1", f"c{number}") for number in range(1000)]
+    stream = page.live.view()
+    value = await snapshot(stream)
+    shown = value["clusters"][0]
+    assert (len(shown["clients"]), shown["clients_left_out"]) == (200, 800)
+    await stream.aclose()
+
+
+async def test_a_refused_client_is_a_finding(events: Events) -> None:
+    LOG.warning(
+        "refused a connection from %s: %s", "10.7.7.7:4711",
+        "the client spoke TLS; kproxy expects plaintext there: set security.protocol to PLAINTEXT"
+        " (or SASL_PLAINTEXT) in the client, or give kproxy a certificate with --client-tls-cert",
+    )  # fmt: skip
+    stream = Page(events).live.view()
+    value = await snapshot(stream)
+    (finding,) = value["findings"]
+    assert (finding["fault"], finding["client"]) == (Fault.TLS_TO_PLAINTEXT.value, "10.7.7.7")
+    assert finding["cause"] == of(Fault.TLS_TO_PLAINTEXT).cause
+    (event,) = value["events"]
+    assert (event["level"], event["fix"][:14]) == ("WARNING", "In the client,")
+    assert (event["times"], event["since"]) == (1, event["time"])
+    await stream.aclose()
+
+
+@pytest.mark.parametrize("greeting", [Greeting.HTTP, Greeting.SOCKS, Greeting.SSH, Greeting.PROXY])
+async def test_a_client_that_is_no_kafka_client_says_nothing_of_the_server(greeting: Greeting, events: Events) -> None:
+    LOG.warning("refused a connection from %s: %s", "[::1]:4711", wrong_client(greeting))
+    stream = Page(events).live.view()
+    (finding,) = (await snapshot(stream))["findings"]
+    assert (finding["fault"], finding["client"]) == ("client-not-kafka", "[::1]")
+    assert "no Kafka client" in finding["title"]
+    assert str(wrong_client(greeting)) in finding["text"]
+    await stream.aclose()
+
+
+def test_lines_of_the_log_are_kept_cut_and_few(events: Events) -> None:
+    for number in range(1000):
+        LOG.info("line %d\x1b[31m\n%s", number, "x" * 5000)
+    kept = events.last()
+    assert (len(kept), kept[-1].number) == (100, 1000)
+    assert all(len(event.text) <= 520 for event in kept)
+    assert not any(ugly in event.text for event in kept for ugly in "\x1b\n")
+    events.emit(logging.LogRecord("x", logging.INFO, "", 1, "%d", ("no number",), None))
+    assert len(events.last()) == 100
+
+
+def test_the_same_line_again_is_the_same_event(events: Events) -> None:
+    """A client's port is another one each time."""
+    for number in range(12):
+        LOG.warning(
+            "refused a connection from 10.7.7.7:%d: the client spoke HTTP; this is a Kafka port", 50_000 + number
+        )
+    LOG.warning("refused a connection from 10.7.7.8:50000: the client spoke HTTP; this is a Kafka port")
+    LOG.info("broker 1 at kafka:9092")
+    LOG.info("broker 1 at kafka:9093")
+    LOG.warning("refused a connection from 10.7.7.7:50999: the client spoke SSH; this is a Kafka port")
+    LOG.warning("refused a connection from [::1]:1: x")
+    LOG.warning("refused a connection from [::1]:2: x")
+    LOG.warning("refused a connection from 10.7.7.7:60000: the client spoke HTTP; this is a Kafka port")
+    kept = events.last()
+    assert [(one.number, one.times, one.refused) for one in kept] == [
+        (2, 1, "10.7.7.8"), (3, 1, ""), (4, 1, ""), (5, 1, "10.7.7.7"), (6, 2, "[::1]"), (1, 13, "10.7.7.7"),
+    ]  # fmt: skip
+    assert ":60000: the client spoke HTTP" in kept[-1].text
+    assert kept[-1].since < kept[0].time <= kept[-1].time
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "times"),
+    [
+        ("x (7 times more since)", "x", 8),
+        ("x (7 times more since) and so on", "x (7 times more since) and so on", 1),
+        ("x (many times more since)", "x (many times more since)", 1),
+        (f"x ({'9' * 30} times more since)", f"x ({'9' * 30} times more since)", 1),
+        ("refused a connection from", "refused a connection from", 1),
+        ("refused a connection from : ", "refused a connection from : ", 1),
+        ("", "", 1),
+    ],
+)
+def test_lines_that_the_log_has_left_out_count(text: str, shown: str, times: int, events: Events) -> None:
+    LOG.warning("%s", text)
+    (event,) = events.last()
+    assert (event.text, event.times) == (shown, times)
+    LOG.warning("%s", text)
+    (event,) = events.last()
+    assert (event.text, event.times) == (shown, 2 * times)
+
+
+def test_what_nobody_knows_has_no_row(events: Events) -> None:
+    LOG.warning("something that no table has")
+    assert events.last()[-1].row is None
+    LOG.warning("refused a connection from [::1]:4711: the client spoke something")
+    assert events.last()[-1].refused == "[::1]"

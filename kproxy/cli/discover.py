@@ -38,7 +38,7 @@ def discover(
     listens on this machine. It writes nothing and asks no broker. The exit code is 0 if something was found, else 1.
     """
     needs_unix(ctx)
-    from kproxy.discover import looking, present
+    from kproxy.inspect.discover import looking, present
 
     places = list(looking.look(Path(), context, namespace, only or looking.PLACES))
     found = [one for place in places for one in place.found]

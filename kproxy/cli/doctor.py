@@ -51,10 +51,10 @@ def doctor(
     needs_unix(click.get_current_context())
     file, flags = given(values)
     add(flags, servers)
-    from kproxy.doctor.clients import Client
-    from kproxy.doctor.course import run
-    from kproxy.doctor.examine import Wish
-    from kproxy.doctor.line import Line
+    from kproxy.inspect.doctor.clients import Client
+    from kproxy.inspect.doctor.course import run
+    from kproxy.inspect.doctor.examine import Wish
+    from kproxy.inspect.doctor.line import Line
 
     try:
         wish = Wish(topic, group, None if client is None else Client.parse(client))

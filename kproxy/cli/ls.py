@@ -20,7 +20,7 @@ from kproxy.cli.servers import add, servers_argument
 if TYPE_CHECKING:
     from kproxy.config import ClusterConfig, Config
     from kproxy.config.options import Setting
-    from kproxy.listing.snapshot import Wanted
+    from kproxy.inspect.listing.snapshot import Wanted
     from kproxy.proxy.admin.client import AdminClient
     from kproxy.proxy.status.shown import ClusterStatus
 
@@ -70,7 +70,7 @@ def ls(
     """
     from kproxy.base.errors import KproxyError
     from kproxy.config import load
-    from kproxy.listing.snapshot import Wanted
+    from kproxy.inspect.listing.snapshot import Wanted
 
     if through is not None and not compare:
         raise click.UsageError("--through is for --compare")
@@ -118,7 +118,7 @@ def _client(config: Config, ca: Path | None, *, https: bool, token_needed: bool)
     """For the kproxy of this configuration. Its own certificate is trusted where no other file is given. Raises
     ConfigError if a token that was asked for cannot be read; that of a kproxy of somebody else may be theirs alone."""
     from kproxy.base.errors import ConfigError
-    from kproxy.listing import running
+    from kproxy.inspect.listing import running
     from kproxy.proxy.admin import bearer
     from kproxy.proxy.admin.client import AdminClient
 
@@ -141,8 +141,8 @@ def _client(config: Config, ca: Path | None, *, https: bool, token_needed: bool)
 def _list(config: Config, wanted: Wanted, client: AdminClient | None, partitions: bool, as_json: bool) -> int:
     import asyncio
 
-    from kproxy.listing import asjson, running, text
-    from kproxy.listing.gather import gather
+    from kproxy.inspect.listing import asjson, running, text
+    from kproxy.inspect.listing.gather import gather
     from kproxy.proxy.admin import neighbour
 
     served = neighbour.look(client)
@@ -176,8 +176,8 @@ def _compare(config: Config, wanted: Wanted, client: AdminClient | None, through
     import asyncio
 
     from kproxy.base.address import Address
-    from kproxy.listing import asjson, text
-    from kproxy.listing.pair import look
+    from kproxy.inspect.listing import asjson, text
+    from kproxy.inspect.listing.pair import look
     from kproxy.proxy.admin import neighbour
 
     if len(config.served) > 1:

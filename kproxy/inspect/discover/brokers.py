@@ -1,0 +1,119 @@
+"""From brokers in containers to the command that leads to them. Pure.
+
+A broker in a container has a listener for each network from which it is reached: one for other containers, one for
+this machine ("three listeners"). What matters here is which of its ports this machine can connect to, and whether the
+address that the broker advertises there is one that works here too. If so, clients need no kproxy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kproxy.advice.lint.endpoint import Endpoint, Host, endpoints, kind_of
+from kproxy.base.address import Address
+from kproxy.inspect.discover.found import Found
+
+_LOCAL = "localhost"
+_PLAIN = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A port of a container that this machine has. `host`: the address on which it is published, "" for all."""
+
+    private: int
+    public: int
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker. `listens`, `advertises`: by the name of the listener, without controllers'. `address`: at which this
+    machine reaches the container itself, "" if it cannot."""
+
+    name: str
+    listens: Mapping[str, int]
+    advertises: Mapping[str, Endpoint]
+    protocols: Mapping[str, str]
+    published: Sequence[Published]
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One way from this machine to a broker."""
+
+    address: Address
+    protocol: str
+    works_directly: bool
+
+
+def broker(name: str, settings: Mapping[str, str], published: Sequence[Published], address: str = "") -> Broker | None:
+    """A broker from its properties; None if it has no listener for clients."""
+    listens, advertises = (
+        _endpoints(settings.get("listeners", "")),
+        _endpoints(settings.get("advertised.listeners", "")),
+    )
+    controllers = {one.strip().upper() for one in settings.get("controller.listener.names", "").split(",")}
+    known = {**listens, **advertises}
+    ports = {one: endpoint.port for one, endpoint in known.items() if endpoint.port is not None}
+    ports |= {one: endpoint.port for one, endpoint in listens.items() if endpoint.port is not None}
+    ports = {one: port for one, port in ports.items() if one not in controllers}
+    if not ports:
+        return None
+    pairs = (one.partition(":") for one in settings.get("listener.security.protocol.map", "").split(","))
+    protocols = {one.strip().upper(): protocol.strip().upper() for one, sign, protocol in pairs if sign}
+    return Broker(name, ports, advertises, protocols, published, address)
+
+
+def of_port(name: str, published: Sequence[Published], address: str, port: int) -> Broker:
+    """A broker of which no more is known than that Kafka's port is this one."""
+    return Broker(name, {"": port}, {}, {}, published, address)
+
+
+def cluster(what: str, brokers: Sequence[Broker]) -> Found | None:
+    """What leads to a cluster of these brokers; None if this machine reaches none of them."""
+    ways = {one.name: _best(one) for one in brokers}
+    reached = {name: way for name, way in ways.items() if way is not None}
+    if not reached:
+        return None
+    servers = ",".join(str(way.address) for way in reached.values())
+    notes = []
+    if lost := [name for name, way in ways.items() if way is None]:
+        notes.append(f"no port of {', '.join(lost)} can be reached from here")
+    if protocols := sorted({way.protocol for way in reached.values() if way.protocol not in ("", _PLAIN)}):
+        notes.append(f"the listener is {', '.join(protocols)}: add --tls or --sasl as your clients have it")
+    if len(reached) == len(ways) and all(way.works_directly for way in reached.values()):
+        return Found(what, (), (f"clients on this machine need no kproxy: bootstrap.servers={servers}", *notes))
+    return Found(what, ("run", "-b", servers), tuple(notes))
+
+
+def _endpoints(text: str) -> dict[str, Endpoint]:
+    return {one.name: one for one in endpoints(text)[0]}
+
+
+def _best(one: Broker) -> _Way | None:
+    """The way with which clients need no kproxy, else one through a published port, else to the container itself."""
+    ways = []
+    for name, port in one.listens.items():
+        protocol = one.protocols.get(name, name if name in (_PLAIN, "SSL", "SASL_PLAINTEXT", "SASL_SSL") else "")
+        advertised = one.advertises.get(name)
+        for published in one.published:
+            if published.private == port:
+                directly = (
+                    advertised is not None
+                    and kind_of(advertised.host) is Host.LOOPBACK
+                    and advertised.port == published.public
+                )
+                host = (
+                    _LOCAL if kind_of(published.host or "0.0.0.0") in (Host.WILDCARD, Host.LOOPBACK) else published.host
+                )
+                ways.append(_Way(Address(host, published.public), protocol, directly))
+    if not ways and one.address:
+        ways = [
+            _Way(Address(one.address, port), one.protocols.get(name, ""), works_directly=False)
+            for name, port in one.listens.items()
+        ]
+    # Of several, one without TLS and login, which anybody can use.
+    return min(ways, key=lambda way: (not way.works_directly, way.protocol not in ("", _PLAIN)), default=None)

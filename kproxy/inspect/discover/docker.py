@@ -1,0 +1,126 @@
+"""Containers of Docker and Podman that are brokers, through their socket (Docker Engine API, which Podman has too).
+
+Whoever listens at the socket may be anybody: what it says is shown escaped.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kproxy.advice.lint import images
+from kproxy.base.printable import one_line
+from kproxy.inspect.discover import brokers
+from kproxy.inspect.discover.brokers import Broker, Published
+from kproxy.inspect.discover.found import Found, Place
+from kproxy.net.dial import engine
+
+_MOST_CONTAINERS = 200
+_KAFKA_PORTS = (9092, 9094, 29092, 19092)
+_NAMED = re.compile(r"(^|[/_-])(kafka|cp-kafka|cp-server|redpanda)", re.IGNORECASE)
+# Beside a broker, with its name in theirs.
+_NOT_BROKERS = re.compile(
+    r"ui|connect|rest|exporter|manager|registry|console|zookeeper|mirror|cruise|ksql", re.IGNORECASE
+)
+_PROJECT = "com.docker.compose.project"
+
+
+def look(name: str, path: Path) -> Place:
+    """The brokers among the containers behind this socket."""
+    try:
+        listed = engine.get(path, "/containers/json")
+        containers = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        likely = [one for one in containers if _may_be_broker(one)][:_MOST_CONTAINERS]
+        told = [engine.get(path, f"/containers/{engine.word(one.get('Id'))}/json") for one in likely]
+    except engine.EngineError as error:
+        return Place(name, problem=str(error))
+    return Place(name, list(_clusters(told)))
+
+
+def _clusters(told: Sequence[Any]) -> Iterator[Found]:
+    """Brokers of one Compose project are one cluster, as are those that share a network."""
+    groups: dict[str, list[tuple[Broker, str]]] = defaultdict(list)
+    for one in told:
+        try:
+            made = _broker(one)
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError):
+            continue  # no container that an engine describes looks so
+        if made is not None:
+            group, broker, image = made
+            groups[group].append((broker, image))
+    for members in groups.values():
+        names = ", ".join(broker.name for broker, _ in members)
+        what = f"{names} ({members[0][1]})"
+        found = brokers.cluster(what, [broker for broker, _ in members])
+        yield found or Found(what, (), ("no port of it is published, so this machine cannot reach it",))
+
+
+def _may_be_broker(container: Mapping[str, Any]) -> bool:
+    image = str(container.get("Image", ""))
+    if images.recognise(image) is not None:
+        return True
+    repository = image.rpartition("/")[2]
+    return _NAMED.search(image) is not None and _NOT_BROKERS.search(repository.partition(":")[0]) is None
+
+
+def _broker(told: Mapping[str, Any]) -> tuple[str, Broker, str] | None:
+    """The group that a container belongs to, the broker in it, its image; None if there is no broker."""
+    config = told["Config"]
+    name = one_line(str(told["Name"]).lstrip("/"), 70)
+    image = one_line(str(config["Image"]), 70)
+    networks = told["NetworkSettings"]["Networks"] or {}
+    published = list(_published(told["NetworkSettings"].get("Ports") or {}))
+    # On Linux, containers' own addresses are this machine's neighbours; elsewhere they are in a virtual machine.
+    addresses = [str(one.get("IPAddress") or "") for one in networks.values()] if sys.platform == "linux" else []
+    address = one_line(next((one for one in addresses if one), ""), 70)
+    labels = config.get("Labels") or {}
+    group = str(labels.get(_PROJECT) or next(iter(sorted(networks)), "")) or name
+    if group in ("bridge", "host", "podman"):
+        group = name  # of everybody
+    made = brokers.broker(name, _settings(str(config["Image"]), config), published, address)
+    if made is None:
+        private = next((one.private for one in published if one.private in _KAFKA_PORTS), _KAFKA_PORTS[0])
+        made = brokers.of_port(name, published, address, private)
+    return group, made, image
+
+
+def _settings(image: str, config: Mapping[str, Any]) -> Mapping[str, str]:
+    """The broker's properties, as far as its variables and its command say them."""
+    pairs = (str(one).partition("=") for one in config.get("Env") or ())
+    variables = {key: value for key, _, value in pairs}
+    known = images.recognise(image)
+    settings = {}
+    if known is not None:
+        for key, value in variables.items():
+            if (name := images.property_of(known.family, key)) is not None:
+                settings[name] = value
+        settings = {**images.defaults(known.family, settings), **settings}
+    else:
+        command = [str(one) for one in config.get("Cmd") or ()]
+        for flag, name in (("--kafka-addr", "listeners"), ("--advertise-kafka-addr", "advertised.listeners")):
+            if found := _flag(command, flag):
+                settings[name] = found
+    return settings
+
+
+def _flag(command: Sequence[str], flag: str) -> str:
+    """The value of a flag of Redpanda's, whose listeners have names as Kafka's have."""
+    words = [word for one in command for word in one.split()]
+    for at, word in enumerate(words):
+        if word.startswith(f"{flag}="):
+            return word.partition("=")[2]
+        if word == flag and at + 1 < len(words):
+            return words[at + 1]
+    return ""
+
+
+def _published(ports: Mapping[str, Any]) -> Iterator[Published]:
+    for private, bound in ports.items():
+        number, _, protocol = str(private).partition("/")
+        for one in bound or ():
+            if protocol == "tcp":
+                yield Published(int(number), int(one["HostPort"]), str(one.get("HostIp") or ""))

@@ -1,0 +1,95 @@
+"""Compose files and client configurations in a directory. Read as `kproxy lint` reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kproxy.advice.lint import compose, properties
+from kproxy.advice.lint.interpolate import read_env
+from kproxy.advice.lint.kinds import Kind, recognise
+from kproxy.advice.lint.model import Broker, Family, Setup
+from kproxy.advice.lint.source import Source, UnreadableError, read
+from kproxy.advice.lint.tree import MalformedError, Tree, documents
+from kproxy.base.printable import one_line
+from kproxy.inspect.discover import brokers
+from kproxy.inspect.discover.brokers import Published
+from kproxy.inspect.discover.found import Found, Place
+
+_MOST_FILES = 200
+_LARGEST = 1024 * 1024
+_COMPOSE, _CLIENT = ("*.yml", "*.yaml"), ("*.properties", "*.conf", "*.config")
+
+
+def look(directory: Path) -> Place:
+    """The files of this directory, and not of those within."""
+    found: list[Found] = []
+    for source in _sources(directory, (*_COMPOSE, *_CLIENT)):
+        match recognise(source):
+            case Kind.COMPOSE:
+                found += _of_compose(source, directory)
+            case Kind.CLIENT:
+                name = Path(source.name).name
+                found += of_client(source, name, name)
+    return Place("files here", found)
+
+
+def _sources(directory: Path, patterns: tuple[str, ...]) -> Iterator[Source]:
+    try:
+        files = sorted(file for pattern in patterns for file in directory.glob(pattern))
+    except OSError:
+        return
+    for file in files[:_MOST_FILES]:
+        try:
+            if file.is_file() and file.stat().st_size <= _LARGEST:
+                yield read(str(file))
+        except (OSError, UnreadableError):
+            continue
+
+
+def _of_compose(source: Source, directory: Path) -> Iterator[Found]:
+    setup = Setup([source])
+    variables = {}
+    try:
+        if (env := directory / ".env").is_file():
+            variables = read_env(read(str(env)).text)
+        roots = documents(source)
+        if not roots:
+            return
+        compose.read(Tree(source), roots[0], variables, setup)
+    except (OSError, UnreadableError, MalformedError):
+        return  # `kproxy lint` says what is wrong with it
+    made = [one for broker in setup.brokers if (one := _broker(broker)) is not None]
+    name = one_line(Path(source.name).name, 70)
+    found = brokers.cluster(f"{name}: {', '.join(one.name for one in made)}", made) if made else None
+    if found is not None:
+        yield Found(found.what, found.words, (*found.notes, "as the file says; kproxy has not looked whether it runs"))
+
+
+def _broker(broker: Broker) -> brokers.Broker | None:
+    if broker.service is None or broker.family is Family.PROPERTIES or not broker.for_clients:
+        return None
+    published = [
+        Published(one.container_port, one.host_port, one.host_ip)
+        for one in broker.service.published
+        if one.container_port is not None and one.host_port is not None
+    ]
+    names = {one.name for one in broker.for_clients}
+    listens = {one.name: one.port for one in broker.listeners if one.port is not None and one.name in names}
+    protocols = {name: broker.protocol(name) for name in names}
+    advertised = {one.name: one for one in broker.for_clients}
+    return brokers.Broker(one_line(broker.name, 70), listens, advertised, protocols, published)
+
+
+def of_client(source: Source, path: str, at: str) -> Iterator[Found]:
+    """The servers in a client's configuration. `at`: what a person knows the file by, `path`: what kproxy does."""
+    values = properties.parse(source).values
+    servers = values.get("bootstrap.servers") or values.get("metadata.broker.list")
+    if servers is None or not servers.text.strip():
+        return
+    said = one_line(servers.text, 100)
+    yield Found(
+        f"{one_line(at, 70)}: bootstrap.servers={said}",
+        ("run", "--client-config", path),
+        ("kproxy takes the servers, TLS and the login from the file",),
+    )

@@ -1,0 +1,195 @@
+"""What runs in a Kubernetes cluster: clusters of Strimzi and of Confluent for Kubernetes, and Services like Kafka's.
+
+kproxy asks the API server of the current context, as `kubectl get` does, with the user's kubeconfig.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from kproxy.base.errors import UpstreamError
+from kproxy.base.packages import install
+from kproxy.base.printable import one_line
+from kproxy.inspect.discover.found import Found, Place
+from kproxy.net.dial.direct import Direct
+from kproxy.net.dial.hops import Limit
+from kproxy.proxy.cluster.tasks import Supervised
+
+_SECONDS = 10.0
+# The newer version first: which of them there is depends on the operator's.
+_STRIMZI = ("/apis/kafka.strimzi.io/v1", "/apis/kafka.strimzi.io/v1beta2")
+_CFK = "/apis/platform.confluent.io/v1beta1"
+_NAME = "Kubernetes"
+_MOST = 500
+_PAGE, _PAGES = 500, 10
+# The names that charts and operators give ports for clients, and the ports that are Kafka's.
+_PORT_NAMES = re.compile(r"kafka|tcp-client|^clients?$|plaintext|redpanda", re.IGNORECASE)
+_PORTS = (9092, 9071)
+_NOT_KAFKA = re.compile(r"metrics|jmx|controller|replication|exporter|admin|rest|zookeeper|interbroker", re.IGNORECASE)
+_WORD = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+
+
+async def look(context: str | None, namespace: str | None) -> Place:
+    """What is there, in one namespace or in all that the user may see."""
+    if importlib.util.find_spec("websockets") is None:
+        return Place(_NAME, problem=f"needs the package websockets: {install('websockets')}")
+    from kproxy.net.dial.kubeapi import Api  # few have its library
+    from kproxy.net.dial.kubehttp import Refusal
+
+    async with Supervised("the search in Kubernetes") as tasks:
+        api = Api(_NAME, context, Direct(), tasks)
+        looking = _Looking(context, namespace)
+        try:
+            limit = Limit.of(_SECONDS)
+            strimzi: list[Mapping[str, Any]] = []
+            for version in _STRIMZI:
+                strimzi = strimzi or await looking.listed(api, version, "kafkas", limit)
+            cfk = await looking.listed(api, _CFK, "kafkas", limit)
+            services = await looking.listed(api, "/api/v1", "services", limit)
+        except UpstreamError as error:
+            return Place(_NAME, problem=one_line(str(error).removeprefix(f"{_NAME}: "), 300))
+        except Refusal as error:
+            why = "name one namespace with --namespace" if namespace is None else "ask for the right to list them"
+            return Place(_NAME, problem=f"{one_line(str(error), 300)}: {why}")
+        finally:
+            await api.close()
+    found = [*looking.strimzi(strimzi), *looking.cfk(cfk), *looking.services(services)]
+    more = ""
+    if looking.left_out or len(found) > _MOST:
+        more = f"too many {' and '.join(looking.left_out) or 'clusters'}: name one namespace with --namespace"
+    return Place(_NAME, found[:_MOST], more=more)
+
+
+class _Looking:
+    """Makes commands of what the API server has listed. What is not as Kubernetes has it is left out."""
+
+    def __init__(self, context: str | None, namespace: str | None) -> None:
+        self._context = "" if context is None else f"{quote(context, safe='')}/"
+        self._namespace = namespace
+        self.left_out: list[str] = []  # the resources of which there are too many
+        self._known: set[tuple[str, str]] = set()  # namespaces and names of clusters that operators have made
+
+    async def listed(self, api: Any, group: str, resource: str, limit: Limit) -> list[Mapping[str, Any]]:
+        """The items; none of a resource that the cluster does not have. Raises Refusal, UpstreamError."""
+        from kproxy.net.dial.kubehttp import Refusal
+
+        where = "" if self._namespace is None else f"/namespaces/{quote(self._namespace, safe='')}"
+        found: list[Mapping[str, Any]] = []
+        page = ""
+        for _ in range(_PAGES):
+            try:
+                said = await api.get(f"{group}{where}/{resource}?limit={_PAGE}{page}", limit)
+            except Refusal as error:
+                if error.status == 404 or (error.status == 403 and resource == "kafkas"):
+                    return []  # no such operator; or whoever may not see it may see its Services
+                if error.status == 410 and found:
+                    break  # the server has forgotten the list by now
+                raise
+            found += _dicts(_within(said, "items"))
+            following = _within(said, "metadata", "continue")
+            if not isinstance(following, str) or not following:
+                return found
+            page = f"&continue={quote(following, safe='')}"
+        self.left_out.append(resource)
+        return found
+
+    def strimzi(self, items: list[Mapping[str, Any]]) -> Iterator[Found]:
+        for item in items:
+            name, namespace = _named(item)
+            if not name:
+                continue
+            self._known.add((namespace, name))
+            listeners = _dicts(_within(item, "spec", "kafka", "listeners"))
+            internal = [one for one in listeners if one.get("type") in ("internal", "cluster-ip")] or listeners
+            plain = [one for one in internal if not one.get("tls") and not one.get("authentication")]
+            for one in (plain or internal)[:1]:
+                port = one.get("port")
+                if isinstance(port, int):
+                    yield self._found_strimzi(name, namespace, port, one)
+
+    def _found_strimzi(self, name: str, namespace: str, port: int, listener: Mapping[str, Any]) -> Found:
+        words, notes = self._run(namespace, f"{name}-kafka-bootstrap:{port}"), []
+        if listener.get("tls"):
+            words = (*words, "--tls", "--tls-ca", "ca.crt")
+            secret = f"kubectl -n {namespace} get secret {name}-cluster-ca-cert"
+            notes.append(f"ca.crt is made by: {secret} -o 'jsonpath={{.data.ca\\.crt}}' | base64 -d > ca.crt")
+        how = _within(listener, "authentication", "type")
+        if how:
+            notes.append(f"the listener wants a login ({one_line(str(how), 40)}): see docs/recipes/kubernetes.md")
+        return Found(f"Strimzi cluster {name} in namespace {namespace}", words, tuple(notes))
+
+    def cfk(self, items: list[Mapping[str, Any]]) -> Iterator[Found]:
+        for item in items:
+            name, namespace = _named(item)
+            if not name:
+                continue
+            self._known.add((namespace, name))
+            notes = []
+            internal = _within(item, "spec", "listeners", "internal")
+            if isinstance(internal, dict) and (internal.get("tls") or internal.get("authentication")):
+                notes.append("the internal listener has TLS or a login: add --tls and --sasl")
+            words = self._run(namespace, f"{name}:9071")
+            yield Found(f"Confluent cluster {name} in namespace {namespace}", words, tuple(notes))
+
+    def services(self, items: list[Mapping[str, Any]]) -> Iterator[Found]:
+        """Of brokers that no operator has made. Of several Services of one application, that of all brokers."""
+        best: dict[tuple[str, str], tuple[tuple[bool, bool, int], str, int]] = {}
+        for item in items:
+            name, namespace = _named(item)
+            labels = _within(item, "metadata", "labels")
+            labels = labels if isinstance(labels, dict) else {}
+            made_by = str(labels.get("strimzi.io/cluster") or labels.get("platform.confluent.io/cr-name") or "")
+            ports = [one for one in _dicts(_within(item, "spec", "ports")) if _is_kafka(name, one)]
+            if not name or not ports or (namespace, made_by) in self._known or (namespace, name) in self._known:
+                continue
+            port = ports[0].get("port")
+            if not isinstance(port, int):
+                continue
+            application = made_by or str(labels.get("app.kubernetes.io/instance") or labels.get("app") or name)
+            headless = _within(item, "spec", "clusterIP") == "None"
+            rank = ("bootstrap" not in name, headless, len(name))
+            key = (namespace, application)
+            if key not in best or rank < best[key][0]:
+                best[key] = (rank, name, port)
+        for (namespace, _), (_, name, port) in sorted(best.items()):
+            words = self._run(namespace, f"{name}:{port}")
+            yield Found(f"Service {name} in namespace {namespace}, by its port", words)
+
+    def _run(self, namespace: str, server: str) -> tuple[str, ...]:
+        return ("run", "--via", f"k8s://{self._context}{namespace}", "-b", server)
+
+
+def _named(item: Mapping[str, Any]) -> tuple[str, str]:
+    """The name and the namespace of an object; "" if they are not as Kubernetes has them (RFC 1123)."""
+    name, namespace = _within(item, "metadata", "name"), _within(item, "metadata", "namespace")
+    good = all(isinstance(one, str) and _WORD.fullmatch(one) for one in (name, namespace))
+    return (name, namespace) if good else ("", "")
+
+
+def _is_kafka(service: str, port: Mapping[str, Any]) -> bool:
+    name = str(port.get("name") or "")
+    if _NOT_KAFKA.search(name) or _NOT_KAFKA.search(service):
+        return False
+    return port.get("port") in _PORTS or ("kafka" in service and _PORT_NAMES.search(name) is not None)
+
+
+def _within(value: Any, *keys: str) -> Any:
+    for key in keys:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+def _dicts(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def look_now(context: str | None, namespace: str | None) -> Place:
+    """`look` for a caller without an event loop."""
+    return asyncio.run(look(context, namespace))

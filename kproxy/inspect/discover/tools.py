@@ -1,0 +1,252 @@
+"""Clusters for which other tools on this machine are configured: kcat, rpk, kaf, kafkactl, the Confluent CLI.
+
+The tools of the clouds themselves (aws, gcloud, az) keep no address of a broker: one would have to ask the cloud.
+Passwords in these files are not shown, and not put into a command.
+
+Sources: kcat(1); rpk's src/go/rpk/pkg/config/rpk_yaml.go; kaf's pkg/config/config.go; kafkactl's README.adoc; the
+Confluent CLI's pkg/config (kafka_cluster_config.go, kafka_cluster_context.go).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from kproxy.advice.lint.source import Source, UnreadableError, read
+from kproxy.advice.lint.tree import MalformedError, Tree, documents
+from kproxy.base.address import Address
+from kproxy.base.printable import one_line
+from kproxy.inspect.discover import files
+from kproxy.inspect.discover.found import Found, Place
+
+NAME = "configurations of tools"
+_LARGEST = 1024 * 1024
+_MOST = 100
+_PORT = 9092
+_CONFLUENT_CLOUD = ".confluent.cloud"
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What a tool knows of one cluster. `tls` None: no TLS; else options of kproxy and their files."""
+
+    name: str
+    brokers: tuple[str, ...]
+    tls: Mapping[str, str] | None = None
+    login: str = ""
+    via: str = ""
+    any_certificate: bool = False
+
+
+class _Node:
+    """A value of a YAML or JSON file. What is not there, or of another kind, is empty. Keys in lower case:
+    kafkactl takes them in any."""
+
+    def __init__(self, tree: Tree, node: yaml.Node | None) -> None:
+        self._tree, self._node = tree, node
+
+    def __getitem__(self, name: str) -> _Node:
+        return self.values().get(name, _Node(self._tree, None))
+
+    def values(self) -> dict[str, _Node]:
+        found = self._tree.mapping(self._node)
+        return {key.lower(): _Node(self._tree, value) for key, (_, value) in found.items()}
+
+    def names(self) -> Iterator[tuple[str, _Node]]:
+        """As they are written."""
+        for key, (_, value) in self._tree.mapping(self._node).items():
+            yield key, _Node(self._tree, value)
+
+    def items(self) -> Iterator[_Node]:
+        if isinstance(self._node, yaml.SequenceNode):
+            for node in self._node.value:
+                yield _Node(self._tree, node)
+
+    @property
+    def text(self) -> str:
+        node = self._node
+        return node.value if isinstance(node, yaml.ScalarNode) and node.tag != "tag:yaml.org,2002:null" else ""
+
+    @property
+    def is_true(self) -> bool:
+        return self.text.lower() in ("true", "yes", "on")
+
+    @property
+    def is_mapping(self) -> bool:
+        return isinstance(self._node, yaml.MappingNode)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(one.text for one in self.items() if one.text)
+
+
+def look(home: Path, directory: Path, environment: Mapping[str, str]) -> Place | None:
+    """What this user's tools are configured for; None if there is no such file. Raises nothing for what is in them."""
+    found: list[Found] = []
+    problems: list[str] = []
+    paths = [(tool, path) for tool, path in _paths(home, directory, environment) if path.is_file()]
+    for tool, path in paths:
+        at = _shown(path, home)
+        try:
+            if path.stat().st_size > _LARGEST:
+                problems.append(f"{at}: larger than {_LARGEST >> 20} MiB")
+                continue
+            source = read(str(path.absolute()))  # a file may be called `-`, which would be the standard input
+            if tool == "kcat":
+                found += files.of_client(source, str(path), at)
+            else:
+                found += _of(tool, at, source)
+        except (OSError, UnreadableError, MalformedError) as error:
+            problems.append(f"{at}: {one_line(str(error), 100)}")
+    more = f"{len(found) - _MOST} clusters after these" if len(found) > _MOST else ""
+    return Place(NAME, found[:_MOST], "; ".join(problems), more) if paths else None
+
+
+def _paths(home: Path, directory: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """Where each tool looks, the first that is there for those that read one only."""
+
+    def first(*candidates: str | Path) -> Path:
+        there = [Path(one) for one in candidates if str(one) and Path(one).is_file()]
+        return there[0] if there else Path(candidates[-1])
+
+    config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
+    given = environment.get
+    yield (
+        "kcat",
+        first(
+            given("KCAT_CONFIG", ""), given("KAFKACAT_CONFIG", ""),
+            home / ".config" / "kcat.conf", home / ".config" / "kafkacat.conf",
+        ),
+    )  # fmt: skip
+    yield "rpk", first(config / "rpk" / "rpk.yaml", home / "Library" / "Application Support" / "rpk" / "rpk.yaml")
+    yield "kaf", home / ".kaf" / "config"
+    yield (
+        "kafkactl",
+        first(
+            given("KAFKA_CTL_CONFIG", ""), directory / "kafkactl.yml", directory / ".kafkactl.yml",
+            home / ".config" / "kafkactl" / "config.yml", home / ".kafkactl" / "config.yml",
+        ),
+    )  # fmt: skip
+    yield "Confluent CLI", home / ".confluent" / "config.json"
+
+
+def _shown(path: Path, home: Path) -> str:
+    return one_line(f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path), 100)
+
+
+def _of(tool: str, at: str, source: Source) -> Iterator[Found]:
+    roots = documents(source)
+    if not roots:
+        return
+    for way in _READERS[tool](_Node(Tree(source), roots[0])):
+        said = f"{tool}, {one_line(way.name, 70)}" if way.name else tool
+        yield _found(f"{said}: {one_line(','.join(way.brokers), 100)}", at, way)
+
+
+def _found(what: str, at: str, way: _Way) -> Found:
+    try:
+        servers = ",".join(str(Address.parse(one, _PORT)) for one in way.brokers)
+    except ValueError:
+        servers = ""
+    if not servers or one_line(servers, len(servers)) != servers:
+        return Found(what, (), (f"{at} has an address there that is none",))
+    notes = [f"as {at} says; kproxy has asked nobody"]
+    words = ["run", *(["--via", way.via] if way.via else []), "-b", servers]
+    if way.tls is not None:
+        words.append("--tls")
+        for option, file in way.tls.items():
+            if not file:
+                continue
+            if one_line(file, len(file)) == file and not file.startswith("-"):
+                words += [option, os.path.expanduser(file)]
+            else:
+                notes.append(f"{option}: the name of its file cannot be shown")
+    if way.any_certificate:
+        notes.append("the tool accepts any certificate; kproxy does so only with --tls-insecure")
+    if way.login:
+        notes.append(f"clients log in themselves ({one_line(way.login, 40)}), as without kproxy")
+    return Found(what, tuple(words), tuple(notes))
+
+
+def _of_rpk(root: _Node) -> Iterator[_Way]:
+    for profile in root["profiles"].items():
+        api = profile["kafka_api"]
+        tls, sasl = api["tls"], api["sasl"]
+        if not api["brokers"].texts:
+            continue
+        files_of = {
+            "--tls-ca": (tls["ca_file"].text or tls["truststore_file"].text),
+            "--tls-cert": tls["cert_file"].text,
+            "--tls-key": tls["key_file"].text,
+        }
+        yield _Way(
+            profile["name"].text, api["brokers"].texts,
+            # An empty mapping is TLS too.
+            files_of if tls.is_mapping and tls["enabled"].text.lower() != "false" else None,
+            (sasl["mechanism"].text or sasl["type"].text or "SASL") if sasl.is_mapping else "",
+            any_certificate=tls["insecure_skip_verify"].is_true,
+        )  # fmt: skip
+
+
+def _of_kaf(root: _Node) -> Iterator[_Way]:
+    for cluster in root["clusters"].items():
+        tls, sasl = cluster["tls"], cluster["sasl"]
+        if not cluster["brokers"].texts:
+            continue
+        files_of = {
+            "--tls-ca": tls["cafile"].text,
+            "--tls-cert": tls["clientfile"].text,
+            "--tls-key": tls["clientkeyfile"].text,
+        }
+        is_tls = tls.is_mapping or "SSL" in cluster["security-protocol"].text.upper()
+        yield _Way(
+            cluster["name"].text, cluster["brokers"].texts, files_of if is_tls else None,
+            (sasl["mechanism"].text or "SASL") if sasl.is_mapping else "", any_certificate=tls["insecure"].is_true,
+        )  # fmt: skip
+
+
+def _of_kafkactl(root: _Node) -> Iterator[_Way]:
+    for name, context in root["contexts"].names():
+        tls, sasl, kubernetes = context["tls"], context["sasl"], context["kubernetes"]
+        if not context["brokers"].texts:
+            continue
+        via = ""
+        if kubernetes["enabled"].is_true:
+            place = [kubernetes["kubecontext"].text, kubernetes["namespace"].text or "default"]
+            via = f"k8s://{'/'.join(one for one in place if one)}"
+        files_of = {"--tls-ca": tls["ca"].text, "--tls-cert": tls["cert"].text, "--tls-key": tls["certkey"].text}
+        yield _Way(
+            name, context["brokers"].texts, files_of if tls["enabled"].is_true else None,
+            (sasl["mechanism"].text or "PLAIN") if sasl["enabled"].is_true else "",
+            one_line(via, 200), tls["insecure"].is_true,
+        )  # fmt: skip
+
+
+def _of_confluent(root: _Node) -> Iterator[_Way]:
+    for context in root["contexts"].values().values():
+        told = context["kafka_cluster_context"]
+        groups = [told["kafka_cluster_configs"]]
+        groups += [one["kafka_cluster_infos"] for one in told["kafka_environment_contexts"].values().values()]
+        for cluster in (one for group in groups for one in group.values().values()):
+            scheme, _, servers = cluster["bootstrap_servers"].text.rpartition("://")
+            brokers = tuple(one.strip() for one in servers.split(",") if one.strip())
+            if not brokers:
+                continue
+            is_cloud = any(one.partition(":")[0].endswith(_CONFLUENT_CLOUD) for one in brokers)
+            is_tls = is_cloud or "SSL" in scheme.upper()
+            yield _Way(
+                cluster["name"].text or cluster["id"].text, brokers, {} if is_tls else None,
+                "PLAIN, an API key" if is_cloud else "",
+            )  # fmt: skip
+
+
+_READERS: Mapping[str, Callable[[_Node], Iterator[_Way]]] = {
+    "rpk": _of_rpk,
+    "kaf": _of_kaf,
+    "kafkactl": _of_kafkactl,
+    "Confluent CLI": _of_confluent,
+}

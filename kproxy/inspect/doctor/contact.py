@@ -1,0 +1,251 @@
+"""Contacting one address as a client would: resolve, connect, TLS, login, and ask who is there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from copy import copy
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from kproxy.base.address import Address
+from kproxy.base.errors import KproxyError, UpstreamError, ViaError, WireError
+from kproxy.client.ask import questions, survey
+from kproxy.client.sasl.mechanism import Refused
+from kproxy.config import ClusterConfig
+from kproxy.inspect.doctor import spoken
+from kproxy.inspect.doctor.found import Contact, Spoken, Step, Verdict
+from kproxy.net.dial import steps as dialling
+from kproxy.net.dial.resolve import Resolver
+from kproxy.proxy.cluster.identity import HungUp, Identities, Identity, WantsLogin
+from kproxy.proxy.cluster.opening import Opened, Opener
+from kproxy.proxy.cluster.topology import NodeKey, Topology
+
+if TYPE_CHECKING:
+    from kproxy.client.ask.asking import Over
+    from kproxy.client.ask.questions import Versions
+
+OnStep = Callable[[Step], None]
+Then = Callable[["Over", "Versions", Identity], Awaitable[None]]
+
+# How often an address is asked again which node it is: a load balancer that mixes brokers answers differently.
+_AGAIN = 3
+# How often a question that a broker hangs up on is left out.
+_HANG_UPS = 3
+# Reasons for which it is worth while to listen to what the port speaks.
+_WORTH_LISTENING = ("closed", "malformed", "timeout", "sasl", "other")
+_SPOKEN = {
+    "upstream-speaks-http": Spoken.HTTP,
+    "upstream-speaks-ssh": Spoken.SSH,
+    "upstream-speaks-socks": Spoken.SOCKS,
+    "upstream-speaks-tls-alert": Spoken.TLS,
+    "upstream-speaks-tls": Spoken.TLS,
+}
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What is noted while one address is contacted."""
+
+    target: str
+    on_step: OnStep
+    steps: list[Step] = field(default_factory=list)
+
+    def dialled(self, step: dialling.Step) -> None:
+        """A step of opening the connection."""
+        verdict = Verdict.OK if step.problem is None else Verdict.FAILED
+        text = (step.problem or "").removeprefix(f"{self.target}: ")
+        self.note(step.kind.value, step.target, verdict, step.seconds, text)
+
+    def note(self, kind: str, target: str, verdict: Verdict, seconds: float, text: str = "") -> None:
+        step = Step(kind, target, verdict, seconds, text)
+        self.steps.append(step)
+        self.on_step(step)
+
+    @property
+    def has_connected(self) -> bool:
+        """Whether the connection was there, so that a time-out is the server's silence and not the network's."""
+        return any(one.kind == "connect" and one.verdict is Verdict.OK for one in self.steps)
+
+
+class Contacts:
+    """Contacts with the addresses of one cluster, along the routes of its configuration."""
+
+    def __init__(self, config: ClusterConfig, tasks: asyncio.TaskGroup, on_step: OnStep) -> None:
+        """Raises ConfigError if a file of TLS is no good."""
+        self._config = config
+        self._seconds = config.connect_timeout
+        self._opener = Opener(config, tasks, lambda _: False)
+        self._identities = Identities(Topology(1, 2))
+        self._resolver = Resolver()
+        self._on_step = on_step
+        self._in_turn: defaultdict[tuple[tuple[str, ...], int], asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def close(self) -> None:
+        """Close what is kept open for connections to come."""
+        await self._opener.close()
+
+    def quiet(self) -> Contacts:
+        """The same, for contacts that are no steps of the examination."""
+        made = copy(self)
+        made._on_step = lambda step: None
+        return made
+
+    @property
+    def logs_in(self) -> bool:
+        return self._opener.logs_in
+
+    async def contact(
+        self,
+        dialled: Address,
+        expected: NodeKey | None = None,
+        name: Address | None = None,
+        then: Then | None = None,
+    ) -> Contact:
+        """What comes of contacting an address. `expected`: the node that should be there; `name`: what it advertises,
+        if another address is dialled for it. `then` asks more on the same connection: nobody logs in twice for that.
+        Never raises an error of the network."""
+        notes = _Notes(str(dialled), self._on_step)
+        found = Contact(dialled, expected, name, resolved=await self._resolved(dialled))
+        host = (name or dialled).host
+        try:
+            for _ in range(1 if self.logs_in else _HANG_UPS):
+                opened = await self._opener.open(dialled, host, notes.dialled)
+                try:
+                    found = await self._meet(opened, found, notes)
+                    if then is not None and found.identity is not None and found.versions is not None:
+                        await then(opened.ask, found.versions, found.identity)
+                    break
+                except HungUp as error:  # it may be asked without that question
+                    hung_up = error
+                finally:
+                    opened.sock.close()
+            else:
+                found = replace(found, reason=hung_up.reason, problem=str(hung_up))
+        except KproxyError as error:
+            found = replace(
+                found,
+                reason=error.reason if isinstance(error, UpstreamError | WireError) else "other",
+                problem=str(error).removeprefix(f"{dialled}: "),
+                via_failed=isinstance(error, ViaError),
+                refused=isinstance(error, Refused),
+            )
+        found = await self._heard(found, host, notes)
+        # Also where another node has answered: a load balancer that mixes them has turns.
+        if found.identity is not None and not found.reason and not self.logs_in:
+            found = await self._asked_again(found, host)
+        return replace(found, steps=tuple(notes.steps))
+
+    async def _resolved(self, address: Address) -> tuple[str, ...]:
+        if self._config.via:
+            return ()  # the last hop resolves it
+        try:
+            async with asyncio.timeout(self._seconds):
+                found = await self._resolver.resolve(address)
+        except (TimeoutError, UpstreamError):
+            return ()
+        return tuple(dict.fromkeys(str(info[4][0]) for info in found))
+
+    async def _meet(self, opened: Opened, found: Contact, notes: _Notes) -> Contact:
+        """Ask who is there. Raises UpstreamError and WireError."""
+        began = perf_counter()
+        try:
+            async with asyncio.timeout(self._seconds):
+                versions = await questions.ask_versions(opened.ask)
+                notes.note("versions", notes.target, Verdict.OK, perf_counter() - began)
+                found = replace(found, versions=versions, spoken=self._speaks())
+                began = perf_counter()
+                identity = await self._identities.ask(
+                    opened.ask, found.expected, opened.names, logged_in=self.logs_in, versions=versions
+                )
+                # Before a login, a broker would end the connection: it tells its versions once.
+                asking = survey.features(versions)
+                features = {} if asking is None else await asking.put(opened.ask)
+        except WantsLogin:
+            notes.note("metadata", notes.target, Verdict.FAILED, perf_counter() - began, "answers after a login only")
+            return replace(found, wants_login=True, mechanisms=await self._mechanisms(found))
+        except TimeoutError:
+            text = "connected, but no Kafka broker answers there"
+            notes.note("versions", notes.target, Verdict.FAILED, perf_counter() - began, text)
+            raise UpstreamError("silent", text) from None
+        except HungUp:
+            raise
+        except KproxyError as error:
+            kind = "metadata" if found.answered else "versions"
+            notes.note(kind, notes.target, Verdict.FAILED, perf_counter() - began, str(error))
+            raise
+        notes.note("metadata", notes.target, Verdict.OK, perf_counter() - began, _who(identity))
+        return replace(found, identity=identity, features=features)
+
+    def _speaks(self) -> Spoken:
+        return Spoken.KAFKA_TLS if self._config.tls else Spoken.KAFKA
+
+    async def _mechanisms(self, found: Contact) -> tuple[str, ...] | None:
+        """What the listener has enabled, asked on a connection of its own: the broker closes it."""
+        try:
+            opened = await self._opener.open(found.address, (found.advertised or found.address).host)
+            with opened.sock:
+                async with asyncio.timeout(self._seconds):
+                    versions = await questions.ask_versions(opened.ask)
+                    asking = survey.mechanisms(versions)
+                    return None if asking is None else await asking.put(opened.ask)
+        except (KproxyError, TimeoutError):
+            return None
+
+    async def _heard(self, found: Contact, host: str, notes: _Notes) -> Contact:
+        """With what the port speaks, where it was not what was expected; and the certificate, where there is one."""
+        known = _SPOKEN.get(found.reason)
+        if known is not None and known is not Spoken.TLS:
+            return replace(found, spoken=known)
+        connect = self._connect(found.address)
+        failed_later = found.reason == "silent" or (found.reason in _WORTH_LISTENING and notes.has_connected)
+        if not found.answered and not found.via_failed and (
+            known is Spoken.TLS or failed_later or found.reason.startswith("tls")
+        ) and not found.refused:  # fmt: skip
+            began = perf_counter()
+            heard = await spoken.listen_to(connect, host, self._seconds)
+            notes.note("spoken", notes.target, Verdict.NOTE, perf_counter() - began, heard.spoken.value)
+            return replace(found, spoken=heard.spoken, certificate=heard.certificate)
+        if self._config.tls and found.answered:
+            return replace(found, certificate=await spoken.certificate_of(connect, host, self._seconds))
+        return found
+
+    def _connect(self, address: Address) -> spoken.Connect:
+        return lambda: self._opener.connect(address)
+
+    async def _asked_again(self, found: Contact, host: str) -> Contact:
+        """With the other nodes, and the other clusters, that answer at the same address when it is asked again."""
+        first = found.identity
+        assert first is not None
+        nodes: dict[NodeKey, None] = {}
+        clusters: dict[str, None] = {}
+        # Not two at once where two names lead to one load balancer: each would always have its own turn.
+        async with self._in_turn[found.resolved, found.address.port]:
+            for _ in range(_AGAIN):
+                identity = await self._ask_again(found, host)
+                if identity is None:
+                    continue
+                if None not in (identity.cluster_id, first.cluster_id) and identity.cluster_id != first.cluster_id:
+                    clusters[str(identity.cluster_id)] = None
+                elif identity.key is not None and first.key is not None and identity.key != first.key:
+                    nodes[identity.key] = None
+        return replace(found, others=tuple(nodes), other_clusters=tuple(clusters))
+
+    async def _ask_again(self, found: Contact, host: str) -> Identity | None:
+        try:
+            opened = await self._opener.open(found.address, host)
+            with opened.sock:
+                async with asyncio.timeout(self._seconds):
+                    return await self._identities.ask(opened.ask, found.expected, opened.names)
+        except (KproxyError, TimeoutError):
+            return None
+
+
+def _who(identity: Identity) -> str:
+    cluster = f"cluster {identity.cluster_id}" if identity.cluster_id else "a cluster without an id"
+    if identity.key is None:
+        return f"a node of {cluster}; which one, the broker does not tell this user"
+    proof = f" ({identity.proof.value})" if identity.proof is not None else ""
+    return f"{identity.key} of {cluster}{proof}"

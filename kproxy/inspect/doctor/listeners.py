@@ -1,0 +1,172 @@
+"""A broker's listener settings: reading them, and writing those that would be right. Pure.
+
+The settings are those of Kafka's documentation, "Broker Configs" (KIP-103): `listeners`, `advertised.listeners`,
+`listener.security.protocol.map`, `inter.broker.listener.name`; and `controller.listener.names` (KIP-595). What is
+written keeps every listener that is there, the controllers' too: a broker without one of them does not start, or does
+not find the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import chain, count
+
+from kproxy.base.address import Address
+from kproxy.client.ask import listeners as settings
+from kproxy.inspect.doctor.found import Listener
+
+LISTENERS, ADVERTISED, PROTOCOLS = "listeners", "advertised.listeners", "listener.security.protocol.map"
+# What a listener may be called; a broker is trusted no further.
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,249}")
+_ENTRY = re.compile(rf"{_NAME.pattern}://(\[[0-9A-Fa-f:.%]*\]|[A-Za-z0-9._-]*):\d{{1,5}}")
+_PROTOCOL = re.compile(rf"{_NAME.pattern}:(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)")
+# Values of other settings that can be copied into a file or a shell.
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@,+-]{1,400}")
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+# Kafka's own map, where none is set.
+DEFAULT_MAP = ",".join(f"{name}:{name}" for name in _PROTOCOLS)
+# More listeners than that no broker has.
+_MOST = 100
+_NEW_NAMES = ("EXTERNAL", "CLIENT", "KPROXY")
+
+
+def listeners_of(values: Mapping[str, str]) -> list[Listener]:
+    """The listeners of a broker, those of its controllers left out."""
+    found = [one for one in settings.listeners(values) if one.role != "controller"]
+    # Without an advertised address of its own, a listener advertises where it is bound.
+    return [
+        Listener(one.name, one.protocol if one.protocol in _PROTOCOLS else "PLAINTEXT", one.bound or None,
+                 _address(one.advertised or one.bound))
+        for one in found
+        if _NAME.fullmatch(one.name)
+    ]  # fmt: skip
+
+
+def listener_that_advertises(listeners: Sequence[Listener], address: Address) -> Listener | None:
+    """The listener whose advertised address this is. One that is bound to no host and not advertised otherwise has the
+    name of its machine."""
+    told = next((one for one in listeners if one.advertised == address), None)
+    return told or next(
+        (one for one in listeners if one.advertised is None and one.bind == f":{address.port}"),
+        None,
+    )
+
+
+def are_readable(values: Mapping[str, str]) -> bool:
+    """Return True if the settings have the form that Kafka's own documentation gives them, so that they can be written
+    again whole."""
+    texts = [(_ENTRY, values.get(LISTENERS, "")), (_PROTOCOL, values.get(PROTOCOLS, DEFAULT_MAP))]
+    if values.get(ADVERTISED):
+        texts.append((_ENTRY, values[ADVERTISED]))
+    every = [(form, _entries(text)) for form, text in texts]
+    return bool(values.get(LISTENERS)) and all(
+        len(entries) <= _MOST and all(map(form.fullmatch, entries)) for form, entries in every
+    )
+
+
+def between(values: Mapping[str, str]) -> str:
+    """The name, in capitals, of the listener that brokers use among themselves."""
+    name = values.get("inter.broker.listener.name") or values.get("security.inter.broker.protocol") or "PLAINTEXT"
+    return name.upper()
+
+
+def ports(values: Mapping[str, str]) -> set[int]:
+    """Every port that listeners have, or are advertised with."""
+    texts = [entry for key in (LISTENERS, ADVERTISED) for entry in _entries(values.get(key, ""))]
+    return {int(port) for port in (text.rpartition(":")[2] for text in texts) if port.isdecimal()}
+
+
+def port_of(listener: Listener) -> int | None:
+    """The port that a listener is bound to."""
+    port = (listener.bind or "").rpartition(":")[2]
+    return int(port) if port.isdecimal() else None
+
+
+def new_name(every: Sequence[Mapping[str, str]]) -> str:
+    """A name for a listener that none of these brokers has."""
+    taken = {entry.partition(":")[0].upper() for values in every for key in (LISTENERS, ADVERTISED, PROTOCOLS)
+             for entry in _entries(values.get(key, ""))}  # fmt: skip
+    return next(one for one in chain(_NEW_NAMES, (f"CLIENT{number}" for number in count(2))) if one not in taken)
+
+
+def with_listener(values: Mapping[str, str], like: Listener, new: Listener, told: Address) -> dict[str, str]:
+    """The settings that change when a broker has one more listener, of the same kind as `like`, which it advertises as
+    `told` and which stays."""
+    protocols = _entries(values.get(PROTOCOLS) or DEFAULT_MAP)
+    mapped = {entry.partition(":")[0].upper() for entry in protocols}
+    # Where no map is set, Kafka gives the controllers' listeners PLAINTEXT; a map that is set must name them.
+    controllers = [one.strip() for one in values.get("controller.listener.names", "").split(",") if one.strip()]
+    protocols += [f"{name}:PLAINTEXT" for name in controllers if name.upper() not in mapped]
+    changed = {
+        LISTENERS: ",".join([*_entries(values[LISTENERS]), f"{new.name}://{new.bind}"]),
+        ADVERTISED: ",".join([*_advertised(values, told), f"{new.name}://{new.advertised}"]),
+        PROTOCOLS: ",".join([*protocols, f"{new.name}:{new.protocol}"]),
+    }
+    own, its = f"listener.name.{like.name.lower()}.", f"listener.name.{new.name.lower()}."
+    copied = {its + key.removeprefix(own): value for key, value in values.items() if key.startswith(own)}
+    return changed | {key: value for key, value in copied.items() if is_name(key) and is_plain(value)}
+
+
+def with_address(values: Mapping[str, str], wrong: Listener, advertised: Address, told: Address) -> dict[str, str]:
+    """The setting that changes when a listener is advertised at another address."""
+    kept = [
+        f"{wrong.name}://{advertised}" if entry.partition(":")[0].upper() == wrong.name.upper() else entry
+        for entry in _advertised(values, told)
+    ]
+    return {ADVERTISED: ",".join(kept)}
+
+
+def is_name(key: str) -> bool:
+    """Return True if this can be the name of a setting."""
+    return _NAME.fullmatch(key) is not None
+
+
+def is_plain(value: str) -> bool:
+    """Return True if a value can be copied into a file or a shell as it is."""
+    return _PLAIN.fullmatch(value) is not None
+
+
+def variable(line: str, prefix: str) -> str:
+    """A line of server.properties as a variable of a container image: `KAFKA_` or `KAFKA_CFG_`."""
+    key, _, value = line.partition("=")
+    return f"{prefix}{key.replace('_', '__').replace('-', '___').replace('.', '_').upper()}={value}"
+
+
+def image(values: Mapping[str, str]) -> str | None:
+    """The container image or operator that a broker's settings look like, by its data directory and by the names of its
+    listeners: "strimzi", "bitnami", "confluent"; None if nothing tells. Apache's image has the directory that Kafka has
+    anyway."""
+    logs = values.get("log.dirs", "")
+    names = [one.name for one in settings.listeners(values)]
+    if any(re.fullmatch(r"(REPLICATION|PLAIN|TLS|EXTERNAL|CONTROLPLANE)-\d+", name) for name in names):
+        return "strimzi"
+    if logs.startswith("/bitnami/"):
+        return "bitnami"
+    return "confluent" if logs.startswith("/var/lib/kafka/data") else None
+
+
+def _advertised(values: Mapping[str, str], told: Address) -> list[str]:
+    """The entries of `advertised.listeners`. Where it is not set, brokers advertise where they listen, in the place of
+    no host with the name of the machine; `told` has that name."""
+    if values.get(ADVERTISED):
+        return _entries(values[ADVERTISED])
+    controllers = {one.strip().upper() for one in values.get("controller.listener.names", "").split(",")}
+    made = []
+    for entry in _entries(values[LISTENERS]):
+        name, _, bound = entry.partition("://")
+        if name.upper() not in controllers:
+            host, _, port = bound.rpartition(":")
+            made.append(f"{name}://{bound if host else Address(told.host, int(port))}")
+    return made
+
+
+def _entries(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
+
+
+def _address(text: str) -> Address | None:
+    try:
+        return Address.parse(text)
+    except ValueError:
+        return None

@@ -1,0 +1,125 @@
+"""Draws what was found: the client, the bootstrap servers, what they said of the brokers, and what came of that. Pure.
+
+One drawing has two forms: lines of text that fit a terminal of 80 columns, and SVG for a ticket or a page.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+from kproxy.base.printable import escaped, one_line
+from kproxy.inspect.doctor.causes import cause_of
+from kproxy.inspect.doctor.found import Contact, Examination
+
+_WIDTH = 78
+# Nodes that are drawn one by one; of more, those that work are counted.
+_DRAWN = 12
+# SVG: pixels.
+_LINE, _CHARACTER, _MARGIN = 22, 8.2, 20
+_COLOURS = {True: "#1a7f37", False: "#cf222e", None: "#57606a"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the drawing. `depth` is its place in the tree, `good` None where nothing is judged."""
+
+    depth: int
+    text: str
+    good: bool | None = None
+    detail: str = ""
+
+
+def rows(found: Examination) -> list[Row]:
+    """The drawing, line by line."""
+    drawn = [Row(0, "client on this machine" + (f", through {', '.join(found.via)}" if found.via else ""))]
+    for one in found.bootstrap:
+        drawn.append(_row(1, str(one.address), one, found, "bootstrap server"))
+    if found.asked is None:
+        return drawn
+    drawn.append(Row(2, f"what {found.asked.address} tells clients about the brokers:"))
+    bad = [one for one in found.nodes if cause_of(one, found) is not None]
+    good = [one for one in found.nodes if one not in bad]
+    shown = [*bad[:_DRAWN], *good[: max(0, _DRAWN - len(bad))]]
+    for one in sorted(shown, key=lambda one: found.nodes.index(one)):
+        drawn.append(_row(3, f"{one.expected}: {one.advertised or one.address}", one, found, ""))
+    for rest, word, state in ((bad, "fail", False), (good, "work", True)):
+        left = sum(one not in shown for one in rest)
+        if left:
+            drawn.append(Row(3, f"{left} more brokers {word}", state))
+    for listener in found.elsewhere:
+        drawn.append(_row(3, f"its other listener: {listener.contact.address}", listener.contact, found, ""))
+    return drawn
+
+
+def _row(depth: int, name: str, contact: Contact, found: Examination, role: str) -> Row:
+    cause = cause_of(contact, found)
+    dialled = f" (dialled: {contact.address})" if contact.advertised and contact.address != contact.advertised else ""
+    if cause is not None:
+        return Row(depth, f"{name}{dialled}", False, cause.why)
+    if contact.identity is None:
+        return Row(depth, f"{name}{dialled}", True, "answers")
+    identity = contact.identity
+    if role:
+        who = str(identity.key) if identity.key is not None else "a broker"
+        who += f" of the cluster {identity.cluster_id}" if identity.cluster_id else ""
+        untold = "" if identity.key is not None else "; it does not tell which broker it is"
+        return Row(depth, name, True, f"answers: {who}{untold}")
+    proof = "" if identity.key is None else f", checked: {identity.proof.value}" if identity.proof else ""
+    return Row(depth, f"{name}{dialled}", True, f"works{proof}" if identity.key is not None else "answers; assumed")
+
+
+def text(found: Examination, *, fancy: bool = True) -> list[str]:
+    """The drawing as text. `fancy`: with line-drawing characters; else ASCII."""
+    good, bad, bar, tee, arrow = ("✓", "✗", "│", "├─", "▶") if fancy else ("ok", "XX", "|", "+-", ">")
+    lines: list[str] = []
+    for row in rows(found):
+        mark = {True: good, False: bad, None: ""}[row.good]
+        if row.depth == 0:
+            lines += [row.text, f"  {bar}"]
+            continue
+        lead = (
+            f"  {tee}{arrow} " if row.depth == 1 else f"  {bar}    " if row.depth == 2 else f"  {bar}    {tee}{arrow} "
+        )
+        hang = f"  {bar}      " if row.depth < 3 else f"  {bar}    {bar}    "
+        lines.append(f"{lead}{mark}{' ' if mark else ''}{_cut(row.text, _WIDTH - len(lead) - len(mark))}")
+        lines += [hang + part for part in textwrap.wrap(row.detail, _WIDTH - len(hang), break_long_words=True)]
+    return lines
+
+
+def _cut(words: str, most: int) -> str:
+    """Escaped, in at most so many columns; ASCII if the words are."""
+    shown = escaped(words[: 4 * most])
+    return shown if len(shown) <= most else shown[: most - 2] + ".."
+
+
+def svg(found: Examination, title: str) -> str:
+    """The drawing as an SVG document without scripts, fonts or links."""
+    return "\n".join(_svg(rows(found), title)) + "\n"
+
+
+def _svg(drawn: Sequence[Row], title: str) -> Iterator[str]:
+    lines: list[tuple[float, str, str, bool]] = []  # x, text, colour, bold
+    for row in drawn:
+        x = _MARGIN + row.depth * 24.0
+        mark = {True: "✓ ", False: "✗ ", None: ""}[row.good]
+        lines.append((x, mark + one_line(row.text, 200), _COLOURS[row.good], True))
+        lines += [(x + 24, part, "#57606a", False) for part in textwrap.wrap(one_line(row.detail, 1000), 90)]
+    width = max(560.0, max(x + len(shown) * _CHARACTER for x, shown, _, _ in lines) + _MARGIN)
+    height = (len(lines) + 2) * _LINE + _MARGIN
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" role="img">'
+    yield f"<title>{escape(title)}</title>"
+    yield '<rect width="100%" height="100%" rx="8" fill="#ffffff" stroke="#d0d7de"/>'
+    yield (
+        f'<text x="{_MARGIN}" y="{_MARGIN + 8}" font-family="sans-serif" font-size="15" fill="#24292f"'
+        f' font-weight="bold">{escape(title)}</text>'
+    )
+    for at, (x, shown, colour, bold) in enumerate(lines):
+        weight = ' font-weight="bold"' if bold else ""
+        yield (
+            f'<text x="{x:.0f}" y="{_MARGIN + 8 + (at + 1) * _LINE}" font-family="ui-monospace, monospace"'
+            f' font-size="13" fill="{colour}"{weight} xml:space="preserve">{escape(shown)}</text>'
+        )
+    yield "</svg>"

@@ -1,0 +1,361 @@
+"""What a person reads of an examination, and the same as JSON."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from kproxy.advice import remedies
+from kproxy.advice.remedies.faults import Fault
+from kproxy.base.printable import escaped, one_line
+from kproxy.inspect.doctor import picture, said, unaided
+from kproxy.inspect.doctor.findings import Finding
+from kproxy.inspect.doctor.found import Contact, Examination, Neighbour, Step, Verdict
+from kproxy.inspect.doctor.line import shell
+from kproxy.inspect.doctor.trial import Outcome, Tried
+from kproxy.net.tls.handshakes import ANY_NAME
+
+_WIDTH = 78
+_COLOURS = {Verdict.OK: "green", Verdict.FAILED: "red", Verdict.NOTE: "yellow", Verdict.SKIPPED: "yellow"}
+_LONGEST = 2000
+# The column of a step's target.
+_TARGET = 45
+_ANY_NAME = (
+    "* accepts any name: a server with any certificate of the same CA can then pass for a broker. Use it only with a CA"
+    " for your brokers alone (--tls-ca), or let the certificates have a name in common."
+)
+# Steps that are alike, of which so many are shown.
+_ALIKE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One cluster's. `again`: what was found with the right TLS, if the first examination ended with the wrong one.
+    `outcome` is None if nobody looked for a line."""
+
+    name: str
+    found: Examination
+    findings: tuple[Finding, ...]
+    outcome: Outcome | None
+    steps: tuple[Step, ...]
+    again: Examination | None = None
+
+    @property
+    def problems(self) -> tuple[Finding, ...]:
+        return tuple(one for one in self.findings if one.problem)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether a client on this machine can use the cluster, as far as was checked."""
+        return not self.problems and self.found.asked is not None
+
+
+class Progress:
+    """Shows the steps while the examination runs: of many that are alike, the first few."""
+
+    def __init__(self) -> None:
+        self._alike: Counter[tuple[str, Verdict, str]] = Counter()
+
+    def show(self, step: Step) -> None:
+        """Print the step, unless enough of its kind stand there."""
+        alike = (step.kind, step.verdict, step.text.replace(step.target.rpartition(":")[0] or step.target, ""))
+        self._alike[alike] += 1
+        if self._alike[alike] <= _ALIKE:
+            click.echo(step_line(step))
+
+    def finish(self) -> None:
+        """Say how many were left out."""
+        more = sum(max(0, count - _ALIKE) for count in self._alike.values())
+        if more:
+            click.echo(f"  …       {more} more steps like these (--json has all)")
+
+
+def _cut(target: str) -> str:
+    shown = escaped(target[:_WIDTH])
+    return shown if len(shown) <= _TARGET else f"{shown[: _TARGET - 2]}.."
+
+
+def step_line(step: Step) -> str:
+    """One step as it is shown."""
+    words = {Verdict.OK: "ok", Verdict.FAILED: "FAILED", Verdict.NOTE: "note", Verdict.SKIPPED: "skipped"}
+    mark = click.style(f"{words[step.verdict]:<7}", fg=_COLOURS[step.verdict])
+    head = f"  {mark} {step.kind:<11} {_cut(step.target):<32} {step.seconds * 1000:6.0f} ms"
+    return head if not step.text else f"{head}\n{_wrapped(step.text, ' ' * 10)}"
+
+
+def text(report: Report, *, fancy: bool) -> Iterator[str]:
+    """The report, without the steps."""
+    found = report.found
+    yield ""
+    yield from picture.text(found, fancy=fancy)
+    if report.again is not None:
+        yield ""
+        yield _wrapped(_corrected(report), "", "")
+        yield from picture.text(report.again, fancy=fancy)
+    notes = [one for one in report.findings if not one.problem]
+    if report.problems:
+        yield from _section("Why")
+        for number, finding in enumerate(report.problems, 1):
+            yield _wrapped(finding.why, "   ", f"{number}. ")
+            if finding.line:
+                yield _wrapped(f"The line that is wrong ({finding.whose.value}):", "   ", "   ")
+                yield f"     {escaped(finding.line)}"
+            else:
+                yield _wrapped(f"Where to mend it: {finding.whose.value}.", "   ", "   ")
+        yield from _section("What your client will say")
+        yield from _messages(report.problems)
+        yield from _works_now(report)
+        yield from _for_good(report.problems)
+    elif found.asked is not None:
+        yield from _section("Nothing is wrong")
+        yield _wrapped(_nothing_wrong(found), "   ", "   ")
+        if report.outcome is not None:
+            yield from _works_now(report)
+    if notes:
+        yield from _section("Worth knowing")
+        for finding in notes:
+            yield _wrapped(finding.why, "   ", " - ")
+    not_checked = _not_checked(report)
+    if not_checked:
+        yield from _section("Not checked")
+        for line in not_checked:
+            yield _wrapped(line, "   ", " - ")
+    yield ""
+
+
+def _not_checked(report: Report) -> list[str]:
+    last = report.again or report.found
+    assumed = [one for one in last.nodes if one.is_right and (one.identity is None or one.identity.key is None)]
+    if not assumed:
+        return list(last.not_checked)
+    which = ", ".join(str(one.advertised or one.address) for one in assumed[:_ALIKE])
+    more = f" and {len(assumed) - _ALIKE} more" if len(assumed) > _ALIKE else ""
+    text = f"whether the right broker of the cluster answers at {which}{more}: this user may not see that"
+    return [*last.not_checked, f"{text} (DescribeConfigs on the cluster, or Describe on a topic)"]
+
+
+def _nothing_wrong(found: Examination) -> str:
+    brokers = f"{len(found.nodes)} broker" + ("s" if len(found.nodes) != 1 else "")
+    if found.neighbour is not None:
+        words = ["kproxy", "doctor", *found.neighbour.servers, *(f"--via={one}" for one in found.neighbour.via)]
+        return (
+            f"A client on this machine reaches {brokers} through the kproxy that runs here already: all these addresses"
+            f" are its own, as its admin endpoint at {found.neighbour.admin} says. Behind it, nothing was checked:"
+            f" {shell(words)}"
+        )
+    means = unaided.with_means(found)
+    if found.means and unaided.is_reached(found) is None:
+        return (
+            f"With {means}, kproxy reaches {brokers}. A client on this machine connects without that. Its addresses"
+            " accept connections; whether the same brokers answer there, only a login would tell, and kproxy does not"
+            " log in there. If they do not, the client needs kproxy:"
+        )
+    without = f", also without {means}" if means else ""
+    return (
+        f"A client on this machine reaches {brokers} at the addresses that the cluster advertises{without}. It needs no"
+        " kproxy."
+        " If your client fails all the same, run this command where the client runs, with the client's own"
+        " configuration (--client-config FILE), and with --topic and --group."
+    )
+
+
+def _section(title: str) -> Iterator[str]:
+    yield ""
+    yield click.style(title, bold=True)
+
+
+def _messages(problems: Sequence[Finding]) -> Iterator[str]:
+    """The words of the usual clients for the first problem."""
+    if problems[0].fault is Fault.HOP_FAILED:
+        yield _wrapped("A client of kproxy is disconnected. kproxy's own words stand above.", "   ", "   ")
+        return
+    remedy = remedies.of(problems[0].symptom or problems[0].fault)
+    if remedy.unsaid:
+        yield _wrapped(remedy.unsaid, "   ", "   ")
+        return
+    for program, message in sorted(said.messages(problems[0]), key=lambda one: one[0]):
+        yield _wrapped(message, " " * 16, f"   {program:<12} ")
+
+
+def _works_now(report: Report) -> Iterator[str]:
+    yield from _section("Works now")
+    outcome = report.outcome
+    direct = next((one.fix for one in report.problems if one.fault is Fault.WRONG_LISTENER), None)
+    if direct is not None:
+        yield _wrapped("without kproxy (tried: each broker answers at the address of this listener):", "   ", "   ")
+        yield from (f"   {line}" for line in direct)
+        if outcome is None or outcome.tried is None or not outcome.tried.works:
+            return
+        yield "   or with kproxy:"
+    if outcome is None or outcome.tried is None:
+        yield _wrapped(_no_line(outcome), "   ", "   ")
+        return
+    tried = outcome.tried
+    said = f"tried: through it, a client reached {tried.reached} of {tried.nodes} brokers"
+    yield _wrapped(f"{said}." if tried.works else f"{said}. {tried.problem}", "   ", "   ")
+    yield f"   {tried.line}"
+    if tried.line.has_masked:
+        yield "   (put the password in the place of ***)"
+    if tried.line.options.get("tls_server_name") == ANY_NAME:
+        yield _wrapped(_ANY_NAME, "   ", "   ")
+    if tried.listen is not None:
+        use = f"In the client: bootstrap.servers={tried.listen}, security.protocol=PLAINTEXT, no credentials."
+        yield _wrapped(use, "   ", "   ")
+    if tried.lost:
+        missing = " ".join(f"--map 'node:{key.label}=HOST:PORT'" for key in tried.lost)
+        yield _wrapped(f"Not tried: other addresses for the others, which only you know: {missing}", "   ", "   ")
+
+
+def _no_line(outcome: Outcome | None) -> str:
+    if outcome is None or outcome.why_none:
+        return f"kproxy tried no line: {outcome.why_none if outcome else 'nothing is wrong'}."
+    return (
+        f"kproxy tried {outcome.count} line{'' if outcome.count == 1 else 's'}, and reached no broker that way. Mend"
+        " what stands above, then run this command again."
+    )
+
+
+def _corrected(report: Report) -> str:
+    """What the second examination has changed."""
+    first, again = report.found, report.again
+    assert again is not None
+    change = "with another name for the certificate"
+    if first.tls != again.tls:
+        change = "with TLS" if again.tls else "without TLS"
+    return f"So kproxy looked again {change}, as a client would that has mended this:"
+
+
+def _for_good(problems: Sequence[Finding]) -> Iterator[str]:
+    yield from _section("Fix for good")
+    shown: dict[tuple[str, ...], int] = {}
+    for number, finding in enumerate(problems, 1):
+        yield _wrapped(finding.advice or remedies.of(finding.fault).fix, "   ", f"{number}. ")
+        before = shown.setdefault(finding.fix, number)
+        if finding.fix and before != number:
+            yield f"     # the lines are those of {before}"
+            continue
+        for line in finding.fix:  # a comment is read, all else is copied
+            yield _wrapped(line, "     # ", "     ") if line.startswith("# ") else f"     {escaped(line)}"
+
+
+def _wrapped(words: str, hang: str, first: str | None = None) -> str:
+    shown = one_line(words, _LONGEST)
+    return textwrap.fill(
+        shown, _WIDTH, initial_indent=hang if first is None else first, subsequent_indent=hang, break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+# JSON
+
+
+def as_json(reports: Sequence[Report]) -> str:
+    """All reports; of one cluster the object itself, of several a list of them."""
+    values = [_value(report) for report in reports]
+    return json.dumps(values[0] if len(values) == 1 else values, indent=2)
+
+
+def _value(report: Report) -> dict[str, Any]:
+    found = report.again or report.found
+    asked = found.asked
+    verdict = "healthy" if report.healthy else "problems" if report.problems else "unchecked"
+    return {
+        "name": report.name,
+        "verdict": verdict,
+        "asked": [str(one.address) for one in found.bootstrap],
+        "steps": [_step(step) for step in report.steps],
+        "cluster": None
+        if asked is None or asked.identity is None
+        else {
+            "id": asked.cluster_id,
+            "controller": None if found.contents is None else found.contents.controller_id,
+            "features": dict(asked.features),
+        },
+        "bootstrap": [_contact(one) for one in report.found.bootstrap],
+        "nodes": [_contact(one) for one in found.nodes],
+        "without_kproxy": [_contact(one) for one in found.direct],
+        "kproxy": _neighbour(found.neighbour),
+        "findings": [_finding(one) for one in report.findings],
+        "works_now": _tried(report.outcome.tried) if report.outcome and report.outcome.tried else None,
+        "not_checked": _not_checked(report),
+    }
+
+
+def _neighbour(neighbour: Neighbour | None) -> dict[str, Any] | None:
+    if neighbour is None:
+        return None
+    return {"admin": neighbour.admin, "bootstrap_servers": list(neighbour.servers), "via": list(neighbour.via)}
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "kind": step.kind,
+        "target": step.target,
+        "verdict": step.verdict.value,
+        "seconds": round(step.seconds, 4),
+        "text": step.text,
+    }
+
+
+def _contact(contact: Contact) -> dict[str, Any]:
+    key = contact.expected or (contact.identity.key if contact.identity else None)
+    certificate = contact.certificate
+    return {
+        "id": None if key is None else key.node_id,
+        "kind": None if key is None else key.kind.value,
+        "advertised": str(contact.advertised) if contact.advertised else None,
+        "dialled": str(contact.address),
+        "resolved": list(contact.resolved),
+        "verdict": "ok" if contact.is_right else "failed",
+        "reason": contact.reason,
+        "problem": contact.problem,
+        "spoken": contact.spoken.value,
+        "mechanisms": None if contact.mechanisms is None else list(contact.mechanisms),
+        "certificate": None
+        if certificate is None
+        else {
+            "names": list(certificate.names),
+            "issuer": certificate.issuer,
+            "not_before": certificate.not_before.isoformat(),
+            "not_after": certificate.not_after.isoformat(),
+        },
+        "proof": contact.identity.proof.value if contact.identity and contact.identity.proof else None,
+        "steps": [_step(step) for step in contact.steps],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    remedy = remedies.of(finding.fault)
+    symptom = remedies.of(finding.symptom or finding.fault)
+    said = () if symptom.unsaid or finding.fault is Fault.HOP_FAILED else symptom.messages
+    return {
+        "fault": finding.fault.value,
+        "problem": finding.problem,
+        "about": list(finding.about),
+        "why": finding.why,
+        "symptom": None if finding.symptom is None else finding.symptom.value,
+        "whose": finding.whose.value,
+        "line": finding.line,
+        "fix": [*finding.fix],
+        "advice": finding.advice or remedy.fix,
+        "unsaid": symptom.unsaid,
+        "messages": [{"program": one.program.value, "text": one.text} for one in said],
+    }
+
+
+def _tried(tried: Tried) -> dict[str, Any]:
+    return {
+        "command": tried.line.words(),
+        "tried": True,
+        "works": tried.works,
+        "reached": tried.reached,
+        "nodes": tried.nodes,
+        "bootstrap": None if tried.listen is None else str(tried.listen),
+        "problem": tried.problem,
+    }

@@ -1,0 +1,187 @@
+"""Asking a cluster what it has. One bootstrap server that answers is enough for brokers and topics.
+
+Groups, and what each broker says of its own listeners, only that broker knows. So for these each is asked that can be
+reached, along the same routes as `kproxy run` would take; kproxy makes sure that it is that broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from typing import TypeVar
+
+from kproxy.base.errors import KproxyError, UpstreamError, WireError
+from kproxy.client.ask import contents, questions
+from kproxy.client.ask.asking import Over
+from kproxy.client.ask.contents import Contents, Group
+from kproxy.client.ask.frames import TooLarge
+from kproxy.client.ask.questions import NOBODY, NONE, Versions
+from kproxy.client.ask.settings import LISTENER_SETTINGS, broker_settings
+from kproxy.config import ClusterConfig
+from kproxy.inspect.listing.snapshot import Seen, Snapshot, Wanted
+from kproxy.net.dial.stream import Stream
+from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
+from kproxy.proxy.cluster.explore import Explorer
+from kproxy.proxy.cluster.identity import WantsLogin
+from kproxy.proxy.cluster.reach import Reach
+from kproxy.proxy.cluster.topology import NodeKey, Topology
+from kproxy.proxy.metrics import Metrics
+
+T = TypeVar("T")
+
+# How long a broker may take for one answer, in seconds: all topics of a large cluster are many.
+_ANSWER = 30.0
+# Brokers that are asked at the same time.
+_AT_ONCE = 32
+
+
+class NeedsLogin(UpstreamError):
+    """The brokers tell nothing before a login, and there are no credentials."""
+
+    def __init__(self) -> None:
+        super().__init__("sasl", "the brokers answer after a login only: log in with --sasl")
+
+
+async def gather(config: ClusterConfig, wanted: Wanted) -> Snapshot:
+    """Ask the cluster. Raises KproxyError."""
+    async with asyncio.TaskGroup() as tasks:
+        try:
+            return await _Gathering(config, wanted, tasks).run()
+        except KproxyError as error:
+            failure = error  # raised here, it would come out in a group
+    raise failure
+
+
+class _Gathering:
+    def __init__(self, config: ClusterConfig, wanted: Wanted, tasks: asyncio.TaskGroup) -> None:
+        self._servers = config.bootstrap_servers
+        self._wanted = wanted
+        self._topology = Topology(1, 65535)  # nobody listens: ports have no meaning here
+        self._reach = Reach(config, self._topology, Metrics(), tasks, lambda _: False)
+        self._explorer = Explorer(config, self._topology, self._reach, self._learn)
+
+    def _learn(self, endpoints: Endpoints) -> None:
+        self._topology.learn(endpoints, 0.0)
+
+    async def run(self) -> Snapshot:
+        try:
+            try:
+                await self._explorer.ask_once()
+            except WantsLogin:
+                raise NeedsLogin from None
+            async with self._connected(None) as (asked, ask):
+                return await self._ask(asked, ask)
+        finally:
+            await self._reach.close()
+
+    async def _ask(self, asked: str, ask: Over) -> Snapshot:
+        versions = await _in_time(questions.ask_versions(ask))
+        wanted = self._wanted
+        names = wanted.names if contents.asks_for_one_topic(versions) else None
+        found = await self._contents(ask, versions, names)
+        leader = contents.quorum_leader(versions)
+        controller = found.controller_id if found.controller_id >= 0 else None
+        if leader is not None:  # any broker takes what is meant for the controller, and calls itself that
+            controller = await self._optional(leader.put(ask))
+        shown = tuple(topic for topic in found.topics if wanted.shows(topic))
+        return Snapshot(
+            asked=asked,
+            cluster_id=found.cluster_id,
+            kraft=leader is not None,
+            controller=controller,
+            brokers=found.brokers,
+            topics=shown,
+            hidden=0 if wanted.topics else len(found.topics) - len(shown),
+            seen=await self._see(found, ask, versions),
+        )
+
+    async def _contents(self, ask: Over, versions: Versions, names: list[str] | None) -> Contents:
+        try:
+            return await _in_time(contents.contents(versions, names).put(ask))
+        except TooLarge as error:
+            what = "all topics" if names is None else "these topics"
+            raise WireError(error.reason, f"{what}: {error}: name fewer topics with --topic NAME") from None
+
+    async def _optional(self, asking: Awaitable[T]) -> T | None:
+        """An answer without which the rest is still worth something."""
+        try:
+            return await _in_time(asking)
+        except KproxyError:
+            return None
+
+    # What only each broker knows
+
+    async def _see(self, found: Contents, ask: Over, versions: Versions) -> dict[int, Seen]:
+        """What brokers say of themselves: the one that was asked, or, if each is to be asked, each."""
+        wanted = self._wanted
+        if wanted.groups or wanted.listeners:
+            return await self._see_each(found)
+        node_id = await self._own_id(ask, versions, found) if wanted.own_listeners else None
+        if node_id is None:
+            return {}
+        try:
+            return {node_id: Seen(*await self._settings(node_id, ask, versions))}
+        except KproxyError as error:
+            return {node_id: Seen(settings_problem=str(error))}
+
+    async def _own_id(self, ask: Over, versions: Versions, found: Contents) -> int | None:
+        """Which broker is asked."""
+        if len(found.brokers) == 1:
+            return found.brokers[0].id
+        question = questions.own_id(versions, NOBODY)
+        return None if question is None else await self._optional(question.put(ask))
+
+    async def _see_each(self, found: Contents) -> dict[int, Seen]:
+        limit = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(node_id: int) -> Seen:
+            async with limit:
+                try:
+                    async with self._connected(NodeKey(Kind.BROKER, node_id)) as (_, ask):
+                        return await self._of_itself(node_id, ask)
+                except KproxyError as error:
+                    return Seen(problem=str(error))
+
+        async with asyncio.TaskGroup() as tasks:
+            asked = {broker.id: tasks.create_task(one(broker.id)) for broker in found.brokers}
+        return {node_id: task.result() for node_id, task in asked.items()}
+
+    async def _of_itself(self, node_id: int, ask: Over) -> Seen:
+        versions = await _in_time(questions.ask_versions(ask))
+        groups, groups_problem = await self._groups(ask, versions) if self._wanted.groups else ((), None)
+        settings, problem = await self._settings(node_id, ask, versions) if self._wanted.listeners else ({}, None)
+        return Seen(settings, problem, groups, groups_problem)
+
+    async def _settings(
+        self, node_id: int, ask: Over, versions: Versions
+    ) -> tuple[Mapping[str, str | None], str | None]:
+        question = broker_settings(versions, node_id, LISTENER_SETTINGS)
+        if question is None:
+            return {}, "the broker is too old to tell"
+        settings = await _in_time(question.put(ask))
+        return settings.values, None if settings.error == NONE else contents.error_text(settings.error)
+
+    async def _groups(self, ask: Over, versions: Versions) -> tuple[Sequence[Group], str | None]:
+        question = contents.groups(versions)
+        if question is None:
+            return (), "the broker knows of no groups"
+        listed = await _in_time(question.put(ask))
+        return listed.groups, None if listed.error == NONE else contents.error_text(listed.error)
+
+    @contextlib.asynccontextmanager
+    async def _connected(self, key: NodeKey | None) -> AsyncIterator[tuple[str, Over]]:
+        """A connection to a broker, or, for None, to a bootstrap server; and where that is. Raises UpstreamError."""
+        upstream = await self._reach.dial(key)
+        with upstream.sock:
+            if upstream.check is not None:
+                raise NeedsLogin
+            yield str(self._servers[self._reach.known.bootstrap_at]), Over(Stream(upstream.sock))
+
+
+async def _in_time(asking: Awaitable[T]) -> T:
+    try:
+        async with asyncio.timeout(_ANSWER):
+            return await asking
+    except TimeoutError:
+        raise UpstreamError("timeout", f"no answer within {_ANSWER:g} s") from None

@@ -1,0 +1,68 @@
+"""What the report says yes to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kproxy.inspect.doctor import report
+from kproxy.inspect.doctor.found import Examination, Neighbour
+from kproxy.inspect.doctor.judge import judge
+from kproxy.inspect.doctor.line import Line
+from kproxy.inspect.doctor.report import Report
+from kproxy.inspect.doctor.trial import Outcome, Tried
+from tests.unit.inspect.doctor.examined import bad, examination, good, identity, key
+
+
+def of(found: Examination, outcome: Outcome | None = None) -> tuple[str, dict[str, Any]]:
+    """The text in one line, and the JSON."""
+    made = Report("c", found, tuple(judge(found)), outcome, ())
+    return " ".join(" ".join(report.text(made, fancy=False)).split()), json.loads(report.as_json([made]))
+
+
+def test_a_broker_that_does_not_tell_which_it_is_was_not_checked() -> None:
+    told, hidden = good("a.example:9092", 1, 1), good("b.example:9092", 2, 2, identity=identity(None))
+    said, value = of(examination(told, hidden))
+    assert "Nothing is wrong" in said
+    assert "whether the right broker of the cluster answers at b.example:9092: this user may not see that" in said
+    assert len(value["not_checked"]) == 1
+    assert of(examination(told))[1]["not_checked"] == []
+
+
+def test_through_another_kproxy() -> None:
+    neighbour = Neighbour("127.0.0.1:19091", ("kafka.example:9092",), ("ssh://bastion",))
+    said, value = of(examination(good("127.0.0.1:19093", 1, 1), neighbour=neighbour))
+    assert "needs no kproxy" not in said
+    assert "through the kproxy that runs here already" in said
+    assert "kproxy doctor kafka.example:9092 --via=ssh://bastion" in said
+    assert value["kproxy"] == {
+        "admin": "127.0.0.1:19091", "bootstrap_servers": ["kafka.example:9092"], "via": ["ssh://bastion"],
+    }  # fmt: skip
+
+
+def test_where_only_a_login_would_tell_whether_the_hop_is_needed() -> None:
+    untold = bad("kafka.example:9092", "sasl", wants_login=True)
+    found = examination(
+        good("a.example:9092", 1, 1),
+        via=("ssh://bastion",),
+        means=("--via ssh://bastion",),
+        login="PLAIN",
+        direct=(untold,),
+    )
+    tried = Tried(Line({"bootstrap_servers": ("kafka.example:9092",), "via": ("ssh://bastion",)}), 1, 1)
+    said, value = of(found, Outcome(tried, 1))
+    assert value["verdict"] == "healthy"
+    assert "whether the same brokers answer there, only a login would tell" in said
+    assert "needs no kproxy" not in said
+    assert "kproxy run -b kafka.example:9092 --via ssh://bastion" in said
+
+
+def test_a_line_that_reaches_some_brokers_asks_for_the_addresses_of_the_others() -> None:
+    """Nothing is said to work."""
+    found = examination(good("a.example:9092", 1, 1), bad("b.example:9092", "refused", 2))
+    tried = Tried(Line({"bootstrap_servers": ("a",)}), 1, 2, None, "b.example:9092: refused", (key(2),))
+    said, value = of(found, Outcome(tried, 1))
+    assert "a client reached 1 of 2 brokers. b.example:9092: refused" in said
+    assert "Not tried: other addresses for the others, which only you know: --map 'node:2=HOST:PORT'" in said
+    assert not value["works_now"]["works"]
+    assert "Not tried: other addresses" not in of(found, Outcome(Tried(tried.line, 1, 2, None, "TLS: …"), 1))[0]

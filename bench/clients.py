@@ -146,7 +146,7 @@ def compare(
 ) -> dict[str, Any]:
     """MB of records per second of each client and path, medians, and the ratios to HAProxy's and direct's."""
     from kproxy.base.errors import KproxyError
-    from kproxy.devcluster import DevCluster, ListenerSpec
+    from kproxy.dev.devcluster import DevCluster, ListenerSpec
 
     listener = ListenerSpec("HAPROXY", advertised=f"127.0.0.1:{_HAPROXY_PORT // 1000}00{{id}}")
     properties = {"log.retention.bytes": "-1", "message.max.bytes": str(2 << 20), "log.segment.bytes": str(1 << 28)}

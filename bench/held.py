@@ -23,7 +23,7 @@ def measure(rounds: int, progress: Callable[[str], None], say: Callable[[str], N
     """Medians, in seconds: of the hold and its parts, and the longest wait of a record; records of all rounds that
     failed, were lost or came twice."""
     from kproxy.base.errors import KproxyError
-    from kproxy.devcluster import DevCluster
+    from kproxy.dev.devcluster import DevCluster
     from tests.harness.clusters import STEADY
     from tests.harness.spark import connector, session, settings, spark_home
 

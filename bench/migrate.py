@@ -95,7 +95,7 @@ def measure(
 ) -> None:
     """CPU-seconds per GB on the source's wire, of each load and peer, medians; into `result`, load by load."""
     from kproxy.base.errors import KproxyError
-    from kproxy.devcluster import DevCluster
+    from kproxy.dev.devcluster import DevCluster
 
     loads = [load for load in LOADS if only(load.name) and (load.quick or not quick)]
     result["loads"] = {}

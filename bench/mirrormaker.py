@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import BenchError, start, stop
-from kproxy.devcluster.jars import DEFAULT_VERSION, class_path, fetch, find_java
+from kproxy.dev.devcluster.jars import DEFAULT_VERSION, class_path, fetch, find_java
 
 AT_LEAST_ONCE, EXACTLY_ONCE = "mm2", "mm2-exactly-once"
 MODES = (AT_LEAST_ONCE, EXACTLY_ONCE)

@@ -30,7 +30,7 @@ def compare(rounds: int, progress: Callable[[str], None], say: Callable[[str], N
         sys.stderr.write("bench: pyspark is not installed (pip install --group spark): no figures of Spark\n")
         return {}
     from kproxy.base.errors import KproxyError
-    from kproxy.devcluster import DevCluster
+    from kproxy.dev.devcluster import DevCluster
 
     try:
         with (

@@ -21,7 +21,7 @@ from bench.clients import memory
 from bench.machine import BenchError
 from bench.migrate import PROPERTIES, Load, job
 from kproxy.copier.state import PARTITIONS, topic_of
-from kproxy.devcluster.jars import fetch_spark_connector
+from kproxy.dev.devcluster.jars import fetch_spark_connector
 
 PREFIX = "verify-"
 _TIMEOUT_S = 1800.0
@@ -44,7 +44,7 @@ def measure(
         sys.stderr.write("bench: pyspark is not installed (pip install --group spark): no figures of verify\n")
         return
     from kproxy.base.errors import KproxyError
-    from kproxy.devcluster import DevCluster
+    from kproxy.dev.devcluster import DevCluster
 
     try:
         with ExitStack() as running:

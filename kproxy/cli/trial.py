@@ -20,7 +20,7 @@ def demo(once: bool) -> int:
     get it before it starts anything.
     """
     needs_unix(click.get_current_context())
-    from kproxy.demo.story import run_demo
+    from kproxy.dev.demo.story import run_demo
 
     return run_demo(once=once)
 
@@ -50,7 +50,7 @@ def devcluster(brokers: int, advertise: str, localhost: bool) -> int:
     needs_unix(click.get_current_context())
     from rich.console import Console
 
-    from kproxy.devcluster.screen import Screen
-    from kproxy.devcluster.stand import run as run_stand
+    from kproxy.dev.devcluster.screen import Screen
+    from kproxy.dev.devcluster.stand import run as run_stand
 
     return run_stand(brokers, "localhost" if localhost else advertise, Screen(Console(highlight=False)))

@@ -19,7 +19,7 @@ from kproxy import __version__
 from kproxy.base.errors import ConfigError
 from kproxy.base.java import find_java
 from kproxy.base.packages import install
-from kproxy.devcluster.jars import cache_directory
+from kproxy.dev.devcluster.jars import cache_directory
 from kproxy.spark.defaults import JARS, PLUGINS, merged, of_session, spark_home
 
 CLASS = "kproxy.spark.KproxyPlugin"

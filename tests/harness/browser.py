@@ -29,7 +29,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kproxy.devcluster.jars import cache_directory
+from kproxy.dev.devcluster.jars import cache_directory
 from tests.harness.process import PATIENCE_S
 
 AXE = "4.10.3"

@@ -20,7 +20,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from kproxy.devcluster import Programs
+from kproxy.dev.devcluster import Programs
 from tests.harness.process import wait_until
 
 # Between two rounds of records, in seconds: a flow, not a load.

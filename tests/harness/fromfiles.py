@@ -12,11 +12,11 @@ from types import TracebackType
 from typing import IO
 
 from kproxy.base.address import Address
-from kproxy.devcluster import DEFAULT_VERSION, Programs
-from kproxy.devcluster import properties as props
-from kproxy.devcluster.node import Node
-from kproxy.devcluster.ready import known_brokers
-from kproxy.devcluster.storage import format_storage
+from kproxy.dev.devcluster import DEFAULT_VERSION, Programs
+from kproxy.dev.devcluster import properties as props
+from kproxy.dev.devcluster.node import Node
+from kproxy.dev.devcluster.ready import known_brokers
+from kproxy.dev.devcluster.storage import format_storage
 from tests.harness.network import Host, Network
 from tests.harness.process import wait_until
 

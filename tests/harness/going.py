@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from zlib import crc32
 
-from kproxy.devcluster.jars import cache_directory
-from kproxy.devcluster.tools import Programs
+from kproxy.dev.devcluster.jars import cache_directory
+from kproxy.dev.devcluster.tools import Programs
 from tests.harness.javac import compiled
 from tests.harness.process import PATIENCE_S, wait_until
 

@@ -17,7 +17,7 @@ from kproxy.base.errors import KproxyError
 from kproxy.copier import requests
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.statetopic import Copied, read_state
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.document import read
 from kproxy.spark.host import look
 from tests.harness.moving import Copying, Load, compared, loading, rows, topics, until

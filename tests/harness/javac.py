@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from kproxy.devcluster.jars import class_path
-from kproxy.devcluster.tools import Programs
+from kproxy.dev.devcluster.jars import class_path
+from kproxy.dev.devcluster.tools import Programs
 
 
 class NotInstalled(Exception):

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.devcluster import DevCluster, ListenerSpec
+from kproxy.dev.devcluster import DevCluster, ListenerSpec
 from tests.harness.network import PYTHON, Host, Network
 
 _DNS = "127.0.0.53"

@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.devcluster import ListenerSpec
+from kproxy.dev.devcluster import ListenerSpec
 from tests.harness.listeners import SETUPS, Cell, Place, Setup
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clusters import STEADY
 from tests.harness.migrating import Commands
 from tests.harness.mixedload import Load, Scale, rewritten, source

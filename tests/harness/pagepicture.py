@@ -15,7 +15,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.browser import Browser
 from tests.harness.clients import consumer, create_topic
 from tests.harness.misbehaving import delaying, sending

@@ -15,8 +15,8 @@ from uuid import uuid4
 
 import pytest
 
-from kproxy.devcluster import DevCluster
-from kproxy.devcluster.jars import fetch_spark_connector
+from kproxy.dev.devcluster import DevCluster
+from kproxy.dev.devcluster.jars import fetch_spark_connector
 from kproxy.spark.host import Answer, look
 from tests.harness.process import free_window
 from tests.harness.sparkclasses import java_options

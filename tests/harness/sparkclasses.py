@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from kproxy.devcluster.jars import cache_directory, find_java, locked
+from kproxy.dev.devcluster.jars import cache_directory, find_java, locked
 
 # JVMs that live for a minute spend most of it compiling.
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

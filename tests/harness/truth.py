@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, TopicPartition
 
-from kproxy.devcluster import DEFAULT_VERSION
-from kproxy.devcluster.jars import cache_directory
-from kproxy.devcluster.tools import Programs
+from kproxy.dev.devcluster import DEFAULT_VERSION
+from kproxy.dev.devcluster.jars import cache_directory
+from kproxy.dev.devcluster.tools import Programs
 from tests.harness.clients import unique
 from tests.harness.javac import compiled
 

@@ -17,7 +17,7 @@ from kproxy.copier.patience import insist
 from kproxy.copier.slices import Job, Slice
 from kproxy.copier.state import PARTITIONS, topic_of
 from kproxy.copier.statetopic import Copied, read_state
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import unique
 from tests.harness.moving import topics
 

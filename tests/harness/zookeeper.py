@@ -11,13 +11,13 @@ from pathlib import Path
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
-from kproxy.devcluster import CLIENT, DEFAULT_ADVERTISED, INTERNAL, ListenerSpec
-from kproxy.devcluster.node import Node
-from kproxy.devcluster.ports import HOST, free_ports
-from kproxy.devcluster.properties import Listener
-from kproxy.devcluster.ready import known_brokers
-from kproxy.devcluster.tools import Programs
-from kproxy.devcluster.watchdog import Watchdog
+from kproxy.dev.devcluster import CLIENT, DEFAULT_ADVERTISED, INTERNAL, ListenerSpec
+from kproxy.dev.devcluster.node import Node
+from kproxy.dev.devcluster.ports import HOST, free_ports
+from kproxy.dev.devcluster.properties import Listener
+from kproxy.dev.devcluster.ready import known_brokers
+from kproxy.dev.devcluster.tools import Programs
+from kproxy.dev.devcluster.watchdog import Watchdog
 
 _HEAP = "192m"
 _START_S = 120

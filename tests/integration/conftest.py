@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clusters import STEADY
 from tests.harness.process import Kproxy
 from tests.harness.spark import cluster_with_login

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kproxy as package
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.peers import Peer, refused, silent, taken
 from tests.harness.process import Kproxy, free_window, wait_until
 from tests.harness.rawclient import RawClient

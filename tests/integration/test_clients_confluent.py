@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import consumer, create_topic, local_addresses, note_failures, read, unique, values
 from tests.harness.process import PATIENCE_S, Kproxy
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import create_topic, leaders, local_addresses, unique
 from tests.harness.kafka_python import (
     KafkaAdminClient,

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import create_topic, local_addresses, needs_kcat, unique
 from tests.harness.process import Kproxy
 

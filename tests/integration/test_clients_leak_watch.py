@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import create_topic, unique
 from tests.harness.frames import Frames, metadata
 from tests.harness.process import Kproxy, wait_until

@@ -18,12 +18,12 @@ from confluent_kafka.admin import AdminClient
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
-from kproxy.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster, ListenerSpec
-from kproxy.devcluster.node import Node
-from kproxy.devcluster.ports import HOST
-from kproxy.devcluster.properties import CONTROLLER, Listener, controller_properties, new_uuid
-from kproxy.devcluster.storage import format_storage
-from kproxy.devcluster.tools import Programs
+from kproxy.dev.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster, ListenerSpec
+from kproxy.dev.devcluster.node import Node
+from kproxy.dev.devcluster.ports import HOST
+from kproxy.dev.devcluster.properties import CONTROLLER, Listener, controller_properties, new_uuid
+from kproxy.dev.devcluster.storage import format_storage
+from kproxy.dev.devcluster.tools import Programs
 
 pytestmark = pytest.mark.integration
 
@@ -245,7 +245,7 @@ def test_nothing_is_left_after_stop() -> None:
 
 _PARENT = """
 import sys
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 cluster = DevCluster(brokers=1).start()
 print(cluster.directory, *cluster.pids.values(), flush=True)
 sys.stdin.read()

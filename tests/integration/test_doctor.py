@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from cryptography.x509 import load_pem_x509_certificate
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.devcluster import DevCluster, ListenerSpec
+from kproxy.dev.devcluster import DevCluster, ListenerSpec
 from kproxy.protocol.wire.api import METADATA, SASL_AUTHENTICATE
 from tests.harness import peers
 from tests.harness.clients import create_topic, produce, read_topic, unique

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import create_topic, needs_kcat, produce, read_topic, values
 
 pytestmark = pytest.mark.integration

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.devcluster import DevCluster
-from kproxy.devcluster.ready import known_brokers
+from kproxy.dev.devcluster import DevCluster
+from kproxy.dev.devcluster.ready import known_brokers
 from tests.harness.flow import Flow, JavaFlow, create_topic
 from tests.harness.process import Kproxy, wait_logged, wait_until
 from tests.harness.rawclient import RawClient

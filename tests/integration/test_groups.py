@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness import clients
 from tests.harness.clients import consumer, create_topic, unique, values
 from tests.harness.kafka_python import ConfigResource, ConfigResourceType, KafkaAdminClient

@@ -30,7 +30,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kproxy.devcluster import DevCluster, ListenerSpec
+from kproxy.dev.devcluster import DevCluster, ListenerSpec
 from tests.harness import peers
 from tests.harness.clients import consumer, create_topic, produce, read_topic, values
 from tests.harness.peers import Peer, Road

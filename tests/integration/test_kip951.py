@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import leaders, needs_kcat, unique
 from tests.harness.flow import Flow, JavaFlow, create_topic
 from tests.harness.kafka_python import KafkaAdminClient, TopicPartition

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.beside import Beside
 from tests.harness.clients import create_topic, read_topic, values
 from tests.harness.fakebroker import FakeBroker

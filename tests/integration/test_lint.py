@@ -17,11 +17,11 @@ from kproxy.advice.lint.linting import Options, lint
 from kproxy.advice.lint.model import Family
 from kproxy.advice.lint.source import Source
 from kproxy.base.address import Address
-from kproxy.devcluster import DEFAULT_VERSION, DevCluster, Programs
-from kproxy.devcluster import properties as props
-from kproxy.devcluster.ports import free_ports
-from kproxy.devcluster.properties import render
-from kproxy.devcluster.ready import known_brokers
+from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster, Programs
+from kproxy.dev.devcluster import properties as props
+from kproxy.dev.devcluster.ports import free_ports
+from kproxy.dev.devcluster.properties import render
+from kproxy.dev.devcluster.ready import known_brokers
 from tests.harness.clients import needs_kcat
 from tests.harness.process import PATIENCE_S, wait_until
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import consumer, create_topic, leaders, produce
 from tests.harness.misbehaving import delaying, sending
 from tests.harness.process import PATIENCE_S, Kproxy, wait_until

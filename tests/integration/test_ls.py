@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import consumer, create_topic, local_addresses, produce, read, unique
 from tests.harness.process import Kproxy, wait_until
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import create_topic, leaders, local_addresses, produce, read_topic, values
 from tests.harness.frames import Frames, address, api_versions, fetch, metadata
 from tests.harness.process import Kproxy, wait_until

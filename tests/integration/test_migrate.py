@@ -18,7 +18,7 @@ import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import commit_as, unique
 from tests.harness.clusters import STEADY
 from tests.harness.migrating import Commands

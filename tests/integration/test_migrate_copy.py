@@ -22,7 +22,7 @@ from kproxy.copier.cluster import Cluster
 from kproxy.copier.copier import Copier
 from kproxy.copier.slices import Job, Outcome, Slice
 from kproxy.copier.statetopic import Copied, read_state
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.control import ORDER, Order, tell
 from kproxy.migrate.copy import Copy, What
 from kproxy.migrate.copying import what_to_copy

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from confluent_kafka.admin import AdminClient
 
 from kproxy.copier.statetopic import Copied
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate import offsets as room
 from kproxy.migrate.administration import Admin
 from kproxy.migrate.groups import Committed, Groups

@@ -34,7 +34,7 @@ from confluent_kafka.admin import (
 from kproxy.copier.cluster import Cluster
 from kproxy.copier.copier import Copier
 from kproxy.copier.slices import Job, Slice
-from kproxy.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster
+from kproxy.dev.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster
 from kproxy.migrate import document, identities, producerids
 from tests.harness.clients import unique
 from tests.harness.clusters import STEADY

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.statetopic import Copied
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.offsets import THERE, Result, Row
 from kproxy.migrate.positions import EXACT, Position
 from kproxy.migrate.repeated import repeated

@@ -21,7 +21,7 @@ from kproxy.copier.offsetmap import OffsetMap
 from kproxy.copier.slices import Job
 from kproxy.copier.state import State, key, topic_of
 from kproxy.copier.statetopic import Copied, read_state
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.behind import ends_of
 from kproxy.migrate.control import tell
 from kproxy.migrate.copy import Copy, What

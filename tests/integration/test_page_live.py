@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 
 from kproxy.advice import remedies
 from kproxy.advice.remedies import Fault
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.browser import Browser, NoAxe, Violation, chromium
 from tests.harness.clients import consumer, create_topic, leaders
 from tests.harness.misbehaving import delaying, sending

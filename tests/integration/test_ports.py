@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.devcluster import DevCluster
-from kproxy.devcluster.ready import known_brokers
+from kproxy.dev.devcluster import DevCluster
+from kproxy.dev.devcluster.ready import known_brokers
 from tests.harness.clients import create_topic as new_topic
 from tests.harness.clients import produce, read_topic, unique, values
 from tests.harness.flow import Flow, create_topic

@@ -7,7 +7,7 @@ import struct
 import pytest
 from confluent_kafka import TopicPartition
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness import clients, records
 from tests.harness.clients import consumer, create_topic, leaders, local_addresses, read_topic
 from tests.harness.frames import Frames, api_versions, fetch, produce, records_in

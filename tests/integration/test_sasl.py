@@ -29,7 +29,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import create_topic, local_addresses, note_failures, read, read_topic, unique, values
 from tests.harness.kafka_python import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from tests.harness.process import Kproxy, wait_logged, wait_until

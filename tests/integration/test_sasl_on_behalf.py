@@ -27,8 +27,8 @@ from kproxy.client.ask.asking import Over
 from kproxy.client.sasl.exchange import Authenticated, Exchange
 from kproxy.client.sasl.login import authenticate
 from kproxy.client.sasl.mechanism import Mechanism, Plain, Scram
-from kproxy.devcluster import DevCluster
-from kproxy.devcluster.properties import ListenerSpec
+from kproxy.dev.devcluster import DevCluster
+from kproxy.dev.devcluster.properties import ListenerSpec
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoint
 from kproxy.protocol.wire.request import request

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import create_topic, leaders, produce, unique
 from tests.harness.kafka_python import KafkaAdminClient, TopicPartition
 from tests.harness.process import Kproxy, wait_until

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import create_topic, leaders, produce
 from tests.harness.process import Kproxy, wait_logged, wait_until
 from tests.harness.rawclient import RawClient

@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kproxy.base.process import birth
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from kproxy.spark import attach, detach, plugin
 from kproxy.spark.configuration import shipped
 from kproxy.spark.host import Lease, Shipped, join, look, place

@@ -17,7 +17,7 @@ import pytest
 
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.base.process import birth
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from kproxy.spark import attach, detach
 from kproxy.spark.host import look
 from tests.harness.clients import create_topic, read_topic, values

@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.devcluster import DevCluster
-from kproxy.devcluster.ready import known_brokers
+from kproxy.dev.devcluster import DevCluster
+from kproxy.dev.devcluster.ready import known_brokers
 from tests.harness.peers import black_hole, refused
 from tests.harness.process import Kproxy, free_window, wait_logged, wait_until
 from tests.harness.rawclient import RawClient

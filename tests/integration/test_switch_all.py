@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kproxy.base.errors import ConfigError
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.administration import Admin
 from kproxy.migrate.copy import Copy
 from kproxy.migrate.copying import what_to_copy

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.kproxies import fleet
 from kproxy.migrate.switch.section import Kproxies, Switch

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kproxy.base.address import Address
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from kproxy.proxy.cluster.guards import Guards
 from tests.harness import flipseen
 from tests.harness.clients import create_topic, unique

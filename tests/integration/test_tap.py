@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import create_topic, leaders, local_addresses, produce, read_topic, unique, values
 from tests.harness.frames import Frames, fetch, records_in
 from tests.harness.frames import produce as produce_frame

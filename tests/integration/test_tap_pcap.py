@@ -24,7 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import create_topic, produce, read, read_topic, unique, values
 from tests.harness.kafka_python import (
     ConfigResource,

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
 from cryptography.x509 import load_pem_x509_certificate
 
-from kproxy.devcluster import DevCluster, ListenerSpec
+from kproxy.dev.devcluster import DevCluster, ListenerSpec
 from tests.harness.clients import create_topic, local_addresses, note_failures, read, read_topic, unique, values
 from tests.harness.kafka_python import KafkaConsumer, KafkaProducer
 from tests.harness.process import Kproxy, wait_until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import consumer, create_topic, produce, read, read_topic, unique, values
 from tests.harness.kafka_python import KafkaProducer
 from tests.harness.process import Kproxy

@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs forget NewTopic
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import leaders, note_failures, produce, read_topic, unique, values
 from tests.harness.frames import Frames, fetch, records_in
 from tests.harness.kafka_python import KafkaProducer

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import create_topic, produce, read_topic, unique, values
 from tests.harness.flow import Flow
 from tests.harness.flow import create_topic as create_flow_topic

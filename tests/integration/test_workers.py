@@ -16,8 +16,8 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.process import parent
-from kproxy.devcluster import DevCluster
-from kproxy.devcluster.ready import known_brokers
+from kproxy.dev.devcluster import DevCluster
+from kproxy.dev.devcluster.ready import known_brokers
 from tests.harness.clients import create_topic as new_topic
 from tests.harness.clients import leaders, produce
 from tests.harness.flow import Flow

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.devcluster import DevCluster, ListenerSpec
+from kproxy.dev.devcluster import DevCluster, ListenerSpec
 from tests.harness import peers
 from tests.harness.peers import Behaviour, Peer
 from tests.harness.process import Kproxy, wait_logged, wait_until

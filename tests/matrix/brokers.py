@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from kproxy.base.address import Address
-from kproxy.devcluster import DEFAULT_VERSION, DevCluster
+from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster
 from tests.harness.zookeeper import with_zookeeper
 
 VERSIONS = ("2.1.1", "2.2.2", "2.8.2", "3.1.2", "3.9.2", DEFAULT_VERSION)

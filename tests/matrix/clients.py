@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
-from kproxy.devcluster import DEFAULT_VERSION
-from kproxy.devcluster.jars import cache_directory
-from kproxy.devcluster.tools import Programs
+from kproxy.dev.devcluster import DEFAULT_VERSION
+from kproxy.dev.devcluster.jars import cache_directory
+from kproxy.dev.devcluster.tools import Programs
 from tests.harness.javac import NotInstalled, compiled, locked
 from tests.matrix import frameworks
 from tests.matrix.client import HERE, Client

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kproxy.devcluster import DEFAULT_VERSION
+from kproxy.dev.devcluster import DEFAULT_VERSION
 from tests.harness.twosides import until
 from tests.matrix.frameworks import worker
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kproxy.devcluster.jars import cache_directory, fetch
-from kproxy.devcluster.tools import Programs
+from kproxy.dev.devcluster.jars import cache_directory, fetch
+from kproxy.dev.devcluster.tools import Programs
 from tests.harness.javac import compiled
 from tests.matrix.client import HERE, Client
 

@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from kproxy.devcluster.jars import cache_directory
+from kproxy.dev.devcluster.jars import cache_directory
 from tests.harness.javac import locked, newer
 from tests.matrix.languages import make, tool
 from tests.matrix.pythons import ROOT

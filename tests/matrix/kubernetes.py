@@ -25,7 +25,7 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from kproxy.devcluster.jars import cache_directory
+from kproxy.dev.devcluster.jars import cache_directory
 from tests.harness.javac import locked, newer
 from tests.harness.process import free_window, wait_until
 from tests.matrix.client import HERE

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kproxy.devcluster.jars import cache_directory
+from kproxy.dev.devcluster.jars import cache_directory
 from tests.harness.javac import NotInstalled, locked, newer
 from tests.matrix.client import HERE, Client
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from kproxy.devcluster.jars import cache_directory
+from kproxy.dev.devcluster.jars import cache_directory
 from tests.harness.javac import NotInstalled, locked
 
 ROOT = Path(__file__).parents[2]

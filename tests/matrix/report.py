@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from kproxy.devcluster.jars import find_java
+from kproxy.dev.devcluster.jars import find_java
 
 PATH = Path(__file__).parents[2] / "docs" / "compatibility.md"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness import network
 from tests.harness.clients import create_topic, produce, read_topic, unique, values
 from tests.harness.javac import NotInstalled

@@ -20,7 +20,7 @@ import yaml
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError, ViaError
-from kproxy.devcluster import DEFAULT_VERSION, DevCluster, Programs
+from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster, Programs
 from kproxy.migrate.switch.kubernetes import addresses_of_pods
 from kproxy.migrate.switch.section import Kproxies
 from kproxy.net.dial import kubeapi, kubepipe

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kproxy.devcluster import DEFAULT_VERSION
+from kproxy.dev.devcluster import DEFAULT_VERSION
 from tests.harness.carried import carry_all
 from tests.harness.clients import unique
 from tests.harness.moving import topics

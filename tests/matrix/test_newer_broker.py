@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.devcluster import DEFAULT_VERSION, DevCluster
+from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster
 from kproxy.protocol.wire.api import APIS
 from tests.harness.process import Kproxy
 from tests.matrix.brokers import FORBIDDEN

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from kproxy.protocol.records.codecs import NAMES, ZSTD
 from kproxy.protocol.records.copying import MERGED, RE_ENCODED, VERBATIM, pieces
 from kproxy.protocol.records.decoding import Record, records

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.javac import NotInstalled
 from tests.harness.process import Kproxy
 from tests.harness.rawclient import RawClient

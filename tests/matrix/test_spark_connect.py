@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from kproxy.spark.host import look
 from tests.harness.clients import create_topic, produce
 from tests.harness.javac import NotInstalled

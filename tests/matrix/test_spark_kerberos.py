@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from kproxy.spark import attach, plugin
 from tests.harness.clients import create_topic, produce, read_topic, values
 from tests.harness.kdc import REALM, Kdc, needs_kdc

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.errors import ConfigError
-from kproxy.devcluster import DevCluster
-from kproxy.devcluster.jars import fetch, fetch_spark_connector
+from kproxy.dev.devcluster import DevCluster
+from kproxy.dev.devcluster.jars import fetch, fetch_spark_connector
 from kproxy.spark.host import look
 from kproxy.spark.package import build
 from tests.harness.clients import create_topic, produce

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.devcluster import DevCluster
-from kproxy.devcluster.jars import fetch_spark_connector
+from kproxy.dev.devcluster import DevCluster
+from kproxy.dev.devcluster.jars import fetch_spark_connector
 from tests.harness.clients import create_topic, read_topic
 from tests.harness.javac import NotInstalled
 from tests.harness.spark import TWO_EXECUTORS, environment, settings, spark_home

@@ -16,8 +16,8 @@ import pytest
 
 from kproxy.base.errors import ConfigError
 from kproxy.base.java import find_java
-from kproxy.devcluster import DevCluster
-from kproxy.devcluster.jars import fetch
+from kproxy.dev.devcluster import DevCluster
+from kproxy.dev.devcluster.jars import fetch
 from kproxy.spark.host import look
 from tests.harness.clients import create_topic, produce, read_topic, unique
 from tests.harness.process import free_window, wait_until

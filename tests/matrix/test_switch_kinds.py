@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kproxy.devcluster import DEFAULT_VERSION
+from kproxy.dev.devcluster import DEFAULT_VERSION
 from kproxy.migrate.administration import Admin
 from tests.harness.carried import apart
 from tests.harness.clients import unique

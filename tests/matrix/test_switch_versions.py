@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kproxy.devcluster import DEFAULT_VERSION, DevCluster
+from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster
 from tests.harness.carried import apart, in_log
 from tests.harness.clients import unique
 from tests.harness.going import Going, java, python

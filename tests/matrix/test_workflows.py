@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.devcluster.jars import cache_directory
+from kproxy.dev.devcluster.jars import cache_directory
 from tests.harness.javac import NotInstalled, locked, newer
 from tests.matrix.client import HERE
 from tests.matrix.languages import make, tool

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy.devcluster.jars import DEFAULT_VERSION
+from kproxy.dev.devcluster.jars import DEFAULT_VERSION
 from kproxy.protocol.wire.api import APIS
 from tests.oracle.oracle_jvm import Oracle
 from tests.oracle.oracle_session import Tally

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from kproxy.base.address import Address
-from kproxy.devcluster.jars import fetch_jars, find_java
+from kproxy.dev.devcluster.jars import fetch_jars, find_java
 from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
 
 _HERE = Path(__file__).parent

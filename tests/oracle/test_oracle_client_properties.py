@@ -10,7 +10,7 @@ import javaproperties
 import pytest
 
 from kproxy.config import jaas
-from kproxy.devcluster.jars import DEFAULT_VERSION, class_path, fetch_jars, find_java
+from kproxy.dev.devcluster.jars import DEFAULT_VERSION, class_path, fetch_jars, find_java
 
 pytestmark = pytest.mark.integration
 

@@ -12,7 +12,7 @@ from itertools import product
 
 import pytest
 
-from kproxy.devcluster.jars import DEFAULT_VERSION
+from kproxy.dev.devcluster.jars import DEFAULT_VERSION
 from kproxy.protocol.records.codecs import NAMES, ZSTD
 from kproxy.protocol.records.copying import MERGED, RE_ENCODED, VERBATIM, Piece, pieces
 from kproxy.protocol.records.decoding import Record, records

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients import create_topic, read_topic, unique, values
 from tests.harness.network import KPROXY, PYTHON, Host
 from tests.scenarios.roundtrip import RECORDS

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.devcluster import DevCluster, ListenerSpec
+from kproxy.dev.devcluster import DevCluster, ListenerSpec
 from tests.harness import flow
 from tests.harness.clients import unique
 from tests.harness.network import KPROXY, PYTHON, Host, Network

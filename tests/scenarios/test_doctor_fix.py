@@ -22,7 +22,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.devcluster.properties import render
+from kproxy.dev.devcluster.properties import render
 from tests.harness.clients import create_topic, read_topic, unique, values
 from tests.harness.fromfiles import FromFiles
 from tests.harness.network import KPROXY, PYTHON, Host, Network

@@ -19,8 +19,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     OffsetSpec,
 )
 
-from kproxy.devcluster import DevCluster
-from kproxy.devcluster.ports import HOST
+from kproxy.dev.devcluster import DevCluster
+from kproxy.dev.devcluster.ports import HOST
 from tests.harness.flow import create_topic
 from tests.harness.process import wait_until
 from tests.soak.ports import Ports

@@ -23,8 +23,8 @@ from urllib.request import Request, urlopen
 
 from confluent_kafka import Consumer, TopicPartition
 
-from kproxy.devcluster import DEFAULT_VERSION
-from kproxy.devcluster.tools import Programs
+from kproxy.dev.devcluster import DEFAULT_VERSION
+from kproxy.dev.devcluster.tools import Programs
 from tests.harness.carried import positions
 from tests.harness.clients import unique
 from tests.harness.flipseen import seen

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kproxy.devcluster.tools import Programs
+from kproxy.dev.devcluster.tools import Programs
 from tests.harness.flipseen import seen
 from tests.harness.going import Going, java, python
 from tests.harness.process import wait_until

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from kproxy.devcluster import DevCluster
+from kproxy.dev.devcluster import DevCluster
 from kproxy.proxy.switching import asjson
 from kproxy.proxy.switching.parts import Part
 from tests.harness.carried import positions

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kproxy.devcluster.tools import Programs
+from kproxy.dev.devcluster.tools import Programs
 
 _HERE = Path(__file__).parent
 _WAIT_S = 60

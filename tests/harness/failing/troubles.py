@@ -15,7 +15,7 @@ from cryptography.x509 import load_pem_x509_certificate
 from kproxy.advice.explain.explanation import explain
 from kproxy.advice.explain.shown import shown
 from kproxy.advice.remedies import Fault
-from kproxy.devcluster import DevCluster, ListenerSpec
+from kproxy.dev.devcluster import DevCluster, ListenerSpec
 from tests.harness import peers
 from tests.harness.clients import create_topic
 from tests.harness.failing.attempt import Attempt

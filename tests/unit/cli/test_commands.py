@@ -487,7 +487,7 @@ def test_a_reader_that_goes_away_is_no_defect() -> None:
 
 
 def test_demo_passes_once_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    double = ModuleType("kproxy.demo.story")
+    double = ModuleType("kproxy.dev.demo.story")
     seen: list[bool] = []
 
     def run_demo(*, once: bool) -> int:
@@ -495,8 +495,8 @@ def test_demo_passes_once_on(monkeypatch: pytest.MonkeyPatch) -> None:
         return 3
 
     double.run_demo = run_demo  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "kproxy.devcluster", ModuleType("kproxy.devcluster"))
-    monkeypatch.setitem(sys.modules, "kproxy.demo.story", double)
+    monkeypatch.setitem(sys.modules, "kproxy.dev.devcluster", ModuleType("kproxy.dev.devcluster"))
+    monkeypatch.setitem(sys.modules, "kproxy.dev.demo.story", double)
     assert [invoke(["demo", "--once"]), invoke(["demo"])] == [3, 3]
     assert seen == [True, False]
 
@@ -565,7 +565,7 @@ def test_the_demo_says_what_it_needs_before_it_starts_anything(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In its help, and in one line with the command that installs it."""
-    from kproxy.demo import story
+    from kproxy.dev.demo import story
 
     assert invoke(["demo", "--help"]) == 0
     assert "Java 17, Maven and the Python package confluent-kafka" in " ".join(capsys.readouterr().out.split())

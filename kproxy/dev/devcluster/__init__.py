@@ -3,7 +3,7 @@
 For the demo, for `kproxy devcluster` and for the tests. It needs Java 17 and, the first time, Maven. Everything is on
 127.0.0.1, in a temporary directory that is removed at the end; no process outlives the one that started the cluster.
 
-    from kproxy.devcluster import DevCluster
+    from kproxy.dev.devcluster import DevCluster
 
     with DevCluster(brokers=3) as cluster:            # node ids 1, 2, 3; about four seconds
         cluster.bootstrap                             # '127.0.0.1:23871,127.0.0.1:29013,…': these accept,
@@ -44,10 +44,10 @@ Topics have three partitions, three replicas and min.insync.replicas=2 unless to
 clusters). Logs are in `cluster.directory / "node-1" / "kafka.log"`; `keep=True` leaves them there.
 """
 
-from kproxy.devcluster.cluster import DEFAULT_ADVERTISED, DevCluster
-from kproxy.devcluster.jars import DEFAULT_VERSION
-from kproxy.devcluster.properties import CLIENT, INTERNAL, ListenerSpec
-from kproxy.devcluster.tools import TOOLS, Programs
+from kproxy.dev.devcluster.cluster import DEFAULT_ADVERTISED, DevCluster
+from kproxy.dev.devcluster.jars import DEFAULT_VERSION
+from kproxy.dev.devcluster.properties import CLIENT, INTERNAL, ListenerSpec
+from kproxy.dev.devcluster.tools import TOOLS, Programs
 
 __all__ = [
     "CLIENT",

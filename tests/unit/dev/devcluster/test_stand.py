@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kproxy.cli import invoke
-from kproxy.devcluster import certificates
-from kproxy.devcluster.fleet import Ended
+from kproxy.dev.devcluster import certificates
+from kproxy.dev.devcluster.fleet import Ended
 from tests.harness.tls import connected, in_thread
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kproxy.base.errors import ConfigError
-from kproxy.devcluster.jars import DEFAULT_VERSION, Progress, class_path, fetch_jars, find_java
+from kproxy.dev.devcluster.jars import DEFAULT_VERSION, Progress, class_path, fetch_jars, find_java
 
 # The scripts of Kafka's distribution, and the class that each of them runs (4.x).
 TOOLS: Mapping[str, str] = {

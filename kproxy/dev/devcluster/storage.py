@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from kproxy.base.errors import UpstreamError
-from kproxy.devcluster import properties as props
-from kproxy.devcluster.node import Node
-from kproxy.devcluster.tools import Programs
+from kproxy.dev.devcluster import properties as props
+from kproxy.dev.devcluster.node import Node
+from kproxy.dev.devcluster.tools import Programs
 
 _META, _CHECKPOINT = "meta.properties", "bootstrap.checkpoint"
 # What differs from cluster to cluster, and what feature levels do not depend on.

@@ -14,14 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from kproxy.base.address import Address
-from kproxy.devcluster import properties as props
-from kproxy.devcluster.jars import Progress, locked
-from kproxy.devcluster.node import Node
-from kproxy.devcluster.ports import HOST, free_ports
-from kproxy.devcluster.properties import CONTROLLER, INTERNAL, Listener
-from kproxy.devcluster.ready import known_brokers
-from kproxy.devcluster.tools import Programs
-from kproxy.devcluster.watchdog import Watchdog
+from kproxy.dev.devcluster import properties as props
+from kproxy.dev.devcluster.jars import Progress, locked
+from kproxy.dev.devcluster.node import Node
+from kproxy.dev.devcluster.ports import HOST, free_ports
+from kproxy.dev.devcluster.properties import CONTROLLER, INTERNAL, Listener
+from kproxy.dev.devcluster.ready import known_brokers
+from kproxy.dev.devcluster.tools import Programs
+from kproxy.dev.devcluster.watchdog import Watchdog
 
 _POLL_S = 0.05
 

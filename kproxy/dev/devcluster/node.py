@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kproxy.base.address import Address
-from kproxy.devcluster.properties import Listener, render
-from kproxy.devcluster.tools import Programs
-from kproxy.devcluster.watchdog import Watchdog
+from kproxy.dev.devcluster.properties import Listener, render
+from kproxy.dev.devcluster.tools import Programs
+from kproxy.dev.devcluster.watchdog import Watchdog
 
 # How much of the end of a log is searched for the reason of a failure.
 _LOG_TAIL = 64 << 10

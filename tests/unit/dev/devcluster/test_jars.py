@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.errors import ConfigError
-from kproxy.demo import story
-from kproxy.devcluster import DEFAULT_VERSION, DevCluster
-from kproxy.devcluster.archive import make_archive
-from kproxy.devcluster.jars import check, fetch_jars, find_java
-from kproxy.devcluster.tools import TOOLS, Programs
+from kproxy.dev.demo import story
+from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster
+from kproxy.dev.devcluster.archive import make_archive
+from kproxy.dev.devcluster.jars import check, fetch_jars, find_java
+from kproxy.dev.devcluster.tools import TOOLS, Programs
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_what_is_asked_of_maven(path: Path, tmp_path: Path, version: str, scala:
 
 def test_two_processes_at_once_fetch_once(path: Path, tmp_path: Path) -> None:
     _script(path / "mvn", _MVN)
-    program = "from kproxy.devcluster.jars import fetch_jars; print(fetch_jars('4.3.1'))"
+    program = "from kproxy.dev.devcluster.jars import fetch_jars; print(fetch_jars('4.3.1'))"
     both = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     said = {one.communicate()[0] for one in both}
     assert [one.returncode for one in both] == [0, 0]

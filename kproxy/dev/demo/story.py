@@ -17,14 +17,14 @@ from rich.console import Console
 
 from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
 from kproxy.base.packages import install
-from kproxy.devcluster import jars
-from kproxy.devcluster.cluster import DevCluster
-from kproxy.devcluster.interrupts import ignore_ctrl_c, terminated_like_ctrl_c
-from kproxy.devcluster.jars import DEFAULT_VERSION
-from kproxy.devcluster.screen import Screen
+from kproxy.dev.devcluster import jars
+from kproxy.dev.devcluster.cluster import DevCluster
+from kproxy.dev.devcluster.interrupts import ignore_ctrl_c, terminated_like_ctrl_c
+from kproxy.dev.devcluster.jars import DEFAULT_VERSION
+from kproxy.dev.devcluster.screen import Screen
 
 if TYPE_CHECKING:
-    from kproxy.demo.proxy import ProxyProcess
+    from kproxy.dev.demo.proxy import ProxyProcess
 
 _RECORDS = 5000
 _SINGLES = 100
@@ -131,7 +131,7 @@ class _Story:
         )
 
     def _fail_without_kproxy(self) -> None:
-        from kproxy.demo import client
+        from kproxy.dev.demo import client
 
         screen, bootstrap = self._screen, self._cluster.bootstrap
         screen.step("A real client without kproxy")
@@ -147,7 +147,7 @@ class _Story:
         screen.bad(f"after {failure.seconds:.1f} s: {failure.outcome}")
 
     def _start_kproxy(self) -> ProxyProcess:
-        from kproxy.demo.proxy import ProxyProcess
+        from kproxy.dev.demo.proxy import ProxyProcess
 
         screen = self._screen
         proxy = self._proxy = ProxyProcess(self._cluster.bootstrap, self._cluster.directory)
@@ -161,7 +161,7 @@ class _Story:
         return proxy
 
     def _work_through_kproxy(self, proxy: ProxyProcess) -> None:
-        from kproxy.demo import client
+        from kproxy.dev.demo import client
 
         screen, bootstrap = self._screen, str(proxy.listen)
         screen.step(f"The same client, with bootstrap.servers={bootstrap}")
@@ -180,7 +180,7 @@ class _Story:
         self._show_metadata(bootstrap)
 
     def _show_metadata(self, bootstrap: str) -> None:
-        from kproxy.demo import client
+        from kproxy.dev.demo import client
 
         screen = self._screen
         metadata = client.metadata(bootstrap)

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
-from kproxy.devcluster import certificates, jars
-from kproxy.devcluster.cluster import DevCluster
-from kproxy.devcluster.interrupts import ignore_ctrl_c, terminated_like_ctrl_c
-from kproxy.devcluster.ports import HOST
-from kproxy.devcluster.properties import CLIENT, ListenerSpec
-from kproxy.devcluster.screen import Screen
-from kproxy.devcluster.watchdog import Watchdog
+from kproxy.dev.devcluster import certificates, jars
+from kproxy.dev.devcluster.cluster import DevCluster
+from kproxy.dev.devcluster.interrupts import ignore_ctrl_c, terminated_like_ctrl_c
+from kproxy.dev.devcluster.ports import HOST
+from kproxy.dev.devcluster.properties import CLIENT, ListenerSpec
+from kproxy.dev.devcluster.screen import Screen
+from kproxy.dev.devcluster.watchdog import Watchdog
 
 DEFAULT_NAME = "kafka-{id}.cluster.internal"
 USER = "alice"

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kproxy.base.errors import ConfigError, UpstreamError
-from kproxy.devcluster import properties as props
-from kproxy.devcluster.node import Node
-from kproxy.devcluster.ports import free_ports
-from kproxy.devcluster.properties import CLIENT, CONTROLLER, Listener, ListenerSpec
-from kproxy.devcluster.storage import format_storage
-from kproxy.devcluster.tools import Programs
-from kproxy.devcluster.watchdog import Watchdog
+from kproxy.dev.devcluster import properties as props
+from kproxy.dev.devcluster.node import Node
+from kproxy.dev.devcluster.ports import free_ports
+from kproxy.dev.devcluster.properties import CLIENT, CONTROLLER, Listener, ListenerSpec
+from kproxy.dev.devcluster.storage import format_storage
+from kproxy.dev.devcluster.tools import Programs
+from kproxy.dev.devcluster.watchdog import Watchdog
 
 _BIND_ATTEMPTS = 5
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
-from kproxy.devcluster.ports import HOST, free_ports
-from kproxy.devcluster.watchdog import Watchdog
+from kproxy.dev.devcluster.ports import HOST, free_ports
+from kproxy.dev.devcluster.watchdog import Watchdog
 
 DEFAULT_LISTEN = Address(HOST, 19092)
 DEFAULT_ADMIN = Address(HOST, 19091)

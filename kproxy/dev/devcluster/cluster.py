@@ -11,14 +11,14 @@ from pathlib import Path
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
-from kproxy.devcluster import properties as props
-from kproxy.devcluster.archive import make_archive
-from kproxy.devcluster.fleet import Ended, Fleet, Plan, find
-from kproxy.devcluster.jars import DEFAULT_VERSION, Progress
-from kproxy.devcluster.node import Node
-from kproxy.devcluster.properties import CLIENT, CONTROLLER, INTERNAL, ListenerSpec
-from kproxy.devcluster.ready import known_brokers
-from kproxy.devcluster.tools import Programs
+from kproxy.dev.devcluster import properties as props
+from kproxy.dev.devcluster.archive import make_archive
+from kproxy.dev.devcluster.fleet import Ended, Fleet, Plan, find
+from kproxy.dev.devcluster.jars import DEFAULT_VERSION, Progress
+from kproxy.dev.devcluster.node import Node
+from kproxy.dev.devcluster.properties import CLIENT, CONTROLLER, INTERNAL, ListenerSpec
+from kproxy.dev.devcluster.ready import known_brokers
+from kproxy.dev.devcluster.tools import Programs
 
 DEFAULT_ADVERTISED = "kafka-{id}.cluster.internal:9092"
 

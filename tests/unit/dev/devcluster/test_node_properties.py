@@ -8,8 +8,8 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
-from kproxy.devcluster import DevCluster
-from kproxy.devcluster.properties import (
+from kproxy.dev.devcluster import DevCluster
+from kproxy.dev.devcluster.properties import (
     Listener,
     ListenerSpec,
     broker_properties,

@@ -77,7 +77,7 @@ class ConfiguredCommand(click.Command):
         """As click does, but every usage error knows its command: the parser's own ones do not. `@NAME` as the first
         word is `-c` with the file of that profile."""
         if self._takes_profile and args and args[0].startswith("@"):
-            from kproxy.profiles import places  # few need it
+            from kproxy.cli.profiles import places  # few need it
 
             args = ["-c", str(places.profile(args[0])), *args[1:]]
         try:

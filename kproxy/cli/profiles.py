@@ -15,9 +15,9 @@ from kproxy.cli.flags import ConfiguredCommand, given, words
 from kproxy.cli.group import kproxy, needs_unix, timeout_option
 
 if TYPE_CHECKING:
+    from kproxy.cli.profiles.background import Asking, Running
+    from kproxy.cli.profiles.ports import Window
     from kproxy.config import Config
-    from kproxy.profiles.background import Asking, Running
-    from kproxy.profiles.ports import Window
 
 _KINDS = ("systemd", "launchd")
 
@@ -48,8 +48,8 @@ def up(profile: str, timeout: float, write_unit: str | None, **values: object) -
     The exit code is 0 if kproxy is ready, 1 if it has ended or is not ready in time.
     """
     needs_unix(click.get_current_context())
+    from kproxy.cli.profiles import background, places, units
     from kproxy.config import read
-    from kproxy.profiles import background, places, units
 
     if values.get("config_file") is not None:
         raise click.UsageError("-c cannot be combined with a profile, which is the file")
@@ -96,7 +96,7 @@ def down(profile: str, timeout: float) -> int:
     It finishes the requests in flight, as after Ctrl-C. The exit code is 0 if it has ended, or did not run.
     """
     needs_unix(click.get_current_context())
-    from kproxy.profiles import background, places
+    from kproxy.cli.profiles import background, places
 
     name = places.name_of(profile)
     one = background.running(name)
@@ -114,7 +114,7 @@ def down(profile: str, timeout: float) -> int:
 def list_() -> int:
     """Show the profiles, and which of them run in the background."""
     needs_unix(click.get_current_context())
-    from kproxy.profiles import background, places
+    from kproxy.cli.profiles import background, places
 
     names = places.names()
     if not names:
@@ -138,7 +138,7 @@ def list_() -> int:
 def _window(name: str, config: Config, origins: Mapping[tuple[str | int, ...], str]) -> Window | None:
     """The profile's own ports, if it names none itself."""
     from kproxy.base.errors import ConfigError
-    from kproxy.profiles import ports
+    from kproxy.cli.profiles import ports
 
     if config.admin is None:
         raise ConfigError(
@@ -178,7 +178,7 @@ def _tell(name: str, one: Running, asking: Asking) -> None:
 
 def _where(name: str, one: Running, asking: Asking) -> Iterator[str]:
     from kproxy.base.errors import AdminError
-    from kproxy.profiles import background
+    from kproxy.cli.profiles import background
 
     try:
         for cluster, bootstrap in background.bootstraps(one, asking):
@@ -191,7 +191,7 @@ def _where(name: str, one: Running, asking: Asking) -> Iterator[str]:
 
 def _asking(config: Config) -> Asking:
     """How the profile's kproxy is asked. Raises ConfigError and UsageError."""
-    from kproxy.profiles.background import Asking
+    from kproxy.cli.profiles.background import Asking
     from kproxy.proxy.admin import bearer
 
     token = config.admin_token if config.admin_token_file is None else bearer.read_file(config.admin_token_file)
@@ -203,9 +203,9 @@ def _asking(config: Config) -> Asking:
 
 def _asking_of(name: str, one: Running) -> Asking:
     from kproxy.base.errors import ConfigError
+    from kproxy.cli.profiles import places
+    from kproxy.cli.profiles.background import Asking
     from kproxy.config import load
-    from kproxy.profiles import places
-    from kproxy.profiles.background import Asking
 
     try:
         flags = {"admin": one.admin, **({"admin_tls_cert": one.cert} if one.cert else {})}

@@ -41,7 +41,7 @@ def add(flags: dict[str, object], servers: Sequence[str]) -> None:
 def _meant(word: str) -> str:
     """The mistake where a word is a file or a profile; "" if it may be a server."""
     from kproxy.base.printable import one_line
-    from kproxy.profiles import places
+    from kproxy.cli.profiles import places
 
     if word.startswith("@"):
         return f"{one_line(word, 70)}: a profile must be the first word, before all options"

@@ -21,7 +21,7 @@ import pytest
 
 from kproxy.base.process import birth
 from kproxy.cli import invoke
-from kproxy.profiles import background, places, ports, units
+from kproxy.cli.profiles import background, places, ports, units
 from tests.harness.fakebroker import FakeBroker
 from tests.harness.peers import Peer
 from tests.harness.process import free_window, wait_until
@@ -211,7 +211,7 @@ def test_it_ends_at_once_where_nobody_is_told_of_children(broker: str) -> None:
         write("a", f"bootstrap-servers: {broker}\nlisten: 127.0.0.1:{taken.getsockname()[1]}\n")
         code = (
             "import signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
-            f"from kproxy.profiles import ports; ports._FIRST = {ports._FIRST}\n"
+            f"from kproxy.cli.profiles import ports; ports._FIRST = {ports._FIRST}\n"
             "from kproxy.cli import invoke; sys.exit(invoke(['up', '@a']))"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)

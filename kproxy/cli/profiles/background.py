@@ -23,7 +23,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import AdminError, ConfigError
 from kproxy.base.printable import one_line
 from kproxy.base.process import birth
-from kproxy.profiles import places
+from kproxy.cli.profiles import places
 from kproxy.proxy.admin.client import AdminClient
 
 _FILE, _LOG, _FORMER_LOG = "running.json", "log", "log.1"

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kproxy.profiles import places
+from kproxy.cli.profiles import places
 
 
 def systemd(name: str, words: Sequence[str]) -> tuple[Path, bytes, str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kproxy.base.errors import ConfigError
-from kproxy.profiles import places
+from kproxy.cli.profiles import places
 
 _FIRST, _SIZE, _WINDOWS = 19391, 300, 40
 _HOST = "127.0.0.1"

@@ -14,10 +14,10 @@ from typing import Any
 
 from bench.fleetjob import UPSTREAMS
 from bench.machine import BenchError, start, stop
+from kproxy.migrate.journal.switch import SWITCHING, Entry
+from kproxy.migrate.spec.section import Kproxies, Switch
 from kproxy.migrate.switch.drive import Drive, Driven
-from kproxy.migrate.switch.journal import SWITCHING, Entry
 from kproxy.migrate.switch.kproxies import fleet
-from kproxy.migrate.switch.section import Kproxies, Switch
 from kproxy.proxy.switching.plan import End, Plan, later
 
 COUNTS = (3, 100, 1000)

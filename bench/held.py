@@ -48,13 +48,13 @@ def measure(rounds: int, progress: Callable[[str], None], say: Callable[[str], N
 
 
 def _round(spark: Any, source: str, target: str) -> dict[str, float]:
-    from kproxy.migrate.examining import Sides
-    from kproxy.migrate.migration import Migration, Topics
-    from kproxy.migrate.prepare import Preparation
-    from kproxy.migrate.roads import Roads
+    from kproxy.migrate.clusters.roads import Roads
+    from kproxy.migrate.prepare.examining import Sides
+    from kproxy.migrate.prepare.prepare import Preparation
+    from kproxy.migrate.spec.migration import Migration, Topics
+    from kproxy.migrate.spec.section import Kproxies, Switch
     from kproxy.migrate.switch.kproxies import fleet
     from kproxy.migrate.switch.running import switched
-    from kproxy.migrate.switch.section import Kproxies, Switch
     from kproxy.proxy.switching.plan import End
     from tests.harness.clients import unique
     from tests.harness.moving import rows, topics

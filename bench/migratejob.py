@@ -18,11 +18,11 @@ import time
 from typing import Any
 
 from bench.machine import rss
-from kproxy.copier import requests
-from kproxy.copier.cluster import Cluster
-from kproxy.copier.link import Link
-from kproxy.copier.slices import Job, Slice
-from kproxy.copier.state import PARTITIONS, topic_of
+from kproxy.migrate.copier import requests
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.link import Link
+from kproxy.migrate.copier.slices import Job, Slice
+from kproxy.migrate.copier.state import PARTITIONS, topic_of
 
 _ACKS_MS, _WINDOW = 30_000, 32
 # So many batches that are not alike, at most; they are written again and again.
@@ -87,7 +87,7 @@ def _batches(size: int, codec: str, per_batch: int, records: int) -> list[bytes]
 def copy(source: str, target: str, name: str, topic: str, target_topic: str) -> Any:
     """Every partition to its end, one after the other: CPU-seconds, seconds, the most memory."""
     _like_spark()
-    from kproxy.copier.copier import Copier
+    from kproxy.migrate.copier.copier import Copier
 
     at, to = Cluster(source), Cluster(target)
     where = [(topic, partition) for partition in range(at.partitions(topic))]

@@ -20,8 +20,8 @@ from typing import Any
 from bench.clients import memory
 from bench.machine import BenchError
 from bench.migrate import PROPERTIES, Load, job
-from kproxy.copier.state import PARTITIONS, topic_of
 from kproxy.dev.devcluster.jars import fetch_spark_connector
+from kproxy.migrate.copier.state import PARTITIONS, topic_of
 
 PREFIX = "verify-"
 _TIMEOUT_S = 1800.0

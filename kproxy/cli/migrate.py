@@ -24,7 +24,7 @@ class _Later(click.Group):
 
 
 def _commands() -> click.Group:
-    from kproxy.migrate.commands import migrate
+    from kproxy.migrate.commands.group import migrate
 
     return migrate
 

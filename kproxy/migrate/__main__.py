@@ -7,7 +7,7 @@ import sys
 import click
 
 from kproxy.base.errors import ConfigError, KproxyError
-from kproxy.migrate.commands import migrate
+from kproxy.migrate.commands.group import migrate
 
 _FAILED, _USAGE, _INTERRUPTED = 1, 2, 130
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from kproxy.migrate import producerids
-from kproxy.migrate.administration import Admin
-from kproxy.migrate.migration import Migration
-from kproxy.migrate.offsets import Offsets, Result, incomplete
+from kproxy.migrate.clusters import producerids
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.migrate.offsets.offsets import Offsets, Result, incomplete
+from kproxy.migrate.spec.migration import Migration
 from tests.harness import kafka_python  # noqa: F401  # its warnings are not ours
 from tests.harness.clients import read_topic
 from tests.harness.flow import Log

@@ -14,11 +14,11 @@ from pathlib import Path
 import yaml
 
 from kproxy.base.errors import KproxyError
-from kproxy.copier import requests
-from kproxy.copier.cluster import Cluster
-from kproxy.copier.statetopic import Copied, read_state
 from kproxy.dev.devcluster import DevCluster
-from kproxy.migrate.document import read
+from kproxy.migrate.copier import requests
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.statetopic import Copied, read_state
+from kproxy.migrate.spec.document import read
 from kproxy.spark.host import look
 from tests.harness.moving import Copying, Load, compared, loading, rows, topics, until
 from tests.harness.spark import TWO_EXECUTORS, spark_home

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kproxy.migrate.administration import Admin
-from kproxy.migrate.offsets import Result
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.migrate.offsets.offsets import Result
 from kproxy.migrate.switch.transactions import end, open_transactions
 from tests.harness.carried import carry_all, carry_topics
 from tests.harness.clients import read_topic

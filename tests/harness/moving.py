@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kproxy.copier.offsetmap import OffsetMap
+from kproxy.migrate.copier.offsetmap import OffsetMap
 from tests.harness.clients import unique
 from tests.harness.process import wait_until
 from tests.harness.spark import bare_environment

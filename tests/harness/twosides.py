@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Producer
 
-from kproxy.copier import requests
-from kproxy.copier.cluster import Cluster
-from kproxy.copier.copier import Copier
-from kproxy.copier.patience import insist
-from kproxy.copier.slices import Job, Slice
-from kproxy.copier.state import PARTITIONS, topic_of
-from kproxy.copier.statetopic import Copied, read_state
 from kproxy.dev.devcluster import DevCluster
+from kproxy.migrate.copier import requests
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.copier import Copier
+from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.slices import Job, Slice
+from kproxy.migrate.copier.state import PARTITIONS, topic_of
+from kproxy.migrate.copier.statetopic import Copied, read_state
 from tests.harness.clients import unique
 from tests.harness.moving import topics
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.migrate.checkpoint import make, starting_offsets
-from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, SwitchJournal
+from kproxy.migrate.journal.switch import ROLLBACK, SWITCHING, Entry, SwitchJournal
+from kproxy.migrate.offsets.checkpoint import make, starting_offsets
 from kproxy.proxy.switching.plan import Record
 from tests.harness.clients import unique
 from tests.harness.moving import rows, topics

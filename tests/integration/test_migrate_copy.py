@@ -18,19 +18,19 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from kproxy.base.errors import ConfigError, KproxyError
-from kproxy.copier.cluster import Cluster
-from kproxy.copier.copier import Copier
-from kproxy.copier.slices import Job, Outcome, Slice
-from kproxy.copier.statetopic import Copied, read_state
 from kproxy.dev.devcluster import DevCluster
-from kproxy.migrate.control import ORDER, Order, tell
-from kproxy.migrate.copy import Copy, What
-from kproxy.migrate.copying import what_to_copy
-from kproxy.migrate.exposed import exposed
-from kproxy.migrate.migration import Migration, Topics
-from kproxy.migrate.positions import translate
-from kproxy.migrate.progress import Progress
-from kproxy.migrate.status import lines, standing
+from kproxy.migrate.commands.copying import what_to_copy
+from kproxy.migrate.commands.status import lines, standing
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.copier import Copier
+from kproxy.migrate.copier.slices import Job, Outcome, Slice
+from kproxy.migrate.copier.statetopic import Copied, read_state
+from kproxy.migrate.copy.copy import Copy, What
+from kproxy.migrate.copy.exposed import exposed
+from kproxy.migrate.copy.progress import Progress
+from kproxy.migrate.journal.driver import ORDER, Order, tell
+from kproxy.migrate.offsets.positions import translate
+from kproxy.migrate.spec.migration import Migration, Topics
 from tests.harness.clients import commit_as, read_topic, unique
 from tests.harness.clusters import STEADY
 from tests.harness.moving import Row, compared, rows, topics, until
@@ -552,7 +552,7 @@ def test_two_at_once(site: Site) -> None:
 
 def test_the_display(site: Site, tmp_path: Path) -> None:
     """On no terminal: lines, one for each thing to know."""
-    from kproxy.migrate.display import showing
+    from kproxy.migrate.copy.display import showing
 
     topic = unique("shown")
     what = site.prepare({topic: 1})

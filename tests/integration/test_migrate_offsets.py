@@ -15,15 +15,15 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kproxy.copier.statetopic import Copied
 from kproxy.dev.devcluster import DevCluster
-from kproxy.migrate import offsets as room
-from kproxy.migrate.administration import Admin
-from kproxy.migrate.groups import Committed, Groups
-from kproxy.migrate.migration import Migration, Topics
-from kproxy.migrate.offsets import SKIPPED, THERE, WOULD, WRITTEN, Offsets, Result
-from kproxy.migrate.positions import translate
-from kproxy.migrate.translating import offsets as command
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.migrate.clusters.groups import Committed, Groups
+from kproxy.migrate.commands.translating import offsets as command
+from kproxy.migrate.copier.statetopic import Copied
+from kproxy.migrate.offsets import offsets as room
+from kproxy.migrate.offsets.offsets import SKIPPED, THERE, WOULD, WRITTEN, Offsets, Result
+from kproxy.migrate.offsets.positions import translate
+from kproxy.migrate.spec.migration import Migration, Topics
 from tests.harness import kafka_python  # noqa: F401  # its warnings are not ours
 from tests.harness.clients import unique
 from tests.harness.moving import Row, rows, topics
@@ -361,7 +361,7 @@ def test_the_start_of_a_share_group_is_kept(loaded: Loaded) -> None:
 
 
 def test_the_command(loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kproxy.migrate import roads
+    from kproxy.migrate.clusters import roads
 
     group, sides = unique("cli"), loaded.sides
     commit(sides.source, group, {("tx", 1): 500})

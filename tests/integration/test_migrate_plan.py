@@ -31,11 +31,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kproxy.copier.cluster import Cluster
-from kproxy.copier.copier import Copier
-from kproxy.copier.slices import Job, Slice
 from kproxy.dev.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster
-from kproxy.migrate import document, identities, producerids
+from kproxy.migrate.clusters import identities, producerids
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.copier import Copier
+from kproxy.migrate.copier.slices import Job, Slice
+from kproxy.migrate.spec import document
 from tests.harness.clients import unique
 from tests.harness.clusters import STEADY
 from tests.harness.process import wait_until

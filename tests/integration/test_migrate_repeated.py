@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kproxy.copier.offsetmap import OffsetMap
-from kproxy.copier.statetopic import Copied
 from kproxy.dev.devcluster import DevCluster
-from kproxy.migrate.offsets import THERE, Result, Row
-from kproxy.migrate.positions import EXACT, Position
-from kproxy.migrate.repeated import repeated
+from kproxy.migrate.copier.offsetmap import OffsetMap
+from kproxy.migrate.copier.statetopic import Copied
+from kproxy.migrate.offsets.offsets import THERE, Result, Row
+from kproxy.migrate.offsets.positions import EXACT, Position
+from kproxy.migrate.offsets.repeated import repeated
 from tests.harness.clients import create_topic, produce, unique
 
 pytestmark = pytest.mark.integration

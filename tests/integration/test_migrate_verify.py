@@ -16,20 +16,20 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs forget NewTopic
 
 from kproxy.base.errors import ConfigError
-from kproxy.copier.cluster import Cluster
-from kproxy.copier.offsetmap import OffsetMap
-from kproxy.copier.slices import Job
-from kproxy.copier.state import State, key, topic_of
-from kproxy.copier.statetopic import Copied, read_state
 from kproxy.dev.devcluster import DevCluster
-from kproxy.migrate.behind import ends_of
-from kproxy.migrate.control import tell
-from kproxy.migrate.copy import Copy, What
-from kproxy.migrate.report import text
-from kproxy.migrate.results import Kept, Report, Verified
-from kproxy.migrate.status import lines, standing
-from kproxy.migrate.verify import Verification
-from kproxy.migrate.verifying import verify as verify_migration
+from kproxy.migrate.commands.status import lines, standing
+from kproxy.migrate.commands.verifying import verify as verify_migration
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.offsetmap import OffsetMap
+from kproxy.migrate.copier.slices import Job
+from kproxy.migrate.copier.state import State, key, topic_of
+from kproxy.migrate.copier.statetopic import Copied, read_state
+from kproxy.migrate.copy.copy import Copy, What
+from kproxy.migrate.journal.driver import tell
+from kproxy.migrate.verify.behind import ends_of
+from kproxy.migrate.verify.report import text
+from kproxy.migrate.verify.results import Kept, Report, Verified
+from kproxy.migrate.verify.verify import Verification
 from tests.harness.clients import create_topic, read_topic, unique
 from tests.harness.process import wait_until
 from tests.harness.spark import connector, needs_spark, session, settings, spark_home
@@ -116,7 +116,7 @@ def abort(bootstrap: str, topic: str, partition: int, count: int) -> None:
 
 
 def ends(bootstrap: str, topic: str, partition: int) -> int:
-    from kproxy.migrate.logs import bounds
+    from kproxy.migrate.clusters.logs import bounds
 
     return bounds(bootstrap, [(topic, partition)])[topic, partition].end
 
@@ -310,7 +310,7 @@ def test_a_record_behind_the_last_copied_one_is_named(spark: Any, broker: str, m
     assert "100 %" not in shown
     assert "1 records on the target that were not copied from the source, 1 of them behind" in " ".join(shown.split())
     # A partition of which nobody tells where it ends is not verified.
-    from kproxy.migrate import tails
+    from kproxy.migrate.verify import tails
 
     with monkeypatch.context() as patch:
         patch.setattr(tails, "ends_of", lambda *_: {})
@@ -346,7 +346,7 @@ def test_what_the_copy_itself_has_behind_its_records_is_nobody_elses(
     # More is copied while the tails are looked at.
     for topic in topics:
         send(broker, topic, 0, made(COUNT))
-    from kproxy.migrate import tails
+    from kproxy.migrate.verify import tails
 
     def ends(cluster: Cluster, places: Any) -> Any:
         assert Copy(spark, broker, broker, what).run().done

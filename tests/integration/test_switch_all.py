@@ -17,29 +17,29 @@ from confluent_kafka.admin import AdminClient
 
 from kproxy.base.errors import ConfigError
 from kproxy.dev.devcluster import DevCluster
-from kproxy.migrate.administration import Admin
-from kproxy.migrate.copy import Copy
-from kproxy.migrate.copying import what_to_copy
-from kproxy.migrate.examining import Sides
-from kproxy.migrate.migration import Migration, Topics
-from kproxy.migrate.offsets import Offsets, incomplete
-from kproxy.migrate.prepare import Preparation
-from kproxy.migrate.roads import Roads
-from kproxy.migrate.status import lines as status_lines
-from kproxy.migrate.status import standing
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.migrate.clusters.roads import Roads
+from kproxy.migrate.commands.copying import what_to_copy
+from kproxy.migrate.commands.status import lines as status_lines
+from kproxy.migrate.commands.status import standing
+from kproxy.migrate.commands.verifying import verify
+from kproxy.migrate.copy.copy import Copy
+from kproxy.migrate.journal.switch import last_switch
+from kproxy.migrate.offsets.offsets import Offsets, incomplete
+from kproxy.migrate.prepare.examining import Sides
+from kproxy.migrate.prepare.prepare import Preparation
+from kproxy.migrate.spec.migration import Migration, Topics
+from kproxy.migrate.spec.section import Kproxies, Switch
 from kproxy.migrate.switch.afterwards import copies, no_switch
 from kproxy.migrate.switch.drive import Drive, Driven
 from kproxy.migrate.switch.finishing import finished
-from kproxy.migrate.switch.journal import last_switch
 from kproxy.migrate.switch.kproxies import Fleet, fleet
 from kproxy.migrate.switch.only import Only
 from kproxy.migrate.switch.report import lines
 from kproxy.migrate.switch.returning import Positions
 from kproxy.migrate.switch.running import Came, resumed, rolled_back, switched
-from kproxy.migrate.switch.section import Kproxies, Switch
 from kproxy.migrate.switch.tail import Tail, TailError
 from kproxy.migrate.switch.wayback import KeptOpen
-from kproxy.migrate.verifying import verify
 from kproxy.proxy.switching.plan import End, Stage
 from kproxy.proxy.switching.state import Command
 from tests.harness.clients import unique

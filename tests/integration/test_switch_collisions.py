@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kproxy.migrate import producerids
-from kproxy.migrate.administration import Admin
-from kproxy.migrate.examining import Sides
-from kproxy.migrate.finding import STOP
-from kproxy.migrate.migration import Migration, Topics
-from kproxy.migrate.roads import Roads
-from kproxy.migrate.stocktaking import producer_ids
+from kproxy.migrate.clusters import producerids
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.migrate.clusters.roads import Roads
+from kproxy.migrate.clusters.stocktaking import producer_ids
+from kproxy.migrate.plan.finding import STOP
+from kproxy.migrate.prepare.examining import Sides
+from kproxy.migrate.spec.migration import Migration, Topics
 from kproxy.migrate.switch import preflight
 from tests.harness import kafka_python  # noqa: F401  # its warnings are not ours
 from tests.harness.clients import unique

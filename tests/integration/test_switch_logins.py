@@ -11,9 +11,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kproxy.dev.devcluster import DevCluster
+from kproxy.migrate.spec.section import Kproxies, Switch
 from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.kproxies import fleet
-from kproxy.migrate.switch.section import Kproxies, Switch
 from tests.harness.clients import unique
 from tests.harness.clusters import STEADY
 from tests.harness.flow import create_topic

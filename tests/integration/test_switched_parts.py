@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
-from kproxy.migrate.administration import Admin
+from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.switch.members import read_members
 from tests.harness.carried import Numbers, apart, carry, in_log, positions
 from tests.harness.clients import unique

@@ -21,8 +21,8 @@ import yaml
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError, ViaError
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster, Programs
+from kproxy.migrate.spec.section import Kproxies
 from kproxy.migrate.switch.kubernetes import addresses_of_pods
-from kproxy.migrate.switch.section import Kproxies
 from kproxy.net.dial import kubeapi, kubepipe
 from kproxy.net.dial.direct import Direct
 from kproxy.net.dial.hops import Limit

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kproxy.migrate.administration import Admin
+from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.switch.affected import clients
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.transactions import known_ids

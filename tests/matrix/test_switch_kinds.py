@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient
 
 from kproxy.dev.devcluster import DEFAULT_VERSION
-from kproxy.migrate.administration import Admin
+from kproxy.migrate.clusters.administration import Admin
 from tests.harness.carried import apart
 from tests.harness.clients import unique
 from tests.harness.going import Going, java, python

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kproxy.base.errors import ConfigError
-from kproxy.migrate.checkpoint import make
+from kproxy.migrate.offsets.checkpoint import make
 from tests.harness.carried import apart
 from tests.harness.clients import unique
 from tests.harness.led import Led

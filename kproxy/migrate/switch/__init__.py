@@ -1,6 +1,5 @@
 """`kproxy migrate switch`: moving the clients of all kproxies to the other cluster at once, and back.
 
-section       the section `switch` of the migration's file
 kproxies      the kproxies: where they are, and asking them
 kubernetes    pods by their labels
 answers       what a kproxy says of itself (pure)
@@ -10,7 +9,6 @@ transactions  which are open in a cluster, and ending them
 members       the client ids in the groups of a cluster
 only          which clients are switched by themselves (pure)
 tail          what was written last: copied, compared, positions translated
-journal       what was decided, in the state topic
 preflight     what is looked at before
 drive         the machine of `kproxy.proxy.switching` with real kproxies, journal and work
 leading       what leading clients has in any direction: kproxies, findings, the drive
@@ -23,5 +21,4 @@ ledback       positions of a checkpoint, after a rollback
 afterwards    what holds when no switch is under way
 finishing     the end of a migration
 report        what came of it (pure)
-commands      the commands switch, rollback, finish
 """

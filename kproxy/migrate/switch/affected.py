@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from kproxy.migrate.finding import NOTE, STOP, WARNING, Finding
-from kproxy.migrate.inventory import Group, Inventory
-from kproxy.migrate.migration import INTERNAL, Migration
+from kproxy.migrate.clusters.inventory import Group, Inventory
+from kproxy.migrate.plan.finding import NOTE, STOP, WARNING, Finding
+from kproxy.migrate.spec.migration import INTERNAL, Migration
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.transactions import Open
 from kproxy.proxy.switching.caps import is_franz_go, is_kafka_python, is_librdkafka

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kproxy.migrate.control import driver_now
-from kproxy.migrate.migration import Migration
-from kproxy.migrate.roads import Roads
-from kproxy.migrate.switch.journal import ROLLBACK, Entry
+from kproxy.migrate.clusters.roads import Roads
+from kproxy.migrate.journal.driver import driver_now
+from kproxy.migrate.journal.switch import ROLLBACK, Entry
+from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.only import some
 from kproxy.migrate.switch.report import BEFORE_ANOTHER
 from kproxy.migrate.switch.reverse import back_of

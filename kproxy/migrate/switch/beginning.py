@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kproxy.base.errors import AdminError, ConfigError
-from kproxy.migrate.examining import Sides
-from kproxy.migrate.finding import STOP, Finding
-from kproxy.migrate.migration import Migration
-from kproxy.migrate.roads import Roads
+from kproxy.migrate.clusters.roads import Roads
+from kproxy.migrate.journal.switch import ROLLBACK, SWITCHING, Entry, Moved, SwitchJournal
+from kproxy.migrate.plan.finding import STOP, Finding
+from kproxy.migrate.prepare.examining import Sides
+from kproxy.migrate.spec.migration import Migration
+from kproxy.migrate.spec.section import Switch
 from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.drive import LIMITS, Doing, Driven, Limits, Say
-from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, Moved, SwitchJournal
 from kproxy.migrate.switch.kproxies import Fleet
 from kproxy.migrate.switch.leading import Leading, Show, again
 from kproxy.migrate.switch.members import Members, read_members
 from kproxy.migrate.switch.only import Chosen, Only, choose
-from kproxy.migrate.switch.section import Switch
 from kproxy.migrate.switch.tail import Tail
 from kproxy.proxy.switching.parts import Part, unit
 from kproxy.proxy.switching.plan import Work

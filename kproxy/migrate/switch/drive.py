@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kproxy.base.errors import AdminError, ConfigError, KproxyError
+from kproxy.migrate.journal.switch import Entry
 from kproxy.migrate.switch.answers import Cluster, Refusal
-from kproxy.migrate.switch.journal import Entry
 from kproxy.migrate.switch.kproxies import Fleet, Kproxy
 from kproxy.proxy.switching.plan import (
     Abort,

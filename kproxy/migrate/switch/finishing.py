@@ -7,16 +7,16 @@ from contextlib import ExitStack
 from typing import Any
 
 from kproxy.base.errors import AdminError, ConfigError, KproxyError
-from kproxy.migrate.administration import Admin
-from kproxy.migrate.changes import AlterTopic, CreateTopic
-from kproxy.migrate.doing import AT_ONCE, Doing
-from kproxy.migrate.inventory import Inventory
-from kproxy.migrate.journal import Entry as Change
-from kproxy.migrate.journal import Journal, entries
-from kproxy.migrate.migration import Migration
-from kproxy.migrate.roads import open_roads, open_target
-from kproxy.migrate.stocktaking import take
-from kproxy.migrate.switch.journal import Entry, last_switch
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.migrate.clusters.inventory import Inventory
+from kproxy.migrate.clusters.roads import open_roads, open_target
+from kproxy.migrate.clusters.stocktaking import take
+from kproxy.migrate.journal.switch import Entry, last_switch
+from kproxy.migrate.plan.changes import AlterTopic, CreateTopic
+from kproxy.migrate.prepare.doing import AT_ONCE, Doing
+from kproxy.migrate.prepare.journal import Entry as Change
+from kproxy.migrate.prepare.journal import Journal, entries
+from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.kproxies import Fleet, fleet
 from kproxy.migrate.switch.reverse import reversed_of
 from kproxy.migrate.switch.running import section_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kproxy.base.errors import AdminError
-from kproxy.migrate.finding import NOTE, STOP, WARNING, Finding
+from kproxy.migrate.plan.finding import NOTE, STOP, WARNING, Finding
 from kproxy.migrate.switch.answers import Answer, Cluster
 from kproxy.proxy.switching.logins import Logins, Way, doubt, misfit
 from kproxy.proxy.switching.state import Phase

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from kproxy.base.address import Address
 from kproxy.base.errors import AdminError, ConfigError
+from kproxy.migrate.spec.section import HTTPS, Kproxies, Switch
 from kproxy.migrate.switch.answers import Answer, Cluster, obeyed
 from kproxy.migrate.switch.kubernetes import addresses_of_pods
-from kproxy.migrate.switch.section import HTTPS, Kproxies, Switch
 from kproxy.proxy.admin import bearer
 from kproxy.proxy.admin.client import AdminClient, trusting
 from kproxy.proxy.switching.asjson import PART

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 
 from kproxy.base.errors import ConfigError
 from kproxy.base.printable import one_line
-from kproxy.migrate.switch.section import Kproxies
+from kproxy.migrate.spec.section import Kproxies
 from kproxy.net.dial.kubeconfig import BadKubeconfig, Server, read_server, tls_context
 
 _SECONDS = 10.0

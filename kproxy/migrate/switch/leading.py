@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kproxy.base.errors import ConfigError
-from kproxy.migrate.administration import Admin
-from kproxy.migrate.finding import STOP, Finding
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.migrate.journal.switch import Entry, SwitchJournal
+from kproxy.migrate.plan.finding import STOP, Finding
+from kproxy.migrate.spec.section import Switch
 from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.answers import Answer, Cluster
 from kproxy.migrate.switch.drive import LIMITS, Doing, Drive, Driven, Limits, Say
-from kproxy.migrate.switch.journal import Entry, SwitchJournal
 from kproxy.migrate.switch.kproxies import Fleet, Kproxy, split_name
 from kproxy.migrate.switch.members import read_members
 from kproxy.migrate.switch.only import some
-from kproxy.migrate.switch.section import Switch
 from kproxy.migrate.switch.tail import Seconds
 from kproxy.migrate.switch.transactions import Open
 from kproxy.proxy.switching.parts import split

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Set
 
 from kproxy.base.errors import ConfigError, UpstreamError
-from kproxy.copier import requests
-from kproxy.copier.cluster import Cluster
-from kproxy.copier.patience import insist
-from kproxy.copier.statetopic import Copied, copied
-from kproxy.migrate.foreign import beyond
-from kproxy.migrate.migration import Migration
-from kproxy.migrate.offsets import read_topic
-from kproxy.migrate.roads import Roads
-from kproxy.migrate.switch.journal import last_switch
+from kproxy.migrate.clusters.roads import Roads
+from kproxy.migrate.copier import requests
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.statetopic import Copied, copied
+from kproxy.migrate.journal.switch import last_switch
+from kproxy.migrate.offsets.foreign import beyond
+from kproxy.migrate.offsets.offsets import read_topic
+from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.reverse import Where, map_back
 
 _PATIENCE = 30.0

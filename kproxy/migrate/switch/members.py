@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kproxy.base.errors import UpstreamError
 from kproxy.base.printable import one_line
-from kproxy.migrate.administration import Admin, error_name
+from kproxy.migrate.clusters.administration import Admin, error_name
 from kproxy.proxy.switching.parts import LONGEST
 
 CLASSIC, CONSUMER = "classic", "consumer"
@@ -38,7 +38,7 @@ def read_members(admin: Admin, wants: Callable[[str], bool]) -> Members:
 def _described(admin: Admin, node: int, kind: str, names: Sequence[str]) -> dict[str, frozenset[str]]:
     from kafka.protocol.admin import DescribeGroupsRequest
 
-    from kproxy.migrate.shares import ConsumerGroupDescribeRequest
+    from kproxy.migrate.clusters.shares import ConsumerGroupDescribeRequest
 
     if kind == CLASSIC:
         answer = admin.ask(DescribeGroupsRequest(groups=list(names)), node)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kproxy.base.errors import ConfigError
-from kproxy.migrate.finding import NOTE, STOP, WARNING, Finding
+from kproxy.migrate.plan.finding import NOTE, STOP, WARNING, Finding
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.members import Members
 from kproxy.proxy.switching.parts import NUMBER, Part, check

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 from kproxy import __version__
 from kproxy.base.errors import AdminError, KproxyError
-from kproxy.migrate import identities, producerids
-from kproxy.migrate.examining import Sides
-from kproxy.migrate.finding import NOTE, STOP, WARNING, Finding, duration
-from kproxy.migrate.inventory import Inventory
-from kproxy.migrate.migration import Migration
-from kproxy.migrate.roads import Roads
-from kproxy.migrate.stocktaking import producer_ids, take
+from kproxy.migrate.clusters import identities, producerids
+from kproxy.migrate.clusters.inventory import Inventory
+from kproxy.migrate.clusters.roads import Roads
+from kproxy.migrate.clusters.stocktaking import producer_ids, take
+from kproxy.migrate.plan.finding import NOTE, STOP, WARNING, Finding, duration
+from kproxy.migrate.prepare.examining import Sides
+from kproxy.migrate.spec.migration import Migration
+from kproxy.migrate.spec.section import LONGEST_HOLD, Switch
 from kproxy.migrate.switch import affected
 from kproxy.migrate.switch.answers import Answer, Client
 from kproxy.migrate.switch.fitness import Heard, Wanted, judged
 from kproxy.migrate.switch.kproxies import Fleet, Kproxy
-from kproxy.migrate.switch.section import LONGEST_HOLD, Switch
 from kproxy.migrate.switch.tail import Seconds, Tail, topics_of
 from kproxy.migrate.switch.transactions import known_ids, open_transactions
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from kproxy.migrate.journal.switch import ROLLBACK, SWITCHING
 from kproxy.migrate.switch.answers import Cluster
 from kproxy.migrate.switch.drive import Driven
-from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING
 from kproxy.migrate.switch.tail import Seconds
 from kproxy.migrate.switch.transactions import Open
 from kproxy.proxy.switching.plan import End

@@ -13,28 +13,28 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kproxy.base.errors import ConfigError, UpstreamError
-from kproxy.copier import requests
-from kproxy.copier.cluster import Cluster
-from kproxy.copier.statetopic import copied
-from kproxy.migrate.administration import Admin
-from kproxy.migrate.finding import NOTE, STOP, Finding
-from kproxy.migrate.foreign import beyond
-from kproxy.migrate.migration import Migration
-from kproxy.migrate.offsets import Offsets, Result, incomplete, journaled, read_topic, write_down
-from kproxy.migrate.roads import Roads
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.migrate.clusters.roads import Roads
+from kproxy.migrate.commands.verifying import verify
+from kproxy.migrate.copier import requests
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.statetopic import copied
+from kproxy.migrate.journal.switch import ROLLBACK, Entry, Moved, SwitchJournal
+from kproxy.migrate.offsets.foreign import beyond
+from kproxy.migrate.offsets.offsets import Offsets, Result, incomplete, journaled, read_topic, write_down
+from kproxy.migrate.plan.finding import NOTE, STOP, Finding
+from kproxy.migrate.spec.migration import Migration
+from kproxy.migrate.spec.section import Switch
 from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.drive import LIMITS, Doing, Driven, Limits, Say
-from kproxy.migrate.switch.journal import ROLLBACK, Entry, Moved, SwitchJournal
 from kproxy.migrate.switch.kproxies import Fleet
 from kproxy.migrate.switch.leading import Leading, Show
 from kproxy.migrate.switch.members import Members, read_members
 from kproxy.migrate.switch.only import Only, some
 from kproxy.migrate.switch.reverse import map_back
-from kproxy.migrate.switch.section import Switch
 from kproxy.migrate.switch.tail import Seconds, TailError
 from kproxy.migrate.switch.wayback import the_way_back
-from kproxy.migrate.verifying import verify
 from kproxy.proxy.switching.parts import Part, unit
 from kproxy.proxy.switching.plan import Work
 

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kproxy.base.errors import WireError
-from kproxy.copier.offsetmap import OffsetMap
-from kproxy.copier.state import SEALED, State, key, parts_of, piece_to_json
-from kproxy.copier.statetopic import Copied, copied
-from kproxy.migrate.migration import Limits, Migration, Topics
-from kproxy.migrate.results import Kept, kept_in, name_of
-from kproxy.migrate.roads import Roads
+from kproxy.migrate.clusters.roads import Roads
+from kproxy.migrate.copier.offsetmap import OffsetMap
+from kproxy.migrate.copier.state import SEALED, State, key, parts_of, piece_to_json
+from kproxy.migrate.copier.statetopic import Copied, copied
+from kproxy.migrate.spec.migration import Limits, Migration, Topics
+from kproxy.migrate.verify.results import Kept, kept_in, name_of
 
 Where = tuple[str, int]
 Ends = Mapping[Where, int]

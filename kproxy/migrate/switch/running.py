@@ -12,22 +12,22 @@ from types import FrameType
 from typing import Any
 
 from kproxy.base.errors import AdminError, ConfigError, KproxyError
-from kproxy.migrate.examining import Sides
-from kproxy.migrate.migration import Migration
-from kproxy.migrate.prepare import Preparation
-from kproxy.migrate.roads import Roads, open_roads, open_target
-from kproxy.migrate.sparksession import spark_session
+from kproxy.migrate.clusters.roads import Roads, open_roads, open_target
+from kproxy.migrate.copy.sparksession import spark_session
+from kproxy.migrate.journal.switch import ROLLBACK, Entry, SwitchJournal, last_switch
+from kproxy.migrate.prepare.examining import Sides
+from kproxy.migrate.prepare.prepare import Preparation
+from kproxy.migrate.spec.migration import Migration
+from kproxy.migrate.spec.section import Switch
 from kproxy.migrate.switch.afterwards import copies, no_switch
 from kproxy.migrate.switch.beginning import Running, Way
 from kproxy.migrate.switch.drive import LIMITS, Drive, Driven, Limits, Say
-from kproxy.migrate.switch.journal import ROLLBACK, Entry, SwitchJournal, last_switch
 from kproxy.migrate.switch.kproxies import Fleet, Kproxy, Missing, fleet, split_name
 from kproxy.migrate.switch.leading import Leading, Show
 from kproxy.migrate.switch.only import Only
 from kproxy.migrate.switch.report import returned
 from kproxy.migrate.switch.returning import Returning
 from kproxy.migrate.switch.reverse import swapped
-from kproxy.migrate.switch.section import Switch
 from kproxy.migrate.switch.tail import Seconds
 from kproxy.migrate.switch.transactions import Open
 from kproxy.migrate.switch.wayback import KeptOpen, LedBack, the_way_back

@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from kproxy.base.errors import KproxyError, UpstreamError
-from kproxy.copier.cluster import Cluster
-from kproxy.copier.patience import insist
-from kproxy.copier.producer import Producer
-from kproxy.migrate.administration import Admin, NotThereError, error_name
+from kproxy.migrate.clusters.administration import Admin, NotThereError, error_name
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.producer import Producer
 
 # What must not be ended from here: the copier's own.
 _OWN = "kproxy-migration-"

@@ -14,24 +14,24 @@ from dataclasses import replace
 from typing import Any
 
 from kproxy.base.errors import ConfigError, KproxyError
-from kproxy.copier import requests
-from kproxy.copier.cluster import Cluster
-from kproxy.copier.codes import Refused
-from kproxy.copier.patience import insist
-from kproxy.copier.slices import Job
-from kproxy.copier.state import State, parts_of
-from kproxy.copier.statetopic import Copied, copied, read_all
-from kproxy.migrate.control import Records, tell
-from kproxy.migrate.copy import Copy, What
-from kproxy.migrate.copying import what_to_copy
-from kproxy.migrate.examining import Sides
-from kproxy.migrate.finding import NOTE, STOP, Finding
-from kproxy.migrate.migration import Migration
-from kproxy.migrate.offsets import Offsets
-from kproxy.migrate.prepare import Preparation
-from kproxy.migrate.results import kept_in
-from kproxy.migrate.roads import Roads
-from kproxy.migrate.switch.journal import ROLLBACK, last_switch
+from kproxy.migrate.clusters.roads import Roads
+from kproxy.migrate.commands.copying import what_to_copy
+from kproxy.migrate.copier import requests
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.codes import Refused
+from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.slices import Job
+from kproxy.migrate.copier.state import State, parts_of
+from kproxy.migrate.copier.statetopic import Copied, copied, read_all
+from kproxy.migrate.copy.copy import Copy, What
+from kproxy.migrate.journal.driver import Records, tell
+from kproxy.migrate.journal.switch import ROLLBACK, last_switch
+from kproxy.migrate.offsets.offsets import Offsets
+from kproxy.migrate.plan.finding import NOTE, STOP, Finding
+from kproxy.migrate.prepare.examining import Sides
+from kproxy.migrate.prepare.prepare import Preparation
+from kproxy.migrate.prepare.undo import Undoing
+from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.reverse import (
     Equal,
     as_clients_left,
@@ -43,7 +43,7 @@ from kproxy.migrate.switch.reverse import (
     went_on,
 )
 from kproxy.migrate.switch.tail import Tail, TailError, topics_of
-from kproxy.migrate.undo import Undoing
+from kproxy.migrate.verify.results import kept_in
 
 Say = Callable[[str], None]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kproxy.migrate.finding import NOTE, STOP, WARNING
-from kproxy.migrate.inventory import Group, Inventory, Topic
-from kproxy.migrate.migration import Groups, Migration, Topics
+from kproxy.migrate.clusters.inventory import Group, Inventory, Topic
+from kproxy.migrate.plan.finding import NOTE, STOP, WARNING
+from kproxy.migrate.spec.migration import Groups, Migration, Topics
 from kproxy.migrate.switch.affected import (
     clients,
     producer_ids,

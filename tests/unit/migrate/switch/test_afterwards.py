@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from kproxy.migrate.journal.switch import ROLLBACK, SWITCHING, Entry, Moved
 from kproxy.migrate.switch.afterwards import back, forth, no_switch
-from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, Moved
 from kproxy.proxy.switching.plan import Record
 
 RELEASED, UNDONE = ((("000001-a", one.value),) for one in (Record.RELEASED, Record.UNDONE))

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
+from kproxy.migrate.journal.switch import SWITCHING, Entry
+from kproxy.migrate.spec.section import Kproxies, Switch
 from kproxy.migrate.switch.drive import Doing, Drive, Driven, Limits
-from kproxy.migrate.switch.journal import SWITCHING, Entry
 from kproxy.migrate.switch.kproxies import Fleet, fleet
 from kproxy.migrate.switch.report import as_json, lines
-from kproxy.migrate.switch.section import Kproxies, Switch
 from kproxy.proxy.switching.plan import End, Plan, Record, Work, later
 from kproxy.proxy.switching.state import Command, Do, Phase
 from tests.harness.fakekproxy import TOKEN, Cut, FakeKproxy, some

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kproxy.migrate.changes import AlterTopic, CreateTopic
-from kproxy.migrate.journal import Entry as Change
-from kproxy.migrate.migration import Migration
+from kproxy.migrate.journal.switch import ROLLBACK, SWITCHING, Entry
+from kproxy.migrate.plan.changes import AlterTopic, CreateTopic
+from kproxy.migrate.prepare.journal import Entry as Change
+from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.finishing import after, as_before, is_ours, wanted_now
-from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry
 
 CHANGES = [
     Change(0, CreateTopic("new", 1, 1, {"retention.ms": "-1", "a": "1"}, {"retention.ms": None})),

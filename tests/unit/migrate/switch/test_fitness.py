@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kproxy.base.errors import AdminError
-from kproxy.migrate.finding import NOTE, STOP, WARNING
+from kproxy.migrate.plan.finding import NOTE, STOP, WARNING
 from kproxy.migrate.switch.answers import Answer, Cluster
 from kproxy.migrate.switch.fitness import Heard, Wanted, judged
 from kproxy.proxy.switching.state import Phase, State

@@ -17,8 +17,8 @@ import trustme
 import yaml
 
 from kproxy.base.errors import AdminError, ConfigError
+from kproxy.migrate.spec.section import Kproxies, Switch
 from kproxy.migrate.switch.kproxies import Fleet, body, fleet
-from kproxy.migrate.switch.section import Kproxies, Switch
 from kproxy.proxy.switching.state import Command, Do
 from tests.harness.fakekproxy import FakeKproxy as Fake
 from tests.harness.fakekproxy import serving

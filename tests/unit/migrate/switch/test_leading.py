@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from kproxy.migrate.finding import STOP
+from kproxy.migrate.plan.finding import STOP
+from kproxy.migrate.spec.section import Kproxies, Switch
 from kproxy.migrate.switch import leading
 from kproxy.migrate.switch.kproxies import Fleet
 from kproxy.migrate.switch.leading import Leading
 from kproxy.migrate.switch.members import Members
-from kproxy.migrate.switch.section import Kproxies, Switch
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
+from kproxy.migrate.journal.switch import ROLLBACK, SWITCHING, Entry, Moved
 from kproxy.migrate.switch.answers import Client
-from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, Moved
 from kproxy.migrate.switch.kproxies import Fleet, Kproxy, Missing
 from kproxy.migrate.switch.only import Only, choose, parsed
 from kproxy.migrate.switch.running import _those

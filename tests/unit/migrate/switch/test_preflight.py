@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.migrate.finding import NOTE, STOP
+from kproxy.migrate.plan.finding import NOTE, STOP
+from kproxy.migrate.spec.section import LONGEST_HOLD, Switch
 from kproxy.migrate.switch.preflight import _time
-from kproxy.migrate.switch.section import LONGEST_HOLD, Switch
 from kproxy.migrate.switch.tail import Seconds
 
 

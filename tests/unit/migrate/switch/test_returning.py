@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import pytest
 
 from kproxy.base.errors import ConfigError
-from kproxy.copier.offsetmap import OffsetMap
-from kproxy.copier.statetopic import Copied
-from kproxy.migrate.positions import END, EXACT, NEXT, translate
+from kproxy.migrate.copier.offsetmap import OffsetMap
+from kproxy.migrate.copier.statetopic import Copied
+from kproxy.migrate.journal.switch import ROLLBACK, SWITCHING, Entry, Moved
+from kproxy.migrate.offsets.positions import END, EXACT, NEXT, translate
 from kproxy.migrate.switch.answers import Client
-from kproxy.migrate.switch.journal import ROLLBACK, SWITCHING, Entry, Moved
 from kproxy.migrate.switch.only import Only
 from kproxy.migrate.switch.returning import chosen, looked_at
 from kproxy.migrate.switch.reverse import map_back

@@ -14,13 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
-from kproxy.copier.offsetmap import OffsetMap
-from kproxy.copier.state import State, key
-from kproxy.copier.statetopic import Copied, copied
-from kproxy.migrate.migration import Groups, Migration, Topics
-from kproxy.migrate.positions import translate
-from kproxy.migrate.results import Kept, kept_in
-from kproxy.migrate.roads import Roads
+from kproxy.migrate.clusters.roads import Roads
+from kproxy.migrate.copier.offsetmap import OffsetMap
+from kproxy.migrate.copier.state import State, key
+from kproxy.migrate.copier.statetopic import Copied, copied
+from kproxy.migrate.offsets.positions import translate
+from kproxy.migrate.spec.migration import Groups, Migration, Topics
 from kproxy.migrate.switch import reverse
 from kproxy.migrate.switch.reverse import (
     Equal,
@@ -34,6 +33,7 @@ from kproxy.migrate.switch.reverse import (
     verified,
     went_on,
 )
+from kproxy.migrate.verify.results import Kept, kept_in
 
 WHERE = ("t", 0)
 

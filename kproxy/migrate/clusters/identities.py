@@ -1,0 +1,272 @@
+"""Whether the topics of both sides are those with which a migration began.
+
+A topic that was deleted and made anew has another id (KIP-516). `prepare` writes the ids of both sides down, and the
+copier keeps them with what it has copied. Brokers before Kafka 2.8 tell no ids: there, only a log that ends too early
+shows it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kproxy.migrate.copier import requests
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.codes import UNKNOWN_TOPIC
+from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.requests import Layout
+from kproxy.migrate.copier.state import State, differ, identity, key, merged, parts_of, shorter
+from kproxy.migrate.copier.statetopic import read_all
+from kproxy.migrate.figures import counted
+from kproxy.migrate.spec.migration import SOURCE, TARGET
+
+Where = tuple[str, int]
+
+_TOPIC, _PARTITION = b'["topic",', b'["partition",'
+
+# How long a topic may be unknown until it counts as deleted, in seconds: brokers learn of topics one after the other.
+_YOUNG, _AGAIN = 3.0, 0.2
+# While a leader moves, in seconds.
+_PATIENCE = 30.0
+_LEADER_NOT_AVAILABLE = 5
+_ANOTHER = "give the migration another name to begin again"
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """One topic of the source, as the state topic knows it. `origin`, `destination`: which topics these are
+    (`copier.state.identity`), "" if that is not known. `ends`: of each partition that was copied, one beyond the last
+    record on the target. `records`: copied."""
+
+    topic: str
+    target_topic: str
+    origin: str = ""
+    destination: str = ""
+    ends: Mapping[int, int] = field(default_factory=dict)
+    records: int = 0
+
+    def name(self, side: str) -> str:
+        """How the topic is called on the source or the target."""
+        return self.topic if side == SOURCE else self.target_topic
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """Which topics these are, and which name the target's has."""
+        return self.target_topic, self.origin, self.destination
+
+    def to_record(self) -> dict[str, Any]:
+        """The value of the record that `prepare` writes."""
+        return {"v": 1, "target_topic": self.target_topic, "origin": self.origin, "destination": self.destination}
+
+
+def name_of(topic: str) -> bytes:
+    """The key of what is known of this topic of the source."""
+    return key("topic", topic)
+
+
+def is_of_interest(name: bytes) -> bool:
+    """Whether `begun` reads the record with this key."""
+    return name.startswith((_TOPIC, _PARTITION))
+
+
+def begun(values: Mapping[bytes, bytes]) -> dict[str, Begun]:
+    """The topics of a migration, by their names on the source, from what the state topic has. Raises WireError."""
+    return topics_of(values, states_in(values))
+
+
+def states_in(values: Mapping[bytes, bytes]) -> dict[Where, State]:
+    """How far each partition was copied, from what the state topic has. Raises WireError."""
+    found = {}
+    for name, value in values.items():
+        if name.startswith(_PARTITION):
+            match parts_of(name):
+                case ["partition", str(topic), int(partition)]:
+                    found[topic, partition] = State.from_json(value)
+    return found
+
+
+def topics_of(values: Mapping[bytes, bytes], states: Mapping[Where, State]) -> dict[str, Begun]:
+    """The same with the states that are in `values`. What was copied says more than what was prepared."""
+    prepared: dict[str, Begun] = {}
+    for name, value in values.items():
+        if name.startswith(_TOPIC):
+            match parts_of(name):
+                case ["topic", str(topic)] if (one := _prepared(topic, value)) is not None:
+                    prepared[topic] = one
+    copied: dict[str, dict[int, State]] = {}
+    for (topic, partition), state in states.items():
+        copied.setdefault(topic, {})[partition] = state
+    return prepared | {topic: _copied(topic, parts, prepared.get(topic)) for topic, parts in copied.items()}
+
+
+def _copied(topic: str, parts: Mapping[int, State], prepared: Begun | None) -> Begun:
+    name, origin, destination = next(iter(parts.values())).target_topic, "", ""
+    for state in parts.values():
+        origin, destination = _both(origin, state.origin), _both(destination, state.destination)
+    if prepared is not None and prepared.target_topic == name:
+        origin, destination = _both(origin, prepared.origin), _both(destination, prepared.destination)
+    ends = {partition: state.target_next for partition, state in parts.items()}
+    return Begun(topic, name, origin, destination, ends, sum(state.records for state in parts.values()))
+
+
+def _prepared(topic: str, value: bytes) -> Begun | None:
+    """None for what kproxy did not write: then nothing is known."""
+    try:
+        said = json.loads(value)
+        return Begun(topic, str(said["target_topic"]), str(said["origin"]), str(said["destination"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _both(one: str, other: str) -> str:
+    """The first, completed by the other if that is of the same topic."""
+    return one if differ(one, other) else merged(one, other)
+
+
+def learn(cluster: Cluster, topics: Iterable[str]) -> Layout:
+    """What a cluster says of these topics. One that it does not know is asked for again, for some seconds. Raises
+    UpstreamError and WireError."""
+    wanted = sorted(set(topics))
+    until = time.monotonic() + _YOUNG
+    while True:
+        layout = cluster.learn(wanted)
+        unknown = any(layout.topics.get(topic, (UNKNOWN_TOPIC, ()))[0] == UNKNOWN_TOPIC for topic in wanted)
+        if not unknown or time.monotonic() >= until:
+            return layout
+        time.sleep(_AGAIN)
+
+
+def identity_in(layout: Layout, topic: str) -> str:
+    """The topic's identity, as this cluster tells it."""
+    return identity(layout.cluster_id, layout.ids.get(topic, ""))
+
+
+def noted(topics: Mapping[str, str], source: Layout, target: Layout) -> dict[str, Begun]:
+    """What `prepare` writes down, by topic of the source. `topics`: source topic → target topic."""
+    return {
+        topic: Begun(topic, name, identity_in(source, topic), identity_in(target, name))
+        for topic, name in topics.items()
+        if _known(source, topic) and _known(target, name)
+    }
+
+
+def _known(layout: Layout, topic: str) -> bool:
+    """With or without a leader."""
+    return layout.topics.get(topic, (UNKNOWN_TOPIC, ()))[0] in (0, _LEADER_NOT_AVAILABLE)
+
+
+def changed(one: Begun, side: str, layout: Layout) -> str:
+    """Words for a topic that is not there any more, or is another one than before; "" for all others (pure)."""
+    name = one.name(side)
+    error = layout.topics.get(name, (UNKNOWN_TOPIC, ()))[0]
+    if error not in (0, UNKNOWN_TOPIC):
+        return ""
+    before = one.origin if side == SOURCE else one.destination
+    if not error and not differ(before, identity_in(layout, name)):
+        return ""
+    if not one.ends:
+        what = "is not there any more" if error else "is not the topic that was prepared: its topic id is another"
+        return f"{name} on the {side} {what}: run kproxy migrate prepare"
+    which = f"{'to' if side == TARGET else 'from'} which {counted(one.records, 'record')} were copied"
+    which = which if one.records else "with which the copy began"
+    if error:
+        return f"{name}, {which}, is not on the {side} any more: it was deleted; {_ANOTHER}"
+    return (
+        f"{name} on the {side} is not the topic {which}: its topic id is another, so it was deleted and made anew, or"
+        f" the file names another cluster; {_ANOTHER}"
+    )
+
+
+def all_changed(side: str, those: Mapping[str, Begun], layout: Layout) -> dict[str, str]:
+    """The same for several topics, by their names on the source; those that are as they were are left out (pure)."""
+    return {topic: why for topic, one in sorted(those.items()) if (why := changed(one, side, layout))}
+
+
+def replaced(source: Cluster, those: Mapping[str, Begun]) -> dict[str, str]:
+    """The topics that are others on the source now, in words; those that were deleted there are left out. Raises
+    UpstreamError and WireError."""
+    layout = source.learn([one.topic for one in those.values()])
+    return all_changed(SOURCE, {topic: one for topic, one in those.items() if _is_there(layout, topic)}, layout)
+
+
+def _is_there(layout: Layout, topic: str) -> bool:
+    return not layout.topics.get(topic, (UNKNOWN_TOPIC, ()))[0]
+
+
+def truncated(cluster: Cluster, those: Mapping[str, Begun]) -> dict[Where, str]:
+    """By topic and partition of the source: partitions of the target that end before the last record that was copied
+    there, in words. One of which its leader does not tell is left out. Raises UpstreamError and WireError."""
+    wanted = {(one.target_topic, partition): one for one in those.values() for partition in one.ends}
+    ends = cluster.offsets(wanted, requests.LATEST, committed=False)
+    found = {}
+    for (name, partition), end in sorted(ends.items()):
+        one = wanted[name, partition]
+        if end < one.ends[partition]:
+            found[one.topic, partition] = shorter(name, partition, end, one.ends[partition])
+    return found
+
+
+def lost(target: Cluster, those: Mapping[str, Begun]) -> dict[str, str]:
+    """By topic of the source, why the target has not what was copied any more. Raises UpstreamError and WireError."""
+    found = all_changed(TARGET, those, learn(target, [one.target_topic for one in those.values()])) if those else {}
+    rest = {topic: one for topic, one in those.items() if topic not in found}
+    if rest:
+        for (topic, _), why in truncated(target, rest).items():
+            found.setdefault(topic, why)
+    return found
+
+
+def problems(source: str, target: str, those: Mapping[str, Begun]) -> dict[str, str]:
+    """Of topics that were copied, by topic of the source: what has become of them on one of these two clusters. Raises
+    UpstreamError and WireError."""
+    copied = {topic: one for topic, one in those.items() if one.ends}
+    if not copied:
+        return {}
+    here, there = Cluster(source), Cluster(target)
+    try:
+        anew = insist(here, lambda: replaced(here, copied), _PATIENCE)
+        return insist(there, lambda: lost(there, copied), _PATIENCE) | anew
+    finally:
+        here.close()
+        there.close()
+
+
+def read(target: str, name: str) -> dict[str, Begun]:
+    """The topics of the migration with this name. Raises ConfigError if nothing was prepared; UpstreamError and
+    WireError."""
+    cluster = Cluster(target)
+    try:
+        return begun(read_all(cluster, name, is_of_interest).values)
+    finally:
+        cluster.close()
+
+
+class Watched:
+    """The topics of a copy while it goes on. `topics`: source topic → target topic."""
+
+    def __init__(self, target: Cluster, topics: Mapping[str, str]) -> None:
+        self._target, self._topics = target, topics
+        self._lost: dict[str, str] = {}
+
+    def look(
+        self, values: Mapping[bytes, bytes], states: Mapping[Where, State], source: Layout, target: Layout
+    ) -> tuple[dict[str, str], dict[Where, str]]:
+        """By topic and by partition of the source: what is not as it was, in words. What was said once is said again.
+        Raises UpstreamError and WireError."""
+        those = {
+            topic: one
+            for topic, one in topics_of(values, states).items()
+            if self._topics.get(topic) == one.target_topic and topic not in self._lost
+        }
+        there = {topic: one for topic, one in those.items() if _is_there(source, topic)}
+        self._lost |= all_changed(SOURCE, there, source)
+        if new := all_changed(TARGET, those, target):
+            suspects = {topic: those[topic] for topic in new}
+            self._lost |= all_changed(
+                TARGET, suspects, learn(self._target, [one.target_topic for one in suspects.values()])
+            )
+        rest = {topic: one for topic, one in those.items() if topic not in self._lost}
+        return dict(self._lost), truncated(self._target, rest) if rest else {}

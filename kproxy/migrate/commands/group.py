@@ -1,0 +1,29 @@
+"""The group of commands, for `kproxy migrate` and for `python -m kproxy.migrate`."""
+
+from __future__ import annotations
+
+import click
+
+from kproxy.migrate.commands.copying import copy, pause, resume, status
+from kproxy.migrate.commands.preparing import plan, prepare, undo
+from kproxy.migrate.commands.switching import finish, rollback, switch
+from kproxy.migrate.commands.translating import offsets
+from kproxy.migrate.commands.verifying import verify_command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def migrate() -> None:
+    """Move topics from one cluster to another, and prove that they are the same.
+
+    \b
+      kproxy migrate plan move.yaml
+      kproxy migrate prepare move.yaml
+      kproxy migrate copy move.yaml --follow
+      kproxy migrate verify move.yaml
+      kproxy migrate offsets move.yaml
+      kproxy migrate switch move.yaml
+    """
+
+
+for each in (plan, prepare, copy, verify_command, offsets, switch, rollback, finish, pause, resume, status, undo):
+    migrate.add_command(each)

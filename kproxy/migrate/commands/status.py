@@ -1,0 +1,170 @@
+"""Where a migration stands, from the target alone: its state topic, and which topics it has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kproxy.base.errors import WireError
+from kproxy.migrate.clusters.identities import Begun, begun, lost
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.state import State, parts_of
+from kproxy.migrate.copier.statetopic import read_all
+from kproxy.migrate.figures import counted, size
+from kproxy.migrate.journal.driver import JOB, ORDER, Order
+from kproxy.migrate.journal.switch import SWITCH, Entry
+from kproxy.migrate.verify.results import Kept, kept_in
+from kproxy.proxy.switching.plan import Record
+
+# While a leader moves, in seconds.
+_PATIENCE = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`partitions`: what is copied, by topic and partition of the source. `verified`: the same, and what is verified.
+    `driver`: what the last one said, {} if none ever ran. `switch`: the last one, None if there was none. `topics`: by
+    topic of the source, what is known of it. `lost`: by topic of the source, why the target has not what was copied any
+    more."""
+
+    name: str
+    partitions: Mapping[tuple[str, int], State]
+    verified: Mapping[tuple[str, int], Kept]
+    groups: tuple[str, ...]
+    driver: Mapping[str, Any]
+    paused: bool
+    switch: Entry | None = None
+    topics: Mapping[str, Begun] = field(default_factory=dict)
+    lost: Mapping[str, str] = field(default_factory=dict)
+
+    def verified_upto(self, where: tuple[str, int]) -> int | None:
+        """An offset of the source; None if nothing of this partition is verified."""
+        one = self.verified.get(where)
+        return None if one is None or where[0] in self.lost else one.upto
+
+    def foreign(self, where: tuple[str, int]) -> int:
+        """Records on the target behind the last copied one, when this was looked for last."""
+        one = self.verified.get(where)
+        return 0 if one is None else one.foreign
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {
+                "name": self.name,
+                "paused": self.paused,
+                "driver": self.driver,
+                "switch": None if self.switch is None else self.switch.to_record(),
+                "groups": self.groups,
+                "topics": [
+                    {"topic": topic, "target_topic": one.target_topic, "problem": self.lost.get(topic, "")}
+                    for topic, one in sorted(self.topics.items())
+                ],
+                "partitions": [
+                    {
+                        "topic": topic, "partition": partition, "target_topic": state.target_topic,
+                        "source_begin": state.source_begin, "source_next": state.source_next,
+                        "target_next": state.target_next, "records": state.records, "bytes": state.size,
+                        "skipped": state.skipped, "checksum": f"{state.checksum:08x}", "at": state.at,
+                        "verified_upto": self.verified_upto((topic, partition)),
+                        "foreign": self.foreign((topic, partition)),
+                    }
+                    for (topic, partition), state in sorted(self.partitions.items())
+                ],
+            },
+            indent=2,
+        )  # fmt: skip
+
+
+def standing(target: str, name: str) -> Standing:
+    """Ask the target. Raises ConfigError if nothing was prepared there; UpstreamError and WireError."""
+    cluster = Cluster(target)
+    try:
+        topic = read_all(cluster, name, lambda found: not found.startswith(b'["map",'))
+        topics = begun(topic.values)
+        missing = insist(cluster, lambda: lost(cluster, topics), _PATIENCE)
+    finally:
+        cluster.close()
+    partitions: dict[tuple[str, int], State] = {}
+    groups: set[str] = set()
+    for found, value in topic.values.items():
+        match parts_of(found):
+            case ["partition", str(of), int(partition)]:
+                partitions[of, partition] = State.from_json(value)
+            case ["offsets", str(group)]:
+                groups.add(group)
+    return Standing(
+        name, partitions, kept_in(topic.values), tuple(sorted(groups)), _object(topic.values.get(JOB, b"{}")),
+        Order.read(topic.values.get(ORDER)).paused, Entry.read(topic.values.get(SWITCH)), topics, missing,
+    )  # fmt: skip
+
+
+def _object(value: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(value)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict):
+        raise WireError("malformed", "the state topic has a record that kproxy did not write")
+    return said
+
+
+def lines(standing: Standing) -> Iterator[str]:
+    """For a terminal."""
+    driver = standing.driver
+    if not driver:
+        yield f"{standing.name}: nobody has copied yet: kproxy migrate copy"
+    else:
+        how = "ended" if driver.get("ended") else "copies (when this was written)"
+        yield f"{standing.name}: process {driver.get('pid')} on {driver.get('host')} {how}"
+    if standing.switch is not None:
+        yield _switched(standing.switch)
+    if standing.paused:
+        yield "paused: kproxy migrate resume goes on"
+    topics: dict[str, list[tuple[int, State]]] = {}
+    for (topic, partition), state in sorted(standing.partitions.items()):
+        topics.setdefault(topic, []).append((partition, state))
+    for topic, parts in topics.items():
+        records, copied = sum(state.records for _, state in parts), sum(state.size for _, state in parts)
+        target = parts[0][1].target_topic
+        yield (
+            f"{topic}" + (f" -> {target}" if target != topic else "")
+            + f": {counted(len(parts), 'partition')}, {counted(records, 'record')}, {size(copied)},"
+            + f" {_verified(standing, topic, parts)}"
+        )  # fmt: skip
+        skipped = sum(state.skipped for _, state in parts)
+        if skipped:
+            yield (
+                f"  {skipped:,} offsets were left out, which the source had deleted: somebody allowed it, or a Kafka"
+                " Streams application had read and deleted them"
+            )
+        if topic in standing.lost:
+            yield f"  {standing.lost[topic]}"
+    for topic, why in standing.lost.items():
+        if topic not in topics:
+            yield f"{topic}: {why}"
+    if standing.groups:
+        yield f"positions written for groups: {', '.join(standing.groups)}"
+
+
+def _switched(last: Entry) -> str:
+    where = last.to if last.decision is Record.RELEASED else last.origin
+    over = "" if last.ended else "; it is not over: kproxy migrate switch --resume or --abort"
+    return f"{last.what} {last.switch} from {last.origin} to {last.to}: clients are on {where}{over}"
+
+
+def _verified(standing: Standing, topic: str, parts: list[tuple[int, State]]) -> str:
+    upto = [standing.verified_upto((topic, partition)) for partition, _ in parts]
+    if not any(upto):
+        return "not verified"
+    if foreign := sum(one.foreign for (of, _), one in standing.verified.items() if of == topic):
+        return (
+            f"not verified: {counted(foreign, 'record')} behind the last copied one: kproxy migrate verify names them"
+        )
+    if all(found == state.source_next for found, (_, state) in zip(upto, parts, strict=True)):
+        return "verified up to all that is copied"
+    found = zip(upto, parts, strict=True)
+    behind = sum(state.source_next - (offset or state.source_begin) for offset, (_, state) in found)
+    return f"verified but for the last {behind:,} offsets"

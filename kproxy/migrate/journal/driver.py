@@ -1,0 +1,244 @@
+"""Who copies, and whether it may: the driver's record in the state topic, and the orders of other commands.
+
+The driver writes its record in transactions of its own transactional id. Another driver that takes the id over fences
+it: the first then stops at its next record. Before that, a new driver looks whether the record still changes, which
+needs no clocks that agree. One that takes another's place asks it to leave first. Then no attempt of the copy is broken
+off, whose records readers of uncommitted records would see, and the same ones again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kproxy.base.errors import ConfigError, KproxyError
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.codes import Fenced
+from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.producer import Producer
+from kproxy.migrate.copier.slices import Job
+from kproxy.migrate.copier.state import key, partition_of, topic_of
+from kproxy.migrate.copier.statetopic import prepared, read_one
+
+# How often the driver writes its record, and how long another one looks whether it does, in seconds.
+BEAT, LOOK = 3.0, 10.0
+# A driver that has not written for so long is not waited for, when it is asked to leave.
+_SILENT = 3 * BEAT
+_LOOK_AGAIN = 0.5
+_PATIENCE = 60.0
+JOB, ORDER, LEAVE = key("job"), key("order"), key("leave")
+
+
+Records = Mapping[bytes, Mapping[str, Any] | bytes | None]
+"""Of the state topic, by key; None removes one."""
+
+
+def write(job: Job, producer: Producer, records: Records) -> None:
+    """Write records of the state topic in one transaction. Raises UpstreamError and WireError; Fenced if
+    another process has the producer's id."""
+    by_partition: dict[int, list[tuple[bytes, bytes | None]]] = {}
+    for name, value in records.items():
+        said = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+        by_partition.setdefault(partition_of(name, job.state_partitions), []).append((name, said))
+    producer.add({job.state_topic: list(by_partition)})
+    at = time.time_ns() // 1_000_000
+    for partition, written in by_partition.items():
+        producer.write(job.state_topic, partition, written, at)
+    producer.commit()
+
+
+def tell(target: str, job: Job, records: Records, what: str) -> None:
+    """The same from a command that does nothing else: `what` names it. Whoever reads the state topic after this returns
+    sees the records. Raises UpstreamError and WireError."""
+    cluster = Cluster(target)
+    try:
+        producer = Producer(cluster, f"kproxy-migration-{job.name}/{what}")
+
+        def once() -> None:
+            producer.start(time.monotonic() + _PATIENCE)
+            write(job, producer, records)
+            # A coordinator says that a transaction has ended before its markers are written. It gives no new epoch
+            # before they are.
+            producer.start(time.monotonic() + _PATIENCE)
+
+        insist(cluster, once, _PATIENCE)
+    finally:
+        cluster.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What other commands want of the driver."""
+
+    paused: bool = False
+
+    @classmethod
+    def read(cls, value: bytes | None) -> Order:
+        """From the state topic; a record that cannot be read is none."""
+        try:
+            said = json.loads(value or b"{}")
+            return cls(paused=said.get("paused") is True)
+        except (ValueError, AttributeError):
+            return cls()
+
+    def to_record(self) -> dict[str, Any]:
+        return {"v": 1, "paused": self.paused}
+
+
+Identity = tuple[object, object, object]
+"""Of a driver: where it runs, its process id, and since when, in ms of Unix time."""
+
+
+def _identity(value: bytes | Mapping[str, Any] | None) -> Identity | None:
+    """Of whom a record of the state topic is, the driver's or that which asks it to leave; None if nobody can say."""
+    try:
+        said = json.loads(value or b"{}") if value is None or isinstance(value, bytes) else value
+        return said["host"], said["pid"], said["since"]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def driver_now(target: str, name: str, seconds: float = _SILENT) -> dict[str, Any] | None:
+    """What the driver says that copies now, to this cluster; None if there is none, or its record does not change for
+    so long. Raises UpstreamError and WireError."""
+    cluster = Cluster(target)
+    try:
+        try:
+            partitions = insist(cluster, lambda: prepared(cluster, name), _PATIENCE)
+        except ConfigError:  # nothing was prepared there, or is any more
+            return None
+        driver = Driver(cluster, Job(name, topic_of(name), partitions))
+        seen = driver.seen()
+        until = time.monotonic() + seconds
+        while seen and not seen.get("ended") and time.monotonic() < until:
+            time.sleep(_LOOK_AGAIN)
+            now = driver.seen()
+            if now.get("beat") != seen.get("beat") and not now.get("ended"):
+                return now
+            seen = now
+        return None
+    finally:
+        cluster.close()
+
+
+class CopiedAlready(ConfigError):
+    """Another driver copies."""
+
+
+class Driver:
+    """This process as the one that copies."""
+
+    def __init__(self, target: Cluster, job: Job) -> None:
+        self._target, self._job = target, job
+        self._producer = Producer(target, f"kproxy-migration-{job.name}/driver")
+        self._since = time.time_ns() // 1_000_000
+        self._beat = 0
+        self._due = 0.0
+        self._partition = partition_of(JOB, job.state_partitions)
+
+    def take(self, *, take_over: bool = False) -> None:
+        """Raises CopiedAlready if another driver copies (it writes while this one looks), unless it is to be taken
+        over; UpstreamError, WireError."""
+        seen = self.seen()
+        until = time.monotonic() + LOOK
+        while not take_over and seen and not seen.get("ended") and time.monotonic() < until:
+            time.sleep(_LOOK_AGAIN)
+            now = self.seen()
+            if now and now.get("beat") != seen.get("beat") and not now.get("ended"):
+                raise CopiedAlready(
+                    f"{self._job.name} is being copied already, by process {now.get('pid')} on {now.get('host')}: end"
+                    " it first, or take its place with --take-over"
+                )
+            seen = now
+        insist(self._target, lambda: self._producer.start(time.monotonic() + _PATIENCE), _PATIENCE)
+        self.beat()
+
+    def succeed(self, target: str, seconds: float) -> None:
+        """Ask the driver that copies now to end after its round, and wait until it has ended, for so long at most. One
+        whose record does not change is not waited for. To be called before `take`. Raises UpstreamError, WireError."""
+        seen = self.seen()
+        other = _identity(seen)
+        if other is None or seen.get("ended"):
+            return
+        tell(target, self._job, {LEAVE: {"v": 1, **dict(zip(("host", "pid", "since"), other, strict=True))}}, "leave")
+        now = time.monotonic()
+        until, silent, beat = now + seconds, now + _SILENT, seen.get("beat")
+        while time.monotonic() < min(until, silent):
+            time.sleep(_LOOK_AGAIN)
+            seen = self.seen()
+            if seen.get("ended") or _identity(seen) != other:
+                return
+            if seen.get("beat") != beat:
+                silent, beat = time.monotonic() + _SILENT, seen.get("beat")
+
+    def is_to_leave(self, value: bytes | None) -> bool:
+        """Whether this record of the state topic asks this driver to leave."""
+        return _identity(value) == self._who
+
+    @property
+    def _who(self) -> Identity:
+        return socket.gethostname(), os.getpid(), self._since
+
+    def seen(self) -> dict[str, Any]:
+        """The record of the one that copies, or did last; {} if there is none. Raises UpstreamError and WireError."""
+        topic = self._job.state_topic
+        value = insist(self._target, lambda: read_one(self._target, topic, self._partition, 0, JOB), BEAT)
+        try:
+            said = json.loads(value or b"{}")
+        except ValueError:
+            said = {}
+        return said if isinstance(said, dict) else {}
+
+    def use(self, target: Cluster) -> None:
+        """Go on with other connections, as a thread of its own must."""
+        self._target = target
+        self._producer.move(target)
+
+    def beat_if_due(self, **more: Any) -> None:
+        """`beat`, every few seconds."""
+        if time.monotonic() >= self._due:
+            self.beat(**more)
+
+    def beat(self, *, ended: bool = False, **more: Any) -> None:
+        """Say that this process copies. Raises Fenced if another one does; anything else passes, the next beat is soon
+        enough."""
+        self._beat += 1
+        self._due = time.monotonic() + BEAT
+        host, pid, since = self._who
+        record = {
+            "v": 1, "host": host, "pid": pid, "since": since, "beat": self._beat,
+            "at": time.time_ns() // 1_000_000, "ended": ended, **more,
+        }  # fmt: skip
+        try:
+            write(self._job, self._producer, {JOB: record})
+        except Fenced:
+            raise
+        except KproxyError:
+            self._target.forget()
+            self._restart()
+
+    def _restart(self) -> None:
+        """After a failure the transaction's end is not known. A new epoch decides it, and would also fence another
+        driver that has come since: so it looks before."""
+        seen = self._seen_or_nothing()
+        mine = seen.get("pid") == os.getpid() and seen.get("since") == self._since
+        if seen and not mine:
+            raise Fenced(90, "the driver's record")
+        try:
+            self._producer.start(time.monotonic() + BEAT)
+        except Fenced:
+            raise
+        except KproxyError:
+            self._target.forget()
+
+    def _seen_or_nothing(self) -> dict[str, Any]:
+        try:
+            return self.seen()
+        except KproxyError:
+            self._target.forget()
+            return {}

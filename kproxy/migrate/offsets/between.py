@@ -1,0 +1,59 @@
+"""What lies in a partition's log between two offsets: which batches, and whether their transaction was aborted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kproxy.base.errors import UpstreamError
+from kproxy.migrate.copier import requests
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.codes import check
+from kproxy.migrate.copier.requests import reading
+from kproxy.protocol.records.header import Batch, batches
+
+_AT_ONCE = 1024 * 1024
+
+
+def between(cluster: Cluster, topic: str, partition: int, first: int, last: int) -> Iterator[tuple[int, bool]]:
+    """Of each batch from `first` up to `last`, as far as its outcome is decided: how many records it has there, and
+    whether it was aborted. Markers of transactions are left out. Raises Refused, UpstreamError and WireError."""
+    for batch, aborted in batches_between(cluster, topic, partition, first, last):
+        yield records_in(batch, first, last), aborted
+
+
+def records_in(batch: Batch, first: int, last: int) -> int:
+    """How many records a batch has between two offsets; at most so many, if compaction has removed some and the batch
+    goes beyond these offsets (pure)."""
+    span = min(last, batch.last_offset + 1) - max(first, batch.base_offset)
+    return span if batch.count < 0 else min(span, batch.count)
+
+
+def batches_between(
+    cluster: Cluster, topic: str, partition: int, first: int, last: int, *, whole: bool = False
+) -> Iterator[tuple[Batch, bool]]:
+    """The same, the batches themselves; the first and the last one may have records beyond these offsets. With `whole`,
+    a broker that gives less is an UpstreamError."""
+    link = cluster.leader(topic, partition)
+    version = link.version(requests.FETCH)
+    at = first
+    while at < last:
+        body = requests.fetch(version, topic, partition, at, size=_AT_ONCE, wait_ms=0, committed=True)
+        answer = reading(requests.read_fetch, version, link.ask(requests.FETCH, version, body))
+        check(answer.error, f"partition {partition} of {topic}")
+        before, aborted = at, list(answer.aborted)
+        for batch in batches(memoryview(answer.records)):
+            if batch.base_offset >= last:
+                return
+            at = max(at, batch.last_offset + 1)
+            begun = [one for one in aborted if one[0] == batch.producer_id and one[1] <= batch.base_offset]
+            if batch.is_control:
+                aborted = [one for one in aborted if one not in begun]  # their end
+            else:
+                yield batch, batch.is_transactional and bool(begun)
+        if at == before:
+            if whole:
+                where = f"partition {partition} of {topic}"
+                raise UpstreamError(
+                    "other", f"{where} ends at offset {last}, and its broker gives nothing from {at} on"
+                )
+            return

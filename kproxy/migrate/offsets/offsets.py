@@ -1,0 +1,361 @@
+"""The committed positions of groups, translated and written to the target.
+
+The state topic has a journal: what was written for each group. If a position on the target is another one, somebody has
+consumed there, and the group stays as it is. The journal is written first, with the position of before: whatever was
+done when the command was ended, the next one knows it.
+
+The brokers refuse a group that has members on the target. A consumer without a group membership (`assign`) cannot be
+seen; what it has committed can.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kproxy.base.errors import WireError
+from kproxy.migrate.clusters import identities
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.migrate.clusters.groups import SHARE, Committed, Group, Groups, Place, RefusedError
+from kproxy.migrate.copier import requests
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.offsetmap import OffsetMap
+from kproxy.migrate.copier.slices import Job
+from kproxy.migrate.copier.state import key, parts_of
+from kproxy.migrate.copier.statetopic import Copied, StateTopic, copied, read_all
+from kproxy.migrate.journal.driver import tell
+from kproxy.migrate.offsets.positions import NOT_COPIED, PAST_END, Position, translate, translate_past_end
+from kproxy.migrate.spec.migration import Migration
+
+WRITTEN, THERE, WOULD, SKIPPED, FAILED = "written", "there already", "would be written", "skipped", "failed"
+LOST = (
+    "of a share group only its start offset is kept: what was acknowledged beyond it, is in flight or was delivered"
+    " before is delivered again, and delivery counts begin anew"
+)
+_PAST_END = (
+    ": the topic was deleted and made again, or has lost records. Copying on does not help: reset the group on the side"
+    " that it leaves, or give --as-end {group} (groups.as-end in the file): it goes on at the end of the log"
+)
+_PATIENCE = 60.0
+_AT_ONCE = 256 * 1024  # bytes of journal in one transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One position of a group. `done`: what became of it; `why`: if that is not as wanted. `ours`: the position on the
+    target, if kproxy wrote it."""
+
+    position: Position
+    metadata: str | None
+    done: str
+    why: str = ""
+    ours: int | None = None
+
+    @property
+    def place(self) -> Place:
+        """On the target."""
+        return self.position.target_topic, self.position.partition
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Of one group. `refused`: why nothing of it was written, "" if it was."""
+
+    group: str
+    kind: str
+    rows: tuple[Row, ...] = ()
+    refused: str = ""
+
+    def to_record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "group": self.group,
+            "kind": self.kind,
+            "refused": self.refused,
+            "lost": LOST if self.kind == SHARE else "",
+            "positions": [
+                {
+                    "topic": row.position.topic, "partition": row.position.partition, "source": row.position.source,
+                    "target_topic": row.position.target_topic, "target": row.position.target, "how": row.position.how,
+                    "missing": row.position.missing, "done": row.done, "why": row.why,
+                }
+                for row in self.rows
+            ],
+        }  # fmt: skip
+
+
+Wrote = Mapping[Place, Collection[int]]
+"""By place on the target, what kproxy has written for a group: the last position and, as it may not have come to that,
+the one before."""
+
+
+def decide(group: Group, rows: Iterable[Row], there: Mapping[Place, Committed], wrote: Wrote, force: bool) -> Result:
+    """What is to be written (pure). `there`: the positions on the target."""
+    found, foreign = [], ""
+    for row in rows:
+        if row.done == WOULD:
+            at = there.get(row.place)
+            known = list(wrote.get(row.place, ()))
+            if at is not None and at.offset in known:
+                row = replace(row, ours=at.offset)
+            if at is not None and (at.offset, at.metadata or "") == (row.position.target, row.metadata or ""):
+                row = replace(row, done=THERE)
+            elif at is not None and at.offset not in (row.position.target, *known):
+                foreign = foreign or _foreign(row.position, at.offset, known)
+        found.append(row)
+    refused = "" if force else foreign
+    if refused:
+        found = _all(found, SKIPPED)
+    return Result(group.name, group.kind, tuple(found), refused)
+
+
+def _foreign(position: Position, at: int, known: Sequence[int]) -> str:
+    where = f"partition {position.partition} of {position.target_topic}"
+    before = f"kproxy wrote {known[0]}" if known else "kproxy wrote none"
+    return (
+        f"its position in {where} on the target is {at}, and {before}: somebody has consumed there; --force overwrites"
+        " it, and the group may then read records again or leave some out"
+    )
+
+
+def rows_of(
+    group: Group,
+    migration: Migration,
+    known: Mapping[Place, Copied],
+    ends: Mapping[Place, int] | None = None,
+    lost: Mapping[str, str] | None = None,
+) -> list[Row]:
+    """Its positions, translated (pure). `ends`: of the source's logs, where that is known. `lost`: topics that are not
+    those that were copied, and why; no position of these is translated."""
+    rows = []
+    for (topic, partition), one in sorted(group.positions.items()):
+        end = (ends or {}).get((topic, partition), one.offset)
+        if one.offset > end:
+            as_end = group.name in migration.groups.as_end
+            found = translate_past_end(known, topic, partition, one.offset, end, as_end=as_end)
+        else:
+            found = translate(known, topic, partition, one.offset, migration.target_of(topic))
+        why = "" if found.target is not None else found.words
+        if found.how == PAST_END:
+            why += _PAST_END.format(group=group.name)
+        if found.how == NOT_COPIED and not migration.wants(topic):
+            why = "the file leaves this topic out"
+        why = (lost or {}).get(topic, why)
+        rows.append(Row(found, one.metadata, SKIPPED if why else WOULD, why))
+    return rows
+
+
+def _past_copied(groups: Iterable[Group], known: Mapping[Place, Copied]) -> set[Place]:
+    """Where a group has a position beyond what is copied: either the copy or the group is ahead of the other."""
+    return {
+        place
+        for group in groups
+        for place, one in group.positions.items()
+        if place in known and one.offset > known[place].source_next
+    }
+
+
+def empty_partitions(
+    source: str, target: str, migration: Migration, places: Iterable[Place]
+) -> dict[Place, Copied]:  # fmt: skip
+    """Nothing is copied of a partition without records, and somebody may have a position there all the same. Those of
+    these that have no record on the source, as if what they have were copied: what comes next goes to the end of the
+    target's log. A partition of which a cluster does not tell is left out. Raises UpstreamError and WireError."""
+    there = {place: migration.target_of(place[0]) for place in places if migration.wants(place[0])}
+    if not there:
+        return {}
+    # The target first: what is copied later is at its end or behind, and the next that a member is to read.
+    ends = _offsets(target, [(name, partition) for (_, partition), name in there.items()], requests.LATEST)
+    highs, begins = (_offsets(source, there, which) for which in (requests.LATEST, requests.EARLIEST))
+    return {
+        (topic, partition): Copied(
+            topic, partition, name, begins[topic, partition], highs[topic, partition], ends[name, partition], 0, 0,
+            OffsetMap([]),
+        )
+        for (topic, partition), name in there.items()
+        if (name, partition) in ends and highs.get((topic, partition), -1) == begins.get((topic, partition), -2)
+    }  # fmt: skip
+
+
+def _offsets(bootstrap: str, partitions: Iterable[Place], which: int) -> dict[Place, int]:
+    """With what is not committed yet. Raises UpstreamError and WireError."""
+    if not (partitions := list(partitions)):
+        return {}
+    cluster = Cluster(bootstrap)
+    try:
+        return cluster.offsets(partitions, which, committed=False)
+    finally:
+        cluster.close()
+
+
+def journaled(values: Mapping[bytes, bytes]) -> dict[str, dict[Place, list[int]]]:
+    """By group, from the records of a state topic. Raises WireError."""
+    found: dict[str, dict[Place, list[int]]] = {}
+    for name, value in values.items():
+        match parts_of(name):
+            case ["offsets", str(group)]:
+                found[group] = _from_record(value)
+            case _:
+                pass
+    return found
+
+
+def _from_record(value: bytes) -> dict[Place, list[int]]:
+    try:
+        said = json.loads(value)
+        if said["v"] != 1:
+            raise WireError("malformed", "positions were written by a newer kproxy: update this one")
+        return {
+            (topic, int(index)): [int(offset) for offset in offsets]
+            for topic, some in said["positions"].items()
+            for index, offsets in some.items()
+        }
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise WireError("malformed", "the state topic has positions that kproxy did not write") from None
+
+
+def to_record(wrote: Wrote) -> dict[str, Any]:
+    """The value of a group's record."""
+    positions: dict[str, dict[str, list[int]]] = defaultdict(dict)
+    for (topic, index), offsets in sorted(wrote.items()):
+        positions[topic][str(index)] = list(offsets)
+    return {"v": 1, "at": time.time_ns() // 1_000_000, "positions": positions}
+
+
+def read_topic(target: str, migration: Migration) -> StateTopic:
+    """The state topic, as it is now. Raises ConfigError if there is none, UpstreamError and WireError."""
+    cluster = Cluster(target)
+    try:
+        return read_all(cluster, migration.name)
+    finally:
+        cluster.close()
+
+
+def write_down(target: str, migration: Migration, partitions: int, wrote: Mapping[str, Wrote]) -> None:
+    """Write down what is about to be written, by group. `partitions`: of the state topic. Raises UpstreamError and
+    WireError."""
+    job = Job(migration.name, migration.state_topic, partitions)
+    records: dict[bytes, dict[str, Any]] = {}
+    size = 0
+    for group, one in wrote.items():
+        records[key("offsets", group)] = record = to_record(one)
+        size += len(json.dumps(record))
+        if size > _AT_ONCE:
+            tell(target, job, records, "offsets")
+            records, size = {}, 0
+    if records:
+        tell(target, job, records, "offsets")
+
+
+@dataclass
+class Offsets:
+    """Both clusters, reached as they are. `force`: overwrite what somebody else wrote. `journal`: what is written is
+    written down in the state topic before. `lost`: see `check_topics`."""
+
+    migration: Migration
+    source: Admin
+    target: Admin
+    force: bool = False
+    known: Mapping[tuple[str, int], Copied] = field(default_factory=dict)
+    journal: bool = True
+    lost: Mapping[str, str] = field(default_factory=dict)
+    _wrote: dict[str, dict[Place, list[int]]] = field(default_factory=dict)
+    _partitions: int = 0
+
+    def read_state(self) -> Offsets:
+        """What was copied, and what was written before. Raises ConfigError, UpstreamError and WireError."""
+        topic = read_topic(self.target.bootstrap, self.migration)
+        self._partitions = len(topic.logs)
+        self.known, self._wrote = copied(topic.values), journaled(topic.values)
+        return self
+
+    def check_topics(self) -> Offsets:
+        """Translate no position of a topic that was deleted or created again on either side since it was copied. Raises
+        ConfigError, UpstreamError and WireError."""
+        topics = identities.read(self.target.bootstrap, self.migration.name)
+        self.lost = identities.problems(self.source.bootstrap, self.target.bootstrap, topics)
+        return self
+
+    def run(self, wants: Callable[[str], bool], *, dry_run: bool) -> list[Result]:
+        """For the groups of the source with these names. Raises UpstreamError and WireError."""
+        there, groups = Groups(self.target), list(Groups(self.source).read(wants))
+        places = {place for group in groups for place in group.positions} - self.known.keys()
+        known = {**self.known, **empty_partitions(self.source.bootstrap, self.target.bootstrap, self.migration, places)}
+        # After the positions: a log only grows, so one that is beyond an end now was never in it.
+        ends = _offsets(self.source.bootstrap, _past_copied(groups, known), requests.LATEST)
+        results = [self._decided(group, there, known, ends) for group in groups]
+        return results if dry_run else list(self._written(results, there))
+
+    def _decided(self, group: Group, there: Groups, known: Mapping[Place, Copied], ends: Mapping[Place, int]) -> Result:
+        if group.unseen:
+            return Result(group.name, group.kind, refused=f"its positions on the source: {group.unseen}")
+        rows = rows_of(group, self.migration, known, ends, self.lost)
+        if not any(row.done == WOULD for row in rows):
+            return Result(group.name, group.kind, tuple(rows))
+        try:
+            found = there.positions(group.name, group.kind)
+        except RefusedError as error:
+            return Result(group.name, group.kind, tuple(_all(rows, SKIPPED)), f"its positions on the target: {error}")
+        return decide(group, rows, found, self._wrote.get(group.name, {}), self.force)
+
+    def _written(self, results: list[Result], there: Groups) -> Iterator[Result]:
+        if self.journal:
+            self._keep(result for result in results if any(row.done == WOULD for row in result.rows))
+        for result in results:
+            wanted = {
+                row.place: Committed(row.position.target, row.metadata)
+                for row in result.rows
+                if row.done == WOULD and row.position.target is not None
+            }
+            if not wanted:
+                yield result
+                continue
+            try:
+                said = there.write(result.group, result.kind, wanted)
+            except RefusedError as error:
+                yield Result(result.group, result.kind, tuple(_all(result.rows, SKIPPED)), str(error))
+                continue
+            yield Result(result.group, result.kind, tuple(_told(row, said) for row in result.rows))
+
+    def _keep(self, results: Iterable[Result]) -> None:
+        wrote: dict[str, dict[Place, list[int]]] = {}
+        for result in results:
+            wrote[result.group] = dict(self._wrote.get(result.group, {}))
+            for row in result.rows:
+                if row.done == WOULD and row.position.target is not None:
+                    both = _present([row.position.target, row.ours])
+                    wrote[result.group][row.place] = list(dict.fromkeys(both))
+        write_down(self.target.bootstrap, self.migration, self._partitions, wrote)
+
+
+def _all(rows: Iterable[Row], done: str) -> list[Row]:
+    return [replace(row, done=done) if row.done == WOULD else row for row in rows]
+
+
+def _present(offsets: Iterable[int | None]) -> list[int]:
+    return [offset for offset in offsets if offset is not None]
+
+
+def _told(row: Row, said: Mapping[Place, str]) -> Row:
+    if row.done != WOULD:
+        return row
+    text = said.get(row.place, "the brokers said nothing about it")
+    return replace(row, done=FAILED if text else WRITTEN, why=text)
+
+
+def incomplete(results: Iterable[Result], migration: Migration) -> Counter[str]:
+    """Positions of topics that are migrated and that could not be written, by why."""
+    found: Counter[str] = Counter()
+    for result in results:
+        if result.refused:
+            found[f"group {result.group}: {result.refused}"] += 1
+            continue
+        for row in result.rows:
+            if row.done == FAILED or (row.done == SKIPPED and migration.wants(row.position.topic)):
+                where = f"partition {row.position.partition} of {row.position.topic}"
+                found[f"group {result.group}, {where}: {row.why}"] += 1
+    return found

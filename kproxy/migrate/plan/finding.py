@@ -1,0 +1,54 @@
+"""One thing to know before a migration, and all that is looked at to find it (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kproxy.migrate.clusters.inventory import Inventory, Topic, Unseen
+from kproxy.migrate.plan.changes import Change, Past, copied
+from kproxy.migrate.plan.estimate import Estimate
+from kproxy.migrate.spec.migration import Migration
+
+STOP, WARNING, NOTE = SEVERITIES = ("stop", "warning", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`severity`: nothing can be copied; something is lost or has to be done; something is good to know. `about`: a
+    topic, a right, …"""
+
+    severity: str
+    about: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """All that is looked at. `refused`: by topic of the target, why it could not be created. `unprobed`: rights that
+    were tried and are missing, of the target. `principals`: by side, who one is there, as far as that is known.
+    `lost`: by topic of the source, of which records were copied: what has become of it."""
+
+    migration: Migration
+    source: Inventory
+    target: Inventory
+    past: Past
+    changes: tuple[Change, ...]
+    whole: Estimate
+    refused: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[Unseen, ...] = ()
+    principals: Mapping[str, str] = field(default_factory=dict)
+    lost: Mapping[str, str] = field(default_factory=dict)
+
+    def pairs(self) -> Iterator[tuple[Topic, Topic | None]]:
+        """The topics that are copied, and what the target has of each."""
+        for topic in copied(self.migration, self.source):
+            yield topic, self.target.topics.get(self.migration.target_of(topic.name))
+
+
+def duration(seconds: float) -> str:
+    """For people: two digits that matter."""
+    for unit, length in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if round(seconds / length, 2) >= 2:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"

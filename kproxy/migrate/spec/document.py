@@ -1,0 +1,282 @@
+"""The YAML file of a migration: both clusters, topics, groups, limits, the switch. All mistakes in it at once.
+
+`source` and `target` take every option of a cluster in `kproxy run`, and the room `config` reads them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from kproxy.base.errors import ConfigError
+from kproxy.base.printable import escaped
+from kproxy.config import kinds, quantities
+from kproxy.config.hop import mask
+from kproxy.config.loading import judge
+from kproxy.config.options import cluster_settings
+from kproxy.config.sources import Layer, Problem, closest, suggestion
+from kproxy.config.values import quote
+from kproxy.config.yamlfile import Reading
+from kproxy.migrate.copier.state import topic_of
+from kproxy.migrate.spec import section
+from kproxy.migrate.spec.migration import INTERNAL, SIDES, SOURCE, TARGET, Groups, Limits, Migration, Topics
+
+T = TypeVar("T")
+
+__all__ = ["Migration", "read"]
+
+_TOPIC = "[A-Za-z0-9._-]"
+_LONGEST_TOPIC = 249
+_TOP = ("name", *SIDES, "topics", "groups", "limits", "acls", "quotas", "switch")
+_EXAMPLE = "{bootstrap-servers: HOST:PORT}, and every other option of a cluster in 'kproxy run'"
+
+
+def read(path: str | os.PathLike[str]) -> Migration:
+    """What a file says. Raises ConfigError with one line for every mistake."""
+    file, layer = Path(path), Layer(nested=True)
+    document = _Document(Reading(str(file), layer))
+    root = document.reading.root(file)
+    if not isinstance(root, yaml.MappingNode):
+        if not layer.problems:
+            what = "is empty" if root is None else "is not a mapping"
+            document.reading.problem(root, "", f"{what}; allowed: source: {_EXAMPLE}; target: the same")
+        raise ConfigError(*_lines(layer.problems))
+    values = document.values(root)
+    if problems := judge(layer, file):
+        raise ConfigError(*_lines(problems))
+    migration = Migration(document.clusters[SOURCE], document.clusters[TARGET], **values)
+    _judge_as_kproxy(migration, file)
+    return migration
+
+
+def _judge_as_kproxy(migration: Migration, file: Path) -> None:
+    """What is wrong between the clusters only with the addresses that they get. Raises ConfigError."""
+    from kproxy.spark.configuration import shipped  # looks at it as `attach` does
+
+    try:
+        shipped(migration.kproxy_config())
+    except ConfigError as error:
+        raise ConfigError(*(f"{file}: {_sides(line)}" for line in error.problems)) from None
+
+
+def _lines(problems: Iterable[Problem]) -> Iterator[str]:
+    for problem in problems:
+        yield escaped(mask(str(Problem(problem.origin, _sides(problem.path), problem.text))))
+
+
+def _sides(text: str) -> str:
+    """As the file has them."""
+    return text.replace("clusters[0]", SOURCE).replace("clusters[1]", TARGET)
+
+
+class _Document:
+    """Reads the tree. What is wrong goes to the problems of the reading."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.clusters: dict[str, dict[str, Any]] = {}
+
+    def values(self, root: yaml.MappingNode) -> dict[str, Any]:
+        """All but the clusters."""
+        nodes = {key.value: value for key, value in self.pairs(root, "", _TOP)}
+        for side in SIDES:
+            self._cluster(side, nodes.pop(side, None))
+        given: dict[str, Any] = {}
+        sections: Mapping[str, Callable[[yaml.MappingNode], object]] = {
+            "topics": self._topics,
+            "groups": self._groups,
+            "limits": self._limits,
+            "switch": lambda found: section.read(self, found),
+        }
+        for word, node in nodes.items():
+            if word not in sections:
+                kind = kinds.name() if word == "name" else kinds.boolean()
+                self._put(given, word, self.scalar(node, word, kind.parse, kind.allowed))
+            elif isinstance(node, yaml.MappingNode):
+                given[word] = sections[word](node)
+            elif not _is_null(node):
+                self.problem(node, word, "is not a mapping; allowed: KEY: VALUE lines")
+        return given
+
+    def _cluster(self, side: str, node: yaml.Node | None) -> None:
+        layer, index = self.reading.layer, len(self.reading.layer.clusters)
+        if node is None or _is_null(node):
+            self.problem(node, side, f"is missing; allowed: {side}: {_EXAMPLE}")
+            layer.clusters.append({"bootstrap-servers": ["missing.invalid:1"]})
+        else:
+            self.reading.cluster(node)
+        values = layer.clusters[index]
+        self.clusters[side] = {key: _absolute(key, value) for key, value in deepcopy(values).items()}
+        values.setdefault("name", side)
+        # Others than any that the file may have: the real ones are judged later.
+        values.setdefault("listen", f"127.0.0.1:{65000 + 250 * index}")
+        values.setdefault("node-ports", f"{65001 + 250 * index}-{65200 + 250 * index}")
+
+    def _topics(self, node: yaml.MappingNode) -> Topics:
+        given: dict[str, Any] = {}
+        globs = ("include", "exclude", "gaps")
+        for key, value in self.pairs(node, "topics.", (*globs, "rename", "replication", "configs")):
+            path = f"topics.{key.value}"
+            if key.value in globs:
+                self._put(given, key.value, self._globs(value, path, rf"({_TOPIC}|[*?!\[\]])+", "a topic or a glob"))
+            elif key.value == "replication":
+                kind = quantities.count(1, 32767)
+                self._put(given, "replication", self.scalar(value, path, kind.parse, kind.allowed))
+            else:
+                read = _topic_or_glob if key.value == "rename" else _config
+                given[key.value] = dict(self._mapping(value, path, read))
+                if key.value == "rename":
+                    self._renames(value, given["rename"])
+        return Topics(**given)
+
+    def _groups(self, node: yaml.MappingNode) -> Groups:
+        given: dict[str, Any] = {}
+        for key, value in self.pairs(node, "groups.", ("include", "exclude", "as-end")):
+            found = self._globs(value, f"groups.{key.value}", r".+", "a group or a glob")
+            self._put(given, key.value.replace("-", "_"), found)
+        return Groups(**given)
+
+    def _limits(self, node: yaml.MappingNode) -> Limits:
+        count = quantities.count(1, 65536)
+        known: dict[str, tuple[Callable[[str], Any], str]] = {
+            "max-rate": (_rate, _RATE),
+            "slice-mb": (count.parse, count.allowed),
+        }
+        given: dict[str, Any] = {}
+        for key, value in self.pairs(node, "limits.", known):
+            parse, allowed = known[key.value]
+            self._put(given, key.value.replace("-", "_"), self.scalar(value, f"limits.{key.value}", parse, allowed))
+        return Limits(**given)
+
+    # Parts of the tree
+
+    @staticmethod
+    def _put(given: dict[str, Any], key: str, value: object) -> None:
+        if value is not None:
+            given[key] = value
+
+    def problem(self, node: yaml.Node | None, path: str, text: str) -> None:
+        self.reading.problem(node, path, text)
+
+    def pairs(
+        self, node: yaml.MappingNode, at: str, known: Iterable[str]
+    ) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
+        """Known keys and their values, each once."""
+        lines: dict[str, int] = {}
+        known = tuple(known)
+        for key, value in node.value:
+            word = key.value if isinstance(key, yaml.ScalarNode) else ""
+            place = at + (word if re.fullmatch(r"[\w.-]{1,60}", word) else quote(word) if word else "a key")
+            if not isinstance(key, yaml.ScalarNode) or word not in known:
+                close = closest(word, known, word.strip().lower().replace("_", "-"))
+                self.problem(key, place, "no such key; " + suggestion(close, known))
+            elif word in lines:
+                self.problem(key, place, f"is given twice, first on line {lines[word]}; allowed: once")
+            else:
+                lines[word] = key.start_mark.line + 1
+                yield key, value
+
+    def scalar(self, node: yaml.Node, path: str, parse: Callable[[str], T], allowed: str) -> T | None:
+        if not isinstance(node, yaml.ScalarNode) or _is_null(node):
+            what = "has no value" if _is_null(node) else f"is a {_shape(node)}"
+            self.problem(node, path, f"{what}; allowed: {allowed}")
+            return None
+        try:
+            return parse(node.value)
+        except ValueError as error:
+            self.problem(node, path, str(error))
+            return None
+
+    def _globs(self, node: yaml.Node, path: str, pattern: str, what: str) -> tuple[str, ...] | None:
+        def parse(text: str) -> str:
+            if not re.fullmatch(pattern, text):
+                raise ValueError(f"{quote(text)} is not {what}; allowed: 'orders-*', [orders, 'payments-*']")
+            return text
+
+        if isinstance(node, yaml.MappingNode) or _is_null(node):
+            self.problem(node, path, f"{'has no value' if _is_null(node) else 'is a mapping'}; allowed: [GLOB, …]")
+            return None
+        items = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        texts = [self.scalar(item, path, parse, "[GLOB, …]") for item in items]
+        return tuple(text for text in texts if text is not None)
+
+    def _mapping(
+        self, node: yaml.Node, path: str, parse: Callable[[str, str], tuple[str, str]]
+    ) -> Iterator[tuple[str, str]]:
+        if not isinstance(node, yaml.MappingNode):
+            self.problem(node, path, "is not a mapping; allowed: KEY: VALUE lines")
+            return
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode) or _is_null(value):
+                self.problem(key, path, "has a key or a value that is no text; allowed: KEY: VALUE lines")
+            elif key.value in lines:
+                self.problem(key, path, f"{quote(key.value)} is given twice, first on line {lines[key.value]}")
+            else:
+                lines[key.value] = key.start_mark.line + 1
+                try:
+                    yield parse(key.value, value.value)
+                except ValueError as error:
+                    self.problem(key, path, str(error))
+
+    def _renames(self, node: yaml.Node, renames: Mapping[str, str]) -> None:
+        """Two names that become one. Whether a glob does that is known when the topics are: `Migration.clashes`."""
+        lines = {key.value: key for key, _ in node.value} if isinstance(node, yaml.MappingNode) else {}
+        by_name: dict[str, str] = {}
+        for topic, name in renames.items():
+            if name in by_name:
+                text = f"{by_name[name]} and {topic} would both become {name}; allowed: a name of its own for each"
+                self.problem(lines[topic], "topics.rename", text)
+            by_name.setdefault(name, topic)
+
+
+_RATE = "MB/s, a number above 0"
+
+
+def _rate(text: str) -> float:
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text.strip()) or float(text) <= 0:
+        raise ValueError(f"{quote(text)} is not a rate; allowed: {_RATE}")
+    return float(text)
+
+
+def _topic_or_glob(topic: str, name: str) -> tuple[str, str]:
+    """A line of `rename`. Raises ValueError."""
+    for text in (topic, name):
+        if not re.fullmatch(rf"{_TOPIC}*\*?{_TOPIC}*", text) or not text or text in (".", ".."):
+            raise ValueError(f"{quote(text)} cannot be a topic; allowed: letters, digits, '.', '_', '-', and one *")
+        if len(text) > _LONGEST_TOPIC:
+            raise ValueError(f"{quote(text)} is too long for a topic; allowed: {_LONGEST_TOPIC} characters")
+    if ("*" in topic) != ("*" in name):
+        raise ValueError(f"{topic} and {name}: only one of them has a *; allowed: 'a-*': 'b-*', or names without *")
+    if name in INTERNAL or name.startswith(topic_of("")):
+        raise ValueError(f"{name} is a topic of Kafka's or of kproxy's own; allowed: another name")
+    return topic, name
+
+
+def _config(key: str, value: str) -> tuple[str, str]:
+    """A line of `configs`. Raises ValueError."""
+    if not re.fullmatch(r"[a-z0-9.]+", key):
+        raise ValueError(f"{quote(key)} is not a configuration of a topic; allowed: such as min.insync.replicas")
+    return key, value
+
+
+def _absolute(key: str, value: Any) -> Any:
+    """Files as they are called from everywhere: the proxy that reads them has a working directory of its own."""
+    setting = cluster_settings()[key]
+    if Path not in setting.kind.native or not isinstance(value, str) or not value.strip():
+        return value
+    return os.path.abspath(Path(value).expanduser())
+
+
+def _is_null(node: yaml.Node | None) -> bool:
+    return node is not None and node.tag == "tag:yaml.org,2002:null"
+
+
+def _shape(node: yaml.Node) -> str:
+    return "list" if isinstance(node, yaml.SequenceNode) else "mapping"

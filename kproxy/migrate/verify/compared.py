@@ -1,0 +1,103 @@
+"""One partition while it is verified, and what is said of it then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kproxy.migrate.clusters.identities import Begun
+from kproxy.migrate.clusters.logs import Bounds
+from kproxy.migrate.copier.offsetmap import OffsetMap
+from kproxy.migrate.copier.statetopic import Copied
+from kproxy.migrate.verify.behind import Foreign
+from kproxy.migrate.verify.differences import EXTRA, Difference
+from kproxy.migrate.verify.pieces import Piece, whole
+from kproxy.migrate.verify.results import Kept, Verified
+
+_COUNTS = ("records", "blocks", "bad", "extra", "off_source", "off_target", "off_both", "of", "others")
+
+
+@dataclass(slots=True)
+class Compared:
+    """One partition while it is verified."""
+
+    copied: Copied
+    piece: Piece
+    source: Bounds
+    target: Bounds
+    since: int
+    upto: int
+    before: Kept | None
+    gone: int = 0
+    stopped: bool = False
+    difference: Difference | None = None
+    note: str = ""
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
+    behind: int = 0
+    undecided: int = 0
+    foreign: int = 0
+
+    @property
+    def where(self) -> tuple[str, int]:
+        """The source's topic and partition."""
+        return self.copied.topic, self.copied.partition
+
+    def has_behind(self, found: Foreign | str) -> None:
+        """Records that were not copied, behind the last one that was, or why nothing is known."""
+        if isinstance(found, str):
+            self.note = self.note or found
+            self.foreign = 0 if self.before is None else self.before.foreign
+            return
+        self.foreign = found.count
+        self.counts["extra"] += found.count
+        if self.difference is None:
+            one, first = self.copied, found.first
+            self.difference = Difference(
+                one.topic, one.partition, one.target_topic, EXTRA, one.source_next, None, first.offset,
+                "", f"{first}, written {found.by}", first.content,
+            )  # fmt: skip
+
+    def verified(self) -> Verified:
+        copied = self.copied
+        return Verified(
+            copied.topic, copied.partition, copied.target_topic, copied.source_begin, copied.source_next,
+            self.source.end, self.kept(), gone=self.gone, behind=self.behind, undecided=self.undecided,
+            difference=self.difference, note=self.note, **self.counts,
+        )  # fmt: skip
+
+    def kept(self) -> Kept:
+        had = self.before or Kept(self.since, self.since)
+        removed = sum(self.counts[name] for name in ("off_source", "off_target", "off_both"))
+        return Kept(
+            self.since, self.upto, had.records + self.counts["records"], had.gone + self.gone, had.compacted + removed,
+            self.foreign,
+        )  # fmt: skip
+
+
+def begun_with(copied: Copied, kept: Kept | None, source: Bounds, target: Bounds) -> Compared:
+    """What was copied and not verified before is to be compared."""
+    start = max(copied.source_begin, copied.verified_upto if kept is None else kept.upto)
+    begin = min(max(start, source.begin), copied.source_next)
+    since = kept.since if kept is not None else copied.source_begin if copied.verified_upto else begin
+    made = Compared(copied, whole(copied, begin), source, target, since, begin, kept, gone=begin - min(start, begin))
+    if source.end < copied.source_next:
+        made.note = (
+            f"the source ends at {source.end}, and was copied up to {copied.source_next}: was the topic deleted and"
+            " created again, or did it lose records?"
+        )
+        made.piece = made.piece.part(begin, max(begin, source.end))
+    return made
+
+
+def not_compared(copied: Copied, kept: Kept | None, why: str) -> Compared:
+    """Nothing of it can be compared now; without `kept`, nothing counts as verified."""
+    begin = copied.source_begin
+    since, upto = (begin, begin) if kept is None else (kept.since, kept.upto)
+    here, there = Bounds(begin, copied.source_next), Bounds(0, copied.target_next)
+    made = Compared(copied, whole(copied, copied.source_next), here, there, since, upto, kept)
+    made.note = why
+    return made
+
+
+def nothing_copied(topic: Begun, partition: int, why: str) -> Compared:
+    """Of a partition of which the state topic has nothing."""
+    return not_compared(Copied(topic.topic, partition, topic.target_topic, 0, 0, 0, 0, 0, OffsetMap()), None, why)

@@ -1,0 +1,211 @@
+"""The report as one HTML file that needs nothing else, not even a script: a table, and two pictures in SVG. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from html import escape as escape_html
+
+from kproxy.base.printable import escaped
+from kproxy.migrate.verify.report import Topic, headline, notes, share_of, topics, verdict
+from kproxy.migrate.verify.results import Report, Sample, Verified
+
+# Pixels.
+_WIDTH, _ROW, _NAME, _NUMBER, _HIGH = 960, 26, 260, 200, 180
+# Topics in the picture; the table has all.
+_DRAWN = 60
+_LONGEST = 34
+_STYLE = """
+:root { color-scheme: light dark; --ground: #f3f5f8; --card: #fff; --line: #d5dbe3; --text: #18202c; --soft: #505d6e;
+  --ok: #18794e; --bad: #b3261e; --gone: #8f5200; --rest: #d5dbe3; --accent: #0a58b5; }
+@media (prefers-color-scheme: dark) { :root { --ground: #0e131a; --card: #161d27; --line: #2d3846; --text: #e5eaf1;
+  --soft: #a3b0c0; --ok: #4ecb8d; --bad: #ff8a80; --gone: #eab454; --rest: #2d3846; --accent: #7ab8ff; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 64rem; padding: 1rem; background: var(--ground); color: var(--text);
+  font: 100%/1.45 system-ui, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", Arial, sans-serif;
+  font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
+h1 { font-size: 1.4rem; margin: .5rem 0; } h2 { font-size: 1.1rem; margin: 0 0 .5rem; }
+.said { font-size: 1.1rem; font-weight: 600; } .good { color: var(--ok); } .bad { color: var(--bad); }
+.soft { color: var(--soft); }
+section { background: var(--card); border: 1px solid var(--line); border-radius: .4rem; padding: 1rem; margin: 1rem 0; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: .875rem; }
+th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+.number { text-align: right; white-space: nowrap; }
+svg { width: 100%; height: auto; min-width: 40rem; display: block; } svg text { fill: var(--text); font-size: 13px; }
+svg .soft { fill: var(--soft); } svg .number { text-anchor: end; }
+.verified { fill: var(--ok); } .gone { fill: var(--gone); } .wrong { fill: var(--bad); } .rest { fill: var(--rest); }
+.lag { fill: none; stroke: var(--accent); stroke-width: 2; } .axis { stroke: var(--soft); }
+.key::before { content: ""; display: inline-block; width: .8rem; height: .8rem; margin-right: .35rem; }
+th { overflow-wrap: normal; } .key { margin-right: 1rem; display: inline-block; }
+.key.verified::before { background: var(--ok); }
+.key.gone::before { background: var(--gone); }
+.key.wrong::before { background: var(--bad); } .key.rest::before { background: var(--rest); }
+code { font: .9em ui-monospace, "SF Mono", Consolas, "DejaVu Sans Mono", monospace; }
+"""
+
+
+def _text(text: str) -> str:
+    """Topics, headers and bytes come from elsewhere: nothing of them is markup, and nothing turns the line around."""
+    return escape_html(escaped(text))
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def page(report: Report) -> str:
+    """The whole file."""
+    return "\n".join(_parts(report)) + "\n"
+
+
+def _parts(report: Report) -> Iterator[str]:
+    title = f"{'Sampling' if report.share is not None else 'Verification'} of the migration {report.name}"
+    yield "<!DOCTYPE html>"
+    yield '<html lang="en"><head><meta charset="utf-8">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield f"<title>{_text(title)}</title><style>{_STYLE}</style></head><body><main>"
+    yield f"<h1>{_text(title)}</h1>"
+    yield f'<p class="said {"good" if report.exit_code == 0 else "bad"}">{_text(headline(report))}</p>'
+    records = sum(one.records for one in report.partitions)
+    yield (
+        f'<p class="soft">{_time(report.at)}. {records:,} records compared in {report.seconds:.1f} s: key, value,'
+        " headers, timestamp, order and place of each, read from both clusters by Spark.</p>"
+    )
+    found = topics(report)
+    if found:
+        yield from _coverage(report, found)
+    if len(report.lag) > 1:
+        yield from _lag(report.lag)
+    if report.differences:
+        yield from _differences(report)
+    yield from _table(report, found)
+    yield "</main></body></html>"
+
+
+def _coverage(report: Report, found: Sequence[Topic]) -> Iterator[str]:
+    sampling = report.share is not None
+    drawn = found[:_DRAWN]
+    high = len(drawn) * _ROW + 8
+    what = "Compared blocks, by topic" if sampling else "Verified offsets, by topic"
+    yield f"<section><h2>{what}</h2><p>"
+    for name, words in _keys(sampling):
+        yield f'<span class="key {name}">{words}</span>'
+    yield '</p><div class="wide" tabindex="0" role="region" aria-label="Picture of the coverage">'
+    yield f'<svg viewBox="0 0 {_WIDTH} {high}" role="img" aria-label="{what}; the table below has the numbers">'
+    for row, topic in enumerate(drawn):
+        yield from _bar(topic, row * _ROW + 4, sampling)
+    yield "</svg></div>"
+    if len(found) > _DRAWN:
+        yield f'<p class="soft">and {len(found) - _DRAWN} more topics, in the table</p>'
+    yield "</section>"
+
+
+def _keys(sampling: bool) -> Iterator[tuple[str, str]]:
+    if sampling:
+        yield "verified", "compared"
+    else:
+        yield "verified", "verified"
+        yield "gone", "deleted on the source before it was verified"
+    yield "wrong", "the rest of partitions that differ"
+    yield "rest", "not compared" if sampling else "copied, not verified"
+
+
+def _bar(topic: Topic, y: int, sampling: bool) -> Iterator[str]:
+    name = escaped(topic.name)
+    cut = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+    yield f'<text x="0" y="{y + 14}">{escape_html(cut)}<title>{escape_html(name)}</title></text>'
+    wide = _WIDTH - _NAME - _NUMBER
+    x = float(_NAME)
+    for kind, part, whole in _shares(topic, sampling):
+        if part and whole:
+            width = wide * part / whole
+            yield f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_ROW - 8}"></rect>'
+            x += width
+    if x == _NAME:
+        yield f'<rect class="rest" x="{x:.1f}" y="{y}" width="{wide}" height="{_ROW - 8}"></rect>'
+    said = "differs" if topic.wrong else "nothing copied" if not topic.copied else ""
+    shares = list(_shares(topic, sampling))
+    part, whole = shares[0][1], shares[0][2]
+    words = f"{share_of(topic, part, whole)}{', ' if said else ''}{said}" if whole else said or "–"
+    yield f'<text class="soft number" x="{_WIDTH}" y="{y + 14}">{words}</text>'
+
+
+def _shares(topic: Topic, sampling: bool) -> Iterator[tuple[str, int, int]]:
+    if sampling:
+        whole = sum(one.of for one in topic.partitions)
+        part = sum(one.blocks for one in topic.partitions)
+        bad = sum(one.bad for one in topic.partitions)
+        yield "verified", part - bad, whole
+        yield "wrong", bad, whole
+        yield "rest", whole - part, whole
+        return
+    whole = topic.copied
+    wrong = sum(max(0, one.copied - one.kept.upto) for one in topic.partitions if not one.right)
+    yield "verified", topic.verified, whole
+    yield "gone", topic.gone, whole
+    yield "wrong", wrong, whole
+    yield "rest", max(0, whole - topic.verified - topic.gone - wrong), whole
+
+
+def _lag(samples: Sequence[Sample]) -> Iterator[str]:
+    first, last = samples[0].at, samples[-1].at
+    most = max(1, max(one.lag for one in samples))
+    left, low = 90, _HIGH - 30
+
+    def point(one: Sample) -> str:
+        x = left + (_WIDTH - left - 10) * (one.at - first) / max(1, last - first)
+        return f"{x:.1f},{low - (low - 10) * one.lag / most:.1f}"
+
+    yield "<section><h2>Lag of the copy, in offsets</h2>"
+    yield '<div class="wide" tabindex="0" role="region" aria-label="Picture of the lag">'
+    yield f'<svg viewBox="0 0 {_WIDTH} {_HIGH}" role="img" aria-label="Offsets that the copy was behind, over time">'
+    yield f'<line class="axis" x1="{left}" y1="{low}" x2="{_WIDTH - 10}" y2="{low}"></line>'
+    yield f'<line class="axis" x1="{left}" y1="10" x2="{left}" y2="{low}"></line>'
+    yield f'<text class="number" x="{left - 8}" y="18">{most:,}</text>'
+    yield f'<text class="number" x="{left - 8}" y="{low}">0</text>'
+    yield f'<text class="soft" x="{left}" y="{_HIGH - 8}">{_time(first)}</text>'
+    yield f'<text class="soft number" x="{_WIDTH - 10}" y="{_HIGH - 8}">{_time(last)}</text>'
+    yield f'<polyline class="lag" points="{" ".join(point(one) for one in samples)}"></polyline>'
+    yield f'</svg></div><p class="soft">{samples[-1].lag:,} offsets behind at the end.</p></section>'
+
+
+def _head(names: Sequence[str]) -> str:
+    cells = "".join(f'<th scope="col">{name}</th>' for name in names)
+    return f"<thead><tr>{cells}</tr></thead><tbody>"
+
+
+def _differences(report: Report) -> Iterator[str]:
+    yield "<section><h2>First differences</h2>"
+    yield '<div class="wide" tabindex="0" role="region" aria-label="First differences"><table>'
+    head = ("Topic", "Partition", "Source offset", "Target offset", "What", "Source has", "Target has")
+    yield _head(head)
+    for one in report.differences:
+        places = [one.partition, one.source_offset, one.target_offset]
+        numbers = "".join(f'<td class="number">{"–" if place is None else place}</td>' for place in places)
+        words = "".join(f"<td>{_text(word) or '–'}</td>" for word in (one.field, one.source, one.target))
+        yield f"<tr><td>{_text(one.topic)}</td>{numbers}{words}</tr>"
+    yield '</tbody></table></div><p class="soft">The first one of each partition, of 20 partitions at most. Bytes are'
+    yield " shown by their number and the beginning of their SHA-256.</p></section>"
+
+
+def _table(report: Report, found: Sequence[Topic]) -> Iterator[str]:
+    yield "<section><h2>Partitions</h2>"
+    yield '<div class="wide" tabindex="0" role="region" aria-label="Partitions"><table>'
+    head = ("Topic", "Partition", "How far", "Records compared", "To know")
+    yield _head(head)
+    for topic in found:
+        for one in topic.partitions:
+            yield _row(report, one)
+    yield "</tbody></table></div></section>"
+
+
+def _row(report: Report, one: Verified) -> str:
+    name = one.topic if one.topic == one.target_topic else f"{one.topic} → {one.target_topic}"
+    said = "<br>".join(_text(line) for line in notes(one))
+    kind = "" if one.right else ' class="bad"'
+    return (
+        f'<tr><td>{_text(name)}</td><td class="number">{one.partition}</td>'
+        f"<td{kind}>{_text(verdict(one, sampling=report.share is not None))}</td>"
+        f'<td class="number">{one.records:,}</td><td>{said}</td></tr>'
+    )

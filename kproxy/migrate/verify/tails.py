@@ -1,0 +1,82 @@
+"""The end of each partition of the target, as a verification sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+
+from kproxy.migrate.clusters.identities import Begun
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.verify.behind import Ends, Reached, ends_of, foreign_behind
+from kproxy.migrate.verify.compared import Compared, nothing_copied
+
+Where = tuple[str, int]
+
+# While a leader moves, in seconds.
+_PATIENCE = 30.0
+_SILENT = (
+    "the target does not tell where this partition ends, so what lies behind its last copied record is unknown: has it"
+    " a leader, and may this principal describe it?"
+)
+
+
+class Tails:
+    """Looks up to the target's end. `clients_write`: whether clients may write there now, so that nothing can be said
+    of what lies behind the last copied record. `reached` asks the state topic how far partitions of the target are
+    copied by now; None: as when the verification began."""
+
+    def __init__(
+        self,
+        target: str,
+        clients_write: Callable[[], bool],
+        reached: Callable[[], Mapping[Where, Reached]] | None,
+        show_bytes: bool,
+    ) -> None:
+        self._target, self._clients_write = target, clients_write
+        self._reached, self._show_bytes = reached, show_bytes
+
+    def look(self, those: MutableMapping[Where, Compared], topics: Sequence[Begun]) -> None:
+        """Behind what was copied, and in partitions to which nothing was copied: if something is there, they come to
+        `those`. Raises UpstreamError and WireError."""
+        names = {one.target_topic for one in topics}
+        every = {(one.copied.target_topic, one.copied.partition): one for one in those.values()}
+        at = {where: one for where, one in every.items() if where[0] in names}
+        cluster = Cluster(self._target)
+        try:
+            layout = insist(cluster, lambda: cluster.learn(sorted(names)), _PATIENCE)
+            places = {
+                (one.target_topic, led.index): one
+                for one in topics
+                for led in layout.topics.get(one.target_topic, (0, ()))[1]
+            }
+            ends = insist(cluster, lambda: ends_of(cluster, places.keys() | at.keys()), _PATIENCE)
+            ask = self._reached or (lambda: {where: Reached(one.copied.target_next) for where, one in at.items()})
+            if not self._clients_write():
+                found = foreign_behind(cluster, ends, ask, show_bytes=self._show_bytes)
+                # Else they are of clients that were led there just now.
+                if not found or not self._clients_write():
+                    for where, some in found.items():
+                        if where not in at:
+                            at[where] = nothing_copied(places[where], where[1], "")
+                            those[at[where].where] = at[where]
+                        at[where].has_behind(some)
+                    _undecided(at, ends)
+                    for where in at.keys() - ends.keys():
+                        at[where].has_behind(_SILENT)
+                    return
+            _of_clients(at, ends, ask())
+        finally:
+            cluster.close()
+
+
+def _undecided(at: Mapping[Where, Compared], ends: Mapping[Where, Ends]) -> None:
+    for where, one in at.items():
+        if where in ends:
+            one.undecided = ends[where].high - ends[where].stable
+
+
+def _of_clients(at: Mapping[Where, Compared], ends: Mapping[Where, Ends], reached: Mapping[Where, Reached]) -> None:
+    for where, one in at.items():
+        if where in ends and where in reached:
+            marker = 1 if reached[where].marked else 0
+            one.behind = max(0, ends[where].high - reached[where].upto - marker)

@@ -1,0 +1,325 @@
+"""The verification: which ranges of both sides are compared, job by job, and what follows from it.
+
+It shares nothing with the copier but the offset map. What is verified is kept after every job, so that a run which is
+ended has not been in vain.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from kproxy.base.errors import KproxyError
+from kproxy.migrate.clusters.identities import Begun, all_changed, learn
+from kproxy.migrate.clusters.logs import bounds, compacted
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.statetopic import Copied
+from kproxy.migrate.copy.sparksession import short_job
+from kproxy.migrate.spec.migration import SOURCE, TARGET
+from kproxy.migrate.verify.behind import Reached
+from kproxy.migrate.verify.blocks import Judged, judge
+from kproxy.migrate.verify.compaction import explain
+from kproxy.migrate.verify.compared import Compared, begun_with, not_compared, nothing_copied
+from kproxy.migrate.verify.differences import moved
+from kproxy.migrate.verify.digests import first_differences
+from kproxy.migrate.verify.hashing import failed, hashes
+from kproxy.migrate.verify.pieces import BLOCK_BITS, Piece, cut, rounds, sampled, source_of
+from kproxy.migrate.verify.results import Kept, Report, Sample
+from kproxy.migrate.verify.tails import Tails
+
+T = TypeVar("T")
+Where = tuple[str, int]
+# Called after each job with what is verified now, unless it is a sampling.
+Save = Callable[[Mapping[Where, Kept]], None]
+# How many first differences are looked for.
+DIFFERENCES = 20
+# A job of so many offsets is over sooner without what Spark does to make long ones fast.
+FEW = 1 << 16
+# How often a piece of which the source has deleted records meanwhile is tried again.
+_TRIES = 3
+# While a leader moves, in seconds.
+_PATIENCE = 30.0
+_SILENT = (
+    "the {} does not tell where this partition begins and ends: has it a leader, and may this principal describe it?"
+)
+
+
+class Verification:
+    """One run. `source`, `target`: bootstrap servers that ask for no login, from every host of Spark's."""
+
+    def __init__(
+        self,
+        spark: Any,
+        source: str,
+        target: str,
+        *,
+        share: float | None = None,
+        show_bytes: bool = False,
+        again: bool = False,
+        save: Save | None = None,
+        said: Callable[[str], None] = lambda _: None,
+        others_write: bool = False,
+        clients_write: Callable[[], bool] = lambda: False,
+        reached: Callable[[], Mapping[Where, Reached]] | None = None,
+    ) -> None:
+        """`others_write`: that the target has records of others among those that were copied is no difference.
+        `clients_write`: whether clients may write to the target now, so that nothing can be said of what lies behind
+        the last copied record. `reached`: asks the state topic how far partitions of the target are copied by now."""
+        self._others_write = others_write
+        self._tails = Tails(target, clients_write, reached, show_bytes)
+        self._spark, self._source, self._target = spark, source, target
+        self._share, self._show_bytes, self._again = share, show_bytes, again
+        self._save, self._said = save, said
+        self._all: dict[Where, Compared] = {}
+        self._suspects: dict[Where, Piece] = {}
+        self._compacted: set[str] = set()
+
+    def run(
+        self,
+        name: str,
+        copied: Mapping[Where, Copied],
+        kept: Mapping[Where, Kept],
+        lag: Sequence[Sample] = (),
+        topics: Mapping[str, Begun] | None = None,
+    ) -> Report:
+        """`topics`: all of the migration, by topic of the source; None: those of `copied`. Raises UpstreamError,
+        WireError, and ConfigError if Spark has no Kafka connector."""
+        began, at = time.monotonic(), time.time_ns() // 1_000_000
+        topics = _topics(copied) if topics is None else topics
+        lost = self._lost(topics)
+        sources = bounds(self._source, {where for where in copied if where[0] not in lost})
+        targets = bounds(
+            self._target, {(one.target_topic, one.partition) for one in copied.values() if one.topic not in lost}
+        )
+        if self._again:
+            kept = {where: one.again(sources[where].begin) for where, one in kept.items() if where in sources}
+        for where, one in sorted(copied.items()):
+            there = one.target_topic, one.partition
+            if where in sources and there in targets:
+                self._all[where] = begun_with(one, kept.get(where), sources[where], targets[there])
+            else:
+                why, anew = lost.get(one.topic, (_SILENT.format(TARGET if where in sources else SOURCE), False))
+                self._all[where] = not_compared(one, None if anew else kept.get(where), why)
+        self._compacted = self._policies() if copied else set()
+        self._compare()
+        self._tails.look(self._all, [one for topic, one in topics.items() if topic not in lost or not lost[topic][1]])
+        self._name_differences()
+        self._save_rest(kept)
+        partitions = [one.verified() for one in self._all.values()]
+        known = {one.topic for one in partitions}
+        partitions += [
+            nothing_copied(topics[topic], 0, why).verified() for topic, (why, _) in lost.items() if topic not in known
+        ]
+        partitions.sort(key=lambda one: (one.topic, one.partition))
+        differences = tuple(one.difference for one in partitions if one.difference is not None)
+        return Report(name, at, time.monotonic() - began, tuple(partitions), self._share, differences, tuple(lag))
+
+    def _lost(self, topics: Mapping[str, Begun]) -> dict[str, tuple[str, bool]]:
+        """By topic of the source: why it cannot be compared, as it is not there any more or is another one on some
+        side; and whether nothing counts as verified any more."""
+        found: dict[str, tuple[str, bool]] = {}
+        for side, address in ((SOURCE, self._source), (TARGET, self._target)):
+            cluster = Cluster(address)
+            try:
+                layout = insist(cluster, lambda: learn(cluster, [one.name(side) for one in topics.values()]), _PATIENCE)  # noqa: B023
+            finally:
+                cluster.close()
+            found |= {topic: (why, side == TARGET) for topic, why in all_changed(side, topics, layout).items()}
+        return found
+
+    def _policies(self) -> set[str]:
+        """Topics that are compacted on one side at least."""
+        source = compacted(self._source, {one.copied.topic for one in self._all.values()})
+        target = compacted(self._target, {one.copied.target_topic for one in self._all.values()})
+        every = (one.copied for one in self._all.values())
+        return {one.topic for one in every if one.topic in source or one.target_topic in target}
+
+    # Comparing
+
+    def _compare(self) -> None:
+        ways = [list(self._pieces(one)) for one in self._all.values()]
+        total = sum(piece.end - piece.begin for way in ways for piece in way)
+        done = 0
+        for number, job in enumerate(rounds(ways), 1):
+            offsets = sum(piece.end - piece.begin for piece in job)
+            what = f"job {number}: {len(job)} partitions, {offsets:,} offsets of {total:,}, {done:,} done"
+            self._said(what)
+            self._spark.sparkContext.setJobDescription(f"kproxy migrate verify, {what}")
+            self._take(job)
+            done += offsets
+            if self._save is not None and self._share is None:
+                self._save({piece.where: self._all[piece.where].kept() for piece in job})
+
+    def _pieces(self, one: Compared) -> Iterator[Piece]:
+        if one.piece.begin >= one.piece.end:
+            return
+        if self._share is None:
+            yield from cut(one.piece)
+            return
+        one.counts["of"] = (one.piece.end - 1 >> BLOCK_BITS) - (one.piece.begin >> BLOCK_BITS) + 1
+        yield from sampled(one.piece, self._share)
+
+    def _take(self, job: Sequence[Piece]) -> None:
+        """Compare these pieces; those of which the source has just deleted a part are compared again without it."""
+        for _ in range(_TRIES):
+            judged = self._judged([self._readable(piece) for piece in job])
+            begins = bounds(self._source, [piece.where for piece in job])
+            again, compacted = [], []
+            for piece, one in zip(job, judged, strict=True):
+                begin = begins[piece.where].begin if piece.where in begins else piece.begin
+                if not one.right and begin > piece.begin:
+                    again.append(self._without(piece, begin))
+                elif not one.right and piece.topic in self._compacted:
+                    compacted.append(one)
+                else:
+                    self._settle(one)
+            if compacted:
+                self._settle_compacted(compacted)
+            job = [piece for piece in again if piece.begin < piece.end]
+            if not job:
+                return
+        for piece in job:
+            self._stop(self._all[piece.where], piece.begin, "the source deletes records faster than they are compared")
+
+    def _readable(self, piece: Piece) -> Piece:
+        """Without what the target's log does not have: readers get no further than its end, and begin at its begin."""
+        there = self._all[piece.where].target
+        begin, end = max(piece.target_begin, there.begin), min(piece.target_end, there.end)
+        return replace(piece, target_begin=min(begin, end), target_end=end)
+
+    def _without(self, piece: Piece, begin: int) -> Piece:
+        """What is left of a piece whose beginning retention has taken."""
+        one = self._all[piece.where]
+        begin = min(begin, piece.end)
+        one.gone += begin - piece.begin
+        self._advance(one, begin)
+        return piece.part(begin, piece.end)
+
+    def _judged(self, job: Sequence[Piece]) -> list[Judged]:
+        few = sum(piece.end - piece.begin for piece in job) <= FEW
+        with short_job(self._spark) if few else nullcontext():
+            source, target = self._spoken(lambda: hashes(self._spark, self._source, self._target, job))
+        return [
+            judge(
+                piece, source.get(piece.where, {}), target.get(piece.target_where, {}), others_write=self._others_write
+            )
+            for piece in job
+        ]  # fmt: skip
+
+    def _spoken(self, job: Callable[[], T]) -> T:
+        """What Spark says of a job that failed is long: one line of it."""
+        try:
+            return job()
+        except KproxyError:
+            raise
+        except Exception as error:
+            if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+                raise
+            raise failed(error) from error
+
+    def _settle(self, judged: Judged) -> None:
+        one, piece = self._all[judged.piece.where], judged.piece
+        one.counts["blocks"] += judged.blocks
+        one.counts["records"] += judged.good
+        one.counts["others"] += judged.others
+        if judged.right:
+            self._advance(one, piece.end)
+            return
+        one.counts["bad"] += len(judged.bad)
+        one.counts["extra"] += judged.extra.count
+        begin = max(piece.begin, judged.bad[0] << BLOCK_BITS) if judged.bad else piece.end
+        if judged.extra.count:
+            begin = min(begin, _before(piece, judged.extra.first))
+        block = min(begin, piece.end - 1) >> BLOCK_BITS
+        self._stop(one, begin, suspect=piece.part(block << BLOCK_BITS, block + 1 << BLOCK_BITS))
+
+    def _settle_compacted(self, job: Sequence[Judged]) -> None:
+        """Blocks that compaction may have changed: record by record."""
+        sources = {one.piece.where: self._all[one.piece.where].source for one in job}
+        targets = {one.piece.target_where: self._all[one.piece.where].target for one in job}
+        pieces = [one.piece for one in job]
+        found = self._spoken(lambda: explain(self._spark, (self._source, self._target), pieces, (sources, targets)))
+        for judged in job:
+            piece, one, outcome = judged.piece, self._all[judged.piece.where], found[judged.piece.where]
+            one.counts["records"] += outcome.same
+            one.counts["blocks"] += judged.blocks
+            one.counts["extra"] += judged.extra.count
+            one.counts["others"] += judged.others
+            extra = -1 if self._others_write else outcome.extra
+            for name in ("off_source", "off_target", "off_both", "bad"):
+                one.counts[name] += getattr(outcome, name)
+            begin = piece.end if outcome.first < 0 else outcome.first
+            if outcome.first < 0 and extra < 0:
+                self._advance(one, piece.end)
+                continue
+            if extra >= 0:
+                begin = min(begin, _before(piece, extra))
+            at = min(begin, piece.end - 1)
+            self._stop(one, begin, suspect=piece.part(at, at + 1))
+
+    def _advance(self, one: Compared, upto: int) -> None:
+        if not one.stopped and self._share is None:
+            one.upto = max(one.upto, upto)
+
+    def _stop(self, one: Compared, at: int, note: str = "", suspect: Piece | None = None) -> None:
+        """What comes after this offset counts as compared, and not as verified."""
+        if one.stopped:
+            return
+        one.stopped = True
+        one.note = note or one.note
+        if self._share is None:
+            one.upto = max(one.upto, at)
+        if suspect is not None:
+            self._suspects[suspect.where] = self._readable(suspect)
+
+    def _save_rest(self, kept: Mapping[Where, Kept]) -> None:
+        """Of partitions without a job."""
+        if self._save is None or self._share is not None:
+            return
+        now = {where: one.kept() for where, one in self._all.items()}
+        if rest := {where: one for where, one in now.items() if _says_else(one, kept.get(where))}:
+            self._save(rest)
+
+    # Differences
+
+    def _name_differences(self) -> None:
+        """The first one of each partition, of the first partitions that have any."""
+        suspects = [piece for _, piece in sorted(self._suspects.items())][:DIFFERENCES]
+        if not suspects:
+            return
+        self._spark.sparkContext.setJobDescription("kproxy migrate verify, what the first differences are")
+        found = self._spoken(
+            lambda: first_differences(self._spark, self._source, self._target, suspects, show_bytes=self._show_bytes)
+        )
+        behind = [one.difference for one in self._all.values() if one.difference is not None]
+        named = iter(moved([*(difference for difference in found if difference is not None), *behind]))
+        for piece, difference in zip(suspects, found, strict=True):
+            one = self._all[piece.where]
+            if difference is None:
+                one.note = "a difference that was found is not there any more: verify again"
+                continue
+            one.difference = next(named)
+            if self._share is None:
+                one.upto = max(one.upto, min(difference.position, piece.end))
+        if self._save is not None and self._share is None:
+            self._save({piece.where: self._all[piece.where].kept() for piece in suspects})
+
+
+def _before(piece: Piece, extra: int) -> int:
+    """The offset on the source of what follows a record that only the target has."""
+    after = source_of(piece.map, extra)
+    return piece.end if after is None else max(piece.begin, min(after, piece.end))
+
+
+def _says_else(now: Kept, before: Kept | None) -> bool:
+    """What a job has saved since says as much of these two."""
+    had = before or Kept(now.since, now.since)
+    return now.foreign != had.foreign or now.upto < had.upto
+
+
+def _topics(copied: Mapping[Where, Copied]) -> dict[str, Begun]:
+    return {one.topic: Begun(one.topic, one.target_topic, one.origin, one.destination) for one in copied.values()}

@@ -1,0 +1,26 @@
+"""Reading many batches without the garbage collector leaves it as it was."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from kproxy.base.errors import WireError
+from kproxy.migrate.copier.sourcelog import _all_batches
+from kproxy.protocol.records.codecs import NONE
+from kproxy.protocol.records.encoding import Entry, Producer, encoded, tail
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_the_collector_is_as_it_was(collecting: bool) -> None:
+    batch = b"".join(encoded([Entry(0, 1, tail(b"k", b"v"))], NONE, Producer()))
+    (gc.enable if collecting else gc.disable)()
+    try:
+        assert [one.count for one in _all_batches(batch * 1000)] == [1] * 1000
+        assert gc.isenabled() == collecting
+        with pytest.raises(WireError):
+            _all_batches(batch + bytes(100))
+        assert gc.isenabled() == collecting
+    finally:
+        gc.enable()

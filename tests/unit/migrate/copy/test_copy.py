@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import threading
+from unittest.mock import Mock
+
+import pytest
+
+from kproxy.base.errors import ConfigError
+from kproxy.migrate.copier.slices import Job
+from kproxy.migrate.copy import copy as module
+from kproxy.migrate.copy.copy import Copy, What
+from kproxy.migrate.journal.switch import ROLLBACK, SWITCHING, Entry
+from kproxy.proxy.switching.plan import Record
+
+
+def test_a_defect_of_the_thread_that_watches_ends_the_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the rounds would go on, deaf to orders, and to another driver that takes over."""
+    monkeypatch.setattr(module, "BEAT", 0.03)
+    monkeypatch.setattr(module, "Driver", Mock())
+    monkeypatch.setattr(module, "Cluster", Mock())
+    monkeypatch.setattr(module, "read_all", Mock(side_effect=RuntimeError("a defect")))
+    spark, ended = Mock(), threading.Event()
+    spark.sparkContext.cancelJobGroup.side_effect = lambda _: ended.set()
+    monkeypatch.setattr(Copy, "_job", lambda self: Job("move", "state", 1))
+    monkeypatch.setattr(Copy, "_rounds", lambda self, job: ended.wait(30))
+    with pytest.raises(RuntimeError, match="a defect"):
+        Copy(spark, "source:1", "target:1", What("move", {"t": "t"}), allowed=lambda: None).run()
+    spark.sparkContext.cancelJobGroup.assert_called_once_with("kproxy migrate move")
+
+
+@pytest.mark.parametrize(
+    ("what", "decision", "refused"),
+    [
+        (SWITCHING, Record.BEGUN, False),
+        (SWITCHING, Record.UNDONE, False),
+        (SWITCHING, Record.RELEASED, True),
+        (ROLLBACK, Record.BEGUN, True),
+        (ROLLBACK, Record.UNDONE, True),
+        (ROLLBACK, Record.RELEASED, False),
+    ],
+)
+def test_nothing_is_copied_against_the_stream(
+    monkeypatch: pytest.MonkeyPatch, what: str, decision: Record, refused: bool
+) -> None:
+    """When clients are on the target, what comes to the source was copied back from there."""
+    names = ("blue", "green") if what == SWITCHING else ("green", "blue")
+    entry = Entry("x", what, "default", *names, ()).decided("000001-a", decision)
+    monkeypatch.setattr(module, "last_switch", lambda target, name: entry)
+    copy = Copy(Mock(), "source:1", "target:1", What("move", {"t": "t"}))
+    if not refused:
+        copy._not_switched()
+        return
+    with pytest.raises(ConfigError, match="clients of move are on green now"):
+        copy._not_switched()

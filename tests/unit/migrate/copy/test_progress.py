@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from kproxy.migrate.copier.slices import Outcome
+from kproxy.migrate.copier.state import State, key
+from kproxy.migrate.copy import progress as module
+from kproxy.migrate.copy.display import by_way, showing, summary, words
+from kproxy.migrate.copy.progress import Progress
+from kproxy.migrate.copy.rounds import Ahead
+from kproxy.migrate.figures import duration, size
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(module, "time", made)
+    return made
+
+
+def state(next_offset: int, records: int, size: int) -> State:
+    return State("t", 0, next_offset, next_offset, records, size)
+
+
+def test_a_copy_from_begin_to_end(clock: Clock) -> None:
+    progress = Progress("move")
+    progress.see(Ahead("t", 0, 0, 1000, 100.0), None, 0)
+    assert (progress.lag, progress.done) == (1000, False)
+    clock.now += 10
+    progress.committed({key("partition", "t", 0): state(500, 500, 50_000).to_json()})
+    (line,) = progress.lines()
+    assert (line.share, line.lag, line.records, line.rate, line.left) == (0.5, 500, 500, 5000.0, 10.0)
+    clock.now += 10
+    progress.take(Outcome("t", 0, state(1000, 1000, 100_000), stable=1000))
+    assert progress.done
+    assert "100.0% of 1 partition, 1,000 records" in summary(progress)
+
+
+def test_how_batches_were_written() -> None:
+    progress = Progress("move")
+    for ways in ({"verbatim": 1200, "merged": 7}, {"verbatim": 34}):
+        progress.take(Outcome("t", 0, state(10, 10, 10), ways=ways))
+    assert by_way(progress) == "batches written: 7 merged, 1,234 verbatim"
+
+
+def test_the_last_lag_is_remembered(clock: Clock) -> None:
+    """However soon it comes after the one before: it is what a report says of the end."""
+    progress = Progress("move")
+    progress.see(Ahead("t", 0, 0, 1000, 1.0), None, 0)
+    progress.remember(5000)
+    progress.take(Outcome("t", 0, state(1000, 1000, 1000), stable=1000))
+    progress.remember(5001)
+    assert progress.history == [(5000, 1000)]
+    progress.remember(5001, last=True)
+    assert progress.history == [(5000, 1000), (5001, 0)]
+
+
+def test_what_is_stuck(clock: Clock) -> None:
+    progress = Progress("move")
+    for partition in range(3):
+        progress.see(Ahead("t", partition, 0, 10, 1.0), None, 0)
+        progress.take(Outcome("t", partition, None, stuck="why", final=True))
+    assert list(words(progress)) == ["stuck: why (and 2 more partitions)"]
+    assert not progress.done
+    assert progress.lines()[0].stuck == "why"
+    progress.take(Outcome("t", 0, state(10, 10, 10), stable=10))
+    assert sorted(progress.stuck) == [("t", 1), ("t", 2)]
+
+
+def test_retention_that_comes_near(clock: Clock) -> None:
+    """The source deletes 100 offsets a second, the copy takes 10: they are 5,400 apart after ten seconds."""
+    progress = Progress("move")
+    progress.see(Ahead("t", 0, 6300, 100_000, 1.0), state(6300, 6300, 6300), 0)
+    assert progress.warnings() == []
+    clock.now += 10
+    progress.see(Ahead("t", 0, 6400, 100_000, 1.0), state(6400, 6400, 6400), 1000)
+    (said,) = progress.warnings()
+    assert "in about 1 min" in said  # 5400 / 90 a second
+    clock.now += 10
+    progress.see(Ahead("t", 0, 100_000, 100_000, 1.0), state(100_000, 1, 1), 2000)
+    assert progress.warnings() == []
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (123_456, "123 kB"), (2.5e12, "2.5 TB")]
+)
+def test_sizes(count: float, text: str) -> None:
+    assert size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, "?"), (5, "5 s"), (600, "10 min"), (7200, "2.0 h"), (864_000, "10.0 days")]
+)
+def test_durations(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_lines_where_there_is_no_terminal(clock: Clock) -> None:
+    progress, log = Progress("move"), io.StringIO()
+    progress.take(Outcome("t\x1b[2J", 0, None, stuck="bad\x1b[2J", final=True))
+    with showing(log) as shown:
+        shown(progress)
+        shown(progress)
+    assert log.getvalue().count("stuck:") == 1
+    assert "\x1b" not in log.getvalue()
+
+
+def test_a_terminal_of_80_columns(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "80")
+    progress, terminal = Progress("move"), Terminal()
+    for topic in ("orders-with-a-very-long-name-that-goes-on-and-on-and-on", "b"):
+        progress.see(Ahead(topic, 0, 0, 10**12, 100.0), None, 0)
+    with showing(terminal) as shown:
+        shown(progress)
+    said = terminal.getvalue()
+    assert "topic" in said
+    assert "1,000,000,000,000" in said

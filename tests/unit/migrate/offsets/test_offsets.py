@@ -1,0 +1,112 @@
+"""What is written for a group, and what is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from kproxy.base.errors import WireError
+from kproxy.migrate.clusters.groups import Committed, Group
+from kproxy.migrate.copier.offsetmap import OffsetMap
+from kproxy.migrate.copier.state import key
+from kproxy.migrate.copier.statetopic import Copied
+from kproxy.migrate.offsets.offsets import SKIPPED, THERE, WOULD, decide, incomplete, journaled, rows_of, to_record
+from kproxy.migrate.spec.migration import Migration, Topics
+
+MIGRATION = Migration({}, {}, "m", Topics(exclude=("out",)))
+KNOWN = {("t", 0): Copied("t", 0, "u", 0, 10, 110, 10, 1, OffsetMap([(0, 100, 10)]))}
+GROUP = Group("g", "classic", positions={("t", 0): Committed(5, "m")})
+
+
+def test_positions_are_translated_with_their_metadata() -> None:
+    (row,) = rows_of(GROUP, MIGRATION, KNOWN)
+    assert (row.place, row.position.target, row.metadata, row.done) == (("u", 0), 105, "m", WOULD)
+
+
+@pytest.mark.parametrize(
+    ("there", "wrote", "done"),
+    [
+        ({}, {}, WOULD),
+        ({("u", 0): Committed(105, "m")}, {}, THERE),
+        ({("u", 0): Committed(105, "other")}, {}, WOULD),
+        ({("u", 0): Committed(103)}, {("u", 0): [103]}, WOULD),
+        ({("u", 0): Committed(103)}, {("u", 0): [104, 103]}, WOULD),
+        ({("u", 0): Committed(103)}, {}, SKIPPED),
+        ({("u", 0): Committed(103)}, {("u", 0): [104]}, SKIPPED),
+        ({("x", 0): Committed(1)}, {}, WOULD),
+    ],
+)
+def test_only_what_kproxy_wrote_is_overwritten(
+    there: dict[tuple[str, int], Committed], wrote: dict[tuple[str, int], list[int]], done: str
+) -> None:
+    result = decide(GROUP, rows_of(GROUP, MIGRATION, KNOWN), there, wrote, force=False)
+    assert [row.done for row in result.rows] == [done]
+    assert bool(result.refused) == (done == SKIPPED)
+    forced = decide(GROUP, rows_of(GROUP, MIGRATION, KNOWN), there, wrote, force=True)
+    assert (forced.refused, forced.rows[0].done) == ("", THERE if done == THERE else WOULD)
+
+
+def test_topics_that_are_left_out_do_not_make_it_incomplete() -> None:
+    group = Group("g", "classic", positions={("out", 0): Committed(5), ("t", 0): Committed(12), ("z", 1): Committed(1)})
+    result = decide(group, rows_of(group, MIGRATION, KNOWN), {}, {}, force=False)
+    assert [row.why for row in result.rows] == [
+        "the file leaves this topic out",
+        "2 offsets before it are not copied so far",
+        "the migration has not copied this partition",
+    ]
+    assert list(incomplete([result], MIGRATION)) == [
+        "group g, partition 0 of t: 2 offsets before it are not copied so far",
+        "group g, partition 1 of z: the migration has not copied this partition",
+    ]
+
+
+def test_a_position_in_a_partition_without_records_is_where_the_next_one_comes() -> None:
+    group = Group("g", "classic", positions={("t", 0): Committed(5), ("z", 1): Committed(7)})
+    nothing = Copied("z", 1, "z", 7, 7, 12, 0, 0, OffsetMap([]))
+    copied, empty = rows_of(group, MIGRATION, {**KNOWN, ("z", 1): nothing})
+    assert (copied.position.target, copied.position.how) == (105, "exact")
+    assert (empty.position.target, empty.position.words, empty.done) == (12, "the next record that comes", WOULD)
+
+
+def test_no_position_of_another_topic_of_this_name_is_translated() -> None:
+    rows = rows_of(GROUP, MIGRATION, KNOWN, lost={"t": "it is not the topic from which records were copied"})
+    assert [(row.done, row.why) for row in rows] == [(SKIPPED, "it is not the topic from which records were copied")]
+
+
+@pytest.mark.parametrize(
+    ("position", "end", "as_end", "target", "how"),
+    [
+        (11, 10, (), None, "past the end"),
+        (12, 10, ("other",), None, "past the end"),
+        (12, 10, ("g",), 110, "as end"),
+        (10, 10, ("g",), 110, "end"),
+        (5, 10, ("g",), 105, "exact"),
+        (12, 12, ("g",), None, "beyond"),
+        (14, 12, (), None, "past the end"),
+        (14, 12, ("g",), None, "beyond"),  # the end itself is not copied so far
+        (14, None, ("g",), None, "beyond"),  # nobody tells where the log ends
+    ],
+)
+def test_a_position_beyond_the_end_of_the_log(
+    position: int, end: int | None, as_end: tuple[str, ...], target: int | None, how: str
+) -> None:
+    group = Group("g", "classic", positions={("t", 0): Committed(position)})
+    migration = MIGRATION.with_as_end(as_end)
+    (row,) = rows_of(group, migration, KNOWN, {} if end is None else {("t", 0): end})
+    assert (row.position.source, row.position.target, row.position.how) == (position, target, how)
+    assert row.done == (SKIPPED if target is None else WOULD)
+    assert ("--as-end g" in row.why) == (how == "past the end")
+    assert ("not copied so far" in row.why) == (how == "beyond")
+
+
+def test_the_journal_comes_back_as_it_was_written() -> None:
+    import json
+
+    wrote = {("u", 0): [5, 3], ("u", 11): [7], ("v", 0): [0]}
+    values = {key("offsets", "g"): json.dumps(to_record(wrote)).encode(), key("job"): b"{}"}
+    assert journaled(values) == {"g": wrote}
+
+
+@pytest.mark.parametrize("value", [b"", b"[]", b"{}", b'{"v":1}', b'{"v":1,"positions":{"u":{"x":[1]}}}', b'{"v":2}'])
+def test_a_journal_of_somebody_else(value: bytes) -> None:
+    with pytest.raises(WireError, match=r"that kproxy did not write|written by a newer kproxy"):
+        journaled({key("offsets", "g"): value})

@@ -1,0 +1,440 @@
+"""What a plan says of two clusters: each row of what cannot be kept, what is done, and which rights are missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from kproxy.migrate.clusters.inventory import Acl, Broker, Group, Inventory, Partition, Topic, Unseen
+from kproxy.migrate.plan.changes import CreateState, Past
+from kproxy.migrate.plan.plan import Plan, as_json, make, principal
+from kproxy.migrate.plan.planshown import show
+from kproxy.migrate.spec.migration import Groups, Limits, Migration, Topics
+
+FOREVER = "9223372036854775807"
+DEFAULTS = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "max.message.bytes": "1048588",
+    "message.timestamp.after.max.ms": FOREVER,
+    "message.timestamp.before.max.ms": FOREVER,
+    "message.timestamp.type": "CreateTime",
+    "min.insync.replicas": "1",
+    "retention.bytes": "-1",
+    "retention.ms": "604800000",
+    "segment.bytes": "1073741824",
+}
+MIGRATION = Migration({"bootstrap-servers": ["a"]}, {"bootstrap-servers": ["b"]})
+ALLOWED = frozenset({"Read", "Write", "Alter", "AlterConfigs", "Describe", "DescribeConfigs", "Create"})
+
+
+def topic(name: str = "t", records: int = 0, partitions: int = 1, size: int = 0, **configs: str) -> Topic:
+    given = {key.replace("_", "."): value for key, value in configs.items()}
+    effective = {key: value for key, value in {**DEFAULTS, **given}.items() if key != "segment.bytes"}
+    parts = tuple(Partition(0, records, size) for _ in range(partitions))
+    return Topic(name, parts, given, effective, ALLOWED)
+
+
+def cluster(*topics: Topic, **more: object) -> Inventory:
+    brokers = (Broker(1, {"message.max.bytes": "1048588", "default.replication.factor": "1"}),)
+    plain = Inventory(
+        "id", (4, 3), brokers, {one.name: one for one in topics}, {}, (), {}, {}, ALLOWED, DEFAULTS, authorizes=True
+    )
+    return replace(plain, **more)  # type: ignore[arg-type]
+
+
+def plan(source: Inventory, target: Inventory, migration: Migration = MIGRATION, **more: object) -> Plan:
+    past = more.pop("past", Past(state=True))
+    return make(migration, source, target, past, **more)  # type: ignore[arg-type]
+
+
+def said(made: Plan, severity: str) -> list[str]:
+    return [f"{one.about}: {one.text}" for one in made.of(severity) if one.about != "transactional ids"]
+
+
+def done(made: Plan) -> list[str]:
+    return [str(change) for change in made.changes]
+
+
+NEW = "create topic t: 1 partition, the brokers' number of replicas"
+HELD = "retention.ms=-1 (then default)"
+
+
+# What is done
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "changes"),
+    [
+        (topic(), {}, [f"{NEW}; until the switch {HELD}"]),
+        (topic(retention_ms="1000"), {}, [f"{NEW}; until the switch retention.ms=-1 (then 1000)"]),
+        (topic(retention_ms="-1"), {}, [f"{NEW}; retention.ms=-1"]),
+        (topic(segment_bytes="5"), {}, [f"{NEW}; segment.bytes=5; until the switch {HELD}"]),
+        (topic(cleanup_policy="compact"), {}, [f"{NEW}; until the switch cleanup.policy=delete (then compact), {HELD}"]),
+        (topic(compression_type="gzip"), {}, [f"{NEW}; until the switch compression.type=producer (then gzip), {HELD}"]),
+        (
+            topic(message_timestamp_type="LogAppendTime"), {},
+            [f"{NEW}; until the switch message.timestamp.type=CreateTime (then LogAppendTime), {HELD}"],
+        ),
+        (
+            topic(message_timestamp_before_max_ms="5"), {},
+            [f"{NEW}; until the switch message.timestamp.before.max.ms=unlimited (then 5), {HELD}"],
+        ),
+        (topic(max_message_bytes="2000000"), {}, [f"{NEW}; max.message.bytes=2000000; until the switch {HELD}"]),
+        # of the source's brokers only
+        (topic(follower_replication_throttled_replicas="0:1", remote_storage_enable="false"), {}, [f"{NEW}; until the switch {HELD}"]),
+        (topic(no_such_thing="1"), {}, [f"{NEW}; until the switch {HELD}"]),
+        (topic(partitions=3), {}, [f"create topic t: 3 partitions, the brokers' number of replicas; until the switch {HELD}"]),
+        # there already
+        (topic(), topic(retention_ms="-1"), []),
+        (topic(), topic(), [f"alter topic t; until the switch {HELD}"]),
+        (topic(retention_ms="1000"), topic(retention_ms="2000"), ["alter topic t; until the switch retention.ms=-1 (then 2000)"]),
+        (topic(max_message_bytes="2000000"), topic(retention_ms="-1"), ["alter topic t; until the switch max.message.bytes=2000000 (then default)"]),
+        (topic(), topic(retention_ms="-1", max_message_bytes="2000000"), []),
+        (topic(), topic(retention_ms="-1", compression_type="lz4"), ["alter topic t; until the switch compression.type=producer (then lz4)"]),
+        (topic(partitions=2), topic(retention_ms="-1"), ["add partitions to topic t: 1 to 2"]),
+        (topic(), topic(retention_ms="-1", partitions=2), []),
+    ],
+)  # fmt: skip
+def test_topics(source: Topic, target: Topic | dict[str, str], changes: list[str]) -> None:
+    there = [target] if isinstance(target, Topic) else []
+    assert done(plan(cluster(source), cluster(*there))) == changes
+
+
+def test_defaults_of_the_brokers_count_where_they_matter() -> None:
+    source = replace(topic(), effective={**DEFAULTS, "retention.ms": "5", "max.message.bytes": "2000000"})
+    assert done(plan(cluster(source), cluster())) == [
+        f"{NEW}; max.message.bytes=2000000; until the switch retention.ms=-1 (then 5)"
+    ]
+
+
+def test_bounds_of_old_brokers_have_other_names_now() -> None:
+    source = topic(message_timestamp_difference_max_ms="7")
+    (change,) = done(plan(cluster(source), cluster()))
+    assert "message.timestamp.difference" not in change
+    assert (
+        "message.timestamp.after.max.ms=unlimited (then 7), message.timestamp.before.max.ms=unlimited (then 7)"
+        in change
+    )
+
+
+def test_the_document_has_the_last_word() -> None:
+    topics = Topics(rename={"t": "u"}, replication=3, configs={"segment.bytes": "9", "retention.ms": "10"})
+    made = plan(cluster(topic(segment_bytes="5")), cluster(), replace(MIGRATION, topics=topics))
+    assert done(made) == [
+        "create topic u: 1 partition, 3 replicas; segment.bytes=9; until the switch retention.ms=-1 (then 10)"
+    ]
+
+
+def test_the_state_topic_is_first() -> None:
+    assert plan(cluster(topic()), cluster(), past=Past()).changes[0] == CreateState("kproxy-migration-migration")
+
+
+def test_a_second_time_there_is_nothing_to_do() -> None:
+    source = topic(retention_ms="1000", compression_type="gzip")
+    held = topic(retention_ms="-1", compression_type="producer")
+    wanted = {"t": {"retention.ms": "1000", "compression.type": "gzip"}}
+    created = Past(wanted, created=frozenset({"t"}), state=True)
+    assert done(plan(cluster(source), cluster(held), past=created)) == []
+    was_there = Past({"t": {"retention.ms": "5"}}, state=True)
+    assert done(plan(cluster(source), cluster(held), past=was_there)) == []
+
+
+def test_what_the_source_has_changed_since_is_noted() -> None:
+    created = Past({"t": {"retention.ms": "1000"}}, created=frozenset({"t"}), state=True)
+    made = plan(cluster(topic(retention_ms="2000")), cluster(topic(retention_ms="-1")), past=created)
+    assert done(made) == ["note for topic t; until the switch retention.ms (then 2000)"]
+
+
+def acl(resource: int, name: str, pattern: int = 3, operation: int = 3) -> Acl:
+    return Acl(resource, name, pattern, "User:u", "*", operation, 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (acl(2, "t"), ["User:u may Read Topic new-t"]),
+        (acl(2, "other"), []),
+        (acl(2, "*"), ["User:u may Read Topic *"]),
+        (acl(2, "s", 4), ["User:u may Read Topic s… (prefix)"]),
+        (acl(2, "t", 4), ["User:u may Read Topic new-t", "User:u may Read Topic tt"]),  # a name that is another now
+        (acl(2, "x", 4), []),
+        (acl(3, "g"), ["User:u may Read Group g"]),
+        (acl(3, "h"), []),
+        (acl(3, "h", 4), ["User:u may Read Group h… (prefix)"]),
+        (acl(5, "tx", operation=4), ["User:u may Write TransactionalId tx"]),
+        (acl(4, "kafka-cluster", operation=12), []),  # IdempotentWrite: whoever may write to a topic may do that
+        (acl(4, "kafka-cluster", operation=7), []),
+    ],
+)
+def test_acls(given: Acl, wanted: list[str]) -> None:
+    migration = replace(MIGRATION, topics=Topics(("s", "t", "tt"), rename={"t": "new-t"}), groups=Groups(("g",)))
+    topics = [topic(name) for name in ("s", "t", "tt", "other")]
+    made = plan(cluster(*topics, acls=(given,)), cluster(), migration)
+    assert [text for text in done(made) if "ACL" in text] == [f"create ACL: {text}" for text in wanted]
+    there = plan(cluster(*topics, acls=(given,)), cluster(acls=(given,)), replace(migration, topics=Topics()))
+    assert not any("ACL" in text for text in done(there))
+    assert not any(
+        "ACL" in text for text in done(plan(cluster(*topics, acls=(given,)), cluster(), replace(migration, acls=False)))
+    )
+
+
+def test_users_of_old_brokers_are_told_who_produces_idempotently() -> None:
+    writer = acl(4, "kafka-cluster", operation=12)
+    denied = replace(writer, principal="User:d", permission=2)
+    source = cluster(topic(), acls=(writer, denied, acl(2, "t", operation=4)))
+    old, new = (said(plan(source, cluster(version=version)), "warning") for version in ((2, 7), (2, 8)))
+    assert old == [
+        "ACLs: the target's brokers let only those produce idempotently who have IdempotentWrite on the cluster, as User:u"
+        " on the source: create it there for those of them who write to these topics"
+    ]
+    assert new == []
+    assert said(plan(source, cluster(version=(2, 7)), replace(MIGRATION, acls=False)), "warning") == []
+    assert any(
+        "rights over the cluster itself, 2 rules, such as: User:u may Idem" in one
+        for one in said(plan(source, cluster()), "note")
+    )
+
+
+def test_quotas() -> None:
+    alice, every, address = (("user", "alice"),), (("client-id", None),), (("ip", "10.0.0.1"),)
+    source = cluster(
+        topic(retention_ms="-1"), quotas={alice: {"a": 1.0, "b": 1048576.0}, every: {"a": 3.0}, address: {"c": 4.0}}
+    )
+    target = cluster(topic(retention_ms="-1"), quotas={alice: {"a": 5.0}, every: {"a": 3.0}})
+    made = plan(source, target)
+    assert done(made) == ["set quota of user alice: b=1048576"]
+    assert said(made, "warning") == ["quota of user alice: a is 1 on the source and 5 on the target, where it stays"]
+    assert done(plan(source, target, replace(MIGRATION, quotas=False))) == []
+
+
+# What is found
+
+
+ROWS: list[tuple[Topic, Topic | None, str, str]] = [
+    (topic(), topic(message_timestamp_type="LogAppendTime"), "note", "t: has LogAppendTime on the target, which would replace timestamps: it has CreateTime until the switch"),
+    (topic(message_timestamp_type="LogAppendTime"), None, "note", "t: has LogAppendTime on the source: the timestamps are kept, and are of type CreateTime on the target"),
+    (topic(), topic(message_timestamp_after_max_ms="3600000"), "note", "t: refuses timestamps on the target (message.timestamp.after.max.ms=3600000): these bounds are open until the switch"),
+    (topic(compression_type="gzip"), None, "note", "t: has compression.type=gzip on the source: batches are copied as they are, and the target does not compress them again before the switch"),
+    (topic(max_message_bytes="2000000"), topic(), "note", "t: takes batches of 2000000 bytes on the source and 1048588 on the target: raised there"),
+    (topic(max_message_bytes="2000000"), None, "note", "t: takes batches of 2000000 bytes on the source, the target's brokers 1048588: max.message.bytes is set for the topic. Consumers may need a larger fetch size"),
+    (topic(), topic(cleanup_policy="compact"), "warning", "t: is compacted on the target and not on the source: records without a key cannot be kept there. It is not compacted before the switch; then compaction removes them"),
+    (topic(cleanup_policy="compact,delete"), None, "note", "t: is compacted on the source, and on the target from the switch on: until then it needs the space of all records that are copied. Compaction keeps offsets"),
+    (topic(remote_storage_enable="true"), None, "warning", "t: is in remote storage on the source, which the sizes do not count; remote.storage.enable is not kept"),
+    (topic(), topic(partitions=3), "warning", "t: has 3 partitions on the target and 1 on the source: after the switch, producers choose others for the same keys, and their order is not kept"),
+    (topic(), topic(records=5), "stop", "t: has 5 offsets on the target that this migration has not written; allowed: an empty topic, another rename, or exclude"),
+    (replace(topic(), partitions=(Partition(None, None),)), None, "stop", "t: nobody leads partition 0 on the source: repair it first"),
+    (topic(min_insync_replicas="2"), None, "stop", "t: is to have 1 replica and min.insync.replicas=2: nothing could be written; allowed: topics.replication, topics.configs"),
+    (replace(topic(), operations=frozenset({"Describe"})), None, "stop", "right on the source: User:ANONYMOUS is not allowed Read on topic t"),
+    (topic(), replace(topic(), operations=ALLOWED - {"Write"}), "stop", "right on the target: User:ANONYMOUS is not allowed Write on topic t"),
+    (topic(), replace(topic(), operations=ALLOWED - {"AlterConfigs"}), "stop", "right on the target: User:ANONYMOUS is not allowed AlterConfigs on topic t"),
+    (topic(partitions=2), replace(topic(retention_ms="-1"), operations=ALLOWED - {"Alter"}), "stop", "right on the target: User:ANONYMOUS is not allowed Alter on topic t"),
+    (topic(), replace(topic(), effective={}), "stop", "right on the target: User:ANONYMOUS is not allowed DescribeConfigs on topic t, needed to hold its retention open"),
+    (replace(topic(), effective={}), None, "warning", "t: its configurations cannot be seen on the source: the target's defaults are taken"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "target", "severity", "text"), ROWS)
+def test_findings(source: Topic, target: Topic | None, severity: str, text: str) -> None:
+    made = plan(cluster(source), cluster(*([] if target is None else [target])))
+    assert text in said(made, severity)
+    assert made.stopped == (severity == "stop")
+
+
+def test_the_controller_says_how_many_replicas_a_new_topic_has() -> None:
+    """What is set on a broker does not count where controllers are processes of their own."""
+    source, brokers = (
+        cluster(topic(min_insync_replicas="2")),
+        tuple(Broker(one, {"default.replication.factor": "1"}) for one in (1, 2, 3)),
+    )
+    assert plan(source, cluster(brokers=brokers)).stopped
+    assert not plan(source, cluster(brokers=brokers, replication=3)).stopped
+    assert "t: is to have 3 replicas, and the target has 1 broker; allowed: topics.replication: 1" in said(
+        plan(source, cluster(replication=3)), "stop"
+    )
+
+
+@pytest.mark.parametrize(("source", "target", "severity", "text"), ROWS)
+def test_nothing_is_found_without_a_reason(source: Topic, target: Topic | None, severity: str, text: str) -> None:
+    made = plan(cluster(topic()), cluster(topic()))
+    assert text not in said(made, severity)
+    assert said(made, "stop") == said(made, "warning") == said(made, "note") == []
+
+
+def test_records_that_were_copied_are_no_hindrance() -> None:
+    made = plan(cluster(topic()), cluster(topic(records=5)), past=Past(copied=frozenset({"t"}), state=True))
+    assert not made.stopped
+
+
+def test_topics_that_cannot_be() -> None:
+    assert said(plan(cluster(), cluster()), "stop") == [
+        "topics.include: no topic of the source is wanted, or Describe on all of them is missing; allowed: other globs"
+    ]
+    named = replace(MIGRATION, topics=Topics(("t", "absent")))
+    assert said(plan(cluster(topic()), cluster(), named), "warning") == [
+        "topics.include: absent is no topic of the source, or Describe on it is missing"
+    ]
+    renamed = replace(MIGRATION, topics=Topics(rename={"a": "b"}))
+    assert said(plan(cluster(topic("a"), topic("b")), cluster(), renamed), "stop") == [
+        "topics.rename: a and b would all be b on the target; allowed: exclude, or another rename"
+    ]
+    assert said(plan(cluster(topic()), cluster(), refused={"t": "POLICY_VIOLATION: no"}), "stop") == [
+        "t: the target would refuse to create it: POLICY_VIOLATION: no"
+    ]
+    three = replace(MIGRATION, topics=Topics(replication=3))
+    assert said(plan(cluster(topic()), cluster(), three), "stop") == [
+        "t: is to have 3 replicas, and the target has 1 broker; allowed: topics.replication: 1"
+    ]
+    old = cluster(topic(), version=(0, 10))
+    assert said(plan(old, cluster()), "stop") == ["source: is Kafka 0.10; allowed: 0.11 or later"]
+
+
+def test_rights_of_the_cluster() -> None:
+    few = frozenset({"Create"})
+    source = cluster(topic(), acls=(acl(2, "t"),), quotas={(("user", "u"),): {"a": 1.0}})
+    migration = replace(MIGRATION, target={"sasl-username": "mover"})
+    unseen = (Unseen("the groups", "not allowed", "Describe", "the cluster"), Unseen("the quotas", "too old"))
+    missing = [Unseen("to create it", "", "Create", "topic t")]
+    made = plan(source, cluster(operations=few, unseen=unseen), migration, missing=missing)
+    assert said(made, "stop") == [
+        "right on the target: User:mover is not allowed Alter on the cluster",
+        "right on the target: User:mover is not allowed AlterConfigs on the cluster",
+        "right on the target: User:mover is not allowed Create on topic t, needed to create it",
+    ]
+    text = "right on the target: User:mover is not allowed Describe on the cluster, needed to see the groups"
+    assert said(made, "warning") == [text]
+    assert said(made, "note") == [
+        "right on the target: brokers leave out topics and groups that this user may not describe",
+        "target: the quotas: could not be seen: too old",
+    ]
+
+
+def test_who_one_is() -> None:
+    assert principal({"sasl-username": "u", "tls-cert": "c.pem"}) == "User:u"
+    assert principal({"sasl": "GSSAPI"}) == "the user of sasl GSSAPI"
+    assert principal({"tls-cert": "c.pem"}) == "the user of tls-cert c.pem"
+    assert principal({}) == "User:ANONYMOUS"
+
+
+def test_users_groups_and_acls() -> None:
+    source = cluster(
+        topic(),
+        users={"u": (("SCRAM-SHA-256", 4096), ("SCRAM-SHA-512", 4096)), "v": (("SCRAM-SHA-256", 1),)},
+        groups={"g": Group("g", "classic", "Empty"), "s": Group("s", "share", "Empty"), "x": Group("x", "classic", "Empty")},
+        acls=(acl(4, "kafka-cluster", operation=7), acl(2, "t")),
+    )  # fmt: skip
+    target = cluster(
+        users={"u": (("SCRAM-SHA-256", 4096),), "v": (("SCRAM-SHA-256", 1),)},
+        groups={"g": Group("g", "classic", "Stable"), "x": Group("x", "classic", "Stable")},
+        authorizes=False,
+    )
+    made = plan(source, target, replace(MIGRATION, groups=Groups(exclude=("x",))))
+    assert said(made, "warning") == [
+        "user u: is missing on the target (SCRAM-SHA-512), and Kafka gives no passwords: create it there with"
+        " kafka-configs --alter --entity-type users",
+        "group g: is in use on the target: positions go to empty groups only",
+        "ACLs: the target has no authorizer: the source's rules cannot be created there; allowed: acls: false",
+    ]
+    assert said(made, "note") == [
+        "group s: is a share group: what is kept of it, 'offsets' says",
+        "ACLs: not copied are rights over the cluster itself, 1 rule, such as: User:u may Alter Cluster kafka-cluster",
+    ]
+    assert not any("ACL" in text for text in done(made))
+
+
+# Time
+
+
+GB = 1_000_000_000
+
+
+def large(hours: float, rate: float = 0.0, **configs: str) -> Topic:
+    """A topic that takes so long with the executors that are advised, one of them, at 114 MB/s."""
+    size = int(hours * 3600 * 4 / 35 * GB / 4)
+    return replace(topic(records=size // 1000, partitions=4, size=size, **configs), rate=rate)
+
+
+@pytest.mark.parametrize(
+    ("source", "severity", "text"),
+    [
+        (large(2, retention_ms="3600000"), "stop", "t: keeps records for 60 min on the source (retention.ms=3600000), and the copy takes about 2 h"),
+        (large(2, retention_ms="14400000"), "warning", "t: keeps records for 4 h on the source (retention.ms=14400000), and the copy takes about 2 h"),
+        (large(2, retention_ms="86400000"), "", ""),
+        (large(2, retention_ms="3600000", cleanup_policy="compact"), "", ""),
+        (large(2, retention_ms="-1"), "", ""),
+        (large(2, rate=50_000, retention_ms="-1", retention_bytes=str(36 * GB)), "stop", "t: keeps records for 48 min on the source (retention.bytes=36000000000), and the copy takes about 3.56 h"),
+    ],
+)  # fmt: skip
+def test_retention_that_overtakes_the_copy(source: Topic, severity: str, text: str) -> None:
+    made = plan(cluster(source), cluster())
+    found = [one for one in (*said(made, "stop"), *said(made, "warning")) if "keeps records" in one]
+    assert found == ([f"{text}: records could be deleted before they are copied; allowed: a higher"
+                      f" {'retention.bytes' if 'bytes' in text else 'retention.ms'} on the source until the switch"] if text else [])  # fmt: skip
+    assert not text or found[0] in said(made, severity)
+
+
+def test_estimate() -> None:
+    whole = plan(cluster(large(16), replace(large(4), name="u")), cluster()).whole
+    assert whole.size is not None
+    assert whole.cpu_seconds == pytest.approx(whole.size / GB * 35)
+    assert dict(whole.seconds)[1] == pytest.approx(20 * 3600, rel=0.01)
+    assert dict(whole.seconds)[2] == pytest.approx(10 * 3600, rel=0.01)
+    assert whole.advised == 2  # more have no partitions to work on
+    assert plan(cluster(replace(topic(), partitions=(Partition(0, 1, None),))), cluster()).whole.size is None
+
+
+def test_a_rate_that_never_catches_up() -> None:
+    source = cluster(large(1, rate=2_000))  # of records of 1 KB
+    made = plan(source, cluster(), replace(MIGRATION, limits=Limits(max_rate=1.5)))
+    assert said(made, "stop")[0] == (
+        "limits.max-rate: 1.5 MB/s is less than what is written on the source (2.0 MB/s): the copy would never catch"
+        " up; allowed: a higher rate"
+    )
+    assert made.whole.seconds == ((1, None),)
+    assert not plan(source, cluster(), replace(MIGRATION, limits=Limits(max_rate=300))).stopped
+
+
+def test_the_largest_partition_bounds_it() -> None:
+    parts = (Partition(0, 1, 3600 * GB // 5), *(Partition(0, 0, 0),) * 511)
+    whole = plan(cluster(Topic("t", parts, {}, DEFAULTS, ALLOWED)), cluster()).whole
+    assert dict(whole.seconds)[128] == pytest.approx(3600)
+
+
+# For people and programs
+
+
+def test_shown_in_80_columns() -> None:
+    out = StringIO()
+    source = cluster(
+        topic("a" * 120, records=10**12, size=10**15, retention_ms="1"), topic("b", cleanup_policy="compact")
+    )
+    made = plan(source, cluster(), replace(MIGRATION, topics=Topics(rename={"b": "c"})), past=Past())
+    show(made, Console(file=out, width=80))
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
+    for part in (
+        "What stops it",
+        "Notes",
+        "1e+03 TB",
+        "c (new)",
+        "offsets",
+        "Offsets: records are fewer where a topic is compacted or has transactions",
+        "'kproxy migrate prepare' would do 3 things",
+        "Nothing was changed.",
+    ):
+        assert part in text
+
+
+def test_as_json() -> None:
+    found = as_json(plan(cluster(topic(records=3, size=9)), cluster()))
+    assert found["can-go-on"] is True
+    assert found["topics"] == [
+        {"topic": "t", "target": "t", "partitions": 1, "target_partitions": None, "offsets": 3, "size": 9, "rate": None}
+    ]
+    assert found["changes"] == [{"kind": "topic", "text": f"{NEW}; until the switch {HELD}"}]
+    assert set(found["findings"]) == {"stop", "warning", "note"}
+    assert found["estimate"]["executors"][0]["executors"] == 1

@@ -18,7 +18,6 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from kproxy.base.errors import ConfigError
 from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.commands.status import lines, standing
-from kproxy.migrate.commands.verifying import verify as verify_migration
 from kproxy.migrate.copier.cluster import Cluster
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.slices import Job
@@ -29,6 +28,7 @@ from kproxy.migrate.journal.driver import tell
 from kproxy.migrate.verify.behind import ends_of
 from kproxy.migrate.verify.report import text
 from kproxy.migrate.verify.results import Kept, Report, Verified
+from kproxy.migrate.verify.running import verify as verify_migration
 from kproxy.migrate.verify.verify import Verification
 from tests.harness.clients import create_topic, read_topic, unique
 from tests.harness.process import wait_until

@@ -6,5 +6,5 @@ preparing    the commands plan, prepare, undo
 status       where a migration stands, from the target alone
 switching    the commands switch, rollback, finish
 translating  the command offsets
-verifying    the command `verify`, and the function behind it
+verifying    the command `verify`
 """

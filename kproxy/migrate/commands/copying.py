@@ -15,12 +15,9 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from kproxy.migrate.clusters.inventory import Inventory
-    from kproxy.migrate.copy.copy import Copy, What
-    from kproxy.migrate.spec.migration import Migration
+    from kproxy.migrate.copy.copy import Copy
 
 FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
-_MB = 1_000_000
 _STUCK = 1
 
 
@@ -55,6 +52,7 @@ def copy(
     from kproxy.migrate.copy.copy import Copy
     from kproxy.migrate.copy.display import by_way, showing, summary, words
     from kproxy.migrate.copy.exposed import exposed
+    from kproxy.migrate.copy.scope import what_to_copy
     from kproxy.migrate.copy.sparksession import spark_session
     from kproxy.migrate.spec.document import read
     from kproxy.migrate.switch.reverse import swapped
@@ -120,68 +118,6 @@ def _skip(text: str) -> tuple[tuple[str, int], int]:
     if found is None:
         raise click.BadParameter(f"{text!r} is not TOPIC:PARTITION:OFFSET", param_hint="--skip-deleted")
     return (found[1], int(found[2])), int(found[3])
-
-
-def what_to_copy(
-    migration: Migration, source: str, target: str, follow: bool, max_rate: float | None, take_over: bool,
-    skip: dict[tuple[str, int], int],
-) -> What:  # fmt: skip
-    """From the file and from what both clusters have. A topic to which records were copied and that is not there any
-    more is the copy's to judge. Raises ConfigError if another topic is not there on the target."""
-    from kproxy.base.errors import ConfigError
-    from kproxy.migrate.clusters.administration import Admin
-    from kproxy.migrate.clusters.stocktaking import take
-    from kproxy.migrate.copy.copy import What
-    from kproxy.migrate.copy.repartition import is_repartition
-
-    with Admin(source) as admin:
-        there = take(admin, migration.wants)
-    topics = {topic: migration.target_of(topic) for topic in sorted(there.topics) if migration.wants(topic)}
-    wanted = set(topics.values())
-    with Admin(target) as admin:
-        here = take(admin, wanted.__contains__)
-    if not topics:
-        raise ConfigError("topics: the source has no topic that the file includes")
-    missing = [topic for topic, name in topics.items() if _partitions(here, name) < _partitions(there, topic)]
-    if missing:
-        begun = _copied_to(target, migration.name)
-        missing = [topic for topic in missing if topic not in begun]
-    if missing:
-        raise ConfigError(
-            f"the target has not all partitions of {', '.join(missing[:5])}"
-            + (f" and {len(missing) - 5} more topics" if len(missing) > 5 else "")
-            + ": run kproxy migrate prepare"
-        )
-    rate = max_rate if max_rate is not None else migration.limits.max_rate
-    compacted = [
-        topic
-        for topic in topics
-        if "compact" in there.topics[topic].effective.get("cleanup.policy", "") or migration.may_have_gaps(topic)
-    ]
-    repartition = (topic for topic in topics if is_repartition(topic, there.topics[topic].effective))
-    return What(
-        migration.name, topics, sparse=frozenset(compacted), repartition=frozenset(repartition),
-        largest={name: size for name in wanted if (size := _largest(here, name))},
-        skip=skip, max_rate=(rate or 0.0) * _MB, slice_size=migration.limits.slice_mb * _MB,
-        follow=follow, take_over=take_over,
-    )  # fmt: skip
-
-
-def _copied_to(target: str, name: str) -> set[str]:
-    """The topics of the source of which records were copied. Raises ConfigError if nothing was prepared; UpstreamError
-    and WireError."""
-    from kproxy.migrate.clusters.identities import read
-
-    return {topic for topic, one in read(target, name).items() if one.ends}
-
-
-def _partitions(inventory: Inventory, topic: str) -> int:
-    return len(inventory.topics[topic].partitions) if topic in inventory.topics else 0
-
-
-def _largest(inventory: Inventory, topic: str) -> int:
-    """What the topic takes as a batch; 0 if one may not see it."""
-    return int(inventory.topics[topic].effective.get("max.message.bytes", 0))
 
 
 @click.command("pause")

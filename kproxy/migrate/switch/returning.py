@@ -15,7 +15,6 @@ from typing import Any
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.roads import Roads
-from kproxy.migrate.commands.verifying import verify
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.cluster import Cluster
 from kproxy.migrate.copier.statetopic import copied
@@ -35,6 +34,7 @@ from kproxy.migrate.switch.only import Only, some
 from kproxy.migrate.switch.reverse import map_back
 from kproxy.migrate.switch.tail import Seconds, TailError
 from kproxy.migrate.switch.wayback import the_way_back
+from kproxy.migrate.verify.running import verify
 from kproxy.proxy.switching.parts import Part, unit
 from kproxy.proxy.switching.plan import Work
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.migrate.clusters.roads import Roads
-from kproxy.migrate.commands.copying import what_to_copy
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.cluster import Cluster
 from kproxy.migrate.copier.codes import Refused
@@ -24,6 +23,7 @@ from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copier.state import State, parts_of
 from kproxy.migrate.copier.statetopic import Copied, copied, read_all
 from kproxy.migrate.copy.copy import Copy, What
+from kproxy.migrate.copy.scope import what_to_copy
 from kproxy.migrate.journal.driver import Records, tell
 from kproxy.migrate.journal.switch import ROLLBACK, last_switch
 from kproxy.migrate.offsets.offsets import Offsets

@@ -13,4 +13,5 @@ reportpage   that as one HTML file (pure)
 results      what a verification found, and its form in the state topic (pure)
 tails        the end of each partition of the target, as a verification sees it
 verify       which ranges of both sides are compared, job by job, and what follows
+running       one verification of a migration, and its result on the target
 """

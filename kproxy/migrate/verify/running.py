@@ -1,0 +1,83 @@
+"""One verification of a migration: what was copied and not verified yet, and its result on the target."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kproxy.migrate.clusters.identities import begun, states_in
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.slices import Job
+from kproxy.migrate.copier.state import topic_of
+from kproxy.migrate.copier.statetopic import StateTopic, copied, read_all
+from kproxy.migrate.journal.driver import tell
+from kproxy.migrate.journal.switch import last_switch
+from kproxy.migrate.verify.behind import Reached
+from kproxy.migrate.verify.results import Kept, Report, Sample, kept_in, name_of
+from kproxy.migrate.verify.verify import Verification
+
+Where = tuple[str, int]
+
+# While a leader moves, in seconds.
+_PATIENCE = 30.0
+
+
+def verify(
+    spark: Any,
+    source: str,
+    target: str,
+    name: str,
+    *,
+    sample: float | None = None,
+    show_bytes: bool = False,
+    again: bool = False,
+    lag: Sequence[Sample] = (),
+    others_write: bool | None = None,
+    said: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Compare what the migration with this name has copied and not verified yet, or with `again` whatever it has
+    copied, and keep the result on the target, unless it is a sampling. `others_write`: clients that were led to the
+    target have written there, and their records are no difference; None: as the journal of switches says. Raises
+    KproxyError."""
+    in_parts = _clients_write(target, name)[0] if others_write is None else others_write
+    cluster = Cluster(target)
+    try:
+        topic = read_all(cluster, name)
+        values = topic.values
+
+        def save(now: Mapping[Where, Kept]) -> None:
+            _keep(target, name, len(topic.logs), now)
+
+        run = Verification(
+            spark, source, target, share=sample, show_bytes=show_bytes, again=again, save=save, said=said,
+            others_write=in_parts, clients_write=lambda: in_parts or any(_clients_write(target, name)),
+            reached=lambda: _reached(cluster, topic),
+        )  # fmt: skip
+        return run.run(name, copied(values), kept_in(values), lag, begun(values))
+    finally:
+        cluster.close()
+
+
+def _clients_write(target: str, name: str) -> tuple[bool, bool]:
+    """Whether clients of parts may have written to the target, among what is copied there, and whether all clients are
+    there now, as the journal of switches says."""
+    last = last_switch(target, name)
+    if last is None:
+        return False, False
+    return any(one.writes for one in (*last.parts, *last.there)), last.moved
+
+
+def _reached(cluster: Cluster, topic: StateTopic) -> dict[Where, Reached]:
+    """How far partitions of the target are copied by now. Raises UpstreamError and WireError."""
+    insist(cluster, topic.read, _PATIENCE)
+    states = states_in(topic.values)
+    return {(state.target_topic, partition): Reached.of(state) for (_, partition), state in states.items()}
+
+
+def _keep(target: str, name: str, partitions: int, now: Mapping[Where, Kept]) -> None:
+    """Write what is verified now to the state topic."""
+    at = time.time_ns() // 1_000_000
+    records = {name_of(where): kept.to_record(at) for where, kept in now.items()}
+    tell(target, Job(name, topic_of(name), partitions), records, "verify")

@@ -1,6 +1,6 @@
 """kproxy as a Kafka client: the few questions that kproxy itself asks brokers.
 
-asking      sends a request and gets the response: on a connection of its own, or within a session
+asking      sends a request and gets the response, on a connection of its own
 frames      reads the responses of such a connection
 contents    what is in a cluster: brokers, topics, groups (no I/O of its own)
 listeners   a broker's listeners, from its settings (no I/O)

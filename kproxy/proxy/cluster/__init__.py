@@ -23,6 +23,7 @@ led         whose client a connection is, where a cluster has parts
 turns       how many clients may be on their way to their nodes at once
 arrivals    clients without a session yet: the TLS handshake, whose they are, the way to their node
 sessions    creates the session of a client that has arrived, and ends it
+insession   sends kproxy's own requests within a session, between the client's
 relogin     logs in again within a session, before the broker ends it
 switchable  what a cluster that can be switched needs beside its sessions
 writing     the writes of its clients: held before it is switched, and who is in doubt about one

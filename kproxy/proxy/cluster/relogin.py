@@ -7,8 +7,8 @@ import logging
 import random
 
 from kproxy.base.errors import UpstreamError
-from kproxy.client.ask.asking import Between
 from kproxy.client.sasl.login import Attempt, LoggedIn
+from kproxy.proxy.cluster.insession import Between
 from kproxy.proxy.relay.session import Session
 
 log = logging.getLogger(__name__)

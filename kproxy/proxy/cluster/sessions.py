@@ -16,7 +16,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
 from kproxy.base.printable import one_line
 from kproxy.base.repeats import about
-from kproxy.client.ask.asking import Ask, Between
+from kproxy.client.ask.asking import Ask
 from kproxy.config import ClusterConfig
 from kproxy.net.tls import faults
 from kproxy.net.tls.handshakes import ClientTls
@@ -26,6 +26,7 @@ from kproxy.protocol.wire.mismatch import bound_to_host, client_logs_in
 from kproxy.proxy.cluster.arrivals import Arrival, Arrivals, Knows, name_of
 from kproxy.proxy.cluster.door import Visit
 from kproxy.proxy.cluster.encryption import client_tls
+from kproxy.proxy.cluster.insession import Between
 from kproxy.proxy.cluster.led import Dial, Led, Localise
 from kproxy.proxy.cluster.meeting import BOOTSTRAP, Met
 from kproxy.proxy.cluster.onlookers import Onlookers, shown

@@ -1,5 +1,7 @@
 """Opens sockets: resolving, connecting, and TLS.
 
-dial  the routes for an address; connecting directly or through `--via`
-tls   TLS to brokers and from clients: key stores, handshakes, the socket that the pump uses
+blocking   blocking sockets, for code that does one thing at a time
+dial       the routes for an address; connecting directly or through `--via`
+freeports  free ports on the loopback address
+tls        TLS to brokers and from clients: key stores, handshakes, the socket that the pump uses
 """

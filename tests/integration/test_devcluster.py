@@ -20,10 +20,10 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.dev.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster, ListenerSpec
 from kproxy.dev.devcluster.node import Node
-from kproxy.dev.devcluster.ports import HOST
 from kproxy.dev.devcluster.properties import CONTROLLER, Listener, controller_properties, new_uuid
 from kproxy.dev.devcluster.storage import format_storage
 from kproxy.dev.devcluster.tools import Programs
+from kproxy.net.freeports import HOST
 
 pytestmark = pytest.mark.integration
 

@@ -19,9 +19,9 @@ from kproxy.advice.lint.source import Source
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster, Programs
 from kproxy.dev.devcluster import properties as props
-from kproxy.dev.devcluster.ports import free_ports
 from kproxy.dev.devcluster.properties import render
 from kproxy.dev.devcluster.ready import known_brokers
+from kproxy.net.freeports import free_ports
 from tests.harness.clients import needs_kcat
 from tests.harness.process import PATIENCE_S, wait_until
 

@@ -10,7 +10,7 @@ import contextlib
 import socket
 from collections.abc import Callable
 
-from kproxy.dev.devcluster.ports import HOST, free_ports
+from kproxy.net.freeports import HOST, free_ports
 from tests.harness.process import free_window
 
 _ATTEMPTS = 50

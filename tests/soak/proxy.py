@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from kproxy.dev.devcluster.ports import HOST
+from kproxy.net.freeports import HOST
 from tests.harness.process import Kproxy, wait_until
 from tests.harness.rawclient import RawClient
 from tests.soak.ports import Ports

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from kproxy.dev.devcluster.ports import HOST
+from kproxy.net.freeports import HOST
 from tests.soak.ports import Ports
 from tests.soak.proxy import PLACES, Proxy
 from tests.soak.site import Site

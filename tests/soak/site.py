@@ -20,7 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from kproxy.dev.devcluster import DevCluster
-from kproxy.dev.devcluster.ports import HOST
+from kproxy.net.freeports import HOST
 from tests.harness.flow import create_topic
 from tests.harness.process import wait_until
 from tests.soak.ports import Ports

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.dev.devcluster.ports import HOST
+from kproxy.net.freeports import HOST
 from tests.harness.peers import Peer, saying
 from tests.soak.ports import Ports
 from tests.soak.switch import Line, Switch

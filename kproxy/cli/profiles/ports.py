@@ -7,13 +7,13 @@ window before it, from 19091 on.
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from kproxy.base.errors import ConfigError
 from kproxy.cli.profiles import places
+from kproxy.net.freeports import is_free
 
 _FIRST, _SIZE, _WINDOWS = 19391, 300, 40
 _HOST = "127.0.0.1"
@@ -39,7 +39,7 @@ class Window:
     @property
     def free(self) -> bool:
         """Whether nobody has these two."""
-        return all(_is_free(port) for port in (self.first, self.first + 1))
+        return all(is_free(_HOST, port) for port in (self.first, self.first + 1))
 
 
 def window(name: str) -> Window:
@@ -73,13 +73,3 @@ def _had(name: str) -> Window | None:
         return None
     valid = isinstance(first, int) and (first - _FIRST) % _SIZE == 0 and 0 <= (first - _FIRST) // _SIZE < _WINDOWS
     return Window(first) if valid else None
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            sock.bind((_HOST, port))
-        except OSError:
-            return False
-    return True

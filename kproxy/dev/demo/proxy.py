@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import os
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -15,8 +14,8 @@ from pathlib import Path
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
-from kproxy.dev.devcluster.ports import HOST, free_ports
 from kproxy.dev.devcluster.watchdog import Watchdog
+from kproxy.net.freeports import HOST, free_ports, is_free
 
 DEFAULT_LISTEN = Address(HOST, 19092)
 DEFAULT_ADMIN = Address(HOST, 19091)
@@ -119,16 +118,8 @@ def _addresses() -> tuple[Address, Address]:
     """kproxy's usual two addresses, or others where somebody has them already."""
     listen, admin = DEFAULT_LISTEN, DEFAULT_ADMIN
     first, second = free_ports(2)
-    if not _is_free(listen):
+    if not is_free(listen.host, listen.port):
         listen = Address(HOST, first)
-    if not _is_free(admin):
+    if not is_free(admin.host, admin.port):
         admin = Address(HOST, second)
     return listen, admin
-
-
-def _is_free(address: Address) -> bool:
-    try:
-        socket.create_server((address.host, address.port)).close()
-    except OSError:
-        return False
-    return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shlex
-import socket
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ from kproxy.dev.devcluster.cluster import DevCluster
 from kproxy.dev.devcluster.interrupts import ignore_ctrl_c, terminated_like_ctrl_c
 from kproxy.dev.devcluster.jars import DEFAULT_VERSION
 from kproxy.dev.devcluster.screen import Screen
+from kproxy.net.blocking import resolve
 
 if TYPE_CHECKING:
     from kproxy.dev.demo.proxy import ProxyProcess
@@ -219,7 +219,7 @@ def _resolves(host: str) -> str:
 
     def look_up() -> None:
         try:
-            found.append(str(socket.getaddrinfo(host, None)[0][4][0]))
+            found.append(resolve(host)[0])
         except OSError:
             found.append("nothing")
 

@@ -28,7 +28,6 @@ For the demo, for `kproxy devcluster` and for the tests. It needs Java 17 and, t
     fleet         its processes: start, stop, kill, wait
     node          one of them
     properties    server.properties of a node, listeners
-    ports         free ports
     ready         whether brokers answer, and which brokers they know
     jars          downloads Kafka from Maven, once
     archive       class-data archives, with which Java starts in half the time

@@ -17,11 +17,11 @@ from kproxy.base.address import Address
 from kproxy.dev.devcluster import properties as props
 from kproxy.dev.devcluster.jars import Progress, locked
 from kproxy.dev.devcluster.node import Node
-from kproxy.dev.devcluster.ports import HOST, free_ports
 from kproxy.dev.devcluster.properties import CONTROLLER, INTERNAL, Listener
 from kproxy.dev.devcluster.ready import known_brokers
 from kproxy.dev.devcluster.tools import Programs
 from kproxy.dev.devcluster.watchdog import Watchdog
+from kproxy.net.freeports import HOST, free_ports
 
 _POLL_S = 0.05
 

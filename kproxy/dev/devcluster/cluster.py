@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from kproxy.dev.devcluster.node import Node
 from kproxy.dev.devcluster.properties import CLIENT, CONTROLLER, INTERNAL, ListenerSpec
 from kproxy.dev.devcluster.ready import known_brokers
 from kproxy.dev.devcluster.tools import Programs
+from kproxy.net.blocking import accepts
 
 DEFAULT_ADVERTISED = "kafka-{id}.cluster.internal:9092"
 
@@ -276,11 +276,9 @@ def _is_ready(node: Node, wanted: set[int]) -> bool:
     try:
         if not wanted <= known_brokers(node.bound(INTERNAL)).keys():
             return False
-        for one in node.listeners.values():
-            socket.create_connection((one.bound.host, one.bound.port), timeout=1).close()
     except OSError:
         return False
-    return True
+    return all(accepts(one.bound.host, one.bound.port, 1) for one in node.listeners.values())
 
 
 def _wait(reached: Callable[[], bool], timeout: float, what: str) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.dev.devcluster import properties as props
 from kproxy.dev.devcluster.node import Node
-from kproxy.dev.devcluster.ports import free_ports
 from kproxy.dev.devcluster.properties import CLIENT, CONTROLLER, Listener, ListenerSpec
 from kproxy.dev.devcluster.storage import format_storage
 from kproxy.dev.devcluster.tools import Programs
 from kproxy.dev.devcluster.watchdog import Watchdog
+from kproxy.net.freeports import free_ports
 
 _BIND_ATTEMPTS = 5
 

@@ -7,10 +7,10 @@ so that the cluster which tests kproxy depends on none of kproxy's own protocol 
 
 from __future__ import annotations
 
-import socket
 import struct
 
 from kproxy.base.address import Address
+from kproxy.net.blocking import connect, receive_exactly
 
 # length, API key 3 (Metadata), version 1, correlation id 1, client id null, 0 topics
 _REQUEST = struct.pack(">ihhihi", 14, 3, 1, 1, -1, 0)
@@ -25,12 +25,12 @@ def known_brokers(address: Address) -> dict[int, Address]:
     The addresses are those of the listener that was asked. Raises OSError if it cannot be asked or its
     answer makes no sense.
     """
-    with socket.create_connection((address.host, address.port), timeout=_TIMEOUT_S) as connection:
+    with connect(address.host, address.port, _TIMEOUT_S) as connection:
         connection.sendall(_REQUEST)
-        (length,) = struct.unpack(">i", _exactly(connection, 4))
+        (length,) = struct.unpack(">i", receive_exactly(connection, 4))
         if not 0 < length <= _LARGEST:
             raise OSError(f"{address} answered with a frame of {length} bytes")
-        response = _exactly(connection, length)
+        response = receive_exactly(connection, length)
     try:
         return _brokers(response)
     except (struct.error, UnicodeDecodeError) as error:
@@ -50,13 +50,3 @@ def _brokers(response: bytes) -> dict[int, Address]:
         at += 6 + max(rack, 0)
         brokers[node] = Address(host, port)
     return brokers
-
-
-def _exactly(connection: socket.socket, count: int) -> bytes:
-    chunks = bytearray()
-    while len(chunks) < count:
-        chunk = connection.recv(count - len(chunks))
-        if not chunk:
-            raise OSError("the broker closed the connection before it answered")
-        chunks += chunk
-    return bytes(chunks)

@@ -17,10 +17,10 @@ from kproxy.base.errors import ConfigError
 from kproxy.dev.devcluster import certificates, jars
 from kproxy.dev.devcluster.cluster import DevCluster
 from kproxy.dev.devcluster.interrupts import ignore_ctrl_c, terminated_like_ctrl_c
-from kproxy.dev.devcluster.ports import HOST
 from kproxy.dev.devcluster.properties import CLIENT, ListenerSpec
 from kproxy.dev.devcluster.screen import Screen
 from kproxy.dev.devcluster.watchdog import Watchdog
+from kproxy.net.freeports import HOST
 
 DEFAULT_NAME = "kafka-{id}.cluster.internal"
 USER = "alice"

@@ -19,6 +19,7 @@ from kproxy.inspect.doctor import spoken
 from kproxy.inspect.doctor.found import Contact, Spoken, Step, Verdict
 from kproxy.net.dial import steps as dialling
 from kproxy.net.dial.resolve import Resolver
+from kproxy.net.dial.stream import Connect
 from kproxy.proxy.cluster.identity import HungUp, Identities, Identity, WantsLogin
 from kproxy.proxy.cluster.opening import Opened, Opener
 from kproxy.proxy.cluster.topology import NodeKey, Topology
@@ -212,7 +213,7 @@ class Contacts:
             return replace(found, certificate=await spoken.certificate_of(connect, host, self._seconds))
         return found
 
-    def _connect(self, address: Address) -> spoken.Connect:
+    def _connect(self, address: Address) -> Connect:
         return lambda: self._opener.connect(address)
 
     async def _asked_again(self, found: Contact, host: str) -> Contact:

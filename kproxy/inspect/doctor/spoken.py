@@ -7,9 +7,8 @@ sent is what a client of that protocol sends first; nobody logs in.
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import UTC
 from typing import TypeVar
@@ -18,7 +17,7 @@ from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.client.ask import questions
 from kproxy.client.ask.asking import Over
 from kproxy.inspect.doctor.found import Certificate, Spoken
-from kproxy.net.dial.stream import Stream, retried
+from kproxy.net.dial.stream import Connect, Stream, retried
 from kproxy.net.tls.handshakes import names_of
 from kproxy.net.tls.tlssocket import TlsSocket
 from kproxy.protocol.wire import api
@@ -26,7 +25,6 @@ from kproxy.protocol.wire.greeting import ENOUGH, Greeting, recognise
 from kproxy.protocol.wire.primitives import INT32
 from kproxy.protocol.wire.request import request
 
-Connect = Callable[[], Awaitable[socket.socket]]
 T = TypeVar("T")
 
 # A banner or a refusal is short.

@@ -5,13 +5,13 @@ The broker is reached through kproxy, so there is neither TLS nor a login here.
 
 from __future__ import annotations
 
-import socket
 from collections import deque
 from collections.abc import Sequence
 from struct import Struct
 
 from kproxy.base.errors import UpstreamError
 from kproxy.migrate.copier.requests import API_VERSIONS, VERSIONS, read_versions, reading
+from kproxy.net.blocking import connect
 from kproxy.protocol.wire.api import APIS
 from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
 from kproxy.protocol.wire.request import CLIENT_ID
@@ -40,10 +40,9 @@ class Link:
         self._read = memoryview(bytearray(_AT_ONCE))
         self._at = self._end = 0  # what of it has come and was not taken
         try:
-            self._socket = socket.create_connection((host, port), patience)
+            self._socket = connect(host, port, patience)
         except OSError as error:
             raise self._lost(error) from None
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             self.versions = reading(read_versions, self.ask(API_VERSIONS, 0, b""))
         except BaseException:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import platform
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -182,7 +182,7 @@ class Driver:
 
     @property
     def _who(self) -> Identity:
-        return socket.gethostname(), os.getpid(), self._since
+        return platform.node(), os.getpid(), self._since
 
     def seen(self) -> dict[str, Any]:
         """The record of the one that copies, or did last; {} if there is none. Raises UpstreamError and WireError."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import platform
 import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -174,7 +174,7 @@ class SwitchJournal:
         partitions = insist(self._cluster, lambda: prepared(self._cluster, name), _PATIENCE)
         self._job = Job(name, topic_of(name), partitions)
         self._producer = Producer(self._cluster, f"kproxy-migration-{name}/switch")
-        self._host, self._pid = socket.gethostname(), os.getpid()
+        self._host, self._pid = platform.node(), os.getpid()
         self.last: Entry | None = None
 
     def __enter__(self) -> SwitchJournal:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from kproxy.base.errors import AdminError, ConfigError
 from kproxy.migrate.spec.section import HTTPS, Kproxies, Switch
 from kproxy.migrate.switch.answers import Answer, Cluster, obeyed
 from kproxy.migrate.switch.kubernetes import addresses_of_pods
+from kproxy.net.blocking import accepts, resolve
 from kproxy.proxy.admin import bearer
 from kproxy.proxy.admin.client import AdminClient, trusting
 from kproxy.proxy.switching.asjson import PART
@@ -171,22 +171,15 @@ def _addresses(kproxies: Kproxies) -> Iterator[tuple[str, Address, str, bool]]:
 def _resolved(named: Address) -> list[Address]:
     """Its addresses, those that answer first: names are not resolved again while writes are held."""
     try:
-        found = socket.getaddrinfo(named.host, named.port, type=socket.SOCK_STREAM)
+        found = resolve(named.host, named.port)
     except OSError as error:
         raise ConfigError(
             f"switch.kproxies: {named.host} cannot be resolved: {error.strerror or error}; allowed: a name or an"
             " address of a kproxy's admin endpoint"
         ) from None
-    addresses = list(dict.fromkeys(Address(str(sockaddr[0]), named.port) for *_, sockaddr in found))
-    return sorted(addresses, key=lambda one: not _answers(one)) if len(addresses) > 1 else addresses
-
-
-def _answers(address: Address) -> bool:
-    try:
-        socket.create_connection((address.host, address.port), SECONDS).close()
-    except OSError:
-        return False
-    return True
+    if len(found) > 1:
+        found.sort(key=lambda ip: not accepts(ip, named.port, SECONDS))
+    return [Address(ip, named.port) for ip in found]
 
 
 def _token(file: Path | None) -> str | None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
 T = TypeVar("T")
+# Opens a connection: a non-blocking socket.
+Connect = Callable[[], Awaitable[socket.socket]]
 
 
 class Stream:

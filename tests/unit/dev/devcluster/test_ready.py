@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.dev.devcluster.ports import free_ports
 from kproxy.dev.devcluster.ready import known_brokers
+from kproxy.net.freeports import free_ports
 
 Answer = Callable[[bytes], Address]
 

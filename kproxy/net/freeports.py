@@ -42,3 +42,12 @@ def free_ports(count: int, avoid: Collection[int] = ()) -> list[int]:
     finally:
         for candidate in held:
             candidate.close()
+
+
+def is_free(host: str, port: int) -> bool:
+    """Return whether this process could listen there now; connections of a former listener do not count."""
+    try:
+        socket.create_server((host, port)).close()
+    except OSError:
+        return False
+    return True

@@ -164,7 +164,13 @@ class Reader(Worker):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         super().__exit__(kind, error, at)
-        self._consumer.close()
+        # librdkafka's close may wait for ever, in the middle of a rebalance too (confluent-kafka-python #1667).
+        self._consumer.unsubscribe()
+        closing = threading.Thread(target=self._consumer.close, name=f"close of {self.name}", daemon=True)
+        closing.start()
+        closing.join(_END_SECONDS)
+        if closing.is_alive() and error is None:
+            raise AssertionError(f"librdkafka's close of the {self.name} has not returned after {_END_SECONDS:g} s")
 
     def _turn(self) -> None:
         for message in self._consumer.consume(500, timeout=0.1):

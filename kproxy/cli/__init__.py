@@ -14,7 +14,7 @@
     lint      lint
     explain   explain
     trial     demo, devcluster
-    profiles  up, down, list
+    profiles  named set-ups: up, down, list
     migrate   migrate, of the room migrate
     asking    the options of commands that ask a running kproxy
     servers   HOST:PORT as a word, in the place of -b

@@ -39,12 +39,12 @@ def test_the_version_says_which_runs() -> None:
 @pytest.mark.parametrize("suffix", EXTENSION_SUFFIXES)
 def test_compiled_modules_are_left_out(suffix: str, tmp_path: Path) -> None:
     """One that cannot be loaded stands beside its source."""
-    (tmp_path / "kproxy").mkdir()
-    for name in ("__init__", "compiled", "printable"):
-        shutil.copy(PACKAGE / f"{name}.py", tmp_path / "kproxy")
-    (tmp_path / f"kproxy/printable{suffix}").write_bytes(b"")
+    (tmp_path / "kproxy/base").mkdir(parents=True)
+    for name in ("__init__", "base/__init__", "base/compiled", "base/printable"):
+        shutil.copy(PACKAGE / f"{name}.py", tmp_path / f"kproxy/{name}.py")
+    (tmp_path / f"kproxy/base/printable{suffix}").write_bytes(b"")
 
     assert run(tmp_path, "", "-c", "import kproxy.base.printable").returncode
     assert run(tmp_path, "0", "-c", "import kproxy.base.printable").returncode
     done = run(tmp_path, "1", "-c", "import kproxy.base.printable as one; print(one.__file__)")
-    assert done.stdout == f"{tmp_path}/kproxy/printable.py\n", done.stderr
+    assert done.stdout == f"{tmp_path}/kproxy/base/printable.py\n", done.stderr

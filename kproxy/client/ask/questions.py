@@ -186,14 +186,35 @@ async def _cluster(body: bytes) -> Members:
     return Members(_text(cluster_id), Kind.CONTROLLER, tuple(walk.endpoints))
 
 
+class _OneByOne:
+    """Dozens of connections are opened at once, whose answers may come together. Of several coroutines that read long
+    ones, one goes on in each turn of the loop. Unlike a lock, this belongs to no loop."""
+
+    def __init__(self) -> None:
+        self._taken = False
+
+    async def __aenter__(self) -> None:
+        while self._taken:  # noqa: ASYNC110  # an event would belong to a loop
+            await asyncio.sleep(0)
+        self._taken = True
+
+    async def __aexit__(self, *_: object) -> None:
+        self._taken = False
+        await asyncio.sleep(0)  # not in the same turn as the next one
+
+
+_ONE_BY_ONE = _OneByOne()
+
+
 async def _nodes(body: bytes, key: int, version: int) -> Walk:
     """Walk to the last node of a response, and let sockets have their turn at each pause. Raises WireError."""
-    walk = _walk_of(key, version)
-    at = walk.advance(body, 0, len(body))
-    while walk.paused:
-        await asyncio.sleep(0)
-        at = walk.advance(body, at, len(body))
-    return _checked(walk)
+    async with _ONE_BY_ONE:
+        walk = _walk_of(key, version)
+        at = walk.advance(body, 0, len(body))
+        while walk.paused:
+            await asyncio.sleep(0)
+            at = walk.advance(body, at, len(body))
+        return _checked(walk)
 
 
 def _walk_of(key: int, version: int) -> Walk:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from kproxy.base.errors import KproxyError, UpstreamError, WireError
@@ -61,8 +61,9 @@ class _Gathering:
         self._reach = Reach(config, self._topology, Metrics(), tasks, lambda _: False)
         self._explorer = Explorer(config, self._topology, self._reach, self._learn)
 
-    def _learn(self, endpoints: Endpoints) -> None:
+    def _learn(self, endpoints: Endpoints) -> Iterator[None]:
         self._topology.learn(endpoints, 0.0)
+        return iter(())
 
     async def run(self) -> Snapshot:
         try:

@@ -6,7 +6,7 @@ and KIP-919 (DescribeCluster). What carries addresses that no client connects to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -38,7 +38,16 @@ class Endpoints:
     complete: bool = False
 
 
-# Gives the local address for each endpoint, in order; what it returns must be bound already.
+class NotYet(Exception):
+    """So many nodes have no listener yet that binding all at once would keep other sessions waiting. Take the `steps`,
+    and let others go on after each; then ask again."""
+
+    def __init__(self, steps: Iterator[None]) -> None:
+        super().__init__()
+        self.steps = steps
+
+
+# Gives the local address for each endpoint, in order; what it returns must be bound already. May raise NotYet.
 Localise = Callable[[Endpoints], Sequence[Address]]
 
 

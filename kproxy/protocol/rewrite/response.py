@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite import apiversions, splice
-from kproxy.protocol.rewrite.endpoints import Endpoints, Localise
+from kproxy.protocol.rewrite.endpoints import Endpoints, Localise, NotYet
 from kproxy.protocol.rewrite.plan import Plan
 from kproxy.protocol.rewrite.remembered import FRONTS, Front
 from kproxy.protocol.rewrite.walk import AT_ONCE, Walk
@@ -94,14 +94,25 @@ class _Walked(Response):
         self._plan = plan
         self._walk = Walk(plan)
         self._localise = localise
+        self._steps: Iterator[None] = iter(())  # to take before the local addresses are asked for again
 
-    def _local(self) -> Sequence[Address]:
-        """The local addresses of what was found; from here on they are bound."""
+    def _local(self) -> Sequence[Address] | None:
+        """The local addresses of what was found; from here on they are bound. None: that takes longer, see `busy`."""
         walk = self._walk
         if not walk.found:
             return ()
         self.endpoints = len(walk.found)
-        return self._localise(Endpoints(tuple(walk.endpoints), self._plan.rule.complete))
+        return self._ask(Endpoints(tuple(walk.endpoints), self._plan.rule.complete))
+
+    def _ask(self, endpoints: Endpoints) -> Sequence[Address] | None:
+        try:
+            if next(self._steps, self) is not self:
+                self.busy = True
+                return None
+            return self._localise(endpoints)
+        except NotYet as not_yet:
+            self._steps, self.busy = not_yet.steps, True
+            return None
 
     def _check_complete(self) -> None:
         if not self._walk.done:
@@ -120,22 +131,10 @@ class HeldResponse(_Walked):
             return self._go_on(self._rewriting)
         walk = self._walk
         if not self._held and len(chunk) > 8:
-            front = FRONTS.recall(self._plan, chunk)
-            if front is not None:
-                return self._replaced(front, chunk)
-            walked = walk.advance(chunk, 8, len(chunk))
-            if ends and not walk.paused:
-                self._check_complete()
             # The usual case: all addresses came in one chunk, which is not copied for their sake.
-            if walk.done and len(walk.found) <= AT_ONCE:
-                front = FRONTS.remember(self._plan, chunk, walk)
-                if front is not None:
-                    return self._replaced(front, chunk)
-                self.passing = True
-                head = chunk[:walked]
-                rewritten = self._rewritten(head)
-                return (len(chunk), chunk) if rewritten is head else (walked, rewritten)
-            self._walked = walked
+            taken = self._take_at_once(chunk, ends)
+            if taken is not None:
+                return taken
         self._hold(chunk, HOLD_LIMIT, f"what stands before the last address of a {self._plan.api} response")
         if walk.paused or len(self._held) > self._walked:
             self._walked = walk.advance(self._held, self._walked, len(self._held))
@@ -149,15 +148,44 @@ class HeldResponse(_Walked):
         if len(walk.found) > AT_ONCE:
             self._rewriting, self.busy = self._rewrite_by_and_by(), True
             return len(chunk), b""
+        local = self._local()
+        if local is None:
+            return len(chunk), b""
         held, self._held = self._held, bytearray()
         self.passing = True
-        return len(chunk), self._rewritten(held)
+        return len(chunk), self._rewritten(held, local)
 
-    def _replaced(self, front: Front, chunk: Buffer) -> tuple[int, Buffer]:
+    def _take_at_once(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer] | None:
+        """`feed` for the first chunk; None if it must be held, as far as it was walked over."""
+        walk = self._walk
+        front = FRONTS.recall(self._plan, chunk)
+        if front is None:
+            self._walked = walk.advance(chunk, 8, len(chunk))
+            if ends and not walk.paused:
+                self._check_complete()
+            if not walk.done or len(walk.found) > AT_ONCE:
+                return None
+            front = FRONTS.remember(self._plan, chunk, walk)
+            if front is None:
+                local = self._local()
+                if local is None:
+                    return None
+                self.passing = True
+                head = chunk[: self._walked]
+                rewritten = self._rewritten(head, local)
+                return (len(chunk), chunk) if rewritten is head else (self._walked, rewritten)
+        local = self._ask(front.endpoints)
+        if local is None:
+            if not walk.done:
+                self._walked = walk.advance_all(chunk, 8, len(chunk))
+            return None
+        return self._replaced(front, chunk, local)
+
+    def _replaced(self, front: Front, chunk: Buffer, local: Sequence[Address]) -> tuple[int, Buffer]:
         """`feed` for a frame that begins with a front that is known."""
         self.passing = True
         self.endpoints = front.places
-        rewritten = front.rewritten(self._localise(front.endpoints))
+        rewritten = front.rewritten(local)
         if rewritten is front.said:
             return len(chunk), chunk
         return front.end, b"".join(
@@ -177,10 +205,11 @@ class HeldResponse(_Walked):
     def _rewrite_by_and_by(self) -> Iterator[bytes | None]:
         """What is held with local addresses, at last. None: there is more to do."""
         walk, held = self._walk, self._held
-        local = self._local()
+        while (local := self._local()) is None:
+            yield None
         yield None
         if self._plan.rule.last:  # a few thousand places at most
-            yield bytes(self._rewritten_with(held, local))
+            yield bytes(self._rewritten(held, local))
             return
         instead = splice.replacements(self._plan, walk, local)
         parts: list[bytes] = []
@@ -197,10 +226,7 @@ class HeldResponse(_Walked):
             yield None
         yield b"".join((self._new_size(grown), *parts, held[at:]))
 
-    def _rewritten(self, frame: Buffer) -> Buffer:
-        return self._rewritten_with(frame, self._local())
-
-    def _rewritten_with(self, frame: Buffer, local: Sequence[Address]) -> Buffer:
+    def _rewritten(self, frame: Buffer, local: Sequence[Address]) -> Buffer:
         edits = [(a + 8, b + 8, new) for a, b, new in splice.edits(self._plan, self._walk, local)]
         if not edits:
             return frame
@@ -278,6 +304,8 @@ class StreamedResponse(_Walked):
             return b""
         self._check_complete()
         local = self._local()
+        if local is None:
+            return b""
         return splice.same_length(self._plan, walk, held, local) if local else held
 
 

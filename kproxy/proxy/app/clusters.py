@@ -267,5 +267,5 @@ def _say_standing_by(gateway: Gateway, upstream: Upstream) -> None:
 async def _look_after_ports(gateway: Gateway) -> None:
     while True:
         await asyncio.sleep(min(_LOOK_EVERY, max(0.05, gateway.config.retire_after / 4)))
-        gateway.retire()
-        gateway.bind_missing()
+        for _ in chain(gateway.retire(), gateway.bind_missing()):
+            await asyncio.sleep(0)  # sessions go on meanwhile

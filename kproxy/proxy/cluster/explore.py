@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from time import time
 from typing import Any
@@ -39,8 +39,8 @@ _TRY_AGAIN, _TRY_AGAIN_AT_MOST = 1.0, 15.0
 # Connections that are tried at the same time.
 _AT_ONCE = 32
 
-Learn = Callable[[Endpoints], None]
-"""Takes in nodes. Raises WireError."""
+Learn = Callable[[Endpoints], Iterator[None]]
+"""Takes in nodes. Each has its listener when the steps have been taken. Raises WireError."""
 
 
 class _Conflict(UpstreamError):
@@ -97,7 +97,7 @@ class Explorer:
         """Ask the bootstrap servers once, for somebody who does not wait for brokers that are not there. Raises
         UpstreamError if they tell nothing."""
         found = await self._ask_all()
-        self._settle(found)
+        await self._settle(found)
         for error in found.values():
             if isinstance(error, WantsLogin) and not self._topology.nodes:
                 raise error
@@ -150,16 +150,16 @@ class Explorer:
         ]
 
     async def _try(self, keys: list[NodeKey]) -> None:
-        limit = asyncio.Semaphore(_AT_ONCE)
+        left = iter(keys)
 
-        async def one(key: NodeKey) -> None:
-            async with limit:
+        async def some() -> None:
+            for key in left:
                 if key in self._topology.nodes:
                     await self._reach.try_node(key)
 
         async with asyncio.TaskGroup() as tasks:
-            for key in keys:
-                tasks.create_task(one(key))
+            for _ in range(min(_AT_ONCE, len(keys))):
+                tasks.create_task(some())
 
     # The bootstrap servers
 
@@ -167,7 +167,7 @@ class Explorer:
         """Ask every bootstrap server; whether the cluster is known then."""
         found = await self._ask_all()
         try:
-            self._settle(found)
+            await self._settle(found)
         except KproxyError as error:
             if self._reach.known.explored.problem != str(error):
                 log.warning("cluster %s: %s; trying on", self._config.title, error)
@@ -195,7 +195,7 @@ class Explorer:
         )  # fmt: skip
         return True
 
-    def _settle(self, found: dict[Address, Identity | KproxyError]) -> None:
+    async def _settle(self, found: dict[Address, Identity | KproxyError]) -> None:
         """Take in what the bootstrap servers have answered. Raises KproxyError."""
         answers = {server: one for server, one in found.items() if isinstance(one, Identity)}
         clusters: dict[str, Address] = {}
@@ -222,7 +222,8 @@ class Explorer:
             if first:
                 first = False
                 self._reach.note(BootstrapAnswered(self._config.bootstrap_servers.index(server)))
-                self._learn(Endpoints(identity.members.nodes, complete=True))
+                for _ in self._learn(Endpoints(identity.members.nodes, complete=True)):
+                    await asyncio.sleep(0)  # sessions go on meanwhile
 
     async def _ask_all(self) -> dict[Address, Identity | KproxyError]:
         """Whom each bootstrap server turns out to be, in their order."""

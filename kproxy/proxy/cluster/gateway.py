@@ -6,8 +6,9 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from time import monotonic
 
 from kproxy.base.address import Address
@@ -16,7 +17,7 @@ from kproxy.base.errors import ConfigError, WireError
 from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
 from kproxy.config.changes import successors
-from kproxy.protocol.rewrite.endpoints import Endpoints
+from kproxy.protocol.rewrite.endpoints import Endpoints, NotYet
 from kproxy.proxy.cluster.door import Carry, Door
 from kproxy.proxy.cluster.encryption import Ends, client_tls
 from kproxy.proxy.cluster.explore import Explorer
@@ -24,7 +25,7 @@ from kproxy.proxy.cluster.forwards import Forwards
 from kproxy.proxy.cluster.listeners import Listeners
 from kproxy.proxy.cluster.localports import LocalPorts
 from kproxy.proxy.cluster.meeting import Met
-from kproxy.proxy.cluster.nodeports import NodePorts
+from kproxy.proxy.cluster.nodeports import TOLD_APART, NodePorts
 from kproxy.proxy.cluster.own import OwnAddresses
 from kproxy.proxy.cluster.places import Places
 from kproxy.proxy.cluster.reach import Concerns, Reach
@@ -38,9 +39,8 @@ log = logging.getLogger(__name__)
 
 # Of so many nodes that come, go or move together there is a line for each.
 _LINES_AT_ONCE = 20
-# Of so many nodes each has a line of its own in a while.
-_TOLD_APART = 64
-
+# So many listeners are bound at once. It takes half a millisecond.
+_BOUND_AT_ONCE = 8
 
 _WITHOUT_LOGIN = (
     ". Its brokers say it after a login only, and clients bring theirs: set cluster-id for upstream {name}, or let"
@@ -257,28 +257,35 @@ class Gateway:
             return Address(self.config.sni.name(node.key.label), port)
         return Address(host, self.config.advertised_port(node.port, self.listen.port) if node.port else 0)
 
-    def learn(self, endpoints: Endpoints, part: str = "") -> None:
-        """Take in nodes of the active upstream, or of that of a part; each has a listener when this returns."""
-        self._learn(self.of_part(part), endpoints)
-
-    def _learn(self, upstream: Upstream, endpoints: Endpoints) -> None:
+    def _learn(self, upstream: Upstream, endpoints: Endpoints) -> Iterator[None]:
+        """Take in nodes. Each has a listener when the steps have been taken. Raises WireError."""
         self._nodes.make_room(upstream, endpoints)
         learned = upstream.topology.learn(endpoints, monotonic())
-        self._nodes.bind_all((*learned.new, *learned.back))
-        if learned == Learned():
-            return
-        upstream.explorer.stir()
-        self._say_learned(upstream, learned)
-        self._on_change()
+        if learned != Learned():
+            upstream.explorer.stir()
+            self._say_learned(upstream, learned)
+            self._on_change()
+        # Another response may have named some of them, and not be done with them.
+        named = [NodeKey(endpoint.kind, endpoint.node_id) for endpoint in endpoints.nodes]
+        lacking = upstream.topology.in_order(key for key in named if not self._nodes.is_bound(key))
+        return self._serve(upstream, lacking, learned.new)
 
-    def _say_learned(self, upstream: Upstream, learned: Learned) -> None:
-        whose = f"{upstream.config.upstream}: " if upstream.config.upstream else ""
+    def _serve(self, upstream: Upstream, lacking: Sequence[NodeKey], new: Sequence[Node]) -> Iterator[None]:
+        yield from self._nodes.bind(lacking)
+        if new:
+            self._say_new(upstream, new)
+            self._on_change()
+
+    def _say_new(self, upstream: Upstream, nodes: Sequence[Node]) -> None:
         # At start they are all new, and shown together.
         level = logging.INFO if upstream.reach.known.explored.searched else logging.DEBUG
         here = self.local_host()
-        _say(level, upstream, f"{whose}%s: %s is at local port %d", [
-            (node, node.advertised, self.local_address(node, here).port) for node in filter(self.is_bound, learned.new)
+        _say(level, upstream, f"{_whose(upstream)}%s: %s is at local port %d", [
+            (node, node.advertised, self.local_address(node, here).port) for node in filter(self.is_bound, nodes)
         ])  # fmt: skip
+
+    def _say_learned(self, upstream: Upstream, learned: Learned) -> None:
+        whose = _whose(upstream)
         _say(logging.INFO, upstream, f"{whose}%s moved from %s to %s; its local port stays %d", [
             (node, before, node.advertised, node.port) for node, before in learned.moved
         ])  # fmt: skip
@@ -286,7 +293,7 @@ class Gateway:
             _say(logging.INFO, upstream, whose + text, [(node, node.advertised) for node in nodes])
 
     def localise(self, host: str, endpoints: Endpoints, part: str = "") -> Sequence[Address]:
-        """The local addresses of what a broker named; each is bound. Raises WireError."""
+        """The local addresses of what a broker named; each is bound. Raises WireError, and NotYet."""
         upstream = self.of_part(part)
         topology = upstream.topology
         told = upstream.told.recall(host, endpoints, (self.config, topology.edition))
@@ -295,8 +302,10 @@ class Gateway:
         if any(endpoint.node_id < 0 for endpoint in endpoints.nodes):
             raise WireError("malformed", "the broker named a node with a negative id")
         if self._ended and not topology.knows(endpoints):
-            raise WireError("not-localised", "a new node of a cluster that kproxy no longer serves has no local port")
-        self.learn(endpoints, part)
+            raise _not_served()
+        steps = self._learn(upstream, endpoints)
+        if sum(1 for _ in islice(steps, _BOUND_AT_ONCE)) == _BOUND_AT_ONCE:
+            raise NotYet(steps)
         nodes = topology.nodes
         self._check_served([nodes[NodeKey(e.kind, e.node_id)] for e in endpoints.nodes])
         local = tuple(self.local_address(nodes[NodeKey(e.kind, e.node_id)], host) for e in endpoints.nodes)
@@ -306,23 +315,26 @@ class Gateway:
     def _check_served(self, nodes: Sequence[Node]) -> None:
         """Raises WireError if one of these has no listener: a client must be told no address that is not served."""
         if self._ended or not self._listeners.accepting:
-            return  # nothing is served any more, but what is in flight is still answered
+            # Nothing is served any more, but what is in flight is still answered.
+            if self.config.sni is None and not all(node.port for node in nodes):
+                raise _not_served()
+            return
         for node in nodes:
             if not self.is_bound(node):
-                self._nodes.bind_all([node])  # there may be room by now
-                if not self.is_bound(node):
-                    raise WireError("no-local-port", f"{node.key} has no local port: {self._nodes.problem}")
+                raise WireError("no-local-port", f"{node.key} has no local port: {self._nodes.problem}")
 
     # The end, and what the app asks for
 
-    def bind_missing(self) -> None:
+    def bind_missing(self) -> Iterator[None]:
         """Give listeners to nodes that could have none, for want of file descriptors say."""
-        if self._nodes.bind_missing():
+        missing = self._nodes.missing()
+        yield from self._nodes.bind(missing)
+        if any(map(self._nodes.is_bound, missing)):
             self._on_change()
 
-    def retire(self) -> None:
+    def retire(self) -> Iterator[None]:
         """Close the listeners of nodes that have been absent and unused for long enough. They keep their ports."""
-        self._nodes.retire(self.config.retire_after)
+        return self._nodes.retire(self.config.retire_after)
 
     def end(self, seconds: float) -> None:
         """The cluster is served no more; its sessions have so many seconds to end."""
@@ -353,7 +365,16 @@ class Gateway:
         return self.door.sessions_of(node.key)
 
     def is_bound(self, node: Node) -> bool:
-        return (None if self.config.sni is not None else node.key) in self._listeners.bound
+        """Whether clients may be told the node's address."""
+        return self._nodes.is_bound(node.key)
+
+
+def _whose(upstream: Upstream) -> str:
+    return f"{upstream.config.upstream}: " if upstream.config.upstream else ""
+
+
+def _not_served() -> WireError:
+    return WireError("not-localised", "a new node of a cluster that kproxy no longer serves has no local port")
 
 
 def _say(level: int, upstream: Upstream, text: str, said: Sequence[tuple[Node, *tuple[object, ...]]]) -> None:
@@ -366,7 +387,7 @@ def _say(level: int, upstream: Upstream, text: str, said: Sequence[tuple[Node, *
         return
     for node, *rest in said:
         # A broker may name others each time, which must not crowd what else there is to say out of the log.
-        log.log(level, text, node.key, *rest, extra=about(title, node.key.node_id % _TOLD_APART))
+        log.log(level, text, node.key, *rest, extra=about(title, node.key.node_id % TOLD_APART))
 
 
 def _bind_problem(listen: Address, error: OSError) -> str:

@@ -146,9 +146,9 @@ class Identities:
         by_name = self._by_name(members, names)
         if by_name is not None:
             return by_name, Proof.CERTIFICATE
-        only = {NodeKey(members.kind, endpoint.node_id) for endpoint in members.nodes}
-        if len(only) == 1 and only.issuperset(key for key in self._topology.nodes if key.kind is members.kind):
-            return only.pop(), Proof.ONLY_BROKER
+        ids = {endpoint.node_id for endpoint in members.nodes}
+        if len(ids) == 1 and ids.issuperset(key.node_id for key in self._topology.nodes if key.kind is members.kind):
+            return NodeKey(members.kind, ids.pop()), Proof.ONLY_BROKER
         return None, None
 
     async def _from_duties(self, ask: Ask, versions: Versions) -> tuple[NodeKey | None, Proof | None]:
@@ -192,6 +192,8 @@ class Identities:
 
     def _by_name(self, members: Members, names: Sequence[str]) -> NodeKey | None:
         """The one node whose advertised host is among the certificate's names."""
+        if not names:
+            return None
         spelled = {name.lower().removesuffix(".") for name in names}
         hosts = [(endpoint.advertised.host.lower().removesuffix("."), endpoint.node_id) for endpoint in members.nodes]
         found = [node_id for host, node_id in hosts if host in spelled]

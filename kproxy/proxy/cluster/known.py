@@ -6,7 +6,7 @@ know the same (`kproxy.proxy.workers`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -159,10 +159,12 @@ class Known:
         """What came of the last try to reach a node."""
         return self.nodes.get(key, Reached())
 
-    def forget(self, key: NodeKey) -> None:
-        """Nobody asks for this node any more."""
-        self.nodes.pop(key, None)
-        self.leads_to = {address: one for address, one in self.leads_to.items() if one.key != key}
+    def forget(self, keys: Collection[NodeKey]) -> None:
+        """No client asks for these nodes any more."""
+        gone = frozenset(keys)
+        for key in gone:
+            self.nodes.pop(key, None)
+        self.leads_to = {address: one for address, one in self.leads_to.items() if one.key not in gone}
 
     def addresses_of(self, key: NodeKey) -> list[LeadsTo]:
         """Addresses that lead to a node."""

@@ -98,6 +98,10 @@ class LocalPorts:
                     left.append((since, port))
         return [port for _, port in sorted(left)]
 
+    def is_left(self, port: int) -> bool:
+        """Whether the port's node is forgotten."""
+        return port in self._taken and self._taken[port] not in self._known
+
     def assign(self, key: NodeKey, port: int) -> None:
         """The node has this port from now on. One that it had before was advertised, and stays its own."""
         self._has[key] = port

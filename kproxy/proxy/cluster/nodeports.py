@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 
 from kproxy.base.ephemeral import connection_at
@@ -16,7 +16,7 @@ from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.proxy.cluster.listeners import Listeners
 from kproxy.proxy.cluster.localports import LocalPorts
 from kproxy.proxy.cluster.places import Places
-from kproxy.proxy.cluster.topology import Node, NodeKey
+from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics
 
@@ -29,11 +29,18 @@ _FEW = 20
 # Of those that name more, a cluster may have so many times as many new nodes as it may have nodes, and these beyond.
 # It gets its nodes once, and a few more in its life; one upstream may follow on another.
 _CLUSTERS_AT_ONCE, _NEW_PER_SECOND = 2, 10
+# Of so many nodes each has a line of its own in a while.
+TOLD_APART = 64
 
 
 class NodePorts:
     """Those of all upstreams. A node of one and the node of the same kind and id of another share theirs. `problem`:
-    why the last node that has none could have none; "" if each has one."""
+    why the last node that has none could have none; "" if each has one.
+
+    To bind or close a listener takes a tenth of a millisecond, and a broker can name a thousand nodes. So what does
+    many of these is an iterator that does one in each step: sessions may go on after each. Anything may happen between
+    two steps; the rest may never be done.
+    """
 
     def __init__(
         self,
@@ -49,6 +56,7 @@ class NodePorts:
         self._metrics = metrics
         self._places = places
         self._orphans: dict[NodeKey | None, float] = {}  # with a listener, but of no upstream any more, and since when
+        self._closing: dict[NodeKey, None] = {}  # likewise, but to be closed before the next one is bound
         self.problem = ""
         # Of the nodes that are bound together, one has found no port free in the window; these are left of others.
         self._crowded, self._left = False, deque[int]()
@@ -63,59 +71,74 @@ class NodePorts:
     def close_all(self) -> None:
         """Close every listener."""
         self._listeners.close_all()
+        self._closing.clear()
         self._count_listeners()
         self._places.leave(self)
 
-    def bind_all(self, nodes: Iterable[Node]) -> None:
-        """Give each node a listener: on the port it has, or the first of its ports that can be had. Another upstream's
-        node of this kind and id shares it. With --sni, all nodes share the bootstrap listener."""
-        if self._config.sni is None:
-            self._crowded = False
-            for node in nodes:
-                self._bind(node)
-                if node.key not in self._listeners.bound:
-                    break  # the next one would have none either
+    def is_bound(self, key: NodeKey) -> bool:
+        """Whether a node of an upstream has a listener, with --sni the bootstrap listener."""
+        if self._config.sni is not None:
+            return None in self._listeners.bound
+        return key in self._listeners.bound and key not in self._orphans and key not in self._closing
 
-    def _bind(self, node: Node) -> None:
-        listening = self._listeners.bound.get(node.key)
+    def bind(self, keys: Iterable[NodeKey]) -> Iterator[None]:
+        """Give each of these nodes a listener: on the port it has, or the first of its ports that can be had. Another
+        upstream's node of this kind and id shares it. With --sni, all nodes share the bootstrap listener."""
+        if self._config.sni is not None:
+            return
+        yield from self._close_forgotten()
+        self._crowded = False
+        for key in keys:
+            if not self._listeners.accepting:
+                return
+            if self._is_known(key):  # else it was forgotten since
+                self._bind(key)
+                if not self.is_bound(key):
+                    return  # the next one would have none either
+                yield
+
+    def _bind(self, key: NodeKey) -> None:
+        listening = self._listeners.bound.get(key)
         if listening is not None:
-            if self._orphans.pop(node.key, None) is not None:
-                self._assign(node.key, listening.port)
+            if not self.is_bound(key):
+                self._orphans.pop(key, None)
+                self._closing.pop(key, None)
+                self._assign(key, listening.port)
             return
         if not self._may_listen():
             self._lacks(
-                node.key,
+                key,
                 f"kproxy already listens on {self._places.listening} ports, the limit with {self._places.files} open"
                 " files: raise that limit (ulimit -n)",
             )
             return
         refused: tuple[int, OSError] | None = None
-        for port in self._ports_for(node.key):
+        for port in self._ports_for(key):
             try:
-                listener = self._listeners.bind(node.key, port)
+                listener = self._listeners.bind(key, port)
             except OSError as error:
                 if error.errno in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
                     refused = refused or (port, error)
                     continue
-                self._lacks(node.key, str(error.strerror))
+                self._lacks(key, str(error.strerror))
                 return
             break
         else:
-            self._lacks(node.key, "no port is free: widen --node-ports")
+            self._lacks(key, "no port is free: widen --node-ports")
             return
         self.problem = ""
         if port == 0:
             log.warning(
                 "%s has the local port %d outside --node-ports %d-%d, where no port is free: widen the range",
-                node.key, listener.port, self._ports.first, self._ports.last, extra=about(self._config.name),
+                key, listener.port, self._ports.first, self._ports.last, extra=about(self._config.name),
             )  # fmt: skip
         elif refused is not None:
             # Nobody counts on the ports behind one that the system chose.
             level = (
                 logging.INFO if self._config.listen.port == 0 and self._config.node_ports is None else logging.WARNING
             )
-            log.log(level, "%s has the local port %d instead of %d: %s", node.key, port, refused[0], _why_not(*refused))
-        self._assign(node.key, listener.port)
+            log.log(level, "%s has the local port %d instead of %d: %s", key, port, refused[0], _why_not(*refused))
+        self._assign(key, listener.port)
         self._count_listeners()
 
     def _lacks(self, key: NodeKey, problem: str) -> None:
@@ -136,12 +159,13 @@ class NodePorts:
         if not self._crowded:  # a look at all nodes for each of hundreds would take long
             self._crowded = True
             for upstream in self._upstreams.values():
-                for node in list(upstream.topology.nodes.values()):
-                    if node.absent_since is not None and node.key not in self._listeners.bound:
-                        self._forget(upstream, node.key)
+                absent = [node.key for node in upstream.topology.nodes.values() if node.absent_since is not None]
+                self._forget(upstream, [key for key in absent if key not in self._listeners.bound])
             self._left = deque(self._ports.left(monotonic() - self._config.retire_after))
         while self._left:
-            yield self._left.popleft()
+            port = self._left.popleft()
+            if self._ports.is_left(port):  # else its node is back since
+                yield port
         if self._config.advertise is None or self._config.advertise.first_port is None:
             yield 0  # else clients could not be told: the user has mapped the ports of the window
 
@@ -173,9 +197,8 @@ class NodePorts:
                 "too-many-new-nodes",
                 f"the cluster names {new} new nodes, and has named so many before that kproxy takes in no more for now",
             )
-        for key in gone:
-            self._forget(upstream, key)
         if gone:
+            self._forget(upstream, gone)
             self.forget_numbers()
 
     def _may_come(self, new: int, most: int) -> bool:
@@ -190,10 +213,13 @@ class NodePorts:
 
     def _may_listen(self) -> bool:
         """Whether one more listener fits the limit of open files, perhaps after absent nodes were forgotten."""
+        while self._closing and not self._places.may_listen(self):
+            self._close_if_forgotten(next(iter(self._closing)))
         for upstream in [] if self._places.may_listen(self) else self._upstreams.values():
             for key in upstream.topology.dispensable(Endpoints(())):
                 if key in self._listeners.bound and not self._in_use(key):
-                    self._forget(upstream, key)
+                    self._forget(upstream, [key])
+                    self._close_if_forgotten(key)
                     if self._places.may_listen(self):
                         return True
         return self._places.may_listen(self)
@@ -202,13 +228,35 @@ class NodePorts:
         listener = self._listeners.bound.get(key)
         return listener is not None and listener.sessions > 0
 
-    def _forget(self, upstream: Upstream, key: NodeKey) -> None:
-        log.debug("kproxy forgets %s, which is absent, to make room for other nodes", key)
-        upstream.topology.forget(key, monotonic())
-        upstream.reach.forget(key)
-        if key in self._listeners.bound and not any(key in one.topology.nodes for one in self._upstreams.values()):
-            self._listeners.close(key)
-            self._count_listeners()
+    def _forget(self, upstream: Upstream, keys: Collection[NodeKey]) -> None:
+        log.debug("kproxy forgets %d nodes, which are absent, to make room for others", len(keys))
+        now = monotonic()
+        for key in keys:
+            upstream.topology.forget(key, now)
+            if key in self._listeners.bound and not self._is_known(key):
+                self._closing[key] = None
+        upstream.reach.forget(keys)
+
+    def _is_known(self, key: NodeKey) -> bool:
+        return any(key in one.topology.nodes for one in self._upstreams.values())
+
+    def _close_forgotten(self) -> Iterator[None]:
+        while self._closing:
+            self._close_if_forgotten(next(iter(self._closing)))
+            yield
+
+    def _close_if_forgotten(self, key: NodeKey) -> None:
+        """Close the listener of a node that was forgotten, unless the node is back."""
+        if self._is_known(key):
+            self._bind(key)
+        elif key in self._closing:
+            del self._closing[key]
+            self._close(key)
+
+    def _close(self, key: NodeKey | None) -> None:
+        self._listeners.close(key)
+        self._orphans.pop(key, None)
+        self._count_listeners()
 
     def forget_numbers(self) -> None:
         """Forget what was counted of nodes that no upstream has."""
@@ -225,31 +273,32 @@ class NodePorts:
             if key in self._listeners.bound and not any(one.knows(key) for one in others):
                 self._orphans[key] = now
 
-    def bind_missing(self) -> bool:
-        """Give listeners to nodes that could have none; whether one has one now."""
-        missing = [
-            node
+    def missing(self) -> list[NodeKey]:
+        """Nodes that are there and have no listener."""
+        return [
+            key
             for upstream in self._upstreams.values()
-            for node in upstream.topology.nodes.values()
-            if node.absent_since is None and node.key not in self._listeners.bound
+            for key, node in upstream.topology.nodes.items()
+            if node.absent_since is None and not self.is_bound(key)
         ]
-        self.bind_all(missing)
-        return any(node.key in self._listeners.bound for node in missing)
 
-    def retire(self, after: float) -> None:
+    def retire(self, after: float) -> Iterator[None]:
         """Close the listeners of nodes that have been absent and unused for so many seconds. They keep their ports."""
         self.forget_numbers()
+        yield from self._close_forgotten()
         for key, listener in list(self._listeners.bound.items()):
+            if self._listeners.bound.get(key) is not listener:
+                continue  # closed since
             nodes = [one.topology.nodes[key] for one in self._upstreams.values() if key in one.topology.nodes]
             gone = [node.absent_since for node in nodes if node.absent_since is not None]
             if key in self._orphans:
                 gone.append(self._orphans[key])
             if listener.sessions or not gone or len(gone) < len(nodes) or monotonic() - max(gone) < after:
                 continue
-            self._listeners.close(key)
-            self._orphans.pop(key, None)
-            self._count_listeners()
-            log.info("%s has been gone for %g s: closed port %d", key, after, listener.port)
+            self._close(key)
+            text, which = "%s has been gone for %g s: closed port %d", key.node_id % TOLD_APART if key else 0
+            log.info(text, key, after, listener.port, extra=about(self._config.name, which))
+            yield
 
 
 def _why_not(port: int, error: OSError) -> str:

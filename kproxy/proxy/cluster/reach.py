@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from time import monotonic, time
 
 from kproxy.base.address import Address
@@ -122,11 +122,12 @@ class Reach:
         self._outages.end_where(lambda key: key is not None and (key not in nodes or key not in known.problems))
         self._wake()
 
-    def forget(self, key: NodeKey) -> None:
-        """Know nothing of a node that is in no metadata any more."""
-        self.known.forget(key)
-        self._outages.end(key)
-        self.meetings.forget(key)
+    def forget(self, keys: Collection[NodeKey]) -> None:
+        """Know nothing of nodes that are in no metadata any more."""
+        self.known.forget(keys)
+        for key in keys:
+            self._outages.end(key)
+            self.meetings.forget(key)
 
     def note(self, fact: Fact) -> None:
         """Take in a fact, and tell others if it is news. A way that was out of use before it was told is none, and of a
@@ -200,7 +201,7 @@ class Reach:
             try:
                 upstream = await self.meetings.meet(None, Route(servers[at], RouteKind.ADVERTISED))
             except UpstreamError as error:
-                errors.append(error)
+                errors.append(_bare(error))
                 if isinstance(error, ViaError | Refused):  # all of them are behind it, or would refuse it as well
                     break
                 continue
@@ -219,7 +220,7 @@ class Reach:
             except UpstreamError as error:
                 if error.reason == "limit":  # of this machine, and says nothing of the node
                     raise
-                errors.append(error)
+                errors.append(_bare(error))
                 if isinstance(error, ViaError | Refused):  # all routes go along it, or would refuse it as well
                     break
             else:
@@ -268,6 +269,12 @@ class Reach:
         if self.known.cluster_id is None and self._claim is not None:
             return self._claim(cluster_id, said_by)
         return self.known.claim(cluster_id, said_by)
+
+
+def _bare(error: UpstreamError) -> UpstreamError:
+    """The error without what was known where it was raised, such as all nodes that a broker named: it would stay until
+    the garbage collector finds it, which takes long when a thousand dials fail."""
+    return error.with_traceback(None)
 
 
 def _say_wrong(label: str, errors: Sequence[UpstreamError]) -> None:

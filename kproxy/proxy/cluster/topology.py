@@ -50,7 +50,7 @@ class Topology:
         """Take in what a response says at `now` (seconds of a clock that does not go back)."""
         seen = {NodeKey(e.kind, e.node_id): e for e in endpoints.nodes}
         new, moved, back = [], [], []
-        for key in self._in_order(seen):
+        for key in self.in_order(seen):
             advertised = seen[key].advertised
             node = self.nodes.get(key)
             if node is None:
@@ -92,7 +92,8 @@ class Topology:
                 gone.append(node)
         return gone
 
-    def _in_order(self, keys: Iterable[NodeKey]) -> list[NodeKey]:
+    def in_order(self, keys: Iterable[NodeKey]) -> list[NodeKey]:
+        """These nodes in the order in which they take their ports."""
         return sorted(keys, key=lambda key: (not self._ports.fits(key), key.kind.value, key.node_id))
 
     def ports_for(self, key: NodeKey) -> Iterator[int]:

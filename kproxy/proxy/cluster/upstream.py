@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kproxy.base.address import Address
 from kproxy.config import ClusterConfig
@@ -17,8 +17,8 @@ from kproxy.proxy.cluster.told import Told
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
 
-Learn = Callable[["Upstream", Endpoints], None]
-"""Takes in nodes of an upstream. Raises WireError."""
+Learn = Callable[["Upstream", Endpoints], Iterator[None]]
+"""Takes in nodes of an upstream, see `explore.Learn`. Raises WireError."""
 
 
 class Upstream:

@@ -326,15 +326,19 @@ class _Seen(Response):
         self._call = call
         self._guard = guard
         self._localise = localise
+        self._inner: Response | None = None  # of what the guard gave back,
+        self._left = b""  # of which it has not taken this
 
     def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
-        self._hold(chunk, HOLD_LIMIT, f"a {self._call.api} response that must be examined after a switch")
-        if not ends:
-            return len(chunk), b""
-        whole = self._guard.answered(self._call.key, self._call.version, bytes(self._held))
-        if not self._call.edited:
-            return len(chunk), whole
-        inner = self._call.respond(len(whole) - 4, len(whole), self._localise)
-        taken, out = inner.feed(whole)
-        self.endpoints = inner.endpoints
-        return len(chunk), b"".join((out, whole[taken:]))
+        if self._inner is None:
+            self._hold(chunk, HOLD_LIMIT, f"a {self._call.api} response that must be examined after a switch")
+            if not ends:
+                return len(chunk), b""
+            whole = self._guard.answered(self._call.key, self._call.version, bytes(self._held))
+            if not self._call.edited:
+                return len(chunk), whole
+            self._inner, self._left = self._call.respond(len(whole) - 4, len(whole), self._localise), bytes(whole)
+        inner = self._inner
+        taken, out = inner.feed(self._left)
+        self._left, self.busy, self.endpoints = self._left[taken:], inner.busy, inner.endpoints
+        return len(chunk), out if self.busy else b"".join((out, self._left))

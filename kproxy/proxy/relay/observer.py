@@ -230,6 +230,7 @@ class Observer:
             metadata = b""
             if waiting.key == METADATA and self._lacks_something(waiting.at) and after <= end:
                 metadata = self._metadata(data, at, after, now)
+            self._rewritten = ()  # of one that took longer than what was told of it
             self._begun = self._exchange(waiting, size, seconds, error, metadata)
         return after
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 
+from kproxy.base.address import Address
 from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite.endpoints import NotYet
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.tasks import said
 from kproxy.proxy.cluster.topology import Node
@@ -30,10 +32,19 @@ def _port(gateway: Gateway, node: Node) -> int:
 def localised(gateway: Gateway, question: messages.Localise) -> messages.Localised | messages.NotLocalised:
     """The local addresses of endpoints; a defect ends one session, as it would in this process."""
     try:
-        addresses = tuple(gateway.localise(question.host, question.endpoints))
-        return messages.Localised(addresses, view(gateway))
+        return messages.Localised(_addresses(gateway, question), view(gateway))
     except WireError as error:
         return messages.NotLocalised(error.reason, str(error))
     except Exception as error:
         log.exception("defect in cluster %s, please report it", gateway.config.name)
         return messages.NotLocalised("defect", f"defect of kproxy: {said(error)}")
+
+
+def _addresses(gateway: Gateway, question: messages.Localise) -> tuple[Address, ...]:
+    """The worker waits for the answer, and has all sessions of its own wait: nothing is gained by small steps."""
+    while True:
+        try:
+            return tuple(gateway.localise(question.host, question.endpoints))
+        except NotYet as not_yet:
+            for _ in not_yet.steps:
+                pass

@@ -7,14 +7,14 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
 from kproxy.base.address import Address
 from kproxy.base.repeats import OncePerWhile
 from kproxy.config import ClusterConfig
-from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind, NotYet
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.known import Explored
 from kproxy.proxy.cluster.places import Places
@@ -46,7 +46,7 @@ class Doorway:
     def learn(self, *nodes: tuple[int, str], complete: bool = True) -> None:
         """A response names these nodes: their ids and addresses."""
         endpoints = tuple(Endpoint(Kind.BROKER, node, Address.parse(address)) for node, address in nodes)
-        self.gateway.learn(Endpoints(endpoints, complete))
+        list(self.gateway._learn(self.gateway.of_part(""), Endpoints(endpoints, complete)))
 
     def connect(self, node: int | None = None) -> socket.socket:
         """A client's connection, to the bootstrap listener or a node's; not blocking."""
@@ -70,6 +70,15 @@ class Doorway:
         await self._here.drain(0)
         await self.gateway.reach.close()
         await self.tasks.__aexit__(None, None, None)
+
+
+def localised(gateway: Gateway, host: str, endpoints: Endpoints) -> Sequence[Address]:
+    """What a client is told at last."""
+    while True:
+        try:
+            return gateway.localise(host, endpoints)
+        except NotYet as not_yet:
+            list(not_yet.steps)
 
 
 def in_loop(scenario: Callable[[RelaySelector], Coroutine[Any, Any, None]]) -> None:

@@ -72,7 +72,7 @@ def test_an_address_leads_to_one_node_at_a_time() -> None:
     known.note(LeadsTo(THERE, TWO, Proof.OWN_WORD))
     assert known.addresses_of(ONE) == []
     assert [one.address for one in known.addresses_of(TWO)] == [THERE]
-    known.forget(TWO)
+    known.forget([TWO])
     assert known.addresses_of(TWO) == []
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 
 import pytest
@@ -63,9 +63,10 @@ class Site:
         self.explorer = Explorer(config, self.topology, self.reach, self.learn)
         return self.reach
 
-    def learn(self, endpoints: Endpoints) -> None:
+    def learn(self, endpoints: Endpoints) -> Iterator[None]:
         self.topology.learn(endpoints, 0.0)
         self.explorer.stir()
+        return iter(())
 
     def dials(self, node: str, reason: str) -> float:
         return self.metrics.dial_failures.get(("default", node, reason), 0)

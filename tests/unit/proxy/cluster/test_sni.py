@@ -145,8 +145,8 @@ def test_clients_are_told_names_at_one_port(authority: Authority) -> None:
         assert all(node.bound for node in shown.nodes)
         assert len(gateway.own.addresses()) == 1, "one port for all"
         assert asked.door.metrics.listeners_bound == {"default": 1}
-        gateway.bind_missing()
-        gateway.retire()
+        list(gateway.bind_missing())
+        list(gateway.retire())
         assert len(gateway.own.addresses()) == 1
         await asked.door.close()
 

@@ -97,7 +97,7 @@ def test_a_node_that_was_retired_has_a_listener_before_it_is_told_again() -> Non
         gateway, both, one = door.gateway, named(1, 2), named(1)
         before = ports(gateway, both)
         ports(gateway, one)
-        gateway.retire()
+        list(gateway.retire())
         assert len(gateway._listeners.bound) == 2
         assert ports(gateway, both) == before
         assert len(gateway._listeners.bound) == 3
@@ -113,7 +113,7 @@ def test_a_port_that_a_node_is_given_later_is_told_at_once() -> None:
         with pytest.raises(WireError, match="broker 1 has no local port"):
             ports(door.gateway, said)
         door.places.files = None
-        door.gateway.bind_missing()
+        list(door.gateway.bind_missing())
         assert 0 not in ports(door.gateway, said)
 
     alone(scenario)
@@ -213,9 +213,9 @@ def test_whatever_happens_what_is_told_is_what_would_be_found_out(said: list[tup
             gateway.parts["some"] = "green"
             for act, number, host in said:
                 if act == "retire":
-                    gateway.retire()
+                    list(gateway.retire())
                 elif act == "bind":
-                    gateway.bind_missing()
+                    list(gateway.bind_missing())
                 elif act == "flip":
                     gateway.flip("green" if number % 2 else "blue")
                 else:

@@ -88,11 +88,11 @@ def test_a_port_is_kept_while_any_upstream_has_its_node(monkeypatch: pytest.Monk
         two.learn("blue", 1, 2)
         two.learn("green", 2)
         two.learn("blue", 3)
-        two.gateway.retire()
+        list(two.gateway.retire())
         bound = {key.node_id for key in two.gateway._listeners.bound if key is not None}
         assert bound == {2, 3}, "1 is gone from blue, and 2 is still green's"
         two.learn("green", 5)
-        two.gateway.retire()
+        list(two.gateway.retire())
         assert {key.node_id for key in two.gateway._listeners.bound if key is not None} == {3, 5}
         two.gateway.end(0)
 
@@ -185,10 +185,10 @@ def test_ports_of_an_upstream_that_is_gone_lead_on_until_they_are_retired(monkey
         two.learn("red", 1, 9)
         assert two.ports("red")[1] == ports[1]
         two.reconfigure("green")
-        two.gateway.retire()
+        list(two.gateway.retire())
         assert {key.node_id for key in two.gateway._listeners.bound if key is not None} == {1, 2, 5, 9}, "for a while"
         two.reconfigure("green", retire_after=0.0)
-        two.gateway.retire()
+        list(two.gateway.retire())
         assert {key.node_id for key in two.gateway._listeners.bound if key is not None} == {2, 5}
         two.learn("green", 1, 2, 5)
         assert two.ports("green")[1] == ports[1]

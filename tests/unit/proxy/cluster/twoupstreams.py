@@ -60,7 +60,7 @@ class Two:
 
     def learn(self, name: str, *nodes: int) -> None:
         endpoints = tuple(Endpoint(Kind.BROKER, node, Address(f"{name}-{node}.invalid", 9092)) for node in nodes)
-        self.gateway._learn(self.gateway.upstreams[name], Endpoints(endpoints, complete=True))
+        list(self.gateway._learn(self.gateway.upstreams[name], Endpoints(endpoints, complete=True)))
         self.gateway.upstreams[name].reach.settled.set()
 
     def answers(self, name: str, cluster_id: str | None) -> None:

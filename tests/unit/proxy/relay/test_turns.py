@@ -5,14 +5,19 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
+from kproxy.base.address import Address
 from kproxy.base.errors import WireError
+from kproxy.protocol.rewrite.endpoints import Endpoints, Localise, NotYet
 from kproxy.protocol.rewrite.walk import MAX_NODES
 from kproxy.protocol.wire.api import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA
 from kproxy.protocol.wire.primitives import uvarint
+from kproxy.proxy.relay.guard import _Seen
 from kproxy.proxy.relay.observer import Exchange
 from tests.unit.kafka_frames import asked, chunks, frame
 from tests.unit.proxy.relay.talking import LOCAL, Relay, receive, relay, request, response
@@ -55,8 +60,8 @@ def test_keys_that_name_few_nodes_may_be_many(sizes: list[int]) -> None:
     assert talk.turns > KEYS // 1000
 
 
-def node(node_id: int) -> bytes:
-    return struct.pack(">i", node_id) + compact(b"b") + struct.pack(">i", 9092) + b"\0\0"
+def node(node_id: int, host: bytes = b"b") -> bytes:
+    return struct.pack(">i", node_id) + compact(host) + struct.pack(">i", 9092) + b"\0\0"
 
 
 def nodes(count: int) -> bytes:
@@ -92,7 +97,142 @@ def test_a_list_names_each_node_once() -> None:
         asked(METADATA, 9).broker(said)
 
 
+STEPS = 5
+
+
+class Binding:
+    """Local addresses that are there after some steps."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def __call__(self, found: Endpoints) -> Sequence[Address]:
+        if self.taken < STEPS:
+            raise NotYet(self._steps())
+        return [LOCAL for _ in found.nodes]
+
+    def _steps(self) -> Iterator[None]:
+        while self.taken < STEPS:
+            self.taken += 1
+            yield
+
+
+@pytest.mark.parametrize("key", [METADATA, DESCRIBE_CLUSTER, FIND_COORDINATOR])
+@pytest.mark.parametrize("count", [3, 400, 3000])
+@pytest.mark.parametrize("sizes", [[1 << 20], [999]])
+def test_a_response_waits_until_its_nodes_have_listeners(key: int, count: int, sizes: list[int]) -> None:
+    """Also one whose front came before, and what stands behind it."""
+    version, body = MANY[key]
+    said = frame(struct.pack(">i", 7) + body(count) + bytes(9))
+    behind = response(8, b"behind it")
+    for binding in (Binding(), Binding()):
+        plain, talk = asked(key, version, lambda found: [LOCAL for _ in found.nodes]), asked(key, version, binding)
+        talk.client(request(FETCH_V4, 8))
+        assert talk.broker(*chunks(said + behind, sizes)) == plain.broker(said) + behind
+        assert binding.taken == STEPS
+        assert talk.turns >= STEPS
+        assert talk.rewritten == plain.rewritten
+
+
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("sizes", [[1 << 20], [4096]])
+def test_new_leaders_wait_likewise(long: bool, sizes: list[int]) -> None:
+    nodes = uvarint(1001) + b"".join(node(one, b"b" * (60 if long else 1)) for one in range(1000))
+    body = b"\0" + bytes(10) + b"\1\1\0" + uvarint(len(nodes)) + nodes
+    said, behind, binding = response(7, body), response(8, b"behind it"), Binding()
+    plain, talk = asked(FETCH, 16, lambda found: [LOCAL for _ in found.nodes]), asked(FETCH, 16, binding)
+    talk.client(request(FETCH_V4, 8))
+    assert talk.broker(*chunks(said + behind, sizes)) == plain.broker(*chunks(said, sizes)) + behind
+    assert binding.taken == STEPS
+
+
+class _Guard:
+    """It changes nothing."""
+
+    def answered(self, key: int, version: int, whole: bytes) -> bytes:
+        return whole
+
+
+@pytest.mark.parametrize("localise", [Binding(), lambda found: [LOCAL for _ in found.nodes]])
+def test_a_long_response_that_was_examined_first_arrives_whole(localise: Localise) -> None:
+    talk = asked(FIND_COORDINATOR, 4, lambda found: [LOCAL for _ in found.nodes])
+    run: Any = talk.conversation._in_flight.runs[0]
+    guard: Any = _Guard()
+    seen, out = _Seen(len(RESPONSE) - 4, run.call, guard, localise), b""
+    piece = RESPONSE
+    while True:
+        taken, said = seen.feed(piece)
+        assert taken == len(piece)
+        out, piece = out + bytes(said), b""
+        if not seen.busy:
+            break
+    assert out == REWRITTEN
+    assert seen.endpoints == KEYS
+
+
 # In sessions
+
+
+def test_other_sessions_go_on_while_nodes_get_their_listeners(relay: Relay) -> None:
+    """The steps come to an end only when another session has had its answer."""
+    client, broker, session = relay.connect()
+    other, others_broker, _ = relay.connect()
+    begun, answered = threading.Event(), threading.Event()
+
+    def steps() -> Iterator[None]:
+        begun.set()
+        while not answered.is_set():
+            yield
+
+    def wrap(localise: Localise) -> Localise:
+        def waiting(found: Endpoints) -> Sequence[Address]:
+            if not answered.is_set():
+                raise NotYet(steps())
+            return localise(found)
+
+        return waiting
+
+    relay.call(partial(session.conversation.see_through, wrap))
+    client.sendall(request(FIND_COORDINATOR_V4, 7) + request(FETCH_V4, 8))
+    receive(broker, 4)
+    few, behind = response(7, coordinators(3, 3, b"kafka.internal")), response(8, b"behind it")
+    broker.sendall(few + behind)
+    assert begun.wait(30)
+    sent, answer = request(FETCH_V4, 1), response(1, b"to the other one")
+    other.sendall(sent)
+    assert receive(others_broker, len(sent)) == sent
+    others_broker.sendall(answer)
+    assert receive(other, len(answer)) == answer
+    answered.set()
+    local = response(7, coordinators(3, 3, LOCAL.host.encode(), LOCAL.port))
+    assert receive(client, len(local) + len(behind)) == local + behind
+
+
+def test_a_session_that_closes_takes_no_more_steps(relay: Relay) -> None:
+    client, broker, session = relay.connect()
+    ended, begun = threading.Event(), threading.Event()
+
+    def steps() -> Iterator[None]:
+        try:
+            begun.set()
+            while True:
+                yield
+        finally:
+            ended.set()
+
+    def never(found: Endpoints) -> Sequence[Address]:
+        raise NotYet(steps())
+
+    relay.call(partial(session.conversation.see_through, lambda _: never))
+    client.sendall(request(FIND_COORDINATOR_V4, 7))
+    receive(broker, 4)
+    broker.sendall(response(7, coordinators(3, 3, b"kafka.internal")))
+    assert begun.wait(30)
+    relay.call(session.close)
+    relay.ended.clear()
+    del session
+    assert ended.wait(30)
+    assert client.recv(1) == b""
 
 
 def test_a_long_response_arrives_whole_and_what_stands_behind_it(relay: Relay) -> None:

@@ -23,7 +23,7 @@ from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.proxy.cluster.encryption import warn_of_tls
 from kproxy.proxy.cluster.identity import Identity, WantsLogin
-from kproxy.proxy.cluster.known import BootstrapAnswered
+from kproxy.proxy.cluster.known import BootstrapAnswered, Proof, Reached
 from kproxy.proxy.cluster.reach import Reach
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 
@@ -36,6 +36,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0
 _OTHERS_MAY_TAKE = 1.0
 # Between two rounds of trying nodes that could not be reached, in seconds: doubled each time.
 _TRY_AGAIN, _TRY_AGAIN_AT_MOST = 1.0, 15.0
+# Reasons why a node cannot be reached although connections are accepted.
+_OTHERS = frozenset({"wrong-cluster", "wrong-node", "unknown-node"})
 # Connections that are tried at the same time.
 _AT_ONCE = 32
 
@@ -124,11 +126,10 @@ class Explorer:
                 await self._try(new)
                 continue
             if lost and now() >= again_at > 0:
+                before = [known.reached(key) for key in lost]
                 await self._try(lost)
-                for key in lost:
-                    route = known.reached(key).route
-                    if known.reached(key).problem is None and route is not None:
-                        log.info("%s can be reached again: %s", key, route.dial, extra=about(self._config.title, key))
+                for key, former in zip(lost, before, strict=True):
+                    self._say_again(key, former)
                 pause = min(pause * 2, _TRY_AGAIN_AT_MOST)
                 again_at = now() + pause
                 continue
@@ -139,6 +140,19 @@ class Explorer:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(again_at - now() if lost else None):
                     await self._stirred.wait()
+
+    def _say_again(self, key: NodeKey, before: Reached) -> None:
+        """Say that a node can be reached that could not, but no more than is known: where only clients have
+        credentials, a connection shows that something listens there, and not that it is the node."""
+        now = self._reach.known.reached(key)
+        if now.problem is not None or now.route is None:
+            return
+        what = about(self._config.title, key)
+        if now.proof is not Proof.UNCHECKED:
+            log.info("%s can be reached again: %s", key, now.route.dial, extra=what)
+        elif before.reason not in _OTHERS:  # that somebody listens there is nothing new
+            text = "%s: %s accepts connections again; which broker it is, kproxy asks when a client has logged in"
+            log.info(text, key, now.route.dial, extra=what)
 
     def _lost(self) -> list[NodeKey]:
         """Nodes that are there, as far as is known, and have not been reached."""

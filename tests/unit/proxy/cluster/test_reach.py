@@ -395,6 +395,45 @@ async def test_a_node_that_comes_back_is_found_in_the_background() -> None:
             watching.cancel()
 
 
+@pytest.mark.parametrize("wrong", [True, False])
+async def test_no_more_is_said_than_a_connection_shows(wrong: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Only the client has credentials. What accepts connections at the node's address may be another broker, as a
+    client's session has shown: each new connection there says nothing new."""
+    caplog.set_level(logging.INFO)
+    async with site() as here:
+        one, one_at = here.broker(1)
+        two, two_at = here.broker(1 if wrong else 2)
+        with refused() as nobody:
+            at_first = two_at if wrong else Address.parse(nobody)
+            one.nodes = two.nodes = at((1, one_at), (2, at_first))
+            one.deaf_to = two.deaf_to = login = {api.METADATA}
+            reach = here.cluster(one_at)
+            exploring = here.tasks.create_task(here.explorer.explore())
+            await reach.searched.wait()
+            reach.meetings._told_at[one_at] = float("inf")  # it is no candidate for node 2
+            list(here.learn(named_by(one)))
+            await exploring
+            if wrong:
+                upstream = await reach.dial(key(2))
+                login.clear()  # the client has logged in
+                assert upstream.check is not None
+                with pytest.raises(UpstreamError, match="it is broker 1 of this cluster"):
+                    await upstream.check(Over(Stream(upstream.sock)))
+                login.add(api.METADATA)
+                upstream.sock.close()
+            assert key(2) in reach.known.problems
+            one.nodes = two.nodes = at((1, one_at), (2, two_at))
+            watching = here.tasks.create_task(here.explorer.watch())
+            list(here.learn(named_by(one)))
+            async with asyncio.timeout(30):
+                while reach.known.problems:  # noqa: ASYNC110  # the outcome has no event
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
+            watching.cancel()
+    assert "can be reached again" not in caplog.text
+    assert ("accepts connections again" in caplog.text) != wrong
+
+
 async def test_a_bootstrap_server_that_led_elsewhere_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A port-forward that was mixed up is mended, and kproxy is not told."""
     async with site() as here:

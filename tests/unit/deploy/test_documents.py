@@ -110,7 +110,7 @@ def said() -> tuple[str, ...]:
     """Every text in kproxy's code, with … for what differs."""
     texts = [str(error) for greeting in Greeting for error in (wrong_client(greeting), wrong_upstream(greeting))]
     for path in (ROOT / "kproxy").rglob("*.py"):
-        if path.is_relative_to(ROOT / "kproxy" / "remedies"):
+        if path.is_relative_to(ROOT / "kproxy" / "advice" / "remedies"):
             continue  # it quotes the others
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):
@@ -187,6 +187,19 @@ def test_the_link_leads_somewhere(path: Path, link: str) -> None:
     assert target.exists()
     if anchor:
         assert anchor in anchors(target)
+
+
+PATHS = [
+    pytest.param(path, id=f"{identify(document)}: {path}")
+    for document in DOCUMENTS
+    for path in sorted(set(re.findall(r"`((?:bench|config|deploy|docs|kproxy|tests)/[\w./-]+)`", document.read_text())))
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_path_that_a_document_names_exists(path: str) -> None:
+    """A module that moves takes its path in the documents along."""
+    assert (ROOT / path).exists()
 
 
 def test_every_document_can_be_found_from_the_readme() -> None:

@@ -1,35 +1,21 @@
 """kproxy: a local Kafka proxy that makes unreachable advertised broker addresses just work.
 
-Rooms, from top to bottom. A room may import from rooms below it only; `make check` enforces this:
+Wings, from top to bottom. A wing may import from those below it only; `make check` enforces this:
 
-    cli          commands, exit codes, what a person reads
-    spark        kproxy beside Spark: a proxy on the driver's host and on each executor's
-    app          the main process: its clusters, signals, drain
-    demo         the story that `kproxy demo` tells
-    workers      which process carries the sessions
-    devcluster   a real local Kafka cluster whose advertised names resolve nowhere (demo and tests)
-    cluster      one cluster: its nodes, their local ports, its sessions
-    admin        HTTP for operators: metrics, health, status
-    sasl         logs in to brokers for the client
-    ask          kproxy's own questions to brokers
-    relay        one session: matches requests and responses, moves the bytes
-    rewrite      finds and replaces the addresses inside responses
-    tls          TLS to brokers and from clients
-    wire         the Kafka protocol, sans-IO: API keys, versions, message definitions
-    metrics      each metric name and label
-    config       each option, declared once
-    dial         connects to an upstream address
-    status       the state of a kproxy as one value
-    ephemeral    which local ports the system has given to connections
-    java         finds Java on this machine
-    address      a host and a port
-    errors       the exception classes: whose fault an error is
-    process      tells processes apart
-    packages     kproxy's own name among packages, for advice to install something
-    compiled     whether the data plane is compiled, and KPROXY_PURE
-    printable    escapes text from elsewhere
+    cli       commands, exit codes, named set-ups
+    migrate   moves topics and clients to another cluster
+    spark     kproxy beside Spark: a proxy on the driver's host and on each executor's
+    inspect   asks a live cluster: why a client fails, what is in it, where brokers could be
+    dev       Kafka on this machine, for trying and testing
+    proxy     the running proxy
+    advice    reads text and says what is wrong with it
+    client    kproxy as a Kafka client: its own requests and its own logins
+    config    each option, declared once
+    net       opens sockets: resolving, connecting, TLS
+    protocol  Kafka's bytes, without I/O
+    base      errors, addresses, text, processes
 
-docs/architecture.md describes the rooms, and defines the words of this code base.
+docs/architecture.md describes the wings, and defines the words of this code base.
 """
 
 import os as _os

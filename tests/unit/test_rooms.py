@@ -11,7 +11,7 @@ import pytest
 import kproxy
 
 ROOT = Path(kproxy.__file__).parent
-ROOMS = sorted(init.parent for init in ROOT.rglob("*/__init__.py"))
+ROOMS = sorted(init.parent for init in ROOT.rglob("__init__.py"))
 
 
 def modules(room: Path) -> set[str]:

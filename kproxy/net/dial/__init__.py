@@ -25,4 +25,35 @@ docker       connects to containers by their names in a network of Docker or Pod
 engine       asks Docker or Podman, through its socket
 bridge       gives a socket to an SSH channel or a TLS connection, which have none
 stream       kproxy's own conversation over a connection, plain or TLS
+
+`kproxy.proxy.cluster.reach` decides which address to dial, and the cluster's `Dialer` opens the connection. A `Dialer`
+is a row of ways with the same method `connect(address, limit)`; each reaches its own server through the way before it.
+The first is `Direct`; then there is one for each hop of `--via`. So chains of hops need no code of their own. The
+result is always a real, non-blocking socket, because the data plane moves bytes between sockets.
+
+ * SSH channels and TLS to a proxy are no sockets. A `bridge` gives the data plane one end of a socket pair, and moves
+   the bytes between the other end and the transport, with back-pressure and half-close (TLS has no half-close).
+   asyncssh and the bridge carry 200 to 360 MB/s, as much as `ssh -L` on the same machine.
+ * asyncssh in place of the `ssh` program gives an error for each connection, opens a lost connection again, and needs
+   no installed program. It does not know all of ssh_config; docs/configuration.md lists what is missing. kproxy reads
+   known_hosts itself, because asyncssh would take `UserKnownHostsFile none` for "trust any host".
+ * kproxy speaks to a Kubernetes API server itself, with h11 and websockets, and reads the kubeconfig itself. kr8s and
+   kubernetes_asyncio open their connections themselves, so these could not go through another hop. Each upstream
+   connection has a connection to the API server of its own: Kubernetes' SPDY has no flow control, so TCP's
+   back-pressure holds only that one.
+ * Three protocols carry a port-forward. `kubepipe` offers SPDY in a WebSocket (KEP-4006) and `v4.channel.k8s.io` in
+   one handshake, and the server takes the best that it has. If the server, a proxy or a role refuses WebSockets,
+   `kubeapi` asks for the upgrade of HTTP to SPDY, and remembers what worked. `kubeforward` carries the bytes over
+   either; `spdy` has the frames, as Python has no maintained library. With SPDY, each direction ends alone, as far as
+   the node lets it: containerd 2.0 does not pass the client's end on to the pod, and ends both directions 1 s later.
+   Other nodes may do neither, so kproxy ends the connection if the pod is silent for 60 s after the client's end.
+ * A `ViaError` says that a hop failed, so kproxy tries no other route. Any other `UpstreamError` is about the address.
+ * kproxy does not dial what it listens on itself: bootstrap servers, nodes, forwards and the admin endpoint of any
+   cluster (`kproxy.proxy.cluster.own`). What counts is the IP address after resolution: `localhost`, `0`, `0x7f.1`,
+   `0.0.0.0` and `::ffff:127.0.0.1` all lead to this machine.
+ * kproxy never looks up an IP address. Each question to the resolver has a daemon thread, at most 32 at once; callers
+   that ask for the same name share one. An executor's threads would be used up by a hanging resolver, and would delay
+   the exit. An answer is kept for 3 s; one that led nowhere for 1 s, and for up to 5 s while it stays the same,
+   however many dials fail.
+ * kproxy imports the library of a hop with the first hop that needs it. SSH costs 15 MiB; the others almost nothing.
 """

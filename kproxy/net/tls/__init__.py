@@ -5,4 +5,10 @@ tlssocket    a TLS connection as the pump uses it
 faults       explains TLS errors to people
 stores       reads certificates and keys from PEM, PKCS #12 and JKS files
 jks          Java's own key store format
+
+A TLS socket has the calls of a plain one. If the kernel does not take all of an encrypted piece, the rest counts as
+not sent; when the pump offers it again, it is not encrypted a second time. A TLS socket needs a window of 32 KiB.
+`tlssocket` says why it decrypts in memory.
+
+The certificate of a broker must have the node's advertised host, whichever address kproxy dials.
 """

@@ -11,4 +11,15 @@
     features     the tagged fields of an ApiVersions response
 
 No other room edits a frame.
+
+ * kproxy walks a response and decodes nothing: docs/protocol.md says how.
+ * The memory is bounded. kproxy holds a response up to its last address, at most 4 MiB. If the endpoints are at the
+   end, kproxy holds up to 64 KiB of the response whole, and of a larger one only its last section.
+ * In nearly all Fetch and Produce responses, no partition has moved. `plain` recognises such a response by its shape.
+   This takes 0.6 µs for one partition and 0.12 µs for each further one; for consecutive partitions of the same size,
+   each takes a hundredth of that. If kproxy must pass the response on before it has all of it, it walks the response,
+   and skips partitions in the same way.
+ * `remembered` is shared by all sessions of a process, and nothing in it is ever out of date: what a walk finds
+   depends on the version and the bytes alone. It has at most 16 fronts of up to 16 KiB and 256 nodes. The callable
+   that gives local addresses is asked each time, with the same `Endpoints` object as before.
 """

@@ -32,4 +32,112 @@ windup      the end of a session whose client must not lose the answer to a writ
 onlookers   who looks on at the sessions
 places      how many connections fit the limit of open files
 tasks       tasks that must not end one another
+
+Whom kproxy has reached
+-----------------------
+
+An address that accepts a connection need not be the node: another cluster, another broker, a web server or a load
+balancer may listen there. So kproxy sends no request of a client along a connection before it knows which cluster and
+which node answers (`identity`). If a connection leads elsewhere, kproxy closes it, names it in the log, and tries the
+next route.
+
+ * Which cluster: every broker sends its cluster id in Metadata v2 and later. With `--cluster-id`, kproxy serves only
+   that cluster; else the first bootstrap server that answers determines the cluster for as long as kproxy runs. So if
+   all addresses lead to a wrong cluster at start, kproxy serves that one; the log names its id and the server.
+ * Which node: kproxy uses the first of these proofs that gives an answer.
+    1. The broker's own word: kproxy sends DescribeConfigs for another broker, and the refusal names the broker that
+       was asked. It needs DescribeConfigs on the cluster, a right that few users have.
+    2. The broker's certificate, if it has the advertised host of exactly one node.
+    3. The cluster has only one broker.
+    4. ListOffsets, which only the leader of a partition answers. It needs Describe on a topic.
+    5. ListGroups and FindCoordinator. They need Describe on a group.
+ * No proof: if the cluster is right, kproxy assumes that the address leads to the node if it is advertised or mapped
+   for the node, or has led to it before. The log says so. A bootstrap server whose node is unknown is no route.
+ * Only the client has credentials: kproxy asks within the client's session. It passes the client's login on, and holds
+   the first other request until the broker has answered kproxy's questions. If the node is the wrong one, kproxy ends
+   the session as if the broker had disconnected; the client's next attempt takes the next address. By then the wrong
+   address has received the client's SASL messages; `--tls` protects them. The same holds for kproxy's own login.
+ * kproxy asks on each connection, which costs one round trip. A memory of what an address has answered was tried; the
+   chaos run then got a request into another cluster (`identity` says how).
+ * A bootstrap server that led to another node is tried again for an unreachable node after 5 seconds: a port-forward
+   may have been repaired.
+
+Clients without a session
+-------------------------
+
+ * kproxy accepts as many clients as the limit of open files allows (`places`). When all places are taken, a new client
+   takes the place of the oldest silent one. While more than three quarters are taken, a client may be silent for 10 s.
+ * With `--sni`, all nodes share the bootstrap listener, and the name in the TLS handshake says which node it is for.
+ * Of each cluster, a bounded number of clients is on the way to a node at the same time: a sixteenth of the open
+   files, 16 to 256, and half of these to one node (`turns`). The others wait. Without the bound, two kproxies that
+   lead to each other would open connections until no file is left. Of clients that wait for an unreachable node, one
+   tries for all. Where only the client has credentials, a client keeps its turn until the node has answered it, within
+   `--connect-timeout`.
+
+A node that cannot be reached
+-----------------------------
+
+At a port that refuses connections, each client backs off in its own way. kproxy's port accepts. For some clients that
+is a success, and they connect again at once: kafka-python's producer 60 to 90 times a second, aiokafka's 10 times.
+With what follows, both connect once in two seconds.
+
+ * kproxy answers late (`arrivals`): it keeps the client for as long as the node has been unreachable already, at most
+   two seconds. So the first clients learn at once that the node is away, and then the pauses double by themselves.
+   When the node is reached, or a reload may have changed the route, the kept clients go on at once.
+ * Why the port stays open: another program could take it meanwhile, a bootstrap port and a port of `--sni` are not one
+   node's, and one failed dial would turn away all clients until kproxy itself has tried again.
+ * Why not longer: Java waits for a connection that is being opened before it asks another broker.
+ * It is bounded: a cluster keeps no more clients than may be on their way at once, and they give way to others when
+   places are taken.
+
+Local ports
+-----------
+
+A node is its kind (broker or controller) and its id, never a host name; a combined node has both kinds. `localports`
+has the rule for a node's port, which gives the same port on each machine and after each restart, as far as ports are
+free.
+
+ * If another program or connection has the port, the node gets the next one, and a warning says why. The node keeps
+   that port for as long as kproxy runs, because clients know it. Listening on both would make the behaviour depend on
+   what was free at one time. The default ports are below `net.ipv4.ip_local_port_range`, from which the system takes
+   ports for connections.
+ * An advertised port belongs to its node, also while the node is gone. kproxy gives it to another node only if the
+   window has no other port, the node has been absent and unused for `--retire-after` (its listener is closed by then,
+   and each client has asked for metadata again), and no other node has been absent for longer. Until then kproxy takes
+   a free port outside the window. With a first port in `--advertise`, only ports of the window can be advertised.
+ * kproxy binds the listener of a new node before it answers, of more than eight new nodes one in each turn, so that
+   other sessions go on (`Gateway.localise` raises NotYet). So a response may name 20 new nodes; of responses that name
+   more, a cluster gets at most twice its nodes at once, and 10 more in a second. A cluster may have as many nodes as
+   the window has ports, and 1,000 more. Listeners may use half of the open files, in equal shares for each cluster.
+   Where there is no room, kproxy forgets the longest absent nodes without clients, never a present one. If a node can
+   have no listener, kproxy passes no response on that names it: it closes the session and says why
+   (`Gateway.localise`).
+ * Of many nodes that come, go or move together, kproxy logs one line.
+ * `told` keeps the local addresses of an `Endpoints` object, for one edition of the upstream's topology and one
+   configuration. Each node that comes, goes, moves, gets another port or is forgotten makes another edition. While the
+   edition is the same, each node in those endpoints still has its listener.
+
+Two upstreams
+-------------
+
+A cluster of the configuration leads to one Kafka cluster, or to either of two, its upstreams. In a `Config`, each
+upstream is a `ClusterConfig` with the cluster's name, and one of them is active. So an upstream has every option, and
+no other package knows a second form of configuration. `upstream` is what belongs to one: topology, reach, explorer.
+The `Gateway` has one or two of these, and the cluster's listeners, ports and door. Both upstreams are explored and
+verified all the time. kproxy refuses a flip to one whose cluster id is unknown, or that is the same Kafka cluster
+(`Gateway.why_not`).
+
+ * Ports belong to nodes, not to upstreams. kproxy binds the nodes of both before a client needs them, so a flip binds
+   nothing, cannot fail, and moves no port.
+ * A port whose node the active upstream lacks leads to a bootstrap server. A client whose addresses are all old would
+   otherwise never ask for new ones: Java's clients before 3.8 do not go back to their bootstrap servers. A broker
+   itself refuses what it does not lead. But a client takes what answers at a node's port for the node, and would go on
+   being refused if the node came later. So such a session lasts for five seconds at most (`_STANDS_IN` in `sessions`),
+   and kproxy leads a client there only after it has asked the bootstrap servers which nodes exist. The same holds for
+   a name of `--sni` whose node does not exist.
+ * A flip (`Gateway.flip`, `Sessions.flip`) is one step of the event loop: the active upstream changes, and kproxy
+   closes the sessions and the connections that have none yet. So no client stays with the former upstream.
+ * `switchable` has what only such a cluster needs. When a cluster gets its second upstream, `switchable` learns of its
+   sessions, and each ends as soon as all is answered: its client may use versions that name topics by ids. When it
+   loses the other upstream, sessions go on, and new ones have none of it.
 """

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.unit.deploy.deployed import ROOT
 from tests.unit.deploy.workflows import PIN, WORKFLOWS, read, scripts
@@ -55,6 +58,45 @@ def test_a_release_is_checked_and_made() -> None:
         before[name] = direct.union(*(before[one] for one in direct))
     assert before["dist"] == before["wheels"] == before["machine"] == {"check"}
     assert {"check", "dist", "wheels", "machine"} == before["attest"] < before["publish"] < before["release"]
+
+
+def test_each_python_that_kproxy_claims_is_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    claimed = re.findall(r":: (3\.\d+)$", "\n".join(project["project"]["classifiers"]), re.M)
+    assert project["project"]["requires-python"] == f">={claimed[0]}"
+    assert project["tool"]["cibuildwheel"]["build"].split() == [f"cp{one.replace('.', '')}-*" for one in claimed]
+
+    jobs = read(WORKFLOWS["ci"])["jobs"]
+    (one,) = (
+        step["with"]["python-version"] for step in jobs["check"]["steps"] if "python-version" in step.get("with", {})
+    )
+    assert sorted([one, *jobs["pythons"]["strategy"]["matrix"]["python"]]) == claimed
+
+
+def test_a_release_without_an_address_is_refused() -> None:
+    (script,) = (script for script in scripts(read(WORKFLOWS["release"])) if "pyproject.toml" in script)
+    done = subprocess.run(["bash", "-e", "-c", script], cwd=ROOT, capture_output=True, timeout=30, check=False)
+    assert (done.returncode != 0) == ("kproxy.example" in (ROOT / "pyproject.toml").read_text())
+
+
+def test_dependabot_looks_where_versions_are_fixed() -> None:
+    kinds = {
+        "pyproject.toml": "pip",
+        "Dockerfile": "docker",
+        "go.mod": "gomod",
+        "Cargo.toml": "cargo",
+        "package.json": "npm",
+    }
+    folders = (ROOT / name for name in ("bench", "deploy", "docs", "examples", "kproxy", "tests"))
+    files = [*ROOT.iterdir(), *(file for folder in folders for file in folder.rglob("*"))]
+    there = {(kinds[file.name], file.parent.relative_to(ROOT)) for file in files if file.name in kinds}
+
+    listed = {
+        (update["package-ecosystem"], Path(place).relative_to("/"))
+        for update in yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
+        for place in update.get("directories", [update.get("directory")])
+    }
+    assert listed == there | {("github-actions", Path())}
 
 
 @ALL

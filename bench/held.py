@@ -24,8 +24,8 @@ def measure(rounds: int, progress: Callable[[str], None], say: Callable[[str], N
     failed, were lost or came twice."""
     from kproxy.base.errors import KproxyError
     from kproxy.dev.devcluster import DevCluster
-    from tests.harness.clusters import STEADY
-    from tests.harness.spark import connector, session, settings, spark_home
+    from tests.harness.clients.spark import connector, session, settings, spark_home
+    from tests.harness.clusters.steady import STEADY
 
     taken = []
     try:
@@ -56,9 +56,9 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
     from kproxy.migrate.switch.kproxies import fleet
     from kproxy.migrate.switch.running import switched
     from kproxy.proxy.switching.plan import End
-    from tests.harness.clients import unique
-    from tests.harness.moving import rows, topics
-    from tests.harness.switched import TOKEN, Switched
+    from tests.harness.migration.moving import rows, topics
+    from tests.harness.migration.switched import TOKEN, Switched
+    from tests.harness.topics import unique
 
     topic, roads = unique("bench"), Roads.of(source, target)
     topics(source, {topic: _PARTITIONS}, 1)

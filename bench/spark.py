@@ -54,7 +54,7 @@ def compare(rounds: int, progress: Callable[[str], None], say: Callable[[str], N
 
 
 def _run(cluster: Any, scratch: Path, rounds: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
-    from tests.harness.spark import TWO_EXECUTORS, connector, environment, spark_home
+    from tests.harness.clients.spark import TWO_EXECUTORS, connector, environment, spark_home
 
     topic, target = "bench-spark", "bench-spark-target"
     for name in (topic, target):

@@ -120,7 +120,7 @@ def figures(result: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, flo
 
 
 def _lines(source: str, target: str, names: list[str], progress: Say) -> list[dict[str, Any]]:
-    from tests.harness.spark import connector, environment, spark_home
+    from tests.harness.clients.spark import connector, environment, spark_home
 
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch, "log")

@@ -131,7 +131,7 @@ class Kproxy:
     `output`, a file descriptor, instead of its log."""
 
     # The program that watches for forbidden names; a subclass may have one that does more.
-    watched = "tests.harness.watched"
+    watched = "tests.harness.programs.watched"
     # And the Python that runs it.
     python = sys.executable
 

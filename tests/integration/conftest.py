@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clusters import STEADY
+from tests.harness.clients.spark import cluster_with_login
+from tests.harness.clusters.steady import STEADY
 from tests.harness.process import Kproxy
-from tests.harness.spark import cluster_with_login
-from tests.harness.ways import Home, Ways
+from tests.harness.servers.ways import Home, Ways
 
 # A part of every advertised name; it must never reach a client.
 FORBIDDEN = "cluster.internal"

@@ -13,9 +13,9 @@ import pytest
 
 import kproxy as package
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.peers import Peer, refused, silent, taken
+from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, free_window, wait_until
-from tests.harness.rawclient import RawClient
+from tests.harness.servers.peers import Peer, refused, silent, taken
 
 pytestmark = pytest.mark.integration
 

@@ -9,8 +9,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer  # type: ignore[import-u
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic  # type: ignore[import-untyped]
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import local_addresses, unique
 from tests.harness.process import PATIENCE_S, Kproxy
+from tests.harness.topics import local_addresses, unique
 
 pytestmark = pytest.mark.integration
 

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import consumer, create_topic, local_addresses, note_failures, read, unique, values
 from tests.harness.process import PATIENCE_S, Kproxy
+from tests.harness.topics import consumer, create_topic, local_addresses, note_failures, read, unique, values
 
 pytestmark = pytest.mark.integration
 

@@ -12,8 +12,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import create_topic, leaders, local_addresses, unique
-from tests.harness.kafka_python import (
+from tests.harness.clients.kafka_python import (
     KafkaAdminClient,
     KafkaConsumer,
     KafkaProducer,
@@ -21,8 +20,9 @@ from tests.harness.kafka_python import (
     NewTopic,
     TopicPartition,
 )
-from tests.harness.peers import Peer
 from tests.harness.process import PATIENCE_S, Kproxy, free_window, wait_until
+from tests.harness.servers.peers import Peer
+from tests.harness.topics import create_topic, leaders, local_addresses, unique
 
 pytestmark = pytest.mark.integration
 

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import create_topic, local_addresses, needs_kcat, unique
 from tests.harness.process import Kproxy
+from tests.harness.topics import create_topic, local_addresses, needs_kcat, unique
 
 pytestmark = [pytest.mark.integration, needs_kcat]
 

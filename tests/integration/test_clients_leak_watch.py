@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import create_topic, unique
-from tests.harness.frames import Frames, metadata
+from tests.harness.clients.frames import Frames, metadata
 from tests.harness.process import Kproxy, wait_until
+from tests.harness.topics import create_topic, unique
 
 pytestmark = pytest.mark.integration
 
@@ -34,7 +34,7 @@ def test_text_that_a_client_is_sent_is_found(cluster: DevCluster, tmp_path: Path
 _TWO_SENDS = """
 import asyncio, socket, sys
 from pathlib import Path
-from tests.harness.watched import watch
+from tests.harness.programs.watched import watch
 watch(Path(sys.argv[1]), [b"cluster.internal"])
 from kproxy.base.address import Address
 from kproxy.proxy.cluster.listeners import Listeners

@@ -35,12 +35,12 @@ from cryptography.x509 import load_pem_x509_certificate
 from kproxy.advice.remedies.faults import Fault
 from kproxy.dev.devcluster import DevCluster, ListenerSpec
 from kproxy.protocol.wire.api import METADATA, SASL_AUTHENTICATE
-from tests.harness import peers
-from tests.harness.clients import create_topic, produce, read_topic, unique
-from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Peer, Road
 from tests.harness.process import free_window, wait_until
+from tests.harness.servers import peers
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Peer, Road
 from tests.harness.tls import Authority
+from tests.harness.topics import create_topic, produce, read_topic, unique
 
 pytestmark = pytest.mark.integration
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import create_topic, needs_kcat, produce, read_topic, values
+from tests.harness.topics import create_topic, needs_kcat, produce, read_topic, values
 
 pytestmark = pytest.mark.integration
 

@@ -11,8 +11,8 @@ import pytest
 
 from kproxy.advice.explain.explanation import explain
 from kproxy.advice.remedies import Fault, Program
-from tests.harness.failing.attempt import CLIENTS, Attempt
-from tests.harness.failing.troubles import TROUBLES, Site, Trouble, judge, made, tls
+from tests.harness.clients.failing.attempt import CLIENTS, Attempt
+from tests.harness.clients.failing.troubles import TROUBLES, Site, Trouble, judge, made, tls
 from tests.harness.process import wait_until
 
 pytestmark = pytest.mark.integration

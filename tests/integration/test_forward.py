@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import create_topic, produce, read_topic, values
 from tests.harness.process import Kproxy, wait_logged
-from tests.harness.ways import Ways
+from tests.harness.servers.ways import Ways
+from tests.harness.topics import create_topic, produce, read_topic, values
 
 pytestmark = pytest.mark.integration
 

@@ -12,10 +12,10 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness import clients
-from tests.harness.clients import consumer, create_topic, unique, values
-from tests.harness.kafka_python import ConfigResource, ConfigResourceType, KafkaAdminClient
+from tests.harness import topics as clients
+from tests.harness.clients.kafka_python import ConfigResource, ConfigResourceType, KafkaAdminClient
 from tests.harness.process import Kproxy, wait_until
+from tests.harness.topics import consumer, create_topic, unique, values
 
 pytestmark = pytest.mark.integration
 

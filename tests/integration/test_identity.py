@@ -31,11 +31,11 @@ from confluent_kafka.admin import (
 )
 
 from kproxy.dev.devcluster import DevCluster, ListenerSpec
-from tests.harness import peers
-from tests.harness.clients import consumer, create_topic, produce, read_topic, values
-from tests.harness.peers import Peer, Road
+from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, free_window, wait_logged, wait_until
-from tests.harness.rawclient import RawClient
+from tests.harness.servers import peers
+from tests.harness.servers.peers import Peer, Road
+from tests.harness.topics import consumer, create_topic, produce, read_topic, values
 
 pytestmark = pytest.mark.integration
 

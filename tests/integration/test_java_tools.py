@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import create_topic, leaders, local_addresses, read_topic, unique, values
 from tests.harness.process import Kproxy, wait_until
+from tests.harness.topics import create_topic, leaders, local_addresses, read_topic, unique, values
 
 pytestmark = pytest.mark.integration
 

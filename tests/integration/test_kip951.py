@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import leaders, needs_kcat, unique
-from tests.harness.flow import Flow, JavaFlow, create_topic
-from tests.harness.kafka_python import KafkaAdminClient, TopicPartition
-from tests.harness.peers import Peer, closing
+from tests.harness.clients.flow import Flow, JavaFlow, create_topic
+from tests.harness.clients.kafka_python import KafkaAdminClient, TopicPartition
 from tests.harness.process import Kproxy, free_window, wait_until
+from tests.harness.servers.peers import Peer, closing
+from tests.harness.topics import leaders, needs_kcat, unique
 
 pytestmark = pytest.mark.integration
 
@@ -136,7 +136,7 @@ def test_java_clients_follow_the_leader_through_kproxy(trapped: Trapped, proxy: 
 class StreamingKproxy(Kproxy):
     """One that holds no such response, so that each keeps its length."""
 
-    watched = "tests.harness.streaming"
+    watched = "tests.harness.programs.streaming"
 
 
 @pytest.mark.parametrize("advertised", ["127.0.0.1", "127.100.100.100"], ids=["replaced", "left-out"])

@@ -18,10 +18,10 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.net.dial import kubeforward
-from tests.harness.kube_forward import CHANNEL, TUNNEL, Forwarding, SpdyPeer, forwarding
-from tests.harness.peers import Behaviour, Peer, closing, refused, silent
-from tests.harness.spdy_server import FIN, GOAWAY, PING, SYN_REPLY, Node, Receive, Send, control, data, reset
-from tests.harness.ways import Ways, dialer, failure, works
+from tests.harness.servers.kube_forward import CHANNEL, TUNNEL, Forwarding, SpdyPeer, forwarding
+from tests.harness.servers.peers import Behaviour, Peer, closing, refused, silent
+from tests.harness.servers.spdy_server import FIN, GOAWAY, PING, SYN_REPLY, Node, Receive, Send, control, data, reset
+from tests.harness.servers.ways import Ways, dialer, failure, works
 
 pytestmark = pytest.mark.integration
 

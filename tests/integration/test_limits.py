@@ -12,12 +12,12 @@ import pytest
 from confluent_kafka import Producer
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.beside import Beside
-from tests.harness.clients import create_topic, read_topic, values
-from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Peer
+from tests.harness.clients.rawclient import API_VERSIONS, METADATA, RawClient
 from tests.harness.process import Kproxy, wait_logged, wait_until
-from tests.harness.rawclient import API_VERSIONS, METADATA, RawClient
+from tests.harness.programs.beside import Beside
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Peer
+from tests.harness.topics import create_topic, read_topic, values
 
 pytestmark = pytest.mark.integration
 

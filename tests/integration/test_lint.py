@@ -22,8 +22,8 @@ from kproxy.dev.devcluster import properties as props
 from kproxy.dev.devcluster.properties import render
 from kproxy.dev.devcluster.ready import known_brokers
 from kproxy.net.freeports import free_ports
-from tests.harness.clients import needs_kcat
 from tests.harness.process import PATIENCE_S, wait_until
+from tests.harness.topics import needs_kcat
 
 pytestmark = [pytest.mark.integration, needs_kcat]
 

@@ -17,11 +17,11 @@ import pytest
 from confluent_kafka import Producer
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import consumer, create_topic, leaders, produce
-from tests.harness.misbehaving import delaying, sending
+from tests.harness.clients.misbehaving import delaying, sending
+from tests.harness.clients.rawclient import RawClient
+from tests.harness.clients.spark import PASSWORD, cluster_with_login
 from tests.harness.process import PATIENCE_S, Kproxy, wait_until
-from tests.harness.rawclient import RawClient
-from tests.harness.spark import PASSWORD, cluster_with_login
+from tests.harness.topics import consumer, create_topic, leaders, produce
 
 pytestmark = pytest.mark.integration
 
@@ -132,7 +132,7 @@ def test_a_client_that_cannot_reach_a_node(cluster: DevCluster, own_kproxy: Star
     topic = create_topic(proxy.bootstrap)
     port = proxy.node(2)["local"].rpartition(":")[2]
     walled = subprocess.Popen(
-        [sys.executable, "-m", "tests.harness.walled", proxy.bootstrap, topic, port], stderr=subprocess.DEVNULL
+        [sys.executable, "-m", "tests.harness.clients.walled", proxy.bootstrap, topic, port], stderr=subprocess.DEVNULL
     )
     try:
         with Viewer(proxy) as viewer:

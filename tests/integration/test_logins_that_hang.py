@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.kdc import Kdc, needs_kdc
-from tests.harness.peers import Peer, silent
+from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, wait_until
-from tests.harness.rawclient import RawClient
+from tests.harness.servers.kdc import Kdc, needs_kdc
+from tests.harness.servers.peers import Peer, silent
 
 pytestmark = pytest.mark.integration
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.beside import Beside
-from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Peer
+from tests.harness.clients.rawclient import METADATA, RawClient
 from tests.harness.process import wait_logged, wait_until
-from tests.harness.rawclient import METADATA, RawClient
+from tests.harness.programs.beside import Beside
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Peer
 
 pytestmark = pytest.mark.integration
 

@@ -13,8 +13,8 @@ from uuid import uuid4
 import pytest
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import consumer, create_topic, local_addresses, produce, read, unique
 from tests.harness.process import Kproxy, wait_until
+from tests.harness.topics import consumer, create_topic, local_addresses, produce, read, unique
 
 pytestmark = pytest.mark.integration
 

@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka import Producer
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import create_topic, leaders, local_addresses, produce, read_topic, values
-from tests.harness.frames import Frames, address, api_versions, fetch, metadata
+from tests.harness.clients.frames import Frames, address, api_versions, fetch, metadata
 from tests.harness.process import Kproxy, wait_until
+from tests.harness.topics import create_topic, leaders, local_addresses, produce, read_topic, values
 
 pytestmark = pytest.mark.integration
 

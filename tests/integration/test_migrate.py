@@ -19,11 +19,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import commit_as, unique
-from tests.harness.clusters import STEADY
-from tests.harness.migrating import Commands
-from tests.harness.moving import rows, topics, until
-from tests.harness.spark import PASSWORD, PLAIN, needs_spark, spark_home
+from tests.harness.clients.spark import PASSWORD, PLAIN, needs_spark, spark_home
+from tests.harness.clusters.steady import STEADY
+from tests.harness.migration.migrating import Commands
+from tests.harness.migration.moving import rows, topics, until
+from tests.harness.topics import commit_as, unique
 
 pytestmark = [pytest.mark.integration, needs_spark, pytest.mark.timeout(600)]
 

@@ -16,10 +16,10 @@ import pytest
 from kproxy.migrate.journal.switch import ROLLBACK, SWITCHING, Entry, SwitchJournal
 from kproxy.migrate.offsets.checkpoint import make, starting_offsets
 from kproxy.proxy.switching.plan import Record
-from tests.harness.clients import unique
-from tests.harness.moving import rows, topics
-from tests.harness.spark import connector, needs_spark, session, settings, spark_home
-from tests.harness.twosides import TwoSides, plain, transactions, two_sides
+from tests.harness.clients.spark import connector, needs_spark, session, settings, spark_home
+from tests.harness.clusters.twosides import TwoSides, plain, transactions, two_sides
+from tests.harness.migration.moving import rows, topics
+from tests.harness.topics import unique
 
 pytestmark = [
     pytest.mark.integration,

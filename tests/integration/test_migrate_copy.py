@@ -31,11 +31,11 @@ from kproxy.migrate.copy.scope import what_to_copy
 from kproxy.migrate.journal.driver import ORDER, Order, tell
 from kproxy.migrate.offsets.positions import translate
 from kproxy.migrate.spec.migration import Migration, Topics
-from tests.harness.clients import commit_as, read_topic, unique
-from tests.harness.clusters import STEADY
-from tests.harness.moving import Row, compared, rows, topics, until
+from tests.harness.clients.spark import needs_spark, session, settings, spark_home
+from tests.harness.clusters.steady import STEADY
+from tests.harness.migration.moving import Row, compared, rows, topics, until
 from tests.harness.process import free_window
-from tests.harness.spark import needs_spark, session, settings, spark_home
+from tests.harness.topics import commit_as, read_topic, unique
 
 pytestmark = [
     pytest.mark.integration,

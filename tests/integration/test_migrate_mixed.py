@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.mixed import mixed
-from tests.harness.mixedload import SMALL
-from tests.harness.spark import needs_spark
+from tests.harness.clients.spark import needs_spark
+from tests.harness.migration.mixed import mixed
+from tests.harness.migration.mixedload import SMALL
 
 pytestmark = [pytest.mark.integration, needs_spark, pytest.mark.timeout(600)]
 

@@ -24,10 +24,10 @@ from kproxy.migrate.offsets import offsets as room
 from kproxy.migrate.offsets.offsets import SKIPPED, THERE, WOULD, WRITTEN, Offsets, Result
 from kproxy.migrate.offsets.positions import translate
 from kproxy.migrate.spec.migration import Migration, Topics
-from tests.harness import kafka_python  # noqa: F401  # its warnings are not ours
-from tests.harness.clients import unique
-from tests.harness.moving import Row, rows, topics
-from tests.harness.twosides import TwoSides, plain, transactions, two_sides, until
+from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
+from tests.harness.clusters.twosides import TwoSides, plain, transactions, two_sides, until
+from tests.harness.migration.moving import Row, rows, topics
+from tests.harness.topics import unique
 
 pytestmark = pytest.mark.integration
 

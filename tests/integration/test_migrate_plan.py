@@ -37,9 +37,9 @@ from kproxy.migrate.copier.cluster import Cluster
 from kproxy.migrate.copier.copier import Copier
 from kproxy.migrate.copier.slices import Job, Slice
 from kproxy.migrate.spec import document
-from tests.harness.clients import unique
-from tests.harness.clusters import STEADY
+from tests.harness.clusters.steady import STEADY
 from tests.harness.process import wait_until
+from tests.harness.topics import unique
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ from kproxy.migrate.copier.statetopic import Copied
 from kproxy.migrate.offsets.offsets import THERE, Result, Row
 from kproxy.migrate.offsets.positions import EXACT, Position
 from kproxy.migrate.offsets.repeated import repeated
-from tests.harness.clients import create_topic, produce, unique
+from tests.harness.topics import create_topic, produce, unique
 
 pytestmark = pytest.mark.integration
 

@@ -30,10 +30,10 @@ from kproxy.migrate.verify.report import text
 from kproxy.migrate.verify.results import Kept, Report, Verified
 from kproxy.migrate.verify.running import verify as verify_migration
 from kproxy.migrate.verify.verify import Verification
-from tests.harness.clients import create_topic, read_topic, unique
+from tests.harness.clients.spark import connector, needs_spark, session, settings, spark_home
+from tests.harness.migration.spoiling import START_MS, Record, made, spoils
 from tests.harness.process import wait_until
-from tests.harness.spark import connector, needs_spark, session, settings, spark_home
-from tests.harness.spoiling import START_MS, Record, made, spoils
+from tests.harness.topics import create_topic, read_topic, unique
 
 pytestmark = [
     pytest.mark.integration,

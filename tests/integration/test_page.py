@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from tests.harness.browser import Browser, NoAxe, axe_source, chromium
-from tests.harness.livepage import (
+from tests.harness.clients.browser import Browser, NoAxe, axe_source, chromium
+from tests.harness.servers.livepage import (
     LivePage,
     client,
     cluster,

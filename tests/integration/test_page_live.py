@@ -19,12 +19,12 @@ from confluent_kafka import Producer
 from kproxy.advice import remedies
 from kproxy.advice.remedies import Fault
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.browser import Browser, NoAxe, Violation, chromium
-from tests.harness.clients import consumer, create_topic, leaders
-from tests.harness.misbehaving import delaying, sending
+from tests.harness.clients.browser import Browser, NoAxe, Violation, chromium
+from tests.harness.clients.misbehaving import delaying, sending
+from tests.harness.clients.rawclient import RawClient
+from tests.harness.clients.spark import PASSWORD, cluster_with_login
 from tests.harness.process import Kproxy, wait_until
-from tests.harness.rawclient import RawClient
-from tests.harness.spark import PASSWORD, cluster_with_login
+from tests.harness.topics import consumer, create_topic, leaders
 
 pytestmark = [
     pytest.mark.integration,
@@ -102,7 +102,14 @@ def test_every_finding_is_shown_with_cause_and_remedy(tmp_path: Path, browser: B
         assert all(client.works() for client in leaked)
         settings = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_plain_username": "spark",
                     "sasl_plain_password": PASSWORD}  # fmt: skip
-        command = ["-m", "tests.harness.walled", proxy.bootstrap, topic, local.rpartition(":")[2], json.dumps(settings)]
+        command = [
+            "-m",
+            "tests.harness.clients.walled",
+            proxy.bootstrap,
+            topic,
+            local.rpartition(":")[2],
+            json.dumps(settings),
+        ]
         held.enter_context(ended(subprocess.Popen([sys.executable, *command], stderr=subprocess.DEVNULL)))
         backoff = {"reconnect.backoff.ms": 200, "reconnect.backoff.max.ms": 500, "log_level": 0}
         wrong = {

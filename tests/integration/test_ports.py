@@ -16,12 +16,12 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DevCluster
 from kproxy.dev.devcluster.ready import known_brokers
-from tests.harness.clients import create_topic as new_topic
-from tests.harness.clients import produce, read_topic, unique, values
-from tests.harness.flow import Flow, create_topic
-from tests.harness.peers import taken
+from tests.harness.clients.flow import Flow, create_topic
+from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, free_window, wait_logged
-from tests.harness.rawclient import RawClient
+from tests.harness.servers.peers import taken
+from tests.harness.topics import create_topic as new_topic
+from tests.harness.topics import produce, read_topic, unique, values
 
 pytestmark = pytest.mark.integration
 

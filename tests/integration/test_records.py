@@ -8,10 +8,11 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness import clients, records
-from tests.harness.clients import consumer, create_topic, leaders, local_addresses, read_topic
-from tests.harness.frames import Frames, api_versions, fetch, produce, records_in
+from tests.harness import topics as clients
+from tests.harness.clients import records
+from tests.harness.clients.frames import Frames, api_versions, fetch, produce, records_in
 from tests.harness.process import PATIENCE_S, Kproxy, wait_until
+from tests.harness.topics import consumer, create_topic, leaders, local_addresses, read_topic
 
 pytestmark = pytest.mark.integration
 

@@ -19,14 +19,14 @@ from typing import Any
 import pytest
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import create_topic as new_topic
-from tests.harness.clients import leaders, produce
-from tests.harness.flow import Flow, JavaFlow
+from tests.harness.clients.flow import Flow, JavaFlow
+from tests.harness.clients.rawclient import METADATA, RawClient
+from tests.harness.clients.spark import PASSWORD
 from tests.harness.process import Kproxy, free_window, wait_logged, wait_until
-from tests.harness.rawclient import METADATA, RawClient
+from tests.harness.servers.ways import Ways
 from tests.harness.signals import not_ignored_by_children
-from tests.harness.spark import PASSWORD
-from tests.harness.ways import Ways
+from tests.harness.topics import create_topic as new_topic
+from tests.harness.topics import leaders, produce
 
 pytestmark = pytest.mark.integration
 
@@ -39,7 +39,7 @@ def forwarding(target: str) -> Iterator[str]:
     """Another address of a broker."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         listen = f"127.0.0.1:{free.getsockname()[1]}"
-    command = [sys.executable, "-m", "tests.harness.forward", f"{listen}={target}"]
+    command = [sys.executable, "-m", "tests.harness.servers.forward", f"{listen}={target}"]
     root = Path(__file__).parents[2]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
         assert process.stdout is not None

@@ -30,10 +30,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import create_topic, local_addresses, note_failures, read, read_topic, unique, values
-from tests.harness.kafka_python import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from tests.harness.clients.kafka_python import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from tests.harness.clients.rawclient import METADATA, RawClient
 from tests.harness.process import Kproxy, wait_logged, wait_until
-from tests.harness.rawclient import METADATA, RawClient
+from tests.harness.topics import create_topic, local_addresses, note_failures, read, read_topic, unique, values
 
 pytestmark = pytest.mark.integration
 

@@ -32,16 +32,16 @@ from kproxy.dev.devcluster.properties import ListenerSpec
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoint
 from kproxy.protocol.wire.request import request
-from tests.harness.clients import create_topic, local_addresses, produce, read_topic, unique, values
-from tests.harness.clusters import STEADY
-from tests.harness.flow import Flow, JavaFlow
-from tests.harness.kafka_python import KafkaConsumer, KafkaProducer
-from tests.harness.kdc import Kdc, needs_kdc
-from tests.harness.oidc import AUDIENCE, OidcServer
-from tests.harness.oidc_server import HURRIED
+from tests.harness.clients.flow import Flow, JavaFlow
+from tests.harness.clients.kafka_python import KafkaConsumer, KafkaProducer
+from tests.harness.clients.rawclient import METADATA, RawClient
+from tests.harness.clusters.steady import STEADY
 from tests.harness.process import PATIENCE_S, Kproxy, wait_logged, wait_until
-from tests.harness.rawclient import METADATA, RawClient
+from tests.harness.servers.kdc import Kdc, needs_kdc
+from tests.harness.servers.oidc import AUDIENCE, OidcServer
+from tests.harness.servers.oidc_server import HURRIED
 from tests.harness.tls import Authority
+from tests.harness.topics import create_topic, local_addresses, produce, read_topic, unique, values
 
 pytestmark = pytest.mark.integration
 

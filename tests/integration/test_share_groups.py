@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import create_topic, leaders, produce, unique
-from tests.harness.kafka_python import KafkaAdminClient, TopicPartition
+from tests.harness.clients.kafka_python import KafkaAdminClient, TopicPartition
 from tests.harness.process import Kproxy, wait_until
+from tests.harness.topics import create_topic, leaders, produce, unique
 
 pytestmark = pytest.mark.integration
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import create_topic, leaders, produce
+from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, wait_logged, wait_until
-from tests.harness.rawclient import RawClient
 from tests.harness.signals import not_ignored_by_children
+from tests.harness.topics import create_topic, leaders, produce
 
 pytestmark = pytest.mark.integration
 

@@ -26,9 +26,7 @@ from kproxy.spark.configuration import shipped
 from kproxy.spark.host import Lease, Shipped, join, look, place
 from kproxy.spark.tail import position
 from kproxy.spark.tasks import starter
-from tests.harness.clients import create_topic, note_failures, produce, read_topic, unique
-from tests.harness.process import wait_until
-from tests.harness.spark import (
+from tests.harness.clients.spark import (
     PASSWORD,
     PLAIN,
     TWO_EXECUTORS,
@@ -42,6 +40,8 @@ from tests.harness.spark import (
     settings,
     spark_home,
 )
+from tests.harness.process import wait_until
+from tests.harness.topics import create_topic, note_failures, produce, read_topic, unique
 
 pytestmark = [
     pytest.mark.integration,

@@ -16,7 +16,7 @@ import pytest
 
 import kproxy.spark
 from kproxy.spark.pluginjar import CLASS, jar
-from tests.harness.spark import environment, needs_spark, spark_home
+from tests.harness.clients.spark import environment, needs_spark, spark_home
 
 pytestmark = [pytest.mark.integration, needs_spark, pytest.mark.timeout(300)]
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.clients.spark import TWO_EXECUTORS, environment, needs_spark, settings, spark_home
+from tests.harness.clients.sparkjob import running
 from tests.harness.process import free_window
-from tests.harness.spark import TWO_EXECUTORS, environment, needs_spark, settings, spark_home
-from tests.harness.sparkjob import running
 
 pytestmark = [pytest.mark.integration, needs_spark, pytest.mark.timeout(600)]
 

@@ -20,9 +20,7 @@ from kproxy.base.process import birth
 from kproxy.dev.devcluster import DevCluster
 from kproxy.spark import attach, detach
 from kproxy.spark.host import look
-from tests.harness.clients import create_topic, read_topic, values
-from tests.harness.process import free_window, wait_until
-from tests.harness.spark import (
+from tests.harness.clients.spark import (
     TWO_EXECUTORS,
     configuration,
     connector,
@@ -33,6 +31,8 @@ from tests.harness.spark import (
     settings,
     spark_home,
 )
+from tests.harness.process import free_window, wait_until
+from tests.harness.topics import create_topic, read_topic, values
 
 pytestmark = [
     pytest.mark.integration,
@@ -108,7 +108,7 @@ def test_detach_does_not_wait_for_brokers(brokers: DevCluster, start: Callable[[
     spark = start("local[1]")
     road = f"127.0.0.1:{free_window(1)}"
     config = configuration(brokers) | {"bootstrap-servers": road}
-    command = [sys.executable, "-m", "tests.harness.forward", f"{road}={brokers.dial[1]}"]
+    command = [sys.executable, "-m", "tests.harness.servers.forward", f"{road}={brokers.dial[1]}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as forward:
         try:
             assert forward.stdout is not None

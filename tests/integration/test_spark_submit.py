@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness.kube_api import KubeApi, kube_api
-from tests.harness.kustomize import MISSING, PROGRAM, only, render
 from tests.harness.process import wait_until
+from tests.harness.programs.kustomize import MISSING, PROGRAM, only, render
+from tests.harness.servers.kube_api import KubeApi, kube_api
 
 pyspark = pytest.importorskip("pyspark")
 

@@ -21,9 +21,9 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DevCluster
 from kproxy.dev.devcluster.ready import known_brokers
-from tests.harness.peers import black_hole, refused
+from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, free_window, wait_logged, wait_until
-from tests.harness.rawclient import RawClient
+from tests.harness.servers.peers import black_hole, refused
 
 pytestmark = pytest.mark.integration
 

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.harness.carried import Numbers, apart, carry, in_log, positions
-from tests.harness.clients import unique
-from tests.harness.flow import Flow, JavaFlow, create_topic
-from tests.harness.going import python
-from tests.harness.moving import rows
+from tests.harness.clients.flow import Flow, JavaFlow, create_topic
+from tests.harness.clients.going import python
+from tests.harness.clusters.twosides import TwoSides, two_sides
+from tests.harness.migration.carried import Numbers, apart, carry, in_log, positions
+from tests.harness.migration.moving import rows
+from tests.harness.migration.switched import BLUE, GREEN, Switched
 from tests.harness.process import wait_logged, wait_until
 from tests.harness.smallfs import fill, small_file_system
-from tests.harness.switched import BLUE, GREEN, Switched
-from tests.harness.twosides import TwoSides, two_sides
+from tests.harness.topics import unique
 
 pytestmark = pytest.mark.integration
 

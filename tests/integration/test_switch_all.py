@@ -42,13 +42,13 @@ from kproxy.migrate.switch.wayback import KeptOpen
 from kproxy.migrate.verify.running import verify
 from kproxy.proxy.switching.plan import End, Stage
 from kproxy.proxy.switching.state import Command
-from tests.harness.clients import unique
-from tests.harness.clusters import STEADY
-from tests.harness.going import Going, python
-from tests.harness.moving import rows, topics
+from tests.harness.clients.going import Going, python
+from tests.harness.clients.spark import connector, needs_spark, session, settings, spark_home
+from tests.harness.clusters.steady import STEADY
+from tests.harness.migration.moving import rows, topics
+from tests.harness.migration.switched import TOKEN, Switched
 from tests.harness.process import wait_until
-from tests.harness.spark import connector, needs_spark, session, settings, spark_home
-from tests.harness.switched import TOKEN, Switched
+from tests.harness.topics import unique
 
 pytestmark = [
     pytest.mark.integration,

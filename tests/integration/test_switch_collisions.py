@@ -17,12 +17,12 @@ from kproxy.migrate.plan.finding import STOP
 from kproxy.migrate.prepare.examining import Sides
 from kproxy.migrate.spec.migration import Migration, Topics
 from kproxy.migrate.switch import preflight
-from tests.harness import kafka_python  # noqa: F401  # its warnings are not ours
-from tests.harness.clients import unique
-from tests.harness.led import Led
-from tests.harness.moving import topics
-from tests.harness.switched import Switched
-from tests.harness.twosides import TwoSides, two_sides
+from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
+from tests.harness.clusters.twosides import TwoSides, two_sides
+from tests.harness.migration.led import Led
+from tests.harness.migration.moving import topics
+from tests.harness.migration.switched import Switched
+from tests.harness.topics import unique
 
 pytestmark = pytest.mark.integration
 

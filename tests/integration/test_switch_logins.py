@@ -14,11 +14,11 @@ from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.spec.section import Kproxies, Switch
 from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.kproxies import fleet
-from tests.harness.clients import unique
-from tests.harness.clusters import STEADY
-from tests.harness.flow import create_topic
+from tests.harness.clients.flow import create_topic
+from tests.harness.clusters.steady import STEADY
+from tests.harness.migration.switched import BLUE, GREEN, Switched
 from tests.harness.process import wait_until
-from tests.harness.switched import BLUE, GREEN, Switched
+from tests.harness.topics import unique
 
 pytestmark = pytest.mark.integration
 

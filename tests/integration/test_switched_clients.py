@@ -15,14 +15,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DevCluster
 from kproxy.proxy.cluster.guards import Guards
-from tests.harness import flipseen
-from tests.harness.clients import create_topic, unique
-from tests.harness.clusters import STEADY
-from tests.harness.going import Going, java, python
-from tests.harness.moving import rows
+from tests.harness.clients.going import Going, java, python
+from tests.harness.clusters.steady import STEADY
+from tests.harness.clusters.switchable import NAME, Switchable, listening
+from tests.harness.migration import flipseen
+from tests.harness.migration.moving import rows
 from tests.harness.process import wait_until
-from tests.harness.refusing import RefusesFirst
-from tests.harness.switchable import NAME, Switchable, listening
+from tests.harness.servers.refusing import RefusesFirst
+from tests.harness.topics import create_topic, unique
 from tests.matrix.languages import Go
 
 pytestmark = pytest.mark.integration

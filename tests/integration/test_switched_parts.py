@@ -15,13 +15,13 @@ from confluent_kafka.admin import AdminClient
 
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.switch.members import read_members
-from tests.harness.carried import Numbers, apart, carry, in_log, positions
-from tests.harness.clients import unique
-from tests.harness.flow import Flow, create_topic
+from tests.harness.clients.flow import Flow, create_topic
+from tests.harness.clusters.twosides import TwoSides, two_sides
+from tests.harness.migration.carried import Numbers, apart, carry, in_log, positions
+from tests.harness.migration.switched import BLUE, GREEN, Switched
 from tests.harness.process import wait_until
-from tests.harness.switched import BLUE, GREEN, Switched
 from tests.harness.tls import Authority
-from tests.harness.twosides import TwoSides, two_sides
+from tests.harness.topics import unique
 
 pytestmark = pytest.mark.integration
 

@@ -16,11 +16,11 @@ import pytest
 from confluent_kafka import Producer
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import create_topic, leaders, local_addresses, produce, read_topic, unique, values
-from tests.harness.frames import Frames, fetch, records_in
-from tests.harness.frames import produce as produce_frame
+from tests.harness.clients.frames import Frames, fetch, records_in
+from tests.harness.clients.frames import produce as produce_frame
+from tests.harness.clients.rawclient import METADATA, RawClient
 from tests.harness.process import Kproxy, wait_until
-from tests.harness.rawclient import METADATA, RawClient
+from tests.harness.topics import create_topic, leaders, local_addresses, produce, read_topic, unique, values
 
 pytestmark = pytest.mark.integration
 

@@ -25,17 +25,17 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import create_topic, produce, read, read_topic, unique, values
-from tests.harness.kafka_python import (
+from tests.harness.clients.kafka_python import (
     ConfigResource,
     ConfigResourceType,
     KafkaAdminClient,
     KafkaConsumer,
     KafkaProducer,
 )
+from tests.harness.clients.rawclient import METADATA
 from tests.harness.process import Kproxy, wait_until
-from tests.harness.rawclient import METADATA
-from tests.harness.shark import Dissected, dissect, needs_tshark
+from tests.harness.programs.shark import Dissected, dissect, needs_tshark
+from tests.harness.topics import create_topic, produce, read, read_topic, unique, values
 from tests.unit.kafka_frames import request
 
 pytestmark = [pytest.mark.integration, needs_tshark]

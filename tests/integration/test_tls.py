@@ -20,11 +20,11 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from cryptography.x509 import load_pem_x509_certificate
 
 from kproxy.dev.devcluster import DevCluster, ListenerSpec
-from tests.harness.clients import create_topic, local_addresses, note_failures, read, read_topic, unique, values
-from tests.harness.kafka_python import KafkaConsumer, KafkaProducer
+from tests.harness.clients.kafka_python import KafkaConsumer, KafkaProducer
+from tests.harness.clients.rawclient import METADATA, RawClient
 from tests.harness.process import Kproxy, wait_until
-from tests.harness.rawclient import METADATA, RawClient
 from tests.harness.tls import Authority, keytool
+from tests.harness.topics import create_topic, local_addresses, note_failures, read, read_topic, unique, values
 
 pytestmark = pytest.mark.integration
 

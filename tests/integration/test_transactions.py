@@ -6,9 +6,9 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import consumer, create_topic, produce, read, read_topic, unique, values
-from tests.harness.kafka_python import KafkaProducer
+from tests.harness.clients.kafka_python import KafkaProducer
 from tests.harness.process import Kproxy
+from tests.harness.topics import consumer, create_topic, produce, read, read_topic, unique, values
 
 pytestmark = pytest.mark.integration
 

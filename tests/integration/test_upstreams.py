@@ -21,13 +21,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs forget NewTopic
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import leaders, note_failures, produce, read_topic, unique, values
-from tests.harness.frames import Frames, fetch, records_in
-from tests.harness.kafka_python import KafkaProducer
+from tests.harness.clients.frames import Frames, fetch, records_in
+from tests.harness.clients.kafka_python import KafkaProducer
+from tests.harness.clients.rawclient import METADATA, RawClient
+from tests.harness.migration.switched import BLUE, GREEN, Switched
 from tests.harness.process import PATIENCE_S, wait_logged, wait_until
-from tests.harness.rawclient import METADATA, RawClient
 from tests.harness.signals import not_ignored_by_children
-from tests.harness.switched import BLUE, GREEN, Switched
+from tests.harness.topics import leaders, note_failures, produce, read_topic, unique, values
 
 pytestmark = pytest.mark.integration
 

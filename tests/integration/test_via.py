@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import create_topic, produce, read_topic, unique, values
-from tests.harness.flow import Flow
-from tests.harness.flow import create_topic as create_flow_topic
+from tests.harness.clients.flow import Flow
+from tests.harness.clients.flow import create_topic as create_flow_topic
+from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, wait_logged, wait_until
-from tests.harness.rawclient import RawClient
-from tests.harness.ways import PASSWORD, PASSWORD_IN_URL, Sshd, Ways, running
+from tests.harness.servers.ways import PASSWORD, PASSWORD_IN_URL, Sshd, Ways, running
+from tests.harness.topics import create_topic, produce, read_topic, unique, values
 
 pytestmark = pytest.mark.integration
 

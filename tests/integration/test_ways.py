@@ -13,8 +13,8 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
-from tests.harness.peers import Behaviour, Peer, black_hole, closing, refused
-from tests.harness.ways import PASSWORD_IN_URL, USER, Server, Ways, dialer, failure, http_proxy, running, works
+from tests.harness.servers.peers import Behaviour, Peer, black_hole, closing, refused
+from tests.harness.servers.ways import PASSWORD_IN_URL, USER, Server, Ways, dialer, failure, http_proxy, running, works
 
 pytestmark = pytest.mark.integration
 

@@ -17,9 +17,9 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
-from tests.harness.peers import Peer
 from tests.harness.process import wait_until
-from tests.harness.ways import Sshd, Ways, dialer, failure, make_key, running, works
+from tests.harness.servers.peers import Peer
+from tests.harness.servers.ways import Sshd, Ways, dialer, failure, make_key, running, works
 
 pytestmark = pytest.mark.integration
 

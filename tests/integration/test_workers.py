@@ -18,11 +18,11 @@ from kproxy.base.address import Address
 from kproxy.base.process import parent
 from kproxy.dev.devcluster import DevCluster
 from kproxy.dev.devcluster.ready import known_brokers
-from tests.harness.clients import create_topic as new_topic
-from tests.harness.clients import leaders, produce
-from tests.harness.flow import Flow
+from tests.harness.clients.flow import Flow
+from tests.harness.clients.rawclient import METADATA, RawClient
 from tests.harness.process import Kproxy, wait_logged, wait_until
-from tests.harness.rawclient import METADATA, RawClient
+from tests.harness.topics import create_topic as new_topic
+from tests.harness.topics import leaders, produce
 
 pytestmark = [
     pytest.mark.integration,

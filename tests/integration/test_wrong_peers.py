@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from kproxy.dev.devcluster import DevCluster, ListenerSpec
-from tests.harness import peers
-from tests.harness.peers import Behaviour, Peer
+from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, wait_logged, wait_until
-from tests.harness.rawclient import RawClient
+from tests.harness.servers import peers
+from tests.harness.servers.peers import Behaviour, Peer
 
 pytestmark = pytest.mark.integration
 

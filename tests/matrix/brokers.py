@@ -8,7 +8,7 @@ from typing import Protocol
 
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster
-from tests.harness.zookeeper import with_zookeeper
+from tests.harness.clusters.zookeeper import with_zookeeper
 
 VERSIONS = ("2.1.1", "2.2.2", "2.8.2", "3.1.2", "3.9.2", DEFAULT_VERSION)
 FORBIDDEN = "cluster.internal"

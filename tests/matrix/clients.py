@@ -15,7 +15,7 @@ from pathlib import Path
 from kproxy.dev.devcluster import DEFAULT_VERSION
 from kproxy.dev.devcluster.jars import cache_directory
 from kproxy.dev.devcluster.tools import Programs
-from tests.harness.javac import NotInstalled, compiled, locked
+from tests.harness.programs.javac import NotInstalled, compiled, locked
 from tests.matrix import frameworks
 from tests.matrix.client import HERE, Client
 from tests.matrix.languages import Go, Node, Rust

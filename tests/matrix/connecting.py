@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.dev.devcluster import DEFAULT_VERSION
-from tests.harness.twosides import until
+from tests.harness.clusters.twosides import until
 from tests.matrix.frameworks import worker
 
 

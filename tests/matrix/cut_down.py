@@ -1,4 +1,4 @@
-"""An older kproxy: as tests.harness.watched, with a table that lacks what the newest brokers have.
+"""An older kproxy: as tests.harness.programs.watched, with a table that lacks what the newest brokers have.
 
 No broker newer than kproxy's table can be had. To a table that is cut down, today's newest broker is one.
 """
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from kproxy.protocol.wire.api import APIS
-from tests.harness.watched import watch
+from tests.harness.programs.watched import watch
 
 # API key → the newest version that this kproxy knows. As of Kafka 3.6, roughly: before KIP-951 and transactions v2.
 NEWEST = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from kproxy.dev.devcluster.jars import cache_directory, fetch
 from kproxy.dev.devcluster.tools import Programs
-from tests.harness.javac import compiled
+from tests.harness.programs.javac import compiled
 from tests.matrix.client import HERE, Client
 
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">

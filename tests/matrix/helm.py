@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from kproxy.dev.devcluster.jars import cache_directory
-from tests.harness.javac import locked, newer
+from tests.harness.programs.javac import locked, newer
 from tests.matrix.client import HERE
 from tests.matrix.languages import make, tool
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.dev.devcluster.jars import cache_directory
-from tests.harness.javac import locked, newer
+from tests.harness.programs.javac import locked, newer
 from tests.matrix.languages import make, tool
 from tests.matrix.pythons import ROOT
 

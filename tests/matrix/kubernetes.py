@@ -26,8 +26,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from kproxy.dev.devcluster.jars import cache_directory
-from tests.harness.javac import locked, newer
 from tests.harness.process import free_window, wait_until
+from tests.harness.programs.javac import locked, newer
 from tests.matrix.client import HERE
 from tests.matrix.languages import make, tool
 

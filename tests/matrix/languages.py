@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kproxy.dev.devcluster.jars import cache_directory
-from tests.harness.javac import NotInstalled, locked, newer
+from tests.harness.programs.javac import NotInstalled, locked, newer
 from tests.matrix.client import HERE, Client
 
 _PROGRAMS = HERE / "programs"

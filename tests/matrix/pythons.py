@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from kproxy.dev.devcluster.jars import cache_directory
-from tests.harness.javac import NotInstalled, locked
+from tests.harness.programs.javac import NotInstalled, locked
 
 ROOT = Path(__file__).parents[2]
 OLDEST = (3, 11)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Peer
+from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import free_window, wait_until
-from tests.harness.rawclient import RawClient
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Peer
 from tests.matrix.pythons import ROOT
 
 pytestmark = [

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.harness.clients import create_topic, read_topic, unique
-from tests.harness.podman import Podman, podman
 from tests.harness.process import Kproxy, wait_until
+from tests.harness.programs.podman import Podman, podman
+from tests.harness.topics import create_topic, read_topic, unique
 from tests.matrix.client import HERE
 
 pytestmark = [pytest.mark.integration, pytest.mark.matrix, pytest.mark.timeout(600)]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.failing.attempt import output
-from tests.harness.failing.troubles import TROUBLES, Site, Trouble, judge, made
-from tests.harness.javac import NotInstalled
+from tests.harness.clients.failing.attempt import output
+from tests.harness.clients.failing.troubles import TROUBLES, Site, Trouble, judge, made
+from tests.harness.programs.javac import NotInstalled
 from tests.matrix.languages import Go, Node
 
 pytestmark = pytest.mark.matrix

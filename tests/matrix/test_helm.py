@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from kproxy.config import Config
-from tests.harness import kustomize
-from tests.harness.javac import NotInstalled
 from tests.harness.process import wait_until
+from tests.harness.programs import kustomize
+from tests.harness.programs.javac import NotInstalled
 from tests.matrix import helm
 from tests.matrix.kubernetes import BUILD_S, Cluster, Refused, running
 from tests.matrix.languages import tool

@@ -13,10 +13,10 @@ import pytest
 
 from kproxy.dev.devcluster import DevCluster
 from tests.harness import network
-from tests.harness.clients import create_topic, produce, read_topic, unique, values
-from tests.harness.javac import NotInstalled
 from tests.harness.network import Host, Network
 from tests.harness.process import wait_until
+from tests.harness.programs.javac import NotInstalled
+from tests.harness.topics import create_topic, produce, read_topic, unique, values
 from tests.matrix.images import Builder, Container, unavailable
 from tests.unit.deploy.dockerfile import healthcheck, image_env, of, stages
 

@@ -25,9 +25,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness.javac import NotInstalled
-from tests.harness.kustomize import MISSING, PROGRAM, only, render
 from tests.harness.process import wait_until
+from tests.harness.programs.javac import NotInstalled
+from tests.harness.programs.kustomize import MISSING, PROGRAM, only, render
 from tests.matrix.kubernetes import BUILD_S, Cluster, Refused, built_version, running
 from tests.unit.deploy.deployed import ROOT, shell_lines
 

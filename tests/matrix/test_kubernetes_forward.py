@@ -27,13 +27,13 @@ from kproxy.net.dial import kubeapi, kubepipe
 from kproxy.net.dial.direct import Direct
 from kproxy.net.dial.hops import Limit
 from kproxy.net.dial.kubehttp import NotUpgraded
-from tests.harness.carried import in_log
-from tests.harness.clients import create_topic, needs_kcat, produce, read_topic, values
-from tests.harness.going import Going, java, python
-from tests.harness.peers import Peer
+from tests.harness.clients.going import Going, java, python
+from tests.harness.clients.spark import TWO_EXECUTORS, connector, needs_spark, session, settings, spark_home
+from tests.harness.migration.carried import in_log
 from tests.harness.process import Kproxy, wait_until
-from tests.harness.spark import TWO_EXECUTORS, connector, needs_spark, session, settings, spark_home
-from tests.harness.ways import dialer, failure
+from tests.harness.servers.peers import Peer
+from tests.harness.servers.ways import dialer, failure
+from tests.harness.topics import create_topic, needs_kcat, produce, read_topic, values
 from tests.matrix.kubernetes import BUILD_S, Cluster, Refused, running
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(BUILD_S + 600)]

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.address import Address
-from tests.harness.kube_forward import Forwarding
-from tests.harness.peers import Peer, refused
-from tests.harness.ways import dialer, failure
+from tests.harness.servers.kube_forward import Forwarding
+from tests.harness.servers.peers import Peer, refused
+from tests.harness.servers.ways import dialer, failure
 from tests.matrix.kubernetes import BUILD_S, programs
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(BUILD_S + 120)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.javac import NotInstalled
+from tests.harness.programs.javac import NotInstalled
 from tests.matrix import kubernetes
 from tests.matrix.client import HERE
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.javac import NotInstalled
+from tests.harness.programs.javac import NotInstalled
 from tests.matrix.client import Client
 from tests.matrix.languages import Go, Node, Rust
 

@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 
-from tests.harness.javac import NotInstalled
+from tests.harness.programs.javac import NotInstalled
 from tests.matrix.brokers import VERSIONS, Cluster
 from tests.matrix.client import Client
 from tests.matrix.clients import CLIENTS, misfit

@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Producer
 
 from kproxy.dev.devcluster import DEFAULT_VERSION
-from tests.harness.carried import carry_all
-from tests.harness.clients import unique
-from tests.harness.moving import topics
-from tests.harness.twosides import TwoSides, two_sides, until
+from tests.harness.clusters.twosides import TwoSides, two_sides, until
+from tests.harness.migration.carried import carry_all
+from tests.harness.migration.moving import topics
+from tests.harness.topics import unique
 from tests.matrix.connecting import ask, connect, file_connectors
 from tests.matrix.frameworks import Java
 

@@ -15,7 +15,7 @@ from kproxy.protocol.records.codecs import NAMES, ZSTD
 from kproxy.protocol.records.copying import MERGED, RE_ENCODED, VERBATIM, pieces
 from kproxy.protocol.records.decoding import Record, records
 from kproxy.protocol.records.encoding import Producer as Stamp
-from tests.harness.batches import fetched, produced
+from tests.harness.clients.batches import fetched, produced
 from tests.matrix.brokers import running
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(1200)]

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.javac import NotInstalled
+from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy
-from tests.harness.rawclient import RawClient
+from tests.harness.programs.javac import NotInstalled
 from tests.matrix import pythons
 from tests.matrix.pythons import ROOT, Python
 from tests.matrix.report import FAILS, WORKS, write_section

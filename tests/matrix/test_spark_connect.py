@@ -15,10 +15,7 @@ import pytest
 
 from kproxy.dev.devcluster import DevCluster
 from kproxy.spark.host import look
-from tests.harness.clients import create_topic, produce
-from tests.harness.javac import NotInstalled
-from tests.harness.process import free_window, wait_until
-from tests.harness.spark import (
+from tests.harness.clients.spark import (
     TWO_EXECUTORS,
     connector,
     environment,
@@ -29,7 +26,10 @@ from tests.harness.spark import (
     settings,
     spark_home,
 )
-from tests.harness.sparkjob import PATIENCE, running
+from tests.harness.clients.sparkjob import PATIENCE, running
+from tests.harness.process import free_window, wait_until
+from tests.harness.programs.javac import NotInstalled
+from tests.harness.topics import create_topic, produce
 from tests.matrix import pythons
 
 pytestmark = [pytest.mark.matrix, needs_spark, pytest.mark.timeout(1800)]

@@ -11,10 +11,10 @@ import pytest
 
 from kproxy.dev.devcluster import DevCluster
 from kproxy.spark import attach, plugin
-from tests.harness.clients import create_topic, produce, read_topic, values
-from tests.harness.kdc import REALM, Kdc, needs_kdc
+from tests.harness.clients.spark import TWO_EXECUTORS, connector, needs_spark, session, settings, spark_home
 from tests.harness.process import free_window, wait_until
-from tests.harness.spark import TWO_EXECUTORS, connector, needs_spark, session, settings, spark_home
+from tests.harness.servers.kdc import REALM, Kdc, needs_kdc
+from tests.harness.topics import create_topic, produce, read_topic, values
 
 pytestmark = [
     pytest.mark.matrix,

@@ -20,11 +20,19 @@ from kproxy.dev.devcluster import DevCluster
 from kproxy.dev.devcluster.jars import fetch, fetch_spark_connector
 from kproxy.spark.host import look
 from kproxy.spark.package import build
-from tests.harness.clients import create_topic, produce
-from tests.harness.javac import NotInstalled
+from tests.harness.clients.spark import (
+    TWO_EXECUTORS,
+    connector,
+    environment,
+    executor_pids,
+    proxy_of,
+    settings,
+    spark_home,
+)
+from tests.harness.clients.sparkjob import Job, run_job, running
 from tests.harness.process import free_window, wait_until
-from tests.harness.spark import TWO_EXECUTORS, connector, environment, executor_pids, proxy_of, settings, spark_home
-from tests.harness.sparkjob import Job, run_job, running
+from tests.harness.programs.javac import NotInstalled
+from tests.harness.topics import create_topic, produce
 from tests.matrix import pythons
 
 pytest.importorskip("pyspark")

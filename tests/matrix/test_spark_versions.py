@@ -11,9 +11,9 @@ import pytest
 
 from kproxy.dev.devcluster import DevCluster
 from kproxy.dev.devcluster.jars import fetch_spark_connector
-from tests.harness.clients import create_topic, read_topic
-from tests.harness.javac import NotInstalled
-from tests.harness.spark import TWO_EXECUTORS, environment, settings, spark_home
+from tests.harness.clients.spark import TWO_EXECUTORS, environment, settings, spark_home
+from tests.harness.programs.javac import NotInstalled
+from tests.harness.topics import create_topic, read_topic
 from tests.matrix import pythons
 from tests.matrix.pythons import ROOT, Python
 from tests.matrix.report import FAILS, WORKS, java_release, write_section

@@ -19,9 +19,7 @@ from kproxy.base.java import find_java
 from kproxy.dev.devcluster import DevCluster
 from kproxy.dev.devcluster.jars import fetch
 from kproxy.spark.host import look
-from tests.harness.clients import create_topic, produce, read_topic, unique
-from tests.harness.process import free_window, wait_until
-from tests.harness.spark import (
+from tests.harness.clients.spark import (
     connector,
     environment,
     executor_pids,
@@ -31,7 +29,9 @@ from tests.harness.spark import (
     settings,
     spark_home,
 )
-from tests.harness.sparkjob import PATIENCE, Job, run_job, running
+from tests.harness.clients.sparkjob import PATIENCE, Job, run_job, running
+from tests.harness.process import free_window, wait_until
+from tests.harness.topics import create_topic, produce, read_topic, unique
 
 pytestmark = [pytest.mark.matrix, needs_spark, pytest.mark.timeout(1800)]
 

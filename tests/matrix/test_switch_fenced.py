@@ -15,14 +15,14 @@ from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.switch.affected import clients
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.transactions import known_ids
-from tests.harness.carried import apart, in_log
-from tests.harness.clients import unique
-from tests.harness.going import Going, java, python
-from tests.harness.led import Led
-from tests.harness.moving import topics
+from tests.harness.clients.going import Going, java, python
+from tests.harness.clusters.twosides import TwoSides, two_sides
+from tests.harness.migration.carried import apart, in_log
+from tests.harness.migration.led import Led
+from tests.harness.migration.moving import topics
+from tests.harness.migration.switched import BLUE, Switched
 from tests.harness.process import wait_until
-from tests.harness.switched import BLUE, Switched
-from tests.harness.twosides import TwoSides, two_sides
+from tests.harness.topics import unique
 from tests.matrix.languages import Go
 
 pytestmark = [pytest.mark.integration, pytest.mark.matrix, pytest.mark.timeout(600)]

@@ -14,14 +14,14 @@ from confluent_kafka.admin import AdminClient
 
 from kproxy.dev.devcluster import DEFAULT_VERSION
 from kproxy.migrate.clusters.administration import Admin
-from tests.harness.carried import apart
-from tests.harness.clients import unique
-from tests.harness.going import Going, java, python
-from tests.harness.led import Led
-from tests.harness.moving import topics
+from tests.harness.clients.going import Going, java, python
+from tests.harness.clusters.twosides import TwoSides, two_sides, until
+from tests.harness.migration.carried import apart
+from tests.harness.migration.led import Led
+from tests.harness.migration.moving import topics
+from tests.harness.migration.switched import Switched
 from tests.harness.process import wait_until
-from tests.harness.switched import Switched
-from tests.harness.twosides import TwoSides, two_sides, until
+from tests.harness.topics import unique
 from tests.matrix.connecting import ask, connect, file_connectors
 from tests.matrix.frameworks import Java
 from tests.matrix.languages import Go

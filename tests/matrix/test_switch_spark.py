@@ -13,14 +13,14 @@ from confluent_kafka import Producer
 
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.offsets.checkpoint import make
-from tests.harness.carried import apart
-from tests.harness.clients import unique
-from tests.harness.led import Led
-from tests.harness.moving import topics
+from tests.harness.clients.spark import connector, needs_spark, session, settings, spark_home
+from tests.harness.clusters.twosides import two_sides
+from tests.harness.migration.carried import apart
+from tests.harness.migration.led import Led
+from tests.harness.migration.moving import topics
+from tests.harness.migration.switched import Switched
 from tests.harness.process import wait_until
-from tests.harness.spark import connector, needs_spark, session, settings, spark_home
-from tests.harness.switched import Switched
-from tests.harness.twosides import two_sides
+from tests.harness.topics import unique
 
 pytestmark = [
     pytest.mark.integration,

@@ -10,15 +10,15 @@ import pytest
 from confluent_kafka import Producer
 
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster
-from tests.harness.carried import apart, in_log
-from tests.harness.clients import unique
-from tests.harness.going import Going, java, python
-from tests.harness.led import Led
-from tests.harness.moving import topics
+from tests.harness.clients.going import Going, java, python
+from tests.harness.clusters.twosides import QUICK, TwoSides
+from tests.harness.clusters.zookeeper import with_zookeeper
+from tests.harness.migration.carried import apart, in_log
+from tests.harness.migration.led import Led
+from tests.harness.migration.moving import topics
+from tests.harness.migration.switched import Switched
 from tests.harness.process import wait_until
-from tests.harness.switched import Switched
-from tests.harness.twosides import QUICK, TwoSides
-from tests.harness.zookeeper import with_zookeeper
+from tests.harness.topics import unique
 from tests.matrix.brokers import uses_zookeeper
 from tests.matrix.languages import Go
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.dev.devcluster.jars import cache_directory
-from tests.harness.javac import NotInstalled, locked, newer
+from tests.harness.programs.javac import NotInstalled, locked, newer
 from tests.matrix.client import HERE
 from tests.matrix.languages import make, tool
 from tests.unit.deploy.workflows import FOLDER, PIN, WORKFLOWS

@@ -14,7 +14,7 @@ from kproxy.protocol.records.copying import MERGED, Piece, pieces
 from kproxy.protocol.records.decoding import Record, records
 from kproxy.protocol.records.encoding import Producer as Stamp
 from kproxy.protocol.records.header import Batch
-from tests.harness.batches import fetched, produced
+from tests.harness.clients.batches import fetched, produced
 
 pytestmark = pytest.mark.integration
 

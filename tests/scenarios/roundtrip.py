@@ -78,7 +78,7 @@ def librdkafka(bootstrap: str, topic: str, sent: list[bytes]) -> list[bytes]:
 
 
 def kafka_python(bootstrap: str, topic: str, sent: list[bytes]) -> list[bytes]:
-    from tests.harness.kafka_python import KafkaConsumer, KafkaProducer, KafkaTimeoutError
+    from tests.harness.clients.kafka_python import KafkaConsumer, KafkaProducer, KafkaTimeoutError
 
     logging.basicConfig(stream=sys.stdout, level=logging.WARNING)
     producer = KafkaProducer(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kproxy.dev.devcluster import DevCluster
-from tests.harness.clients import create_topic, read_topic, unique, values
 from tests.harness.network import KPROXY, PYTHON, Host
+from tests.harness.topics import create_topic, read_topic, unique, values
 from tests.scenarios.roundtrip import RECORDS
 
 PARTITIONS = 6

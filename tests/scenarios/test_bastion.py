@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.harness.network import KPROXY, Host
-from tests.harness.ways import Home, make_key, tool
+from tests.harness.servers.ways import Home, make_key, tool
 from tests.scenarios.sites import NAMES, Site, fails, kproxy_exec, works
 
 pytestmark = pytest.mark.integration

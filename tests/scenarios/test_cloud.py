@@ -29,7 +29,7 @@ def edge(host: Callable[..., Host], cloud: Site) -> Iterator[Host]:
     """Where the cloud network and the public one meet: a public address leads to one broker."""
     made = host("edge", "10.0.0.1/24", "203.0.113.1/24", *(f"203.0.113.1{node}/24" for node in (1, 2, 3)))
     public = [f"203.0.113.1{node}:9092=10.0.0.1{node}:9092" for node in (1, 2, 3)]
-    with made.running(PYTHON, "-m", "tests.harness.forward", *public, until="forwarding"):
+    with made.running(PYTHON, "-m", "tests.harness.servers.forward", *public, until="forwarding"):
         yield made
 
 

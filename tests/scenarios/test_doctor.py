@@ -25,10 +25,10 @@ from cryptography.hazmat.primitives.serialization import (
 
 from kproxy.advice.remedies.faults import Fault
 from kproxy.dev.devcluster import DevCluster, ListenerSpec
-from tests.harness import flow
-from tests.harness.clients import unique
+from tests.harness.clients import flow
 from tests.harness.network import KPROXY, PYTHON, Host, Network
 from tests.harness.tls import Authority
+from tests.harness.topics import unique
 from tests.scenarios.roundtrip import RECORDS
 from tests.scenarios.sites import Site, fails, roundtrip, works
 
@@ -147,7 +147,7 @@ def balancer(network: Network) -> Iterator[Host]:
     """Leads each new connection to the next broker."""
     with network.host("balancer", "10.9.0.30/24") as made:
         turns = "10.9.0.30:9111=10.9.0.11:9111,10.9.0.12:9111"
-        with made.running(PYTHON, "-m", "tests.harness.forward", turns, until="forwarding"):
+        with made.running(PYTHON, "-m", "tests.harness.servers.forward", turns, until="forwarding"):
             yield made
 
 
@@ -216,7 +216,7 @@ def test_one_bootstrap_server_and_ports_that_say_the_rest(farm: Site, host: Call
     gateway = host("gateway", "10.9.0.60/24")
     pairs = ["10.9.0.60:19092=10.9.0.11:9092", "10.9.0.60:19093=10.9.0.12:9092"]
     visitor = host("visitor", "10.9.0.61/24")
-    with gateway.running(PYTHON, "-m", "tests.harness.forward", *pairs, until="forwarding"):
+    with gateway.running(PYTHON, "-m", "tests.harness.servers.forward", *pairs, until="forwarding"):
         code, report = doctor(visitor, "10.9.0.60:19092")
         assert code == 1
         line = report["works_now"]
@@ -261,7 +261,7 @@ def test_a_client_that_asked_the_wrong_listener(farm: Site, host: Callable[..., 
 def test_a_quickstart_at_the_port_that_kproxy_usually_has(alien: Site, host: Callable[..., Host]) -> None:
     """Nothing of kproxy's is there, so it is no loop. Nor do doctor and ls listen anywhere."""
     desk, server = host("desk", "10.9.0.72/24"), "localhost:19092"
-    with desk.running(PYTHON, "-m", "tests.harness.forward", f"127.0.0.1:19092={QUICK}", until="forwarding"):
+    with desk.running(PYTHON, "-m", "tests.harness.servers.forward", f"127.0.0.1:19092={QUICK}", until="forwarding"):
         code, report = doctor(desk, server)
         assert (code, report["verdict"], report["kproxy"]) == (0, "healthy", None)
         done = desk.run(*KPROXY, "ls", server)
@@ -286,7 +286,7 @@ def test_another_kproxy_at_the_usual_port(farm: Site, host: Callable[..., Host])
         code, report = doctor(desk, "localhost:19092")
         assert (code, report["kproxy"]["bootstrap_servers"]) == (0, ["10.9.0.11:9100", "10.9.0.12:9100"])
     with (
-        desk.running(PYTHON, "-m", "tests.harness.forward", f"127.0.0.1:19092={QUICK}", until="forwarding"),
+        desk.running(PYTHON, "-m", "tests.harness.servers.forward", f"127.0.0.1:19092={QUICK}", until="forwarding"),
         desk.running(*second, until="bootstrap.servers=") as said,
     ):
         assert "is a port of the kproxy" not in said()
@@ -297,7 +297,7 @@ def test_tls_port_forwards(farm: Site, authority: Authority, host: Callable[...,
     desk = host("desk", "10.9.0.74/24")
     pairs = [f"127.0.0.1:2900{node}=10.9.0.1{node}:9093" for node in (1, 2)]
     tls = ("--tls", "--tls-ca", str(authority.pem))
-    with desk.running(PYTHON, "-m", "tests.harness.forward", *pairs, until="forwarding"):
+    with desk.running(PYTHON, "-m", "tests.harness.servers.forward", *pairs, until="forwarding"):
         code, report = doctor(desk, "localhost:29001,localhost:29002", *tls)
         assert code == 1
         problems = [one["fault"] for one in report["findings"] if one["problem"]]
@@ -315,7 +315,7 @@ def test_two_clusters_at_one_address(alien: Site, twin: Site, host: Callable[...
     """What clients really do, and what the doctor says that they do."""
     balancer, desk = host("balancer", "10.9.0.31/24"), host("desk", "10.9.0.75/24")
     ways = ["10.9.0.31:9117=10.9.0.21:9117,10.9.0.22:9117", "10.9.0.31:9118=10.9.0.22:9118"]
-    with balancer.running(PYTHON, "-m", "tests.harness.forward", *ways, until="forwarding"):
+    with balancer.running(PYTHON, "-m", "tests.harness.servers.forward", *ways, until="forwarding"):
         code, report = doctor(desk, "10.9.0.31:9117")
         assert (code, report["works_now"]) == (1, None)
         (finding,) = (one for one in report["findings"] if one["problem"])

@@ -23,12 +23,12 @@ from confluent_kafka.admin import AdminClient
 
 from kproxy.advice.remedies.faults import Fault
 from kproxy.dev.devcluster.properties import render
-from tests.harness.clients import create_topic, read_topic, unique, values
-from tests.harness.fromfiles import FromFiles
+from tests.harness.clusters.fromfiles import FromFiles
+from tests.harness.clusters.pasted import bootstrap, by_broker, pasted
 from tests.harness.network import KPROXY, PYTHON, Host, Network
-from tests.harness.pasted import bootstrap, by_broker, pasted
 from tests.harness.process import PATIENCE_S, wait_until
 from tests.harness.tls import Authority
+from tests.harness.topics import create_topic, read_topic, unique, values
 from tests.scenarios.roundtrip import RECORDS
 from tests.scenarios.sites import fails, roundtrip
 
@@ -121,7 +121,7 @@ def _in_sync(servers: str, topic: str) -> set[int]:
 @contextlib.contextmanager
 def forwards(laptop: Host, ports: Mapping[str, str]) -> Iterator[None]:
     pairs = [f"{here}={there}" for here, there in ports.items()]
-    with laptop.running(PYTHON, "-m", "tests.harness.forward", *pairs, until="forwarding"):
+    with laptop.running(PYTHON, "-m", "tests.harness.servers.forward", *pairs, until="forwarding"):
         yield
 
 

@@ -1,4 +1,4 @@
-"""The set-ups of `tests.harness.listeners`: in each cell a real client shows what is true, and the doctor says it."""
+"""The set-ups of `harness.clusters.listeners`: in each cell a real client shows what is so, and the doctor says it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 from _pytest.mark import ParameterSet
 
-from tests.harness.listeners import CELLS, SETUPS, Cell, Made, Setup, stands
+from tests.harness.clusters.listeners import CELLS, SETUPS, Cell, Made, Setup, stands
 from tests.harness.network import KPROXY, unavailable
 from tests.harness.process import PATIENCE_S
 from tests.scenarios.sites import Site, fails, works

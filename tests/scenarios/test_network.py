@@ -62,7 +62,9 @@ def test_a_host_that_asks_a_dns_server() -> None:
         Network() as network,
         network.host("names", "10.0.0.53/24") as names,
         network.host("asks", "10.0.0.2/24", names={"of.hosts": "10.0.0.9"}, dns="10.0.0.53") as asks,
-        names.running(PYTHON, "-m", "tests.harness.dns", "10.0.0.53:53", "Kafka.Example=10.0.0.11", until="answering"),
+        names.running(
+            PYTHON, "-m", "tests.harness.servers.dns", "10.0.0.53:53", "Kafka.Example=10.0.0.11", until="answering"
+        ),
     ):
         assert asks.run(PYTHON, "-c", resolve, "kafka.example").stdout == "10.0.0.11\n"
         assert asks.run(PYTHON, "-c", resolve, "of.hosts").stdout == "10.0.0.9\n"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.network import Host
-from tests.harness.ways import tool
+from tests.harness.servers.ways import tool
 from tests.scenarios.sites import NAMES, Site, fails, kproxy_exec, works
 
 pytestmark = pytest.mark.integration

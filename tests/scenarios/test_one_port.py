@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 
-from tests.harness.clients import unique
 from tests.harness.network import KPROXY, Host
 from tests.harness.process import wait_until
 from tests.harness.tls import Authority
+from tests.harness.topics import unique
 from tests.matrix.languages import Go
 from tests.scenarios.sites import NAMES, PARTITIONS, Site
 

@@ -29,7 +29,7 @@ FORWARDS = ",".join(f"gateway.example:{port}" for port in LEADS_TO)
 def gateway(host: Callable[..., Host], cloud: Site) -> Iterator[Host]:
     made = host("gateway", "10.0.0.1/24", "203.0.113.1/24")
     forwards = [f"203.0.113.1:{port}=10.0.0.1{node}:9092" for port, node in LEADS_TO.items()]
-    with made.running(PYTHON, "-m", "tests.harness.forward", *forwards, until="forwarding"):
+    with made.running(PYTHON, "-m", "tests.harness.servers.forward", *forwards, until="forwarding"):
         yield made
 
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from tests.harness.clients import unique
-from tests.harness.kustomize import MISSING, PROGRAM, only, render
 from tests.harness.network import ROOT, Host
-from tests.harness.pods import Container, Pod
 from tests.harness.process import wait_until
+from tests.harness.programs.kustomize import MISSING, PROGRAM, only, render
+from tests.harness.programs.pods import Container, Pod
+from tests.harness.topics import unique
 from tests.scenarios.roundtrip import RECORDS
 from tests.scenarios.sites import Site, fails, roundtrip
 

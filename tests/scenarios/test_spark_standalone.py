@@ -20,11 +20,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness.clients import produce
+from tests.harness.clients.spark import connector, environment, needs_spark, settings, spark_home
+from tests.harness.clients.sparkjob import PATIENCE, Job, run_job
 from tests.harness.network import Host
 from tests.harness.process import wait_until
-from tests.harness.spark import connector, environment, needs_spark, settings, spark_home
-from tests.harness.sparkjob import PATIENCE, Job, run_job
+from tests.harness.topics import produce
 from tests.scenarios.sites import Site
 
 pytestmark = [pytest.mark.matrix, needs_spark, pytest.mark.timeout(900)]

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.clients import unique
 from tests.harness.network import PYTHON, Host
+from tests.harness.topics import unique
 from tests.scenarios.sites import Site, fails, kproxy_exec, works
 
 pytestmark = pytest.mark.integration
@@ -32,7 +32,7 @@ def docker_host(host: Callable[..., Host]) -> Iterator[Host]:
     """With the ports that it publishes."""
     made = host("docker-host", "172.18.0.1/16", "192.168.1.10/24")
     published = [f"0.0.0.0:{port}=172.18.0.10:{port}" for port in (9092, 29094)]
-    with made.running(PYTHON, "-m", "tests.harness.forward", *published, until="forwarding"):
+    with made.running(PYTHON, "-m", "tests.harness.servers.forward", *published, until="forwarding"):
         yield made
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.clients import unique
-from tests.harness.flow import create_topic
+from tests.harness.clients.flow import create_topic
 from tests.harness.network import PYTHON, Host
+from tests.harness.topics import unique
 from tests.scenarios.roundtrip import RECORDS
 from tests.scenarios.sites import Sites, fails, kproxy_exec, roundtrip
 
@@ -44,9 +44,9 @@ def gateways(host: Callable[..., Host], sites: Sites) -> Iterator[None]:
     # What /etc/hosts below says of kafka-1.vpc.internal.
     named = "203.0.113.11:9092=10.0.0.11:9092"
     with (
-        staging.running(PYTHON, "-m", "tests.harness.forward", *ports, named, until="forwarding"),
+        staging.running(PYTHON, "-m", "tests.harness.servers.forward", *ports, named, until="forwarding"),
         production.running(
-            PYTHON, "-m", "tests.harness.forward", "203.0.113.2:9092=10.1.0.11:9093", until="forwarding"
+            PYTHON, "-m", "tests.harness.servers.forward", "203.0.113.2:9092=10.1.0.11:9093", until="forwarding"
         ),
     ):
         yield

@@ -14,9 +14,9 @@ from pathlib import Path
 from random import SystemRandom
 from time import monotonic
 
-from tests.harness.clients import unique
-from tests.harness.flow import JavaFlow
+from tests.harness.clients.flow import JavaFlow
 from tests.harness.process import wait_until
+from tests.harness.topics import unique
 from tests.soak.actor import Actor
 from tests.soak.brokerfaults import BrokerFaults
 from tests.soak.clients import PlainSender, Reader, Sender, flowing

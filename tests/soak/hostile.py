@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Iterator
 from random import Random
 
-from tests.harness import frames
-from tests.harness.peers import make_certificate
-from tests.harness.rawclient import RawClient
+from tests.harness.clients import frames
+from tests.harness.clients.rawclient import RawClient
+from tests.harness.servers.peers import make_certificate
 from tests.soak.actor import Actor
 from tests.soak.hostilebroker import CALM, HostileBrokers
 from tests.soak.journal import Journal

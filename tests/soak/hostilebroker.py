@@ -19,9 +19,9 @@ from itertools import count
 from typing import IO
 
 from kproxy.protocol.wire import api
-from tests.harness import answers
-from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Peer
+from tests.harness.servers import answers
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Peer
 
 ENDPOINTS = 99_000
 """Endpoints of one answer, about 2 MB: below the 4 MiB that kproxy holds."""

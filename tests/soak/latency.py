@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.harness.rawclient import API_VERSIONS, RawClient
+from tests.harness.clients.rawclient import API_VERSIONS, RawClient
 
 _EVERY = 0.02  # seconds
 _CONNECT_AGAIN = 0.05

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kproxy.net.freeports import HOST
+from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, wait_until
-from tests.harness.rawclient import RawClient
 from tests.soak.ports import Ports
 from tests.soak.site import DOMAIN, Site
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from random import Random
 
 from kproxy.base.address import Address
-from tests.harness.peers import Peer, saying, silent
+from tests.harness.servers.peers import Peer, saying, silent
 from tests.soak.actor import Actor
 from tests.soak.journal import Journal
 from tests.soak.site import Site

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from kproxy.dev.devcluster import DevCluster
 from kproxy.net.freeports import HOST
-from tests.harness.flow import create_topic
+from tests.harness.clients.flow import create_topic
 from tests.harness.process import wait_until
 from tests.soak.ports import Ports
 from tests.soak.switch import Line, Switch

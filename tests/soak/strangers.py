@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from tests.harness import frames
+from tests.harness.clients import frames
 from tests.soak.actor import Actor
 from tests.soak.journal import Journal
 from tests.soak.proxy import Proxy

@@ -25,14 +25,14 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kproxy.dev.devcluster import DEFAULT_VERSION
 from kproxy.dev.devcluster.tools import Programs
-from tests.harness.carried import positions
-from tests.harness.clients import unique
-from tests.harness.flipseen import seen
-from tests.harness.going import HERE, Going
-from tests.harness.moving import topics
+from tests.harness.clients.going import HERE, Going
+from tests.harness.clients.spark import environment, settings, spark_home
+from tests.harness.migration.carried import positions
+from tests.harness.migration.flipseen import seen
+from tests.harness.migration.moving import topics
+from tests.harness.migration.switched import BLUE
 from tests.harness.process import wait_until
-from tests.harness.spark import environment, settings, spark_home
-from tests.harness.switched import BLUE
+from tests.harness.topics import unique
 from tests.matrix.connecting import Worker, ask, file_connectors
 from tests.matrix.frameworks import Java
 from tests.soak.switchclients import PARTITIONS, PRODUCERS, Kind
@@ -391,7 +391,7 @@ class Spark(_Process):
 
 
 def _connector() -> str:
-    from tests.harness.spark import connector
+    from tests.harness.clients.spark import connector
 
     return connector()
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kproxy.dev.devcluster.tools import Programs
-from tests.harness.flipseen import seen
-from tests.harness.going import Going, java, python
+from tests.harness.clients.going import Going, java, python
+from tests.harness.migration.flipseen import seen
 from tests.harness.process import wait_until
 from tests.matrix.languages import Go
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.harness.moving import below
+from tests.harness.clients.spark import bare_environment
+from tests.harness.migration.moving import below
 from tests.harness.process import wait_until
-from tests.harness.spark import bare_environment
 
 SAYS: Mapping[str, str] = {
     "preflight": ": rehearsed in ",

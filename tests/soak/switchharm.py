@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from kproxy.proxy.switching.state import Phase
-from tests.harness.kafka_python import KafkaAdminClient, TopicPartition
-from tests.harness.switched import Switched
+from tests.harness.clients.kafka_python import KafkaAdminClient, TopicPartition
+from tests.harness.migration.switched import Switched
 from tests.soak.switchclients import TOPICS
 from tests.soak.switchsite import Site
 

@@ -19,13 +19,13 @@ import yaml
 from kproxy.dev.devcluster import DevCluster
 from kproxy.proxy.switching import asjson
 from kproxy.proxy.switching.parts import Part
-from tests.harness.carried import positions
-from tests.harness.clients import read_topic
-from tests.harness.clusters import STEADY
-from tests.harness.moving import topics
+from tests.harness.clients.spark import connector, settings, spark_home
+from tests.harness.clusters.steady import STEADY
+from tests.harness.migration.carried import positions
+from tests.harness.migration.moving import topics
+from tests.harness.migration.switched import BLUE, GREEN, Switched
 from tests.harness.process import wait_until
-from tests.harness.spark import connector, settings, spark_home
-from tests.harness.switched import BLUE, GREEN, Switched
+from tests.harness.topics import read_topic
 from tests.soak.switchapps import WANTED, App, Place
 from tests.soak.switchclients import CONSUMERS, KINDS, PARTITIONS, PRODUCERS, TOPICS, Clients, Kind
 from tests.soak.switchdriver import DONE, INCOMPLETE, STOPPED, UNDONE, Driver

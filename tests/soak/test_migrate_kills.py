@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.harm import harmed
-from tests.harness.spark import needs_spark
+from tests.harness.clients.spark import needs_spark
+from tests.harness.migration.harm import harmed
 
 pytestmark = [pytest.mark.soak, needs_spark, pytest.mark.timeout(7200)]
 

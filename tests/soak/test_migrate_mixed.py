@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.mixed import mixed
-from tests.harness.mixedload import FULL
-from tests.harness.spark import needs_spark
+from tests.harness.clients.spark import needs_spark
+from tests.harness.migration.mixed import mixed
+from tests.harness.migration.mixedload import FULL
 
 pytestmark = [pytest.mark.soak, needs_spark, pytest.mark.timeout(7200)]
 

@@ -22,9 +22,9 @@ from random import Random
 
 import pytest
 
-from tests.harness.flipseen import note
-from tests.harness.spark import needs_spark
-from tests.harness.switched import BLUE, GREEN
+from tests.harness.clients.spark import needs_spark
+from tests.harness.migration.flipseen import note
+from tests.harness.migration.switched import BLUE, GREEN
 from tests.soak.switchclients import CONSUMERS, PRODUCERS, Kind
 from tests.soak.switchdriver import SAYS, STOPPED
 from tests.soak.switchharm import Harm

@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.net.freeports import HOST
-from tests.harness.peers import Peer, saying
+from tests.harness.servers.peers import Peer, saying
 from tests.soak.ports import Ports
 from tests.soak.switch import Line, Switch
 

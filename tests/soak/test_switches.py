@@ -23,8 +23,8 @@ from random import Random
 
 import pytest
 
-from tests.harness.flipseen import note
-from tests.harness.spark import needs_spark
+from tests.harness.clients.spark import needs_spark
+from tests.harness.migration.flipseen import note
 from tests.soak.switchdriver import SAYS
 from tests.soak.switchharm import Harm
 from tests.soak.switchsite import Site

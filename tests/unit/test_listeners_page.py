@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from tests.harness.listeners import CELLS
-from tests.harness.listenerspicture import PAGE, PICTURE, page, picture
+from tests.harness.clusters.listeners import CELLS
+from tools.listenerspicture import PAGE, PICTURE, page, picture
 
 
 def test_page_and_picture_are_made_from_the_cells() -> None:
-    """If not: python -m tests.harness.listenerspicture"""
+    """If not: python -m tools.listenerspicture"""
     assert PAGE.read_text() == page(PAGE.read_text())
     assert PICTURE.read_text() == picture()
 

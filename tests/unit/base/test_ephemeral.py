@@ -18,8 +18,8 @@ from kproxy.proxy.admin.pages import AdminPages
 from kproxy.proxy.admin.server import start_admin
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.selector import RelaySelector
-from tests.harness.peers import Peer, silent, taken
 from tests.harness.process import free_window
+from tests.harness.servers.peers import Peer, silent, taken
 from tests.unit.proxy.cluster.doorway import Doorway, in_loop
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"

@@ -15,7 +15,7 @@ from kubeflow_spark_api.models import SparkV1beta2SparkApplication
 from kproxy.base.address import Address
 from kproxy.config import Config
 from kproxy.proxy.admin.routes import TABLE
-from tests.harness.kustomize import MISSING, PROGRAM, only, render
+from tests.harness.programs.kustomize import MISSING, PROGRAM, only, render
 from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, UNPRIVILEGED, all_ports, asked_within, config_of_text
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason=MISSING)

@@ -22,9 +22,9 @@ import pytest
 from kproxy.base.process import birth
 from kproxy.cli import invoke
 from kproxy.cli.profiles import background, places, ports, units
-from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Peer
 from tests.harness.process import free_window, wait_until
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Peer
 from tests.harness.tls import Authority
 
 NOBODY = "127.0.0.1:1"

@@ -19,7 +19,17 @@ from kproxy.client.ask.questions import NOBODY, Members, Question
 from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
 from kproxy.protocol.rewrite.walk import AT_ONCE
 from kproxy.protocol.wire import api
-from tests.harness.answers import array, configs, coordinator, groups, metadata, offsets, refusal, text, versions
+from tests.harness.servers.answers import (
+    array,
+    configs,
+    coordinator,
+    groups,
+    metadata,
+    offsets,
+    refusal,
+    text,
+    versions,
+)
 from tests.unit.client.ask.broker import Broker
 
 SERVED = {key: range(20) for key in api.APIS}

@@ -16,8 +16,8 @@ from kproxy.client.ask import survey
 from kproxy.client.ask.asking import Ask
 from kproxy.client.ask.questions import Question
 from kproxy.protocol.wire import api
-from tests.harness.answers import array, text
-from tests.harness.kafka_python import ApiVersionsResponse
+from tests.harness.clients.kafka_python import ApiVersionsResponse
+from tests.harness.servers.answers import array, text
 from tests.unit.client.ask.broker import Broker
 
 SERVED = {key: range(20) for key in api.APIS}

@@ -11,7 +11,7 @@ import pytest
 from kproxy.base.errors import UpstreamError
 from kproxy.client.sasl import aws
 from kproxy.client.sasl.aws import MskIam
-from tests.harness.kafka_python import AwsMskIamClient
+from tests.harness.clients.kafka_python import AwsMskIamClient
 
 ACCESS, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 HOST = "b-1.demo.abcdef.c2.kafka.eu-west-1.amazonaws.com"

@@ -19,7 +19,7 @@ from kproxy.client.sasl.login import Login
 from kproxy.client.sasl.mechanism import Refused
 from kproxy.config import ClusterConfig
 from kproxy.net.dial.stream import Stream
-from tests.harness.peers import Peer
+from tests.harness.servers.peers import Peer
 from tests.unit.client.sasl import broker
 
 NOBODY = Address("kafka", 9092)

@@ -16,8 +16,8 @@ from kproxy.base.errors import UpstreamError
 from kproxy.client.sasl import oidc
 from kproxy.client.sasl.aside import Aside
 from kproxy.client.sasl.oidc import fetch_token
-from tests.harness.oidc import OidcServer
-from tests.harness.peers import make_certificate, refused
+from tests.harness.servers.oidc import OidcServer
+from tests.harness.servers.peers import make_certificate, refused
 
 SECRET = "hunter2 &=%ä"
 

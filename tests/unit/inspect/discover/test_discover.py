@@ -17,8 +17,8 @@ import pytest
 from kproxy.inspect.discover import docker, files, kubernetes, listening, present
 from kproxy.inspect.discover.found import Found, Place
 from kproxy.net.dial import engine as engines
-from tests.harness.engine import Engine, ok
-from tests.harness.kube_forward import Forwarding, forwarding
+from tests.harness.servers.engine import Engine, ok
+from tests.harness.servers.kube_forward import Forwarding, forwarding
 
 # Docker's part
 

@@ -16,7 +16,7 @@ from kproxy.inspect.doctor import linted
 from kproxy.inspect.doctor.findings import Finding
 from kproxy.inspect.doctor.found import Contact, Examination
 from kproxy.inspect.doctor.judge import judge
-from tests.harness.pasted import bootstrap, by_broker, pasted
+from tests.harness.clusters.pasted import bootstrap, by_broker, pasted
 from tests.unit.inspect.doctor.examined import bad, examination, good, key, told
 
 COMBINED = {

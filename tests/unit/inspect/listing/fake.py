@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kproxy.protocol.wire import api
-from tests.harness import answers
-from tests.harness.fakebroker import FakeBroker
+from tests.harness.servers import answers
+from tests.harness.servers.fakebroker import FakeBroker
 
 TEXT, ARRAY = answers.text, answers.array
 

@@ -12,7 +12,7 @@ from kproxy.migrate.copy import progress as module
 from kproxy.migrate.copy.exposed import exposed
 from kproxy.migrate.copy.progress import Progress
 from kproxy.migrate.copy.rounds import Ahead
-from tests.harness.ways import free_port
+from tests.harness.servers.ways import free_port
 
 
 @pytest.fixture

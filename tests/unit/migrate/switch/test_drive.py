@@ -18,7 +18,7 @@ from kproxy.migrate.switch.kproxies import Fleet, fleet
 from kproxy.migrate.switch.report import as_json, lines
 from kproxy.proxy.switching.plan import End, Plan, Record, Work, later
 from kproxy.proxy.switching.state import Command, Do, Phase
-from tests.harness.fakekproxy import TOKEN, Cut, FakeKproxy, some
+from tests.harness.servers.fakekproxy import TOKEN, Cut, FakeKproxy, some
 
 UPSTREAMS = {"blue": "id-of-blue", "green": "id-of-green"}
 QUICK = Limits(ask=3.0, lost=0.4, reserve=0.3, last=1.0, poll=0.02, look=0.05)

@@ -20,8 +20,8 @@ from kproxy.base.errors import AdminError, ConfigError
 from kproxy.migrate.spec.section import Kproxies, Switch
 from kproxy.migrate.switch.kproxies import Fleet, body, fleet
 from kproxy.proxy.switching.state import Command, Do
-from tests.harness.fakekproxy import FakeKproxy as Fake
-from tests.harness.fakekproxy import serving
+from tests.harness.servers.fakekproxy import FakeKproxy as Fake
+from tests.harness.servers.fakekproxy import serving
 
 UPSTREAMS = {"blue": "A", "green": "B"}
 

@@ -11,7 +11,7 @@ from hashlib import sha256
 import pytest
 
 from kproxy.net.dial.bridge import End, bridge
-from tests.harness.peers import refused
+from tests.harness.servers.peers import refused
 
 
 @asynccontextmanager

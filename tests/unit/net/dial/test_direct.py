@@ -20,7 +20,7 @@ from kproxy.net.dial.direct import Direct
 from kproxy.net.dial.hops import Limit
 from kproxy.net.dial.resolve import Resolver
 from kproxy.net.dial.stream import Stream
-from tests.harness.peers import Peer, black_hole, refused, saying, silent
+from tests.harness.servers.peers import Peer, black_hole, refused, saying, silent
 
 SystemResolver = Callable[..., Any]
 

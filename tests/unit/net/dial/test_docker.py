@@ -19,7 +19,7 @@ from kproxy.net.dial.direct import Direct
 from kproxy.net.dial.docker import Docker, look_up
 from kproxy.net.dial.engine import EngineError
 from kproxy.net.dial.hops import Limit
-from tests.harness.engine import Engine, ok
+from tests.harness.servers.engine import Engine, ok
 
 
 @pytest.fixture

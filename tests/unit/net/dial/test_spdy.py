@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kproxy.net.dial.spdy import DICTIONARY, Accepted, Came, Ended, Event, Leaving, Pinged, Spdy, SpdyError
-from tests.harness.spdy_server import FIN, GOAWAY, PING, RST_STREAM, SYN_REPLY, SYN_STREAM, control, data, reset
+from tests.harness.servers.spdy_server import FIN, GOAWAY, PING, RST_STREAM, SYN_REPLY, SYN_STREAM, control, data, reset
 
 HEADERS, SETTINGS, WINDOW_UPDATE = 8, 4, 9
 

@@ -34,7 +34,7 @@ from kproxy.net.dial.hops import Limit
 from kproxy.net.dial.stream import Stream
 from kproxy.net.tls.handshakes import ANY_NAME, BrokerTls, ClientTls, Files
 from kproxy.net.tls.tlssocket import TlsSocket
-from tests.harness.peers import Peer
+from tests.harness.servers.peers import Peer
 from tests.harness.tls import Authority, connected, in_thread, keytool
 
 NAME = "kafka-1.prod.internal"

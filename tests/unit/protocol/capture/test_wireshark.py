@@ -17,7 +17,7 @@ from kproxy.protocol.wire.api import PRODUCE
 from kproxy.proxy.app import pcap
 from kproxy.proxy.watch.frames import Copied, Place, written
 from kproxy.proxy.watch.lines import Where
-from tests.harness.shark import dissect, needs_tshark
+from tests.harness.programs.shark import dissect, needs_tshark
 from tests.unit.kafka_frames import encode, messages
 from tests.unit.protocol.capture.shown import MESSAGES, NO_RECORDS, framed
 

@@ -10,7 +10,7 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.proxy.admin import neighbour
 from kproxy.proxy.admin.client import AdminClient
-from tests.harness.peers import Peer
+from tests.harness.servers.peers import Peer
 from tests.unit.proxy.status.clusters import cluster
 
 

@@ -12,8 +12,8 @@ from kproxy.proxy.app.main import App
 from kproxy.proxy.app.reload import Source
 from kproxy.proxy.cluster.places import Places
 from kproxy.proxy.relay.selector import RelaySelector
-from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Peer
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Peer
 from tests.unit.proxy.cluster.doorway import API_VERSIONS, in_loop
 
 

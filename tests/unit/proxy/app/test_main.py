@@ -25,8 +25,8 @@ from kproxy.proxy.cluster.explore import Explorer
 from kproxy.proxy.cluster.places import Places
 from kproxy.proxy.cluster.reach import Reach
 from kproxy.proxy.relay.selector import RelaySelector
-from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Peer
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Peer
 from tests.harness.signals import not_ignored_by_children
 from tests.unit.proxy.cluster.doorway import API_VERSIONS, in_loop, is_closed, until
 

@@ -22,9 +22,9 @@ from kproxy.proxy.app.main import App
 from kproxy.proxy.app.reload import Reloader, Source, watch
 from kproxy.proxy.cluster.encryption import Ends
 from kproxy.proxy.metrics import Metrics
-from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Peer
 from tests.harness.process import wait_until
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Peer
 from tests.harness.signals import not_ignored_by_children
 from tests.unit.proxy.app.serving import broker, client_of, put, reload, served, works
 from tests.unit.proxy.cluster.doorway import API_VERSIONS, is_closed, until

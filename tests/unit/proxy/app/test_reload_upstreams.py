@@ -16,8 +16,8 @@ from kproxy.base.errors import ConfigError
 from kproxy.proxy.app.main import App
 from kproxy.proxy.app.statedir import StateDir
 from kproxy.proxy.switching.state import Ended, Outcome, Phase, State
-from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Peer
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Peer
 from tests.unit.proxy.app.serving import broker, client_of, put, reload, served, works
 from tests.unit.proxy.cluster.doorway import is_closed, until
 

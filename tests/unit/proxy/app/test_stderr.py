@@ -18,9 +18,9 @@ import pytest
 
 from kproxy.proxy.app import logs, stderr
 from kproxy.proxy.app.stderr import Stderr, written_by_thread
-from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Peer
 from tests.harness.process import PATIENCE_S, Kproxy, free_window, wait_until
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Peer
 from tests.unit.proxy.app.serving import broker
 
 

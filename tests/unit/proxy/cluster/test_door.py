@@ -22,8 +22,8 @@ from kproxy.proxy.cluster import door as door_room
 from kproxy.proxy.cluster.places import Places
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.selector import RelaySelector
-from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Behaviour, Peer, black_hole, closing, refused, silent
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Behaviour, Peer, black_hole, closing, refused, silent
 from tests.harness.tls import Authority
 from tests.unit.proxy.cluster.doorway import API_VERSIONS, Doorway, Lines, in_loop, is_closed, reset, until
 

@@ -16,8 +16,8 @@ from kproxy.proxy.cluster.places import Places
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.selector import RelaySelector
 from kproxy.proxy.workers import answers, messages
-from tests.harness.peers import Peer, refused, silent
 from tests.harness.process import free_window
+from tests.harness.servers.peers import Peer, refused, silent
 from tests.unit.proxy.cluster.doorway import API_VERSIONS, Doorway, Lines, in_loop, localised, until
 
 AT = "nowhere.invalid:1"

@@ -14,7 +14,7 @@ from kproxy.proxy.cluster import identity
 from kproxy.proxy.cluster.identity import HungUp, Identities, WantsLogin
 from kproxy.proxy.cluster.known import Proof
 from kproxy.proxy.cluster.topology import Node, NodeKey, Topology
-from tests.harness.answers import ALL, configs, coordinator, groups, metadata, offsets, refusal, versions
+from tests.harness.servers.answers import ALL, configs, coordinator, groups, metadata, offsets, refusal, versions
 from tests.unit.client.ask.broker import Broker
 
 BROKERS = {1: "kafka-1.in:9092", 2: "kafka-2.in:9092", 3: "kafka-3.in:9092"}

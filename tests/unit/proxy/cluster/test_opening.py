@@ -12,8 +12,8 @@ from kproxy.config import ClusterConfig, Hop
 from kproxy.net.dial.steps import Step, StepKind
 from kproxy.proxy.cluster.opening import Opener
 from kproxy.proxy.cluster.tasks import Supervised
-from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Behaviour, Peer, refused, saying, silent
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Behaviour, Peer, refused, saying, silent
 
 HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 ALERT = bytes.fromhex("15030300020228")  # handshake_failure

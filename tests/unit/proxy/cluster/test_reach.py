@@ -27,8 +27,8 @@ from kproxy.proxy.cluster.reach import Reach
 from kproxy.proxy.cluster.tasks import Supervised
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
-from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Behaviour, Peer, closing, refused, saying, silent
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Behaviour, Peer, closing, refused, saying, silent
 
 HTTP = saying(b"HTTP/1.1 400 Bad Request\r\n\r\n", first=False)
 

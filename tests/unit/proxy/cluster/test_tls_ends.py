@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from kproxy.proxy.relay.selector import RelaySelector
-from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Peer
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Peer
 from tests.harness.tls import Authority
 from tests.unit.proxy.cluster.doorway import API_VERSIONS, Doorway, in_loop, until
 

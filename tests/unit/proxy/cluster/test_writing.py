@@ -16,9 +16,9 @@ from kproxy.protocol.wire.api import FETCH, PRODUCE
 from kproxy.proxy.cluster.writing import Writes
 from kproxy.proxy.relay.side import Side
 from kproxy.proxy.switching import doubts
+from tests.harness.clusters.switchable import NAME, Switchable, listening
 from tests.harness.compiled import replaces_a_method
 from tests.harness.process import wait_until
-from tests.harness.switchable import NAME, Switchable, listening
 from tests.unit.kafka_frames import request, response, string
 from tests.unit.proxy.relay.talking import receive
 

@@ -27,8 +27,8 @@ from kproxy.proxy.cluster.places import Places
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.workers import forker, pulse
 from kproxy.proxy.workers.crew import Crew
-from tests.harness.fakebroker import FakeBroker
-from tests.harness.peers import Peer
+from tests.harness.servers.fakebroker import FakeBroker
+from tests.harness.servers.peers import Peer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="--workers needs Linux")
 

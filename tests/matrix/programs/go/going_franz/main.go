@@ -1,4 +1,4 @@
-// franz-go as a client that goes on: the arguments and the lines are those of tests/harness/java/Going.java.
+// franz-go as a client that goes on: the arguments and the lines are those of tests/harness/clients/java/Going.java.
 //
 //	produce TOPIC PARTITIONS PAUSE_MS [property=value ...]
 //	transact TOPIC PARTITIONS PAUSE_MS SIZE [...]

@@ -1,0 +1,88 @@
+"""Clients that go on while their cluster is switched, each a process of its own, and what they say happens to them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from zlib import crc32
+
+from kproxy.dev.devcluster.jars import cache_directory
+from kproxy.dev.devcluster.tools import Programs
+from tests.harness.process import PATIENCE_S, wait_until
+from tests.harness.programs.javac import compiled
+
+HERE = Path(__file__).parent
+
+
+class Going:
+    """A client; `lines` is what it has said. `environment`: as this process has it, if None."""
+
+    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.log = log
+        self._errors = log.open("wb")
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment
+        )
+        self.lines: list[str] = []
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Going:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._thread.join(30)
+        for stream in (self.process.stdin, self.process.stdout, self._errors):
+            if stream is not None:
+                stream.close()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+
+    def said(self, word: str) -> list[list[str]]:
+        """The lines that begin with this word, without it, in words."""
+        return [line.split(" ")[1:] for line in list(self.lines) if line.split(" ", 1)[0] == word]
+
+    def wait(self, reached: Callable[[], object], what: str, seconds: float = PATIENCE_S) -> None:
+        """Wait for what it says; an end of the process is a failure."""
+
+        def there() -> bool:
+            assert self.process.poll() is None, f"{what}: it has ended: {self.lines[-5:]}"
+            return bool(reached())
+
+        wait_until(there, what, seconds)
+
+    def wait_more(self, word: str, count: int = 1, seconds: float = PATIENCE_S) -> None:
+        """Wait until it has said this word so many times more."""
+        already = len(self.said(word))
+        self.wait(lambda: len(self.said(word)) >= already + count, f"{count} times more '{word}'", seconds)
+
+    def end(self, seconds: float = PATIENCE_S) -> None:
+        """Let it end by itself."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(seconds)
+        self._thread.join(seconds)
+
+
+def java(programs: Programs, arguments: Sequence[str], properties: dict[str, str], log: Path) -> Going:
+    """A Java client: `java/Going.java` says what the arguments may be."""
+    source = HERE / "java" / "Going.java"
+    # Other checkouts of this repository share the directory, and may have another version of it.
+    classes = cache_directory() / "going" / f"{programs.jars.name}-{crc32(source.read_bytes()):08x}"
+    command = compiled(programs, [source], classes, "harness.Going")
+    return Going([*command, *arguments, *(f"{name}={value}" for name, value in properties.items())], log)
+
+
+def python(program: str, arguments: Sequence[str], properties: dict[str, str], log: Path) -> Going:
+    """A client in Python: `going_PROGRAM.py` beside this module, with the same arguments."""
+    pairs = (f"{name}={value}" for name, value in properties.items())
+    return Going([sys.executable, str(HERE / f"going_{program}.py"), *arguments, *pairs], log)

@@ -1,0 +1,1 @@
+"""Kafka clusters beyond `kproxy.dev.devcluster`, and their listeners."""

@@ -1,0 +1,147 @@
+"""Two small clusters, and topics that are copied from one to the other by the copier itself."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from confluent_kafka import Producer
+
+from kproxy.dev.devcluster import DevCluster
+from kproxy.migrate.copier import requests
+from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.copier import Copier
+from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.slices import Job, Slice
+from kproxy.migrate.copier.state import PARTITIONS, topic_of
+from kproxy.migrate.copier.statetopic import Copied, read_state
+from tests.harness.migration.moving import topics
+from tests.harness.topics import unique
+
+_SECONDS = 120.0
+# The cleaner is quick, and so is a group's first rebalance.
+QUICK = {
+    "log.cleaner.backoff.ms": "100",
+    "log.segment.delete.delay.ms": "1000",
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.state.log.replication.factor": "1",
+    "auto.create.topics.enable": "false",
+}
+
+
+@dataclass
+class TwoSides:
+    """`source` and `target` are bootstrap servers. Each migration of a test has its own name."""
+
+    source: str
+    target: str
+    clusters: Sequence[DevCluster] = ()
+    name: str = field(default_factory=lambda: unique("move"))
+    _made: bool = False
+
+    def migration(self) -> TwoSides:
+        return TwoSides(self.source, self.target, self.clusters)
+
+    def copy(
+        self, renamed: Mapping[str, str], *, sparse: bool = False, size: int = 1 << 20
+    ) -> dict[tuple[str, int], Copied]:
+        """Copy these topics, as far as they are there now; the topics must be on both sides. Returns the whole state
+        topic."""
+        if not self._made:
+            topics(self.target, {topic_of(self.name): PARTITIONS}, 1, **{"cleanup.policy": "compact"})
+            self._made = True
+        source, target = Cluster(self.source), Cluster(self.target)
+        try:
+            copier = Copier(source, target, Job(self.name, topic_of(self.name), PARTITIONS))
+            before, wanted = self.state(), dict[tuple[str, int], int]()
+            for topic, name in renamed.items():
+                places = [(topic, index) for index in range(source.partitions(topic))]
+                ends = source.offsets(places, requests.LATEST)
+                begins = source.offsets(places, requests.EARLIEST)
+                for place in places:
+                    known = before.get(place)
+                    if known is not None and known.source_next >= ends[place]:
+                        continue
+                    reached = -1
+                    while reached < ends[place]:  # in small transactions, so that the target has gaps too
+                        told = copier.copy(
+                            Slice(*place, name, begins[place], ends[place], size, _SECONDS, sparse=sparse)
+                        )  # fmt: skip
+                        assert not told.stuck, told.stuck
+                        assert told.state is not None
+                        assert told.state.source_next > reached
+                        reached = told.state.source_next
+                    if ends[place] > begins[place]:
+                        wanted[place] = ends[place]
+        finally:
+            source.close()
+            target.close()
+        # A transaction is committed a moment before readers see what is in it.
+        until(lambda: all(self._next(place) >= end for place, end in wanted.items()), "what was copied is to be seen")
+        return self.state()
+
+    def _next(self, place: tuple[str, int]) -> int:
+        known = self.state().get(place)
+        return -1 if known is None else known.source_next
+
+    def state(self) -> dict[tuple[str, int], Copied]:
+        """What was copied."""
+        cluster = Cluster(self.target)
+        try:  # a young topic has no leader so far
+            return insist(cluster, lambda: read_state(self.target, self.name), _SECONDS)
+        finally:
+            cluster.close()
+
+
+@contextmanager
+def two_sides() -> Iterator[TwoSides]:
+    """Brokers are reached directly: kproxy between is tested elsewhere."""
+    with DevCluster(brokers=1, properties=QUICK) as a, DevCluster(brokers=1, properties=QUICK) as b:
+        yield TwoSides(a.direct_bootstrap, b.direct_bootstrap, (a, b))
+
+
+def transactions(bootstrap: str, topic: str, partitions: int, count: int, seed: int, aborted: float = 0.3) -> int:
+    """Write about `count` records with unique values, in transactions of which some are aborted. Returns how many are
+    committed."""
+    chance = random.Random(seed)
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique("tx"), "linger.ms": 0})
+    producer.init_transactions(60)
+    sent = committed = 0
+    while sent < count:
+        producer.begin_transaction()
+        size = chance.randrange(1, 40)
+        for number in range(size):
+            producer.produce(topic, f"{topic}-{seed}-{sent + number}", "k", chance.randrange(partitions))
+        producer.flush(60)
+        sent += size
+        if chance.random() < aborted:
+            producer.abort_transaction(60)
+        else:
+            producer.commit_transaction(60)
+            committed += size
+    return committed
+
+
+def plain(bootstrap: str, topic: str, partitions: int, count: int, seed: int, keys: int = 0) -> None:
+    """Records with unique values, and few keys if the topic is to be compacted."""
+    chance = random.Random(seed)
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "batch.num.messages": 100})
+    for number in range(count):
+        key = f"k{chance.randrange(keys)}" if keys else None
+        producer.produce(topic, f"{topic}-{seed}-{number}", key, chance.randrange(partitions))
+        if number % 1000 == 999:
+            producer.flush(60)
+    producer.flush(60)
+
+
+def until(reached: object, what: str) -> None:
+    """Wait for what the brokers do by themselves."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if reached():  # type: ignore[operator]
+            return
+        time.sleep(0.1)
+    raise AssertionError(what)

@@ -1,0 +1,98 @@
+"""Records that flow through a switch: what flow.py sends, and a test's own last copy between the two clusters."""
+
+from __future__ import annotations
+
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from kproxy.migrate.clusters import producerids
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.migrate.offsets.offsets import Offsets, Result, incomplete
+from kproxy.migrate.spec.migration import Migration
+from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
+from tests.harness.clients.flow import Log
+from tests.harness.clusters.twosides import TwoSides
+from tests.harness.migration.moving import topics
+from tests.harness.topics import read_topic
+
+# The source's brokers have not handed out any id from here on, in a test.
+_FLOOR = 2_000
+
+
+class Numbers(Log):
+    """What a consumer saw, by number: the same record has another offset in the other cluster. `contiguous`: each
+    number of a partition comes, and not before the one before it."""
+
+    def __init__(self, *, contiguous: bool) -> None:
+        super().__init__()
+        self._contiguous = contiguous
+
+    def add(self, partition: int, offset: int, number: int) -> None:
+        seen = self.seen[partition]
+        highest = max(seen, default=-1) if number not in seen else -1
+        if number not in seen and (number < highest or (self._contiguous and number != highest + 1)):
+            self.problems.append(f"partition {partition}: {number} came first after {highest}")
+        seen[number] = number
+
+
+def apart(sides: TwoSides) -> None:
+    """Make the target hand out other producer ids than the source: `kproxy migrate` does it long before a switch."""
+    brokers = dict(enumerate(sides.target.split(","), 1))
+    producerids.raise_to(brokers, _FLOOR, producerids.now(brokers))
+
+
+def positions(bootstrap: str, group: str) -> list[TopicPartition]:
+    """Where a group is."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # which must live until the answer has come
+    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
+    return found.topic_partitions or []
+
+
+def carry(sides: TwoSides, topic: str, *groups: str) -> None:
+    """The last records, and the positions of these groups."""
+    copied = sides.copy({topic: topic})
+    target = AdminClient({"bootstrap.servers": sides.target})
+    for group in groups:
+        there = []
+        for one in positions(sides.source, group):
+            known = copied[topic, one.partition]
+            at = known.map.next_at(one.offset)
+            there.append(TopicPartition(topic, one.partition, known.target_next if at is None else at))
+        assert there, f"group {group} has no position"
+        target.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, there)])[group].result(30)
+
+
+def carry_topics(sides: TwoSides, prefix: str, *, size: int = 1 << 20) -> None:
+    """What `prepare` and `copy` do: all topics with such names."""
+    admin, target = AdminClient({"bootstrap.servers": sides.source}), AdminClient({"bootstrap.servers": sides.target})
+    there = target.list_topics(timeout=30).topics
+    for name, topic in admin.list_topics(timeout=30).topics.items():
+        if prefix not in name or name.startswith("kproxy-migration"):
+            continue
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        policy = admin.describe_configs([resource])[resource].result(30)["cleanup.policy"].value
+        if name not in there:
+            topics(sides.target, {name: len(topic.partitions)}, 1, **{"cleanup.policy": policy})
+        sides.copy({name: name}, sparse="compact" in policy, size=size)
+
+
+def carry_all(sides: TwoSides, prefix: str) -> list[Result]:
+    """The same, and what `offsets` does: all groups with such names."""
+    carry_topics(sides, prefix)
+    migration = Migration({}, {}, sides.name)
+    with Admin(sides.source) as source, Admin(sides.target) as target:
+        results = Offsets(migration, source, target).read_state().run(lambda group: prefix in group, dry_run=False)
+    left = list(incomplete(results, migration))
+    assert not left, left
+    return results
+
+
+def in_log(bootstrap: str, topic: str, partitions: int) -> list[list[int]]:
+    """The numbers in each partition, in order."""
+    numbers: list[list[int]] = [[] for _ in range(partitions)]
+    for message in read_topic(bootstrap, topic, partitions, **{"isolation.level": "read_committed"}):
+        partition, value = message.partition(), message.value()
+        assert partition is not None
+        assert value is not None
+        numbers[partition].append(int(value))
+    return numbers

@@ -1,0 +1,1 @@
+"""Programs that tests run: kproxy in special forms, containers, compilers, readers of files."""

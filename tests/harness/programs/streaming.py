@@ -1,0 +1,29 @@
+"""As tests.harness.programs.watched, but every response with its endpoints at the end streams, however small it is.
+
+In real life only a response larger than kproxy holds, that comes in several pieces, keeps its length like this. That
+a moved leader is named in just such a one cannot be had on demand.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from kproxy.protocol.rewrite.endpoints import Localise
+from kproxy.protocol.rewrite.plan import Plan
+from kproxy.protocol.rewrite.response import HeldResponse, Response, StreamedResponse
+from kproxy.proxy.relay import conversation
+from tests.harness.programs.watched import watch
+
+
+def respond(plan: Plan, size: int, available: int, localise: Localise) -> Response:
+    return (StreamedResponse if plan.rule.last else HeldResponse)(plan, size, localise)
+
+
+if __name__ == "__main__":
+    conversation.respond = respond
+    watch(Path(sys.argv[1]), [name.encode() for name in sys.argv[2].split(",")])
+    sys.argv = ["kproxy", *sys.argv[4:]]
+    from kproxy.cli import main
+
+    main()

@@ -1,0 +1,74 @@
+"""`kproxy`, watched: every byte it sends to a client is searched for text that must not be there.
+
+    python -m tests.harness.programs.watched FINDINGS FORBIDDEN[,FORBIDDEN…] -- run -b …
+
+The search is at the socket's own `send`, below everything that kproxy does, over chunk boundaries too. What is found
+is written to the file FINDINGS, which otherwise is never made.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from kproxy.proxy.cluster.listeners import Listeners
+from kproxy.proxy.cluster.sessions import Sessions
+from kproxy.proxy.workers import forker
+
+
+def watch(findings: Path, forbidden: list[bytes]) -> None:
+    """Search what is sent on connections that a listener accepted, here and in workers."""
+    overlap = max(map(len, forbidden)) - 1
+    tails: WeakKeyDictionary[socket.socket, bytes] = WeakKeyDictionary()
+    plain_send = socket.socket.send
+    plain_accept = Listeners._accept
+    plain_carry = Sessions.carry
+
+    def accept(self: Listeners, *args: Any) -> None:
+        original = self._on_accept
+
+        def remember(client: socket.socket, *more: Any) -> None:
+            tails[client] = b""
+            original(client, *more)
+
+        self._on_accept = remember
+        try:
+            plain_accept(self, *args)
+        finally:
+            self._on_accept = original
+
+    def carry(self: Sessions, client: socket.socket, *args: Any) -> None:
+        tails.setdefault(client, b"")
+        plain_carry(self, client, *args)
+
+    def send(self: socket.socket, data: Any, *flags: int) -> int:
+        sent = plain_send(self, data, *flags)
+        tail = tails.get(self)
+        if tail is not None:
+            seen = tail + bytes(memoryview(data)[:sent])
+            for text in forbidden:
+                if text in seen:
+                    at = seen.index(text)
+                    with findings.open("ab") as file:
+                        file.write(text + b" in " + repr(seen[max(0, at - 60) : at + 60]).encode() + b"\n")
+            tails[self] = seen[-overlap:] if overlap else b""
+        return sent
+
+    # The workers are forked by an interpreter of its own, which is to do the same.
+    same = f"watched.watch(pathlib.Path({str(findings)!r}), {forbidden})"
+    program = f"import pathlib; from tests.harness.programs import watched; {same}; from kproxy"
+    forker._PROGRAM = forker._PROGRAM.replace("from kproxy", program, 1)
+    Listeners._accept = accept  # type: ignore[method-assign]
+    Sessions.carry = carry  # type: ignore[method-assign]
+    socket.socket.send = send  # type: ignore[method-assign, assignment]
+
+
+if __name__ == "__main__":
+    watch(Path(sys.argv[1]), [name.encode() for name in sys.argv[2].split(",")])
+    sys.argv = ["kproxy", *sys.argv[4:]]
+    from kproxy.cli import main
+
+    main()

@@ -1,0 +1,1 @@
+"""Servers: what a client or kproxy may meet besides a real Kafka cluster."""

@@ -1,0 +1,53 @@
+"""What a broker says about its cluster, put together by hand: for clusters that no real one makes."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable, Sequence
+
+from kproxy.protocol.wire import api
+from tests.harness.servers import answers
+
+
+class FakeBroker:
+    """A `Behaviour` for `Peer`: answers ApiVersions, Metadata v2 with `nodes` (id, host, port) and the cluster's id,
+    and DescribeConfigs v1 with the `refusal`. They may be changed at any time. Another question ends the connection."""
+
+    def __init__(
+        self, nodes: Sequence[tuple[int, str, int]] = (), refusal: str = "", cluster_id: str | None = "fake"
+    ) -> None:
+        self.nodes = nodes
+        self.refusal = refusal
+        self.cluster_id = cluster_id
+        self.asked = 0  # for its nodes
+        self.adds = b""  # behind each answer
+        self.deaf_to: set[int] = set()  # what ends the connection, as before a login
+        self.serves = {api.API_VERSIONS: (0, 0), api.METADATA: (0, 2), api.DESCRIBE_CONFIGS: (0, 1)}
+
+    def __call__(self, connection: socket.socket) -> None:
+        unread = b""
+        while data := connection.recv(65536):
+            unread += data
+            while len(unread) >= 4 and len(unread) >= (end := 4 + struct.unpack_from(">i", unread)[0]):
+                if not self.answer(connection, unread[4:end]):
+                    return
+                unread = unread[end:]
+
+    def answer(self, connection: socket.socket, request: bytes) -> bool:
+        """Answer a request; whether there is an answer."""
+        said: dict[int, Callable[[], bytes]] = {
+            api.API_VERSIONS: lambda: answers.versions(self.serves),
+            api.METADATA: self._metadata,
+            api.DESCRIBE_CONFIGS: lambda: answers.configs(42, self.refusal),
+        }
+        key, _, correlation_id = struct.unpack_from(">hhi", request)
+        if key not in said or key in self.deaf_to:
+            return False
+        body = struct.pack(">i", correlation_id) + said[key]()
+        connection.sendall(struct.pack(">i", len(body)) + body + self.adds)
+        return True
+
+    def _metadata(self) -> bytes:
+        self.asked += 1
+        return answers.metadata(self.cluster_id, {node: f"{host}:{port}" for node, host, port in self.nodes})

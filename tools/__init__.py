@@ -1,0 +1,1 @@
+"""Programs that draw the pictures and write the pages of the documentation."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,11 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
+
+# Hundreds of processes import the same modules, and each worker rewrites the same assertions. Without bytecode on disk
+# each of them compiles everything again, and a kproxy takes twice as long to start.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Directories whose files share an expensive fixture. Any other file is as good in one process as in another: the
 # cluster of tests/integration is used by nearly all, and each process has it.

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -64,6 +65,7 @@ def older() -> Python | None:
     return max((one for one in _all() if (3, 9) <= one.numbers < OLDEST), default=None)
 
 
+@cache
 def _all() -> list[Python]:
     """PATH does not have all: beside it /usr/bin, the base of this environment and pyenv's are looked through."""
     directories = [Path(one) for one in os.environ.get("PATH", "").split(os.pathsep) if one]

@@ -10,6 +10,7 @@ import asyncio
 import socket
 import subprocess
 import threading
+from array import array
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -28,7 +29,7 @@ WAYS = ("tunnel", "channel", "upgrade")
 EACH = pytest.mark.parametrize("way", WAYS)
 SPDY = pytest.mark.parametrize("way", ["tunnel", "upgrade"])
 HERE = "k8s://kafka"
-LARGE = b"".join(number.to_bytes(4) for number in range(4 * 1024 * 1024))  # more than all buffers
+LARGE = array("I", range(4 * 1024 * 1024)).tobytes()  # more than all buffers
 
 
 @pytest.fixture(scope="module")

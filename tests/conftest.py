@@ -17,29 +17,26 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
 
+    from tests.harness.tls import Authority
+
 # Hundreds of processes import the same modules, and each worker rewrites the same assertions. Without bytecode on disk
 # each of them compiles everything again, and a kproxy takes twice as long to start.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Directories whose files share an expensive fixture. Any other file is as good in one process as in another: the
-# cluster of tests/integration is used by nearly all, and each process has it.
-_TOGETHER = ("tests/oracle", "tests/scenarios")
+# Directories whose files share an expensive fixture.
+_TOGETHER = ("tests/integration/cluster", "tests/integration/migrate", "tests/oracle", "tests/scenarios")
 
 # The files that take longest, the longest first. They begin first, so that all processes end together.
 LONG = (
-    "tests/integration/test_switch_all.py",
+    "tests/integration/migrate",
+    "tests/integration/cluster",
     "tests/scenarios",
     "tests/oracle",
     "tests/integration/test_spark.py",
-    "tests/integration/test_migrate_verify.py",
-    "tests/integration/test_migrate_copy.py",
-    "tests/integration/test_migrate_checkpoint.py",
     "tests/integration/test_page_live.py",
     "tests/integration/test_switched_clients.py",
-    "tests/integration/test_migrate_offsets.py",
     "tests/integration/test_spark_notebook.py",
-    "tests/integration/test_live.py",
     "tests/integration/test_migrate_plan.py",
     "tests/integration/test_migrate.py",
     "tests/soak/test_chaos.py",
@@ -61,6 +58,21 @@ def signals_reach_children() -> Iterator[None]:
     a terminal that is closed must not take away half of what they need."""
     with not_ignored_by_children(signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         yield
+
+
+@pytest.fixture
+def hang_ups_reach_children() -> Iterator[None]:
+    """For tests that hang up, though they may run under nohup."""
+    with not_ignored_by_children(signal.SIGHUP):
+        yield
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """A certificate authority of the file's own."""
+    from tests.harness.tls import Authority  # its library takes a while to import
+
+    return Authority(tmp_path_factory.mktemp("authority"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -10,9 +10,12 @@ import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
+from cryptography.x509 import load_pem_x509_certificate
 
 
 class Authority:
@@ -46,12 +49,14 @@ class Authority:
         both.write_bytes(key.read_bytes() + cert.read_bytes())
         return both
 
-    def pkcs12(self, password: str, *names: str) -> Path:
-        """A key store for a Java server of these names."""
-        cert, key = self.files(*names)
-        store = self.directory / f"{names[0]}.p12"
-        command = ["openssl", "pkcs12", "-export", "-in", cert, "-inkey", key, "-out", store, "-passout", "stdin"]
-        subprocess.run(command, input=password, text=True, check=True, capture_output=True)
+    def pkcs12(self, password: str, *names: str, expired: bool = False, file: str = "") -> Path:
+        """A PKCS #12 key store with a new certificate for these names, as Java reads it."""
+        leaf = self.leaf(*names, expired=expired)
+        key: Any = load_pem_private_key(leaf.private_key_pem.bytes(), None)
+        own, *above = (load_pem_x509_certificate(pem.bytes()) for pem in leaf.cert_chain_pems)
+        how = BestAvailableEncryption(password.encode())
+        store = self.directory / f"{file or names[0]}.p12"
+        store.write_bytes(pkcs12.serialize_key_and_certificates(b"key", key, own, above, how))
         return store
 
     def server_context(self, *names: str, expired: bool = False, require: bool = False) -> ssl.SSLContext:

@@ -1,4 +1,4 @@
-"""A real three-broker cluster whose advertised names resolve nowhere, and kproxy in front of it."""
+"""What tests before real brokers share."""
 
 from __future__ import annotations
 
@@ -10,27 +10,11 @@ import pytest
 
 from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients.spark import cluster_with_login
-from tests.harness.clusters.steady import STEADY
 from tests.harness.process import Kproxy
 from tests.harness.servers.ways import Home, Ways
 
 # A part of every advertised name; it must never reach a client.
 FORBIDDEN = "cluster.internal"
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[DevCluster]:
-    """Shared by all tests that do not harm it: brokers 1, 2 and 1001."""
-    # A broker gives 55 MB at once unless told otherwise; 100 MB in one response must pass too.
-    with DevCluster(brokers=[1, 2, 1001], properties={"fetch.max.bytes": "209715200", **STEADY}) as made:
-        yield made
-
-
-@pytest.fixture(scope="session")
-def kproxy(cluster: DevCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kproxy]:
-    """Shared by all tests that do not stop it. That it leaked nothing is checked at its end."""
-    with Kproxy(tmp_path_factory.mktemp("kproxy"), cluster.bootstrap, forbidden=[FORBIDDEN]) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

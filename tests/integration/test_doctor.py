@@ -52,11 +52,6 @@ HAPROXY = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
 RECORDS = [b"record-%d" % number for number in range(6)]
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("doctor"))
-
-
 def store(authority: Authority, name: str, *names: str, **when: bool) -> Path:
     leaf = authority.leaf(*names, **when)
     key: Any = load_pem_private_key(leaf.private_key_pem.bytes(), None)

@@ -87,20 +87,6 @@ def kdc() -> Iterator[Kdc | None]:
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
-def key_store(authority: Authority) -> Path:
-    """The brokers' certificate and key, as Java reads them."""
-    pem = authority.one_file("127.0.0.1", "kafka-1.cluster.internal", "kafka-2.cluster.internal")
-    store = pem.with_suffix(".p12")
-    command = ["openssl", "pkcs12", "-export", "-in", pem, "-out", store, "-passout", "pass:changeit"]
-    run(command, check=True, capture_output=True)
-    return store
-
-
-@pytest.fixture(scope="module")
 def cluster(oidc: OidcServer, kdc: Kdc | None, authority: Authority) -> Iterator[DevCluster]:
     """Two brokers, where clients have to log in."""
     listener = "listener.name.client"
@@ -119,7 +105,9 @@ def cluster(oidc: OidcServer, kdc: Kdc | None, authority: Authority) -> Iterator
         "listener.name.encrypted.sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "listener.name.encrypted.scram-sha-512.sasl.jaas.config": f"{SECURITY}.scram.ScramLoginModule required;",
         "listener.name.encrypted.ssl.keystore.type": "PKCS12",
-        "listener.name.encrypted.ssl.keystore.location": str(key_store(authority)),
+        "listener.name.encrypted.ssl.keystore.location": str(
+            authority.pkcs12("changeit", "127.0.0.1", "kafka-1.cluster.internal", "kafka-2.cluster.internal")
+        ),
         "listener.name.encrypted.ssl.keystore.password": "changeit",
         "sasl.oauthbearer.jwks.endpoint.url": oidc.jwks_url,
         "sasl.oauthbearer.expected.audience": AUDIENCE,

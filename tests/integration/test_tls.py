@@ -16,8 +16,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
-from cryptography.x509 import load_pem_x509_certificate
 
 from kproxy.dev.devcluster import DevCluster, ListenerSpec
 from tests.harness.clients.kafka_python import KafkaConsumer, KafkaProducer
@@ -36,22 +34,6 @@ Start = Callable[..., Kproxy]
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls"))
-
-
-def key_store(authority: Authority, file: str, *names: str, expired: bool = False, password: str = PASSWORD) -> Path:
-    """A PKCS #12 key store with a new certificate for these names."""
-    leaf = authority.leaf(*names, expired=expired)
-    key: Any = load_pem_private_key(leaf.private_key_pem.bytes(), None)
-    own, *above = (load_pem_x509_certificate(pem.bytes()) for pem in leaf.cert_chain_pems)
-    how = BestAvailableEncryption(password.encode())
-    path = authority.directory / file
-    path.write_bytes(pkcs12.serialize_key_and_certificates(b"broker", key, own, above, how))
-    return path
-
-
-@pytest.fixture(scope="module")
 def cluster(authority: Authority) -> Iterator[DevCluster]:
     """Two brokers. MUTUAL requires client certificates; EXPIRED and STRANGER have certificates that are no good."""
 
@@ -63,9 +45,9 @@ def cluster(authority: Authority) -> Iterator[DevCluster]:
             f"{prefix}.keystore.password": PASSWORD,
         }
 
-    good = key_store(authority, "broker.p12", BROKERS, "127.0.0.1")
-    expired = key_store(authority, "expired.p12", BROKERS, "127.0.0.1", expired=True)
-    stranger = key_store(Authority(authority.directory, "stranger"), "stranger.p12", BROKERS, "127.0.0.1")
+    good = authority.pkcs12(PASSWORD, BROKERS, "127.0.0.1", file="broker")
+    expired = authority.pkcs12(PASSWORD, BROKERS, "127.0.0.1", expired=True, file="expired")
+    stranger = Authority(authority.directory, "stranger").pkcs12(PASSWORD, BROKERS, "127.0.0.1", file="stranger")
     properties = {
         **identity("CLIENT", good),
         **identity("MUTUAL", good),
@@ -137,7 +119,7 @@ def test_mutual_tls_with_stores_of_java(
     trust, store, pkcs12_store = tmp_path / "trust.p12", tmp_path / "client.jks", tmp_path / "client.p12"
     keytool("-importcert", "-noprompt", "-alias", "ca", "-file", authority.pem,
             "-keystore", trust, "-storepass", STORE_PASSWORD)  # fmt: skip
-    made = key_store(authority, "client-7.p12", "client-7", password=STORE_PASSWORD)
+    made = authority.pkcs12(STORE_PASSWORD, "client-7")
     made.rename(pkcs12_store)
     keytool("-importkeystore", "-srckeystore", pkcs12_store, "-srcstorepass", STORE_PASSWORD,
             "-destkeystore", store, "-deststoretype", "JKS", "-deststorepass", STORE_PASSWORD)  # fmt: skip
@@ -284,7 +266,7 @@ def test_kafka_python_with_a_certificate(cluster: DevCluster, secure: Kproxy, au
 
 
 def test_java_with_a_certificate(cluster: DevCluster, secure: Kproxy, authority: Authority, tmp_path: Path) -> None:
-    store = key_store(authority, "user.p12", "user-9", password=STORE_PASSWORD)
+    store = authority.pkcs12(STORE_PASSWORD, "user-9")
     works_with_java(
         cluster,
         secure,

@@ -7,9 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from kproxy.base.errors import UpstreamError
+from tests.harness.clusters.twosides import TwoSides, two_sides
+from tests.harness.migration.carried import apart
+from tests.harness.migration.led import Led
+from tests.harness.migration.switched import Switched
 from tests.harness.process import Kproxy
+from tests.harness.topics import unique
 from tests.matrix import brokers, clients
 from tests.matrix.client import Client
 from tests.matrix.report import Report, java_release
@@ -56,6 +62,26 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             yield Pair(version, cluster, kproxy)
     finally:
         running.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="module")
+def sides() -> Iterator[TwoSides]:
+    """Two clusters whose producer ids differ."""
+    with two_sides() as made:
+        apart(made)
+        # A broker makes the topic of transactions when a client asks for a coordinator (docs/flip.md).
+        Producer({"bootstrap.servers": made.target, "transactional.id": unique("first")}).init_transactions(60)
+        yield made
+
+
+@pytest.fixture
+def led(sides: TwoSides, tmp_path: Path) -> Iterator[Led]:
+    """A kproxy that can lead clients from one to the other, and clients that go on until the test ends."""
+    blue, green = (cluster.bootstrap for cluster in sides.clusters)
+    with Switched(tmp_path / "kproxy", blue, green) as kproxy:
+        made = Led(sides.migration(), kproxy, tmp_path)
+        with made.clients:
+            yield made
 
 
 @pytest.fixture

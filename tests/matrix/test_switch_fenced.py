@@ -5,44 +5,25 @@ docs/flip.md."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Producer
 
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.switch.affected import clients
 from kproxy.migrate.switch.answers import Client
 from kproxy.migrate.switch.transactions import known_ids
 from tests.harness.clients.going import Going, java, python
-from tests.harness.clusters.twosides import TwoSides, two_sides
-from tests.harness.migration.carried import apart, in_log
+from tests.harness.clusters.twosides import TwoSides
+from tests.harness.migration.carried import in_log
 from tests.harness.migration.led import Led
 from tests.harness.migration.moving import topics
-from tests.harness.migration.switched import BLUE, Switched
+from tests.harness.migration.switched import BLUE
 from tests.harness.process import wait_until
 from tests.harness.topics import unique
 from tests.matrix.languages import Go
 
 pytestmark = [pytest.mark.integration, pytest.mark.matrix, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def sides() -> Iterator[TwoSides]:
-    with two_sides() as made:
-        apart(made)
-        Producer({"bootstrap.servers": made.target, "transactional.id": unique("first")}).init_transactions(60)
-        yield made
-
-
-@pytest.fixture
-def led(sides: TwoSides, tmp_path: Path) -> Iterator[Led]:
-    blue, green = (cluster.bootstrap for cluster in sides.clusters)
-    with Switched(tmp_path / "kproxy", blue, green) as kproxy:
-        made = Led(sides.migration(), kproxy, tmp_path)
-        with made.clients:
-            yield made
 
 
 @pytest.fixture

@@ -5,9 +5,6 @@ What they see stands in docs/flip.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -15,11 +12,9 @@ from confluent_kafka.admin import AdminClient
 from kproxy.dev.devcluster import DEFAULT_VERSION
 from kproxy.migrate.clusters.administration import Admin
 from tests.harness.clients.going import Going, java, python
-from tests.harness.clusters.twosides import TwoSides, two_sides, until
-from tests.harness.migration.carried import apart
+from tests.harness.clusters.twosides import TwoSides, until
 from tests.harness.migration.led import Led
 from tests.harness.migration.moving import topics
-from tests.harness.migration.switched import Switched
 from tests.harness.process import wait_until
 from tests.harness.topics import unique
 from tests.matrix.connecting import ask, connect, file_connectors
@@ -29,24 +24,6 @@ from tests.matrix.languages import Go
 pytestmark = [pytest.mark.integration, pytest.mark.matrix, pytest.mark.timeout(600)]
 
 PARTITIONS = 3
-
-
-@pytest.fixture(scope="module")
-def sides() -> Iterator[TwoSides]:
-    with two_sides() as made:
-        apart(made)
-        # A broker makes the topic of transactions when somebody asks for a coordinator (docs/flip.md).
-        Producer({"bootstrap.servers": made.target, "transactional.id": unique("first")}).init_transactions(60)
-        yield made
-
-
-@pytest.fixture
-def led(sides: TwoSides, tmp_path: Path) -> Iterator[Led]:
-    blue, green = (cluster.bootstrap for cluster in sides.clusters)
-    with Switched(tmp_path / "kproxy", blue, green) as kproxy:
-        made = Led(sides.migration(), kproxy, tmp_path)
-        with made.clients:
-            yield made
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -16,7 +15,6 @@ from tests.harness.clusters.zookeeper import with_zookeeper
 from tests.harness.migration.carried import apart, in_log
 from tests.harness.migration.led import Led
 from tests.harness.migration.moving import topics
-from tests.harness.migration.switched import Switched
 from tests.harness.process import wait_until
 from tests.harness.topics import unique
 from tests.matrix.brokers import uses_zookeeper
@@ -45,15 +43,6 @@ def sides(request: pytest.FixtureRequest) -> Iterator[TwoSides]:
         apart(made)
         Producer({"bootstrap.servers": made.target, "transactional.id": unique("first")}).init_transactions(60)
         yield made
-
-
-@pytest.fixture
-def led(sides: TwoSides, tmp_path: Path) -> Iterator[Led]:
-    blue, green = (cluster.bootstrap for cluster in sides.clusters)
-    with Switched(tmp_path / "kproxy", blue, green) as kproxy:
-        made = Led(sides.migration(), kproxy, tmp_path)
-        with made.clients:
-            yield made
 
 
 def start(led: Led, library: str, *words: str, **more: str) -> Going:

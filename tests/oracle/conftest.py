@@ -12,14 +12,14 @@ from tests.oracle.oracle_jvm import Oracle
 from tests.oracle.oracle_session import Tally
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def oracle() -> Iterator[Oracle]:
     with Oracle(DEFAULT_VERSION) as running:
         running.limit((api.key, api.oldest, api.newest) for api in APIS.values())
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tally(figures: list[str]) -> Iterator[Tally]:
     counted = Tally()
     yield counted

@@ -19,7 +19,7 @@ THREE_LISTENERS = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def network() -> Iterator[Network]:
     if problem := unavailable():
         pytest.skip(problem)
@@ -27,7 +27,7 @@ def network() -> Iterator[Network]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def sites(network: Network) -> Iterator[Sites]:
     cloud = DevCluster(3, advertised=ADVERTISED, client_bound="10.0.0.1{id}:9092", heap="128m")
     other = DevCluster(

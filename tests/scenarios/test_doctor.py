@@ -77,11 +77,6 @@ NAMES = {
 }
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("farm"))
-
-
 def shared(host: str) -> list[ListenerSpec]:
     """Listeners whose addresses two clusters have: at the first, a load balancer leads to either; at the second, all
     connections lead to the twin."""

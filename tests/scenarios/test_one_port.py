@@ -33,11 +33,6 @@ NODES = (1, 2, 3)
 ADMIN = "127.0.0.1:9400"
 
 
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path)
-
-
 class Gateway:
     """With kproxy. Called, it says what that has logged."""
 

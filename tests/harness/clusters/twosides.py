@@ -18,16 +18,18 @@ from kproxy.migrate.copier.patience import insist
 from kproxy.migrate.copier.slices import Job, Slice
 from kproxy.migrate.copier.state import PARTITIONS, topic_of
 from kproxy.migrate.copier.statetopic import Copied, read_state
+from tests.harness.clusters.steady import STEADY
 from tests.harness.migration.moving import topics
 from tests.harness.topics import unique
 
 _SECONDS = 120.0
-# The cleaner is quick, and so is a group's first rebalance.
-QUICK = {
+# The cleaner and the deletion of segments are quick. Records may be large.
+QUICK = STEADY | {
     "log.cleaner.backoff.ms": "100",
-    "log.segment.delete.delay.ms": "1000",
-    "group.initial.rebalance.delay.ms": "0",
-    "transaction.state.log.replication.factor": "1",
+    "log.segment.delete.delay.ms": "100",
+    "message.max.bytes": "2000000",
+    "transaction.state.log.num.partitions": "4",
+    "offsets.topic.num.partitions": "4",
     "auto.create.topics.enable": "false",
 }
 

@@ -100,11 +100,6 @@ def test_wrong_usage(words: list[str], problem: str, capsys: pytest.CaptureFixtu
 TOKEN = "a-token-of-these-tests"
 
 
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path)
-
-
 def of(authority: Authority, name: str) -> list[str]:
     cert, key = authority.files(name)
     return ["--admin-tls-cert", str(cert), "--admin-tls-key", str(key), "--ready-requires", "none"]

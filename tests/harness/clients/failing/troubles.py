@@ -9,9 +9,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
-from cryptography.x509 import load_pem_x509_certificate
-
 from kproxy.advice.explain.explanation import explain
 from kproxy.advice.explain.shown import shown
 from kproxy.advice.remedies import Fault
@@ -160,11 +157,7 @@ def _cluster(authority: Authority, closed_port: str) -> DevCluster:
 
 
 def _identity(authority: Authority, listener: str, name: str) -> dict[str, str]:
-    leaf = authority.leaf(name)
-    key, path = load_pem_private_key(leaf.private_key_pem.bytes(), None), authority.directory / f"{listener}.p12"
-    own, *above = (load_pem_x509_certificate(pem.bytes()) for pem in leaf.cert_chain_pems)
-    how = BestAvailableEncryption(_PASSWORD.encode())
-    path.write_bytes(pkcs12.serialize_key_and_certificates(b"broker", key, own, above, how))  # type: ignore[arg-type]
+    path = authority.pkcs12(_PASSWORD, name, file=listener)
     prefix = f"listener.name.{listener}.ssl.keystore"
     return {f"{prefix}.location": str(path), f"{prefix}.type": "PKCS12", f"{prefix}.password": _PASSWORD}
 

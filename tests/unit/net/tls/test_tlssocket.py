@@ -24,11 +24,6 @@ VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 MB = 1 << 20
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls"))
-
-
 @pytest.fixture(params=VERSIONS, ids=lambda version: version.name)
 def ends(request: pytest.FixtureRequest, authority: Authority) -> Iterator[tuple[TlsSocket, ssl.SSLSocket]]:
     """A client of ours, and OpenSSL's own socket at the other end (blocking)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -26,11 +25,6 @@ def everywhere(caplog: pytest.LogCaptureFixture) -> Iterator[Running]:
     caplog.set_level(logging.DEBUG, "kproxy")
     with endpoint("0.0.0.0") as here:
         yield here
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path)
 
 
 @pytest.fixture

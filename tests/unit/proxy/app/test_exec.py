@@ -22,7 +22,8 @@ from typing import Any
 import pytest
 
 from kproxy.proxy.app.exec import NOT_EXECUTABLE, NOT_FOUND, NOT_READY
-from tests.harness.signals import not_ignored_by_children
+
+pytestmark = pytest.mark.usefixtures("hang_ups_reach_children")
 
 AT_ONCE = ["-b", "127.0.0.1:1", "--ready-requires", "none", "--log-level", "error"]
 
@@ -40,13 +41,6 @@ while True:
     signal.pause()
 """
 NAMES = ["SIGINT", "SIGQUIT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGTERM"]
-
-
-@pytest.fixture(autouse=True)
-def hang_ups_reach_children() -> Iterator[None]:
-    """Though the tests may run under nohup."""
-    with not_ignored_by_children(signal.SIGHUP):
-        yield
 
 
 def environment(**more: str) -> dict[str, str]:

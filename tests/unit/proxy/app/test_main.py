@@ -27,8 +27,9 @@ from kproxy.proxy.cluster.reach import Reach
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Peer
-from tests.harness.signals import not_ignored_by_children
 from tests.unit.proxy.cluster.doorway import API_VERSIONS, in_loop, is_closed, until
+
+pytestmark = pytest.mark.usefixtures("hang_ups_reach_children")
 
 ROOT = Path(__file__).parents[3]
 
@@ -238,13 +239,6 @@ def test_nothing_is_raised_where_python_would_wrap_it() -> None:
 
 
 # Signals
-
-
-@pytest.fixture(autouse=True)
-def hang_ups_reach_children() -> Iterator[None]:
-    """Though the tests may run under nohup."""
-    with not_ignored_by_children(signal.SIGHUP):
-        yield
 
 
 @contextlib.contextmanager

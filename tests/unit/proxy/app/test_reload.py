@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -25,9 +25,10 @@ from kproxy.proxy.metrics import Metrics
 from tests.harness.process import wait_until
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Peer
-from tests.harness.signals import not_ignored_by_children
 from tests.unit.proxy.app.serving import broker, client_of, put, reload, served, works
 from tests.unit.proxy.cluster.doorway import API_VERSIONS, is_closed, until
+
+pytestmark = pytest.mark.usefixtures("hang_ups_reach_children")
 
 ROOT = Path(__file__).parents[4]
 GOOD = "bootstrap-servers: a:1\nlisten: 127.0.0.1:0\nadmin: off\n"
@@ -373,13 +374,6 @@ def test_clusters_come_and_go(file: Path, caplog: pytest.LogCaptureFixture) -> N
 
 
 # SIGHUP
-
-
-@pytest.fixture(autouse=True)
-def hang_ups_reach_children() -> Iterator[None]:
-    """Though the tests may run under nohup."""
-    with not_ignored_by_children(signal.SIGHUP):
-        yield
 
 
 def test_sighup_reloads_where_there_is_a_file(file: Path, tmp_path: Path) -> None:

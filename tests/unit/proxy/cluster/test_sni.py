@@ -25,11 +25,6 @@ from tests.unit.proxy.cluster.doorway import API_VERSIONS, Doorway, in_loop, unt
 NAMES = Sni.parse("B{node}.Kafka.example")
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls"))
-
-
 class Asked:
     """A gateway that nobody answers: whom clients are led to is all that is looked at."""
 

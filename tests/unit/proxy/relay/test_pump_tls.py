@@ -31,11 +31,6 @@ MB = 1 << 20
 SIDES = ["client", "upstream", "both"]
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls"))
-
-
 @pytest.fixture(params=SIDES)
 def relay(request: pytest.FixtureRequest, authority: Authority) -> Iterator[Relay]:
     """As the plain one, but its sessions have TLS on these sides."""

@@ -1,4 +1,4 @@
-"""What is summed up, and when it is a finding. Each is found for real in tests/integration/test_live.py."""
+"""What is summed up, and when it is a finding. Each is found for real in tests/integration/cluster/test_live.py."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.dev.devcluster import DevCluster, ListenerSpec
+from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, wait_logged, wait_until
 from tests.harness.servers import peers
@@ -191,30 +191,8 @@ def test_an_upstream_that_never_answers(own_kproxy: Start) -> None:
         assert words in proxy.get("/readyz")[1]
 
 
-@pytest.fixture(scope="module")
-def with_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
-    """A real broker with one plaintext and one TLS listener for clients."""
-    keytool = shutil.which("keytool")
-    if keytool is None:
-        pytest.skip("keytool is not installed")
-    store = tmp_path_factory.mktemp("keys") / "broker.p12"
-    subprocess.run(
-        [keytool, "-genkeypair", "-keystore", store, "-storetype", "PKCS12", "-storepass", "changeit",
-         "-alias", "broker", "-keyalg", "EC", "-dname", "CN=localhost"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    properties = {
-        "listener.name.secure.ssl.keystore.location": str(store),
-        "listener.name.secure.ssl.keystore.password": "changeit",
-        "listener.name.secure.ssl.key.password": "changeit",
-    }
-    listeners = [ListenerSpec("SECURE", protocol="SSL")]
-    with DevCluster(brokers=1, extra_listeners=listeners, properties=properties) as made:
-        yield made
-
-
-def test_a_real_brokers_tls_listener(with_tls: DevCluster, own_kproxy: Start) -> None:
-    secure = str(with_tls.listener("SECURE")[1])
+def test_a_real_brokers_tls_listener(cluster: DevCluster, own_kproxy: Start) -> None:
+    secure = str(cluster.listener("SECURE")[1])
     proxy = own_kproxy(secure, ready=False)
     wait_until(lambda: "SSL or SASL_SSL" in proxy.get("/readyz")[1], "/readyz says that TLS is expected")
     assert proxy.get("/readyz")[0] == 503
@@ -223,8 +201,8 @@ def test_a_real_brokers_tls_listener(with_tls: DevCluster, own_kproxy: Start) ->
     assert proxy.metric("kproxy_upstream_dial_failures_total", node="bootstrap", reason="upstream-speaks-tls-alert") > 0
 
 
-def test_the_wrong_bootstrap_server_does_not_hide_the_right_one(with_tls: DevCluster, own_kproxy: Start) -> None:
+def test_the_wrong_bootstrap_server_does_not_hide_the_right_one(cluster: DevCluster, own_kproxy: Start) -> None:
     """A list may have both, as when somebody has copied every port."""
-    proxy = own_kproxy(f"{with_tls.listener('SECURE')[1]},{with_tls.dial[1]}")
+    proxy = own_kproxy(f"{cluster.listener('SECURE')[1]},{cluster.dial[1]}")
     with contextlib.closing(RawClient(proxy.bootstrap)) as client:
         assert client.works()

@@ -13,19 +13,11 @@ import pytest
 from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, wait_logged, wait_until
-from tests.harness.signals import not_ignored_by_children
 from tests.harness.topics import create_topic, leaders, produce
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("hang_ups_reach_children")]
 
 FOREVER_MS = 3_600_000
-
-
-@pytest.fixture(autouse=True)
-def hang_ups_reach_children() -> Iterator[None]:
-    """Though the tests may run under nohup."""
-    with not_ignored_by_children(signal.SIGHUP):
-        yield
 
 
 @dataclass

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from kproxy.base.errors import ConfigError, KproxyError
-from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.commands.status import lines, standing
 from kproxy.migrate.copier.cluster import Cluster
 from kproxy.migrate.copier.copier import Copier
@@ -31,8 +30,8 @@ from kproxy.migrate.copy.scope import what_to_copy
 from kproxy.migrate.journal.driver import ORDER, Order, tell
 from kproxy.migrate.offsets.positions import translate
 from kproxy.migrate.spec.migration import Migration, Topics
-from tests.harness.clients.spark import needs_spark, session, settings, spark_home
-from tests.harness.clusters.steady import STEADY
+from tests.harness.clients.spark import needs_spark
+from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.moving import Row, compared, rows, topics, until
 from tests.harness.process import free_window
 from tests.harness.topics import commit_as, read_topic, unique
@@ -48,13 +47,9 @@ pytestmark = [
 
 # Old records would be deleted by retention, some time during the tests.
 NOW = time.time_ns() // 1_000_000
+
+
 # Segments are cleaned as soon as they can be.
-_QUICK = {
-    "log.cleaner.backoff.ms": "200", "log.segment.delete.delay.ms": "100", "message.max.bytes": "2000000",
-    "transaction.state.log.num.partitions": "4", "offsets.topic.num.partitions": "4",
-}  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Site:
     """Two clusters that can be reached as they are, and Spark."""
@@ -92,12 +87,8 @@ _MANY = 20
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    home = spark_home(tmp_path_factory.mktemp("spark"))
-    properties = STEADY | _QUICK
-    with DevCluster(1, properties=properties) as source, DevCluster(1, properties=properties) as target:  # noqa: SIM117
-        with session(home, settings(spark_master="local[2,2]")) as spark:
-            yield Site(source.direct_bootstrap, target.direct_bootstrap, spark)
+def site(sides: TwoSides, spark: Any) -> Site:
+    return Site(sides.source, sides.target, spark)
 
 
 def write(bootstrap: str, topic: str, partition: int, records: list[Row], **config: Any) -> None:

@@ -199,7 +199,7 @@ class Running(Kproxy):
                 [sys.executable, "-m", "kproxy", "run", *args],
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                cwd=Path(__file__).parents[2],
+                cwd=Path(__file__).parents[3],
                 env={key: value for key, value in os.environ.items() if not key.startswith("KPROXY_")},
             )
         self.wait_ready()

@@ -40,7 +40,7 @@ def forwarding(target: str) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         listen = f"127.0.0.1:{free.getsockname()[1]}"
     command = [sys.executable, "-m", "tests.harness.servers.forward", f"{listen}={target}"]
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "forwarding\n"
@@ -174,7 +174,7 @@ def test_a_cluster_comes_and_goes(cluster: DevCluster, tmp_path: Path, workers: 
 
     with log.open("wb") as written:
         words = [sys.executable, "-m", "kproxy", *command, "--workers", workers]
-        process = subprocess.Popen(words, stderr=written, cwd=Path(__file__).parents[2])
+        process = subprocess.Popen(words, stderr=written, cwd=Path(__file__).parents[3])
     try:
         wait_until(lambda: ready("one"), "it is ready")
         with RawClient(local("one")) as stays:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs forget NewTopic
 
 from kproxy.base.errors import ConfigError
-from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.commands.status import lines, standing
 from kproxy.migrate.copier.cluster import Cluster
 from kproxy.migrate.copier.offsetmap import OffsetMap
@@ -30,10 +29,12 @@ from kproxy.migrate.verify.report import text
 from kproxy.migrate.verify.results import Kept, Report, Verified
 from kproxy.migrate.verify.running import verify as verify_migration
 from kproxy.migrate.verify.verify import Verification
-from tests.harness.clients.spark import connector, needs_spark, session, settings, spark_home
+from tests.harness import topics
+from tests.harness.clients.spark import needs_spark
+from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.spoiling import START_MS, Record, made, spoils
 from tests.harness.process import wait_until
-from tests.harness.topics import create_topic, read_topic, unique
+from tests.harness.topics import read_topic, unique
 
 pytestmark = [
     pytest.mark.integration,
@@ -46,22 +47,16 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[str]:
-    """One broker is source and target at once; its log cleaner does not wait."""
-    # Records are old.
-    properties = {"log.cleaner.backoff.ms": "200", "log.retention.ms": "-1"}
-    with DevCluster(1, properties=properties) as made:
-        abort(made.direct_bootstrap, create_topic(made.direct_bootstrap, 1, 1), 0, 1)  # it has coordinators then
-        yield made.direct_bootstrap
-        plain.cache_clear()
+# Records are old.
+create_topic = partial(topics.create_topic, retention_ms="-1")
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    home = spark_home(tmp_path_factory.mktemp("verify"))
-    with session(home, settings(spark_master="local[2]", spark_jars=connector())) as made:
-        yield made
+def broker(sides: TwoSides) -> Iterator[str]:
+    """One broker is source and target at once."""
+    abort(sides.source, create_topic(sides.source, 1, 1), 0, 1)  # it has coordinators then
+    yield sides.source
+    plain.cache_clear()
 
 
 @cache

@@ -33,6 +33,7 @@ from tests.harness.clients.kafka_python import (
     KafkaProducer,
 )
 from tests.harness.clients.rawclient import METADATA
+from tests.harness.clients.spark import PASSWORD
 from tests.harness.process import Kproxy, wait_until
 from tests.harness.programs.shark import Dissected, dissect, needs_tshark
 from tests.harness.topics import create_topic, produce, read, read_topic, unique, values
@@ -45,7 +46,8 @@ _LOOKS = 8
 RECORD = f"record-{uuid4().hex}".encode()
 CONFIGURED = "7654321"  # a value of a topic's configuration
 NOTED = f"noted-{uuid4().hex}"  # what an application commits beside its offset
-USERS = {name: f"secret-{uuid4().hex}" for name in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")}
+# By mechanism, the password. The users of SCRAM are called as their mechanism.
+USERS = {"PLAIN": PASSWORD, **{name: f"secret-{uuid4().hex}" for name in ("SCRAM-SHA-256", "SCRAM-SHA-512")}}
 NEW_PASSWORD = f"fresh-{uuid4().hex}"
 
 
@@ -212,24 +214,12 @@ def test_a_file_that_exists(cluster: DevCluster, own_kproxy: Callable[..., Kprox
 
 
 @pytest.fixture(scope="module")
-def with_logins() -> Iterator[DevCluster]:
-    """A broker that takes three mechanisms; the first user of SCRAM is made directly."""
-    security, listener = "org.apache.kafka.common.security", "listener.name.client"
-    scram = f"{security}.scram.ScramLoginModule required;"
-    properties = {
-        "sasl.enabled.mechanisms": ",".join(USERS),
-        f"{listener}.plain.sasl.jaas.config": (
-            f'{security}.plain.PlainLoginModule required user_PLAIN="{USERS["PLAIN"]}";'
-        ),
-        f"{listener}.scram-sha-256.sasl.jaas.config": scram,
-        f"{listener}.scram-sha-512.sasl.jaas.config": scram,
-    }
-    with DevCluster(brokers=1, client_protocol="SASL_PLAINTEXT", properties=properties) as made:
-        admin = AdminClient({"bootstrap.servers": made.direct_bootstrap})
-        users = [upsert(name, USERS[name]) for name in USERS if name != "PLAIN"]
-        for done in admin.alter_user_scram_credentials(users).values():
-            done.result(30)
-        yield made
+def scram_users(cluster: DevCluster) -> None:
+    """The first user of each mechanism is made directly."""
+    admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap})
+    users = [upsert(name, password) for name, password in USERS.items() if name != "PLAIN"]
+    for done in admin.alter_user_scram_credentials(users).values():
+        done.result(30)
 
 
 def upsert(mechanism: str, password: str) -> UserScramCredentialUpsertion:
@@ -237,24 +227,25 @@ def upsert(mechanism: str, password: str) -> UserScramCredentialUpsertion:
     return UserScramCredentialUpsertion(mechanism, ScramCredentialInfo(kind, 4096), password.encode(), b"the-salt")
 
 
-def test_passwords_are_nowhere(with_logins: DevCluster, own_kproxy: Callable[..., Kproxy], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("scram_users")
+def test_passwords_are_nowhere(cluster: DevCluster, login_kproxy: Kproxy, tmp_path: Path) -> None:
     """Of clients that log in, and of one that gives a user a new password."""
-    maps = [word for node, dial in with_logins.dial.items() for word in ("--map", f"node:{node}={dial}")]
-    proxy = own_kproxy(with_logins.bootstrap, *maps)
-    topic = create_topic(with_logins.direct_bootstrap, replicas=1)
+    proxy = login_kproxy
+    topic = create_topic(cluster.direct_bootstrap, replicas=1)
     file = tmp_path / "kafka.pcapng"
     with capturing(proxy, file):
         for mechanism, password in USERS.items():
+            user = "spark" if mechanism == "PLAIN" else mechanism
             login = {
                 "bootstrap.servers": proxy.bootstrap, "security.protocol": "SASL_PLAINTEXT",
-                "sasl.mechanism": mechanism, "sasl.username": mechanism, "sasl.password": password,
+                "sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password,
             }  # fmt: skip
             producer = Producer(login)
             producer.produce(topic, RECORD)
             assert producer.flush(60) == 0
             KafkaAdminClient(
                 bootstrap_servers=proxy.bootstrap, security_protocol="SASL_PLAINTEXT", sasl_mechanism=mechanism,
-                sasl_plain_username=mechanism, sasl_plain_password=password,
+                sasl_plain_username=user, sasl_plain_password=password,
             ).close()  # fmt: skip
         admin = AdminClient(login)
         for done in admin.alter_user_scram_credentials([upsert("SCRAM-SHA-256", NEW_PASSWORD)]).values():
@@ -269,10 +260,9 @@ def test_passwords_are_nowhere(with_logins: DevCluster, own_kproxy: Callable[...
     assert proxy.metric("kproxy_requests_total", api="SaslAuthenticate") > 0
 
 
-def test_what_leaves_kproxy(with_logins: DevCluster, own_kproxy: Callable[..., Kproxy]) -> None:
+def test_what_leaves_kproxy(login_kproxy: Kproxy) -> None:
     """The lines themselves, as GET /tap/frames has them."""
-    maps = [word for node, dial in with_logins.dial.items() for word in ("--map", f"node:{node}={dial}")]
-    proxy = own_kproxy(with_logins.bootstrap, *maps)
+    proxy = login_kproxy
     lines: list[bytes] = []
     command = ["curl", "-sN", f"http://{proxy.admin}/tap/frames"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as curl:
@@ -281,7 +271,7 @@ def test_what_leaves_kproxy(with_logins: DevCluster, own_kproxy: Callable[..., K
             assert curl.stdout.readline() == b"\n"
             AdminClient({
                 "bootstrap.servers": proxy.bootstrap, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
-                "sasl.username": "PLAIN", "sasl.password": USERS["PLAIN"],
+                "sasl.username": "spark", "sasl.password": USERS["PLAIN"],
             }).list_topics(timeout=30)  # fmt: skip
             while not any(b'"api":"Metadata"' in line for line in lines):
                 lines.append(curl.stdout.readline())

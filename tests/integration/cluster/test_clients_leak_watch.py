@@ -64,6 +64,6 @@ asyncio.run(main())
 )
 def test_text_that_is_sent_in_parts_is_found(tmp_path: Path, parts: list[str], found: bool) -> None:
     findings = tmp_path / "findings"
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     subprocess.run([sys.executable, "-c", _TWO_SENDS, str(findings), *parts], cwd=root, check=True, timeout=60)
     assert findings.exists() == found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from kproxy.migrate.offsets.offsets import SKIPPED, THERE, WOULD, WRITTEN, Offse
 from kproxy.migrate.offsets.positions import translate
 from kproxy.migrate.spec.migration import Migration, Topics
 from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
-from tests.harness.clusters.twosides import TwoSides, plain, transactions, two_sides, until
+from tests.harness.clusters.twosides import TwoSides, plain, transactions, until
 from tests.harness.migration.moving import Row, rows, topics
 from tests.harness.topics import unique
 
@@ -70,12 +70,6 @@ def run(
     wants = group.__eq__ if isinstance(group, str) else group
     with Admin(sides.source) as source, Admin(sides.target) as target:
         return Offsets(migration(sides, **more), source, target, force).read_state().run(wants, dry_run=dry_run)
-
-
-@pytest.fixture(scope="module")
-def sides() -> Iterator[TwoSides]:
-    with two_sides() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

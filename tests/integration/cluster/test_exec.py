@@ -16,7 +16,7 @@ from tests.harness.topics import create_topic, needs_kcat, produce, read_topic, 
 
 pytestmark = pytest.mark.integration
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 WITH_ENVIRONMENT = """
 import os, sys
 from confluent_kafka import Producer

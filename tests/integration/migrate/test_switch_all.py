@@ -16,7 +16,6 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kproxy.base.errors import ConfigError
-from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.roads import Roads
 from kproxy.migrate.commands.status import lines as status_lines
@@ -43,8 +42,8 @@ from kproxy.migrate.verify.running import verify
 from kproxy.proxy.switching.plan import End, Stage
 from kproxy.proxy.switching.state import Command
 from tests.harness.clients.going import Going, python
-from tests.harness.clients.spark import connector, needs_spark, session, settings, spark_home
-from tests.harness.clusters.steady import STEADY
+from tests.harness.clients.spark import needs_spark
+from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.moving import rows, topics
 from tests.harness.migration.switched import TOKEN, Switched
 from tests.harness.process import wait_until
@@ -59,37 +58,15 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning"),
 ]
 
-_QUICK = STEADY | {
-    "group.initial.rebalance.delay.ms": "0", "transaction.state.log.num.partitions": "4",
-    "offsets.topic.num.partitions": "4", "log.segment.delete.delay.ms": "100",
-}  # fmt: skip
 PARTITIONS = 3
-
-
-@dataclass
-class Clusters:
-    blue: DevCluster
-    green: DevCluster
-    roads: Roads
-    spark: Any
-
-
-@pytest.fixture(scope="module")
-def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
-    home = spark_home(tmp_path_factory.mktemp("spark"))
-    with (
-        DevCluster(1, properties=_QUICK) as blue,
-        DevCluster(1, properties=_QUICK) as green,
-        session(home, settings(spark_master="local[2,2]", spark_jars=connector())) as spark,
-    ):
-        yield Clusters(blue, green, Roads.of(blue.direct_bootstrap, green.direct_bootstrap), spark)
 
 
 @dataclass
 class Site:
     """A topic, three kproxies, a migration that is prepared."""
 
-    clusters: Clusters
+    spark: Any
+    roads: Roads
     kproxies: Sequence[Switched]
     fleet: Fleet
     section: Switch
@@ -99,10 +76,6 @@ class Site:
     said: list[str] = field(default_factory=list)
     read: dict[str, list[tuple[int, bytes | None]]] = field(default_factory=dict)
 
-    @property
-    def roads(self) -> Roads:
-        return self.clusters.roads
-
     def prepare(self) -> None:
         with Sides(self.migration, self.roads) as sides:
             assert not Preparation(sides, sides.examine(0.0), lambda _: None).run().failed
@@ -111,13 +84,13 @@ class Site:
         self, *, dry_run: bool = False, reversible: bool = False, until: Any = KeptOpen.close, only: Only | None = None
     ) -> Came:
         return switched(
-            self.clusters.spark, self.migration, self.roads, self.fleet, self.section, self.said.append, self.show,
+            self.spark, self.migration, self.roads, self.fleet, self.section, self.said.append, self.show,
             lambda _: None, dry_run=dry_run, reversible=reversible, only=only, until=until,
         )  # fmt: skip
 
     def rollback(self, *, dry_run: bool = False, only: Only | None = None) -> Came:
         return rolled_back(
-            self.clusters.spark, self.migration, self.roads, self.fleet, self.section, self.said.append, self.show,
+            self.spark, self.migration, self.roads, self.fleet, self.section, self.said.append, self.show,
             dry_run=dry_run, only=only,
         )  # fmt: skip
 
@@ -133,13 +106,13 @@ class Site:
 
     def copy_forth(self) -> None:
         what = what_to_copy(self.migration, self.roads.source, self.roads.target, False, None, True, {})
-        Copy(self.clusters.spark, self.roads.source, self.roads.target, what).run()
+        Copy(self.spark, self.roads.source, self.roads.target, what).run()
 
     @contextmanager
     def following(self) -> Iterator[threading.Thread]:
         """What is written to the source is copied as it comes."""
         what = what_to_copy(self.migration, self.roads.source, self.roads.target, True, None, False, {})
-        copy = Copy(self.clusters.spark, self.roads.source, self.roads.target, what)
+        copy = Copy(self.spark, self.roads.source, self.roads.target, what)
         thread = threading.Thread(target=copy.run)
         thread.start()
         try:
@@ -221,14 +194,12 @@ class Site:
 
 
 @pytest.fixture
-def site(clusters: Clusters, tmp_path: Path) -> Iterator[Site]:
+def site(sides: TwoSides, spark: Any, tmp_path: Path) -> Iterator[Site]:
     topic = unique("orders")
-    topics(clusters.roads.source, {topic: PARTITIONS, f"{topic}-late": 1}, 1)
+    topics(sides.source, {topic: PARTITIONS, f"{topic}-late": 1}, 1)
     with ExitStack() as stack:
         kproxies = [
-            stack.enter_context(
-                Switched(tmp_path / name, clusters.blue.direct_bootstrap, clusters.green.direct_bootstrap)
-            )
+            stack.enter_context(Switched(tmp_path / name, sides.source, sides.target))
             for name in ("one", "two", "three")
         ]
         token = tmp_path / "token"
@@ -236,11 +207,11 @@ def site(clusters: Clusters, tmp_path: Path) -> Iterator[Site]:
         token.chmod(0o600)
         section = Switch(Kproxies(tuple(one.admin for one in kproxies)), "green", token_file=token, hold_seconds=25)
         migration = Migration(
-            {"bootstrap-servers": clusters.roads.source}, {"bootstrap-servers": clusters.roads.target}, unique("mv"),
+            {"bootstrap-servers": sides.source}, {"bootstrap-servers": sides.target}, unique("mv"),
             topics=Topics((f"{topic}*",)), switch=section,
         )  # fmt: skip
         those = stack.enter_context(fleet(section))
-        made = Site(clusters, kproxies, those, section, topic, tmp_path, migration)
+        made = Site(spark, Roads.of(sides.source, sides.target), kproxies, those, section, topic, tmp_path, migration)
         made.prepare()
         yield made
 
@@ -338,7 +309,7 @@ def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
     assert_once(site.values(site.roads.target), producers)
     seen = [int(found[2]) for one in readers for found in one.said("got")]
     assert set(seen) == {number for one in producers for number in acknowledged(one)}
-    report = verify(site.clusters.spark, site.roads.source, site.roads.target, site.migration.name, again=True)
+    report = verify(site.spark, site.roads.source, site.roads.target, site.migration.name, again=True)
     assert any(one.others for one in report.partitions)
 
 
@@ -410,7 +381,7 @@ def test_positions_on_the_way_back_are_exact(site: Site) -> None:
             if there is site.roads.source:
                 _spoil(site.roads.source, site.topic)  # also while members are away
                 site.copy_forth()
-                with Positions(site.clusters.spark, site.migration, site.roads, groups={group}) as positions:
+                with Positions(site.spark, site.migration, site.roads, groups={group}) as positions:
                     positions.check(0.0)
                     assert positions.translate(time.monotonic() + 60) == []
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.switch.members import read_members
 from tests.harness.clients.flow import Flow, create_topic
-from tests.harness.clusters.twosides import TwoSides, two_sides
-from tests.harness.migration.carried import Numbers, apart, carry, in_log, positions
+from tests.harness.clusters.twosides import TwoSides
+from tests.harness.migration.carried import Numbers, carry, in_log, positions
 from tests.harness.migration.switched import BLUE, GREEN, Switched
 from tests.harness.process import wait_until
 from tests.harness.tls import Authority
@@ -27,25 +27,6 @@ pytestmark = pytest.mark.integration
 
 PARTITIONS = 2
 Start = Callable[..., Switched]
-
-
-@pytest.fixture(scope="module")
-def sides() -> Iterator[TwoSides]:
-    """Blue and green."""
-    with two_sides() as made:
-        apart(made)
-        yield made
-
-
-@pytest.fixture
-def start(sides: TwoSides, tmp_path: Path) -> Iterator[Start]:
-    blue, green = (cluster.bootstrap for cluster in sides.clusters)
-    with ExitStack() as held:
-
-        def make(name: str = "kproxy", *args: str, **more: bool) -> Switched:
-            return held.enter_context(Switched(tmp_path / name, blue, green, *args, **more))
-
-        yield make
 
 
 def flow_of(sides: TwoSides, kproxy: Switched, who: str, **settings: object) -> Flow:

@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients.misbehaving import delaying, sending
 from tests.harness.clients.rawclient import RawClient
-from tests.harness.clients.spark import PASSWORD, cluster_with_login
+from tests.harness.clients.spark import PASSWORD
 from tests.harness.process import PATIENCE_S, Kproxy, wait_until
 from tests.harness.topics import consumer, create_topic, leaders, produce
 
@@ -215,18 +215,16 @@ def test_a_slow_node(cluster: DevCluster, own_kproxy: Start) -> None:
     assert "times slower than its peers" in found["text"]
 
 
-def test_logins_that_fail_again_and_again(tmp_path: Any) -> None:
-    with cluster_with_login() as own:
-        maps = [word for node, dial in own.dial.items() for word in ("--map", f"node:{node}={dial}")]
-        with Kproxy(tmp_path / "kproxy", own.bootstrap, *maps) as proxy, Viewer(proxy) as viewer:
-            login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "spark"}
-            backoff = {"reconnect.backoff.ms": 200, "reconnect.backoff.max.ms": 500, "log_level": 0}
-            settings = {"bootstrap.servers": proxy.bootstrap, "client.id": "stubborn", "sasl.password": WRONG}
-            producer = Producer({**login, **backoff, **settings})
-            producer.poll(1)
-            found = viewer.finding("credentials-refused")
-            text = viewer.text
-            del producer
+def test_logins_that_fail_again_and_again(login_kproxy: Kproxy) -> None:
+    with Viewer(login_kproxy) as viewer:
+        login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "spark"}
+        backoff = {"reconnect.backoff.ms": 200, "reconnect.backoff.max.ms": 500, "log_level": 0}
+        settings = {"bootstrap.servers": login_kproxy.bootstrap, "client.id": "stubborn", "sasl.password": WRONG}
+        producer = Producer({**login, **backoff, **settings})
+        producer.poll(1)
+        found = viewer.finding("credentials-refused")
+        text = viewer.text
+        del producer
     assert found["client"] == "stubborn at 127.0.0.1"
     assert "logs in and fails, " in found["text"]
     assert WRONG not in text

@@ -16,8 +16,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.harness.clients.flow import Flow, JavaFlow, create_topic
 from tests.harness.clients.going import python
-from tests.harness.clusters.twosides import TwoSides, two_sides
-from tests.harness.migration.carried import Numbers, apart, carry, in_log, positions
+from tests.harness.clusters.twosides import TwoSides
+from tests.harness.migration.carried import Numbers, carry, in_log, positions
 from tests.harness.migration.moving import rows
 from tests.harness.migration.switched import BLUE, GREEN, Switched
 from tests.harness.process import wait_logged, wait_until
@@ -28,25 +28,6 @@ pytestmark = pytest.mark.integration
 
 PARTITIONS = 3
 Start = Callable[..., Switched]
-
-
-@pytest.fixture(scope="module")
-def sides() -> Iterator[TwoSides]:
-    """Blue and green."""
-    with two_sides() as made:
-        apart(made)
-        yield made
-
-
-@pytest.fixture
-def start(sides: TwoSides, tmp_path: Path) -> Iterator[Start]:
-    blue, green = (cluster.bootstrap for cluster in sides.clusters)
-    with ExitStack() as held:
-
-        def make(name: str = "kproxy", *args: str, **more: bool) -> Switched:
-            return held.enter_context(Switched(tmp_path / name, blue, green, *args, **more))
-
-        yield make
 
 
 @pytest.fixture

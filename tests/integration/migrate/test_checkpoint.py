@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ import pytest
 from kproxy.migrate.journal.switch import ROLLBACK, SWITCHING, Entry, SwitchJournal
 from kproxy.migrate.offsets.checkpoint import make, starting_offsets
 from kproxy.proxy.switching.plan import Record
-from tests.harness.clients.spark import connector, needs_spark, session, settings, spark_home
-from tests.harness.clusters.twosides import TwoSides, plain, transactions, two_sides
+from tests.harness.clients.spark import needs_spark
+from tests.harness.clusters.twosides import TwoSides, plain, transactions
 from tests.harness.migration.moving import rows, topics
 from tests.harness.topics import unique
 
@@ -29,19 +29,6 @@ pytestmark = [
 ]
 
 Batches = dict[int, list[tuple[str, int]]]
-
-
-@pytest.fixture(scope="module")
-def sides() -> Iterator[TwoSides]:
-    with two_sides() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    home = spark_home(tmp_path_factory.mktemp("spark"))
-    with session(home, {**settings(), "spark.master": "local[2]", "spark.jars": connector()}) as made:
-        yield made
 
 
 def source(spark: Any, bootstrap: str, topic: str, **more: str) -> Any:

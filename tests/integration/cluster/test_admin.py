@@ -82,7 +82,7 @@ def test_every_documented_metric_is_there(cluster: DevCluster, own_kproxy: Start
     with RawClient(proxy.bootstrap) as client:
         assert client.works()
     text = proxy.get("/metrics")[1]
-    documented = set(re.findall(r"\bkproxy_[a-z_]+", (Path(__file__).parents[2] / "docs/metrics.md").read_text()))
+    documented = set(re.findall(r"\bkproxy_[a-z_]+", (Path(__file__).parents[3] / "docs/metrics.md").read_text()))
     shown = set(re.findall(r"^# TYPE (kproxy_[a-z_]+)", text, re.MULTILINE))
     families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in documented}
     assert shown <= families

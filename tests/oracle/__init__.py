@@ -1,0 +1,1 @@
+"""Kafka's own classes in a JVM: what they make of what kproxy wrote."""

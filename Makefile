@@ -113,7 +113,7 @@ spark-package: $(STAMP) ## what Spark is given, in dist/: the plugin's jar, a wh
 	$(BIN)/python -m kproxy.spark package dist $(ARGS)
 
 troubleshooting: $(STAMP) ## docs/troubleshooting.md, from the tables in kproxy/advice/remedies
-	$(BIN)/python -m kproxy.advice.remedies docs/troubleshooting.md
+	$(BIN)/python -m tools.troubleshooting
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build dist tests/oracle/build .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.migration.flipseen import DOCUMENT, VARIABLE, named, note, rows, seen, written
+from tests.harness.migration.flipseen import VARIABLE, named, note, seen
 from tests.soak.switchclients import ALL
+from tools.flipseen import DOCUMENT, rows, written
 
 _BY_HAND = {f"{library} consumer, assigned by hand" for library in ("java", "librdkafka", "kafka-python")}
 
@@ -36,9 +37,7 @@ def test_what_is_said_is_kept_without_numbers_and_replaces_what_was_there(
     note("a", "soak, 2 switches", {})
     noted = (tmp_path / "seen").read_text().splitlines()
     assert json.loads(noted[0])["said"] == said
-    document = written(
-        "before\n<!-- python -m tests.harness.migration.flipseen: begin -->\n<!-- end -->\nafter\n", noted
-    )
+    document = written("before\n<!-- python -m tools.flipseen: begin -->\n<!-- end -->\nafter\n", noted)
     assert rows(document) == {("a", "soak, 2 switches"): "nothing"}
     assert rows(written(document, noted[:1])) == {
         ("a", "soak, 1 switches"): "aborted (Y) × 1, begun again × 1, failed (X) × 1, lost × 2"

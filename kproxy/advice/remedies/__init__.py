@@ -13,7 +13,6 @@ versions      versions and limits
 others        settings, load, groups, transactions
 seen          what only a proxy sees
 own           kproxy's own messages
-page          docs/troubleshooting.md; `python -m kproxy.advice.remedies FILE` writes it
 """
 
 from __future__ import annotations

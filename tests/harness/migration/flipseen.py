@@ -1,24 +1,17 @@
-"""What each kind of client has said of a switch, from the tests into a file, and from there into docs/flip.md.
+"""What each kind of client has said of a switch, from the tests into the file `FLIP_SEEN`.
 
-FLIP_SEEN=FILE python -m pytest …                  the tests append what they have seen
-python -m tests.harness.migration.flipseen FILE    writes the table; rows of kinds that it does not have stay
+`tools/flipseen.py` writes it into docs/flip.md.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "flip.md"
 VARIABLE = "FLIP_SEEN"
-_BEGIN, _END = "<!-- python -m tests.harness.migration.flipseen: begin -->\n", "<!-- end -->\n"
-_HEAD = "| client | in | what it said, and how often |\n|---|---|---|\n"
-_NOTHING = "nothing"
 # What tells nothing about a switch.
 _USUAL = frozenset({"acked", "got", "sent", "ended", "committed", "metadata"})
 _LIBRARIES = {"java": "java", "confluent": "librdkafka", "kafka_python": "kafka-python"}
@@ -63,33 +56,3 @@ def note(client: str, where: str, said: Mapping[str, int]) -> None:
     if path := os.environ.get(VARIABLE):
         with Path(path).open("a") as file:
             file.write(json.dumps({"client": client, "in": where, "said": dict(said)}) + "\n")
-
-
-def rows(document: str) -> dict[tuple[str, str], str]:
-    """Of the table in the document: what the clients said, by client and run."""
-    table = document.partition(_BEGIN)[2].partition(_END)[0]
-    found = (re.fullmatch(r"\| (.+) \| (.+) \| (.+) \|", line) for line in table.splitlines()[2:])
-    return {(one[1], one[2]): one[3] for one in found if one}
-
-
-def written(document: str, noted: Iterable[str]) -> str:
-    """The document with what was noted. Of one kind of client and of run, the last counts; a soak replaces another."""
-    kept = rows(document)
-    for line in noted:
-        one = json.loads(line)
-        for other in [where for where in kept if where[0] == one["client"] and _kind(where[1]) == _kind(one["in"])]:
-            del kept[other]
-        said = ", ".join(f"{what} × {count}" for what, count in sorted(one["said"].items()))
-        kept[one["client"], one["in"]] = said or _NOTHING
-    before, _, rest = document.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    table = "".join(f"| {who} | {where} | {said} |\n" for (who, where), said in sorted(kept.items()))
-    return f"{before}{_BEGIN}{_HEAD}{table}{_END}{after}"
-
-
-def _kind(where: str) -> str:
-    return where.partition(",")[0]
-
-
-if __name__ == "__main__":
-    DOCUMENT.write_text(written(DOCUMENT.read_text(), Path(sys.argv[1]).read_text().splitlines()))

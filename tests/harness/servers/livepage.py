@@ -1,20 +1,15 @@
-"""The status page without kproxy: a server of `kproxy.proxy.admin.page`, whose snapshots a test chooses, and snapshots.
-
-`python -m tests.harness.servers.livepage DIRECTORY` draws the page in several sizes, light and dark.
-"""
+"""The status page without kproxy: a server of `kproxy.proxy.admin.page` with snapshots that a test chooses, and some."""
 
 from __future__ import annotations
 
 import json
 import math
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 from kproxy.proxy.admin.page import document
@@ -458,26 +453,3 @@ def update(browser: Browser, live: LivePage, snapshot: Snapshot) -> float:
     live.show(snapshot)
     browser.wait_for(f"kproxyPage.time == {snapshot['time']!r}")
     return float(browser.js("kproxyPage.milliseconds"))
-
-
-def main(directory: Path) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    with Browser() as browser:
-        for what, made in (("troubled", troubled), ("crowded", crowded)):
-            with shown(browser, made(-200)) as live:
-                for second in range(-198, 1, 2):
-                    if not -120 < second < -90:  # nobody looked then
-                        update(browser, live, made(second))
-                for width, height in ((320, 900), (768, 1024), (1280, 900), (1920, 1200), (3840, 2160)):
-                    browser.size(width, height)
-                    time.sleep(0.4)
-                    for dark in (False, True):
-                        browser.dark(dark)
-                        browser.js("scrollTo(0, 0)")
-                        name = f"{what}-{width}-{'dark' if dark else 'light'}.png"
-                        browser.screenshot(directory / name, whole=True)
-        print("\n".join(browser.console) or "nothing on the console")  # noqa: T201
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

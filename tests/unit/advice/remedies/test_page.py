@@ -10,9 +10,7 @@ import pytest
 
 from kproxy.advice import remedies
 from kproxy.advice.remedies.own import Row, sections
-from kproxy.advice.remedies.page import page
-
-DOCUMENT = Path(__file__).parents[4] / "docs" / "troubleshooting.md"
+from tools.troubleshooting import DOCUMENT, page
 
 
 def test_the_document_is_the_page() -> None:
@@ -21,7 +19,9 @@ def test_the_document_is_the_page() -> None:
 
 
 def test_the_command_writes_it(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "kproxy.advice.remedies", str(tmp_path / "page.md")], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "tools.troubleshooting", str(tmp_path / "page.md")], check=True, cwd=DOCUMENT.parents[1]
+    )
 
     assert (tmp_path / "page.md").read_text() == page()
 

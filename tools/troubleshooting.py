@@ -1,15 +1,21 @@
-"""docs/troubleshooting.md, made from the tables."""
+"""Writes docs/troubleshooting.md from the tables in `kproxy.advice.remedies`.
+
+python -m tools.troubleshooting [FILE]
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from kproxy.advice.remedies import BY_ADDRESS, Fault, all_remedies, families, of, seen
 from kproxy.advice.remedies.own import Section, sections
 from kproxy.advice.remedies.remedy import Message, Program, Remedy
 
+DOCUMENT = Path(__file__).parents[1] / "docs" / "troubleshooting.md"
 _WIDTH = 119
 
 _HEAD = """\
@@ -174,3 +180,7 @@ def _wrapped(text: str) -> str:
     joined = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", "\0"), text)
     lines = textwrap.wrap(joined, _WIDTH, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines).replace("\0", " ")
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1] if len(sys.argv) > 1 else DOCUMENT).write_text(page(), encoding="utf-8")

@@ -115,7 +115,8 @@ class DevCluster:
         return self.start()
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        # What a clean end writes would be removed at once.
+        self.stop(timeout=10 if self._keep else 0)
 
     # Where things are
 

@@ -19,7 +19,8 @@ from kproxy.dev.devcluster.jars import cache_directory, find_java, locked
 
 # JVMs that live for a minute spend most of it compiling.
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-_TIMEOUT_S = 240
+# Less than half of what a test may take, as one waits for it.
+_TIMEOUT_S = 120
 
 _SESSION = """
 import sys

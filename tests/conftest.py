@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Directories whose files share an expensive fixture.
-_TOGETHER = ("tests/integration/cluster", "tests/integration/migrate", "tests/oracle", "tests/scenarios")
+# Directories whose files share an expensive fixture, which ends with their last test (its scope is "package").
+TOGETHER = ("tests/integration/cluster", "tests/integration/migrate", "tests/oracle", "tests/scenarios")
 
 # The files that take longest, the longest first. They begin first, so that all processes end together.
 LONG = (
@@ -108,13 +108,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """The tests of a file, or of a directory in _TOGETHER, run in one process, in the order of the collection."""
+    """The tests of a file, or of a directory in TOGETHER, run in one process, in the order of the collection."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return next((directory for directory in _TOGETHER if file.startswith(f"{directory}/")), file)
+            return next((directory for directory in TOGETHER if file.startswith(f"{directory}/")), file)
 
     config.option.loadscopereorder = False
     return Together(config, log)

@@ -1,4 +1,4 @@
-"""The status page without kproxy: a server of `kproxy.proxy.admin.page` with snapshots that a test chooses, and some."""
+"""The status page without kproxy: a server of `kproxy.proxy.admin.page` whose snapshots a test chooses, and some."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from bench import (
 from bench.loads import LOADS, Load
 from bench.machine import BenchError, Cores, enter_namespace, raise_file_limit
 from bench.native import BROKER_PORT, StubBroker, build
-from bench.peers import DIRECT, HAPROXY, WORKERS, Peer, launch, standard_peers
+from bench.peers import DIRECT, HAPROXY, Peer, launch, standard_peers
 from bench.size import Sizes
 from bench.windows import Bench, Settings
 
@@ -79,14 +79,12 @@ def _chosen(options: argparse.Namespace) -> list[Load]:
     return [load for load in LOADS if load.key or not options.quick]
 
 
-def _peers(options: argparse.Namespace, cores: Cores) -> list[Peer]:
+def _peers(options: argparse.Namespace) -> list[Peer]:
     """Those asked for by name are measured with every load, variants otherwise with a few, and not with --quick."""
-    peers = standard_peers(cores)
+    peers = standard_peers()
     present = {peer.name for peer in peers}
     if HAPROXY not in present:
         sys.stderr.write("bench: haproxy was not found (Debian package haproxy): no ratios to it\n")
-    if WORKERS not in present and not options.quick:
-        sys.stderr.write(f"bench: {WORKERS} is left out: it wants three cores\n")
     if options.peers:
         names = options.peers.split(",")
         peers = [dataclasses.replace(peer, variant=False) for peer in peers if peer.name in names]
@@ -115,7 +113,7 @@ class _Run:
         self._directory = options.output.parent / "bench"
         self._files = raise_file_limit()
         self._cores = Cores.of_this_machine()
-        self._peers = _peers(options, self._cores)
+        self._peers = _peers(options)
         self._settings = _settings(options)
         self.result: dict[str, Any] = {"machine": report.machine(), "quick": options.quick, "loads": {}}
 

@@ -40,12 +40,10 @@ class BenchError(Exception):
 class Cores:
     """Which core each part runs on.
 
-    Relays have the core `proxy` alone, those with two processes `second` too, where there are three cores. The load
-    generator and the stub broker share one if there are fewer than four.
+    Relays have the core `proxy` alone. The load generator and the stub broker share one if there are only two.
     """
 
     proxy: int
-    second: int | None
     load: int
     broker: int
 
@@ -57,14 +55,9 @@ class Cores:
         # The first core often has the interrupts.
         return cls(
             proxy=cores[1],
-            second=cores[2] if len(cores) > 2 else None,
             load=cores[0],
-            broker=cores[3] if len(cores) > 3 else cores[0],
+            broker=cores[2] if len(cores) > 2 else cores[0],
         )
-
-    def of_relay(self, processes: int) -> list[int]:
-        """Where a relay with so many busy processes runs."""
-        return [self.proxy, self.second] if processes > 1 and self.second is not None else [self.proxy]
 
 
 def enter_namespace() -> None:

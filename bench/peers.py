@@ -22,7 +22,7 @@ _READY_TIMEOUT_S = 30.0
 _POLL_S = 0.002
 
 DIRECT, HAPROXY, HAPROXY_DEFAULT = "direct", "haproxy", "haproxy-default"
-KPROXY, PORTABLE, WORKERS = "kproxy", "kproxy-portable", "kproxy-workers"
+KPROXY, PORTABLE = "kproxy", "kproxy-portable"
 
 # kproxy as on a platform without epoll: over one of Python's own selectors.
 _PORTABLE = """\
@@ -75,7 +75,6 @@ class Peer:
     tuning: str | None = None  # lines of HAProxy's configuration
     admin: bool = False  # has kproxy's admin endpoint
     server: str = ""  # what else HAProxy should know of the broker
-    processes: int = 1  # that are busy; each wants a core
     variant: bool = False  # of another peer: measured with the key loads only
 
     @classmethod
@@ -87,7 +86,7 @@ class Peer:
         return cls(name, tuple(shlex.split(command)))
 
 
-def standard_peers(cores: Cores) -> list[Peer]:
+def standard_peers() -> list[Peer]:
     """The peers that need no configuration. What cannot be measured here is left out."""
     run = ("run", "--bootstrap-servers", "{upstream}", "--listen", "{listen}", "--admin", "{admin}")
     kproxy = (sys.executable, "-m", "kproxy", *run)
@@ -100,8 +99,6 @@ def standard_peers(cores: Cores) -> list[Peer]:
     if haproxy is not None:
         command = (haproxy, *HAPROXY_FLAGS, "{configuration}")
         peers[1:1] = [Peer(HAPROXY, command, TUNED), Peer(HAPROXY_DEFAULT, command, "", variant=True)]
-    if cores.second is not None:
-        peers.append(Peer(WORKERS, (*kproxy, "--workers", "2"), admin=True, processes=2, variant=True))
     return peers
 
 
@@ -150,7 +147,7 @@ def launch(peer: Peer, at: int, upstream: int, cores: Cores, directory: Path, co
     with log.open("wb") as output:
         began = time.perf_counter()
         command = [part.format(**places) for part in peer.command]
-        process = start(command, cores.of_relay(peer.processes), stdout=output, stderr=output)
+        process = start(command, [cores.proxy], stdout=output, stderr=output)
     try:
         wait_ready(process, port, port - 1 if peer.admin else None)
     except BenchError as error:

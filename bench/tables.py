@@ -16,14 +16,14 @@ from typing import Any
 
 from bench.migrate import COPIER, THROUGH
 from bench.mirrormaker import AT_LEAST_ONCE, AT_LEAST_ONCE_TUNED, EXACTLY_ONCE
-from bench.peers import DIRECT, HAPROXY, HAPROXY_DEFAULT, KPROXY, PORTABLE, WORKERS
+from bench.peers import DIRECT, HAPROXY, HAPROXY_DEFAULT, KPROXY, PORTABLE
 from bench.size import IDLE, STALLED
 
 Result = Mapping[str, Any]
 Row = Sequence[str]
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "performance.md"
-_VARIANTS = (HAPROXY_DEFAULT, KPROXY, PORTABLE, WORKERS)
+_VARIANTS = (HAPROXY_DEFAULT, KPROXY, PORTABLE)
 
 
 def _markdown(heads: Row, rows: Sequence[Row]) -> str:

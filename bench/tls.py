@@ -62,9 +62,9 @@ class _Terminator:
         stop(self.process)
 
 
-def _peers(cores: Cores) -> list[Peer]:
+def _peers() -> list[Peer]:
     """HAProxy and kproxy as in the other loads, with TLS to the broker; neither checks the certificate."""
-    peers = {peer.name: peer for peer in standard_peers(cores)}
+    peers = {peer.name: peer for peer in standard_peers()}
     haproxy, kproxy = peers[HAPROXY], peers[KPROXY]
     assert kproxy.command is not None
     return [
@@ -86,7 +86,7 @@ def measure(
     """The figures of each load, with the ratios to HAProxy."""
     result = {}
     with _Terminator(directory, cores.broker) as terminator:
-        peers = _peers(cores)
+        peers = _peers()
         running = [launch(peer, at, _TLS_PORT, cores, directory, files) for at, peer in enumerate(peers)]
         try:
             bench = Bench(directory, cores, [broker.pid, terminator.process.pid], running, settings)

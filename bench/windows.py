@@ -81,7 +81,7 @@ class Bench:
         figures = _figures(load, raw, len(self.brokers))
         if pids:
             figures["rss_mib"] = rss(pids, "VmHWM") / 2**20
-        used = {*self.cores.of_relay(relay.peer.processes), self.cores.load, self.cores.broker}
+        used = {self.cores.proxy, self.cores.load, self.cores.broker}
         return Window(figures, _foreign(raw, used, len(self.brokers), relayed=bool(pids)))
 
 

@@ -40,7 +40,6 @@ LONG = (
     "tests/integration/test_migrate_plan.py",
     "tests/integration/test_migrate.py",
     "tests/soak/test_chaos.py",
-    "tests/unit/proxy/workers/test_crew.py",
 )
 
 _FIGURES = pytest.StashKey[list[str]]()

@@ -141,9 +141,6 @@ def between_clusters(config: Config) -> Iterator[Finding]:
             loc, first = ("clusters", index, "name"), ("clusters", seen[cluster.name], "name")
             yield Finding((loc, first), f"'{cluster.name}' is the name of two clusters; allowed: a name of its own")
         seen.setdefault(cluster.name, index)
-    if config.workers > 1 and any(cluster.upstream for cluster in config.clusters):
-        text = "cannot carry a cluster with upstreams; allowed: 1, or clusters without upstreams"
-        yield Finding((("workers",),), text)
     reported: set[tuple[Loc, Loc]] = set()
     for taken, claim in combinations(_bound(config), 2):
         owners = taken.locs[0][:2], claim.locs[0][:2]

@@ -371,15 +371,6 @@ class Config(Model):
             off="--no-watch-config",
         ),
     ] = False
-    workers: Annotated[
-        int,
-        quantities.count(1, 256),
-        Option(
-            PROCESS,
-            "Number of processes that carry connections, for loads that need more than one core. Clients and metrics "
-            "still see one kproxy. Linux only.",
-        ),
-    ] = 1
     log_format: Annotated[
         Literal["auto", "text", "json"],
         kinds.choice("auto", "text", "json"),

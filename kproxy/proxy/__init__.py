@@ -8,5 +8,4 @@ relay      one session: which frames may pass, and moving the bytes
 status     the state of a kproxy at one moment
 switching  switching a cluster to another Kafka cluster
 watch      observers of live requests
-workers    sessions in other processes (`--workers`)
 """

@@ -23,14 +23,6 @@ SPREAD = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 MAP = "kafka-*.cluster.internal=127.0.0.1:{port}"
 NEW = 49176
 
-# With workers, some of them hear of it and others do not: all must lead there.
-with_and_without_workers = pytest.mark.parametrize(
-    "proxy",
-    [[], pytest.param(["--workers", "3"], marks=pytest.mark.matrix)],
-    ids=["one process", "workers"],
-    indirect=True,
-)
-
 
 @pytest.fixture(scope="module")
 def fragile() -> Iterator[DevCluster]:
@@ -93,7 +85,6 @@ def test_a_killed_broker_comes_back(fragile: DevCluster, proxy: Kproxy, topic: s
     assert {node: proxy.node(node)["local"] for node in (1, 2, 3)} == local
 
 
-@with_and_without_workers
 def test_a_broker_that_moves_keeps_its_local_port(fragile: DevCluster, proxy: Kproxy, topic: str) -> None:
     local, before = proxy.node(2)["local"], fragile.dial[2]
     with (
@@ -118,7 +109,6 @@ def test_a_broker_that_moves_keeps_its_local_port(fragile: DevCluster, proxy: Kp
     wait_logged(proxy, f"broker 2 moved from kafka-2.cluster.internal:{before.port}")
 
 
-@with_and_without_workers
 def test_a_new_broker_is_used(fragile: DevCluster, proxy: Kproxy, topic: str) -> None:
     new = NEW + len(fragile.node_ids)
     assert not proxy.node(new)

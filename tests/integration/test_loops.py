@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,8 +16,6 @@ from tests.harness.servers.peers import Peer
 
 pytestmark = pytest.mark.integration
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="--workers needs Linux")
-
 
 @pytest.fixture
 def brokers() -> Iterator[Callable[[FakeBroker], str]]:
@@ -26,16 +23,13 @@ def brokers() -> Iterator[Callable[[FakeBroker], str]]:
         yield lambda broker: held.enter_context(Peer(broker)).address
 
 
-@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=linux_only)])
-def test_kproxy_dials_none_of_its_own_listeners(
-    workers: str, brokers: Callable[[FakeBroker], str], tmp_path: Path
-) -> None:
+def test_kproxy_dials_none_of_its_own_listeners(brokers: Callable[[FakeBroker], str], tmp_path: Path) -> None:
     honest, hostile = FakeBroker(cluster_id="honest"), FakeBroker(cluster_id="hostile")
     at = brokers(honest)
     host, _, port = at.rpartition(":")
     honest.nodes = [(1, host, int(port))]
     elsewhere = brokers(hostile)
-    with Beside(tmp_path, at, elsewhere, "--workers", workers) as proxy:
+    with Beside(tmp_path, at, elsewhere) as proxy:
         circles = [
             ("0.0.0.0", proxy.hostile),
             ("::ffff:127.0.0.1", proxy.hostile),

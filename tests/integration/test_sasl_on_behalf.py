@@ -291,12 +291,12 @@ def test_sessions_outlast_logins_of_ten_seconds(
     cluster: DevCluster, secure_kproxy: Callable[..., Kproxy], oidc: OidcServer, tmp_path: Path, seconds: float
 ) -> None:
     """Brokers close a connection whose login is over. No client is to notice: not one connection is opened anew, and
-    every record arrives once and in order. Of librdkafka and Java, by password and by token, with and without workers.
+    every record arrives once and in order. Of librdkafka and Java, by password and by token.
     """
     by_password = secure_kproxy("--sasl", SHORT, "--sasl-username", USER, KPROXY_SASL_PASSWORD=PASSWORD)
     by_token = secure_kproxy(
         *("--sasl", "OAUTHBEARER", "--oauth-token-url", oidc.token_url, "--oauth-scope", "produce"),
-        *("--sasl-username", oidc.client + HURRIED, "--workers", "2"),
+        *("--sasl-username", oidc.client + HURRIED),
         KPROXY_SASL_PASSWORD=CLIENT_SECRET,
     )
     proxies = (by_password, by_token)

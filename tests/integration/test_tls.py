@@ -237,10 +237,10 @@ def test_what_to_do_about_a_tls_listener_is_a_line_to_paste(cluster: DevCluster,
 
 @pytest.fixture(scope="module")
 def secure(cluster: DevCluster, authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kproxy]:
-    """TLS on both sides, in workers; clients must show a certificate."""
+    """TLS on both sides; clients must show a certificate."""
     cert, key = authority.files("localhost", "127.0.0.1")
     ours = ("--client-tls-cert", str(cert), "--client-tls-key", str(key), "--client-tls-ca", str(authority.pem))
-    args = ("--tls", "--tls-ca", str(authority.pem), "--advertise", "localhost", "--workers", "2", *ours)
+    args = ("--tls", "--tls-ca", str(authority.pem), "--advertise", "localhost", *ours)
     with Kproxy(tmp_path_factory.mktemp("kproxy-secure"), cluster.bootstrap, *args) as made:
         yield made
 

@@ -54,16 +54,14 @@ def status() -> Any:
         return json.load(answer)
 
 
-@pytest.fixture(params=[1, 2], ids="workers {}".format)
-def gateway(
-    host: Callable[..., Host], authority: Authority, request: pytest.FixtureRequest, tmp_path: Path
-) -> Iterator[Gateway]:
+@pytest.fixture
+def gateway(host: Callable[..., Host], authority: Authority, tmp_path: Path) -> Iterator[Gateway]:
     both = authority.one_file("*.kafka.example", "kafka.example")
     made = host("gateway", "203.0.113.1/24", "10.0.0.4/24", names=NAMES)
     command = [
         *KPROXY, "run", "-b", "kafka-2.vpc.internal:9092", "--listen", "0.0.0.0:19092", "--advertise", "kafka.example",
         "--client-tls-cert", str(both), "--sni", "b{node}.kafka.example",
-        "--workers", str(request.param), "--admin", ADMIN,
+        "--admin", ADMIN,
     ]  # fmt: skip
     with made.running(*command, until="cluster default: ready") as said:
         yield Gateway(made, said)

@@ -152,7 +152,7 @@ class _Run:
         self._hostile.prepare()
         self._mortal = [
             Proxy("follower", self._directory, ports, self._site, *sides),
-            Proxy("crew", self._directory, ports, self._site, *nodes, workers=2),
+            Proxy("mapped", self._directory, ports, self._site, *nodes),
         ]
         made = [
             Proxy("elder", self._directory, ports, self._site),
@@ -318,13 +318,13 @@ class _Run:
         def back() -> bool:
             seen.append(proxy.condition())
             now = seen[-1]
-            same = (now.listeners, now.processes) == (before.listeners, before.processes)
+            same = now.listeners == before.listeners
             return same and not now.sessions and not now.in_flight and not now.files - before.files
 
         try:
             wait_until(back, f"{proxy.name} is back where it was", 60)
         except AssertionError as error:
             raise AssertionError(f"{error}: it had {before}, it has {seen[-1]}") from None
-        grown, allowed = seen[-1].rss - before.rss, proxy.more_memory * before.processes
+        grown, allowed = seen[-1].rss - before.rss, proxy.more_memory
         assert grown < allowed, f"{proxy.name} has {grown / MB:.0f} MB more than before, {allowed / MB:.0f} may be"
         return seen[-1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 from collections import Counter
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from kproxy.net.freeports import HOST
 from tests.harness.clients.rawclient import RawClient
-from tests.harness.process import Kproxy, wait_until
+from tests.harness.process import Kproxy
 from tests.soak.ports import Ports
 from tests.soak.site import DOMAIN, Site
 
@@ -27,17 +26,16 @@ _BAD_WORDS = (b"Traceback", b"defect", b"Task exception", b"never awaited")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What one kproxy, workers included, has at a moment."""
+    """What one kproxy has at a moment."""
 
     sessions: float
     in_flight: float
     listeners: float
-    processes: int
     files: Counter[str]
-    """Open file descriptors of all processes, by what they are."""
+    """Open file descriptors, by what they are."""
 
     rss: int
-    """Resident memory of all processes, in bytes; what they share is counted for each."""
+    """Resident memory, in bytes."""
 
 
 class Proxy:
@@ -47,11 +45,10 @@ class Proxy:
     """The name of the cluster that honest clients use, where it has others too."""
 
     more_memory = 24 << 20
-    """What each process may have in the end, in bytes, beside what it had when it had served one client."""
+    """What it may have in the end, in bytes, beside what it had when it had served one client."""
 
-    def __init__(self, name: str, directory: Path, ports: Ports, site: Site, *args: str, workers: int = 0) -> None:
+    def __init__(self, name: str, directory: Path, ports: Ports, site: Site, *args: str) -> None:
         self.name = name
-        self.workers = workers
         self._directory = directory / name
         nodes = site.here.node_ids
         row = self._row = ports.row(2 + max(nodes))  # the local port of a small node id is that many behind the first
@@ -62,7 +59,6 @@ class Proxy:
             # One that is started while every address leads to the other cluster must not take that for its own.
             *("--cluster-id", site.here.cluster_id),
             *("--listen", self.bootstrap, "--node-ports", f"{row[1]}-{row[-1]}", "--max-connections", str(PLACES)),
-            *(("--workers", str(workers)) if workers else ()),
             *args,
         )
         self._more_files = 0
@@ -72,7 +68,7 @@ class Proxy:
 
     def start(self) -> None:
         """Start the process, and return at once."""
-        files = _FILES_BESIDE + PLACES * (1 if self.workers else 2)
+        files = _FILES_BESIDE + PLACES * 2
         self._running = Kproxy(
             self._directory,
             self._upstream,
@@ -89,12 +85,10 @@ class Proxy:
         return self._running
 
     def kill(self) -> None:
-        """SIGKILL; no process of it is left when this returns."""
-        pids = self.pids
+        """SIGKILL; it is gone when this returns."""
         running, self._running = self.kproxy, None
         running.process.kill()
         running.process.wait()
-        wait_until(lambda: not any(map(_alive, pids)), f"every process of {self.name} has ended: {pids}")
 
     def stop(self) -> None:
         """The orderly end, which must be one."""
@@ -108,18 +102,6 @@ class Proxy:
         if self._running is not None:
             with contextlib.suppress(AssertionError):
                 self.kill()
-
-    @property
-    def pids(self) -> list[int]:
-        """The main process, and those below it."""
-        main = self.kproxy.process.pid
-        return [main, *_below(main)]
-
-    @property
-    def worker_pids(self) -> list[int]:
-        """Of the workers that run now."""
-        code, text = self.kproxy.get("/status")
-        return [one["pid"] for one in json.loads(text).get("workers", []) if one["pid"]] if code == 200 else []
 
     # What it says
 
@@ -142,20 +124,19 @@ class Proxy:
         return found
 
     def ready(self) -> bool:
-        """Whether it says so and all its workers run. Raises AssertionError if it has ended."""
+        """Whether it says so. Raises AssertionError if it has ended."""
         assert self.kproxy.process.poll() is None, self.problems()
-        return self.kproxy.get("/readyz")[0] == 200 and len(self.worker_pids) == self.workers
+        return self.kproxy.get("/readyz")[0] == 200
 
     def condition(self) -> Condition:
-        kproxy, pids = self.kproxy, self.pids
-        files = sum((_files(pid) for pid in pids), Counter())  # before the questions, for which it opens some
+        kproxy, pid = self.kproxy, self.kproxy.process.pid
+        files = _files(pid)  # before the questions, for which it opens some
         return Condition(
             sessions=kproxy.status(self.cluster)["sessions"] + kproxy.metric("kproxy_sessions_open"),
             in_flight=kproxy.metric("kproxy_requests_in_flight"),
             listeners=kproxy.metric("kproxy_listeners", **self._only),
-            processes=len(pids),
             files=files,
-            rss=sum(map(_rss, pids)),
+            rss=_rss(pid),
         )
 
     @property
@@ -182,23 +163,6 @@ def _works(where: str) -> bool:
     try:
         with RawClient(where) as client:
             return client.works()
-    except OSError:
-        return False
-
-
-def _below(pid: int) -> list[int]:
-    """All processes below one."""
-    found = []
-    with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in map(int, (task / "children").read_text().split()):
-                found += [child, *_below(child)]
-    return found
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 

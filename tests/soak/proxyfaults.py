@@ -23,13 +23,10 @@ class ProxyFaults(Actor):
         self._proxies = proxies
         self._learner = learner
         self._mortal = mortal
-        self._crews = [proxy for proxy in proxies if proxy.workers]
         self.acts = {
             "kproxy-kill": self._kill_one,
             "learner-kill": self._kill_learner,
             "kproxy-pause": self._pause,
-            "worker-kill": self._kill_worker,
-            "worker-pause": self._pause_worker,
         }
 
     def _kill_one(self, chance: Random) -> str:
@@ -51,21 +48,6 @@ class ProxyFaults(Actor):
     def _pause(self, chance: Random) -> str:
         proxy = chance.choice(self._proxies)
         return self._stand_still(chance, proxy.kproxy.process.pid, proxy.name)
-
-    def _kill_worker(self, chance: Random) -> str:
-        proxy, pid = self._worker(chance)
-        if pid is None or not signalled(pid, signal.SIGKILL):
-            return f"{proxy.name} has no worker now"
-        return f"worker {pid} of {proxy.name} is dead"
-
-    def _pause_worker(self, chance: Random) -> str:
-        proxy, pid = self._worker(chance)
-        return self._stand_still(chance, pid, f"worker {pid} of {proxy.name}") if pid else "there is no worker now"
-
-    def _worker(self, chance: Random) -> tuple[Proxy, int | None]:
-        proxy = chance.choice(self._crews)
-        pids = proxy.worker_pids
-        return proxy, chance.choice(pids) if pids else None
 
     def _stand_still(self, chance: Random, pid: int, name: str) -> str:
         seconds = chance.uniform(0.3, 4)

@@ -24,6 +24,7 @@ from kproxy.inspect.doctor.found import Contact, Examination, Spoken
 from kproxy.inspect.doctor.line import Line
 from kproxy.net.dial.dialer import Dialer
 from kproxy.net.dial.stream import Stream
+from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.identity import Identities
 from kproxy.proxy.cluster.places import Places
@@ -32,7 +33,6 @@ from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.selector import RelaySelector
 from kproxy.proxy.status.shown import another_address_may_help
-from kproxy.proxy.workers.here import Here
 
 Load = Callable[[Line], ClusterConfig]
 """The cluster that a line configures. Raises ConfigError."""
@@ -173,12 +173,11 @@ def _before(listen: str) -> Address:
 async def _run(line: Line, config: ClusterConfig, selector: RelaySelector) -> Tried:
     metrics, config = Metrics(), config.model_copy(update=_FOR_A_TRIAL)
     async with Supervised("a trial") as tasks:
-        here = Here(selector, metrics, tasks)
+        sessions = AllSessions(selector, metrics, tasks)
         gateway = Gateway(
-            config, metrics, tasks, Places(_FILES, files_per_connection=2), partial(here.carry, config.name),
-            partial(here.changed, config.name),
+            config, metrics, tasks, Places(_FILES), partial(sessions.carry, config.name), sessions.wake,
         )  # fmt: skip
-        here.serve([gateway])
+        sessions.serve([gateway])
         exploring = tasks.create_task(gateway.explorer.explore())
         try:
             await asyncio.wait({exploring}, timeout=config.connect_timeout + _MORE)
@@ -191,7 +190,7 @@ async def _run(line: Line, config: ClusterConfig, selector: RelaySelector) -> Tr
         finally:
             exploring.cancel()
             gateway.stop_accepting()
-            await here.drain(0)
+            await sessions.drain(0)
             await gateway.close()
 
 

@@ -32,7 +32,7 @@ Stream: TypeAlias = Callable[[Mapping[str, Sequence[str]]], AsyncGenerator[bytes
 class AdminPages:
     """Where the pages get what they show. All are called on the event loop and must not block."""
 
-    metrics: Callable[[], Awaitable[Metrics]]
+    metrics: Metrics
     status: Callable[[], bytes]
     """What `/status` shows, as JSON."""
     readiness: Callable[[str | None], Readiness]
@@ -49,7 +49,7 @@ class AdminPages:
     """What a request must show where its route needs a token; None: nobody has one."""
     token_reads: bool = False
     """Whether pages that only show something need the token too."""
-    sessions: Callable[[], Awaitable[bytes]] | None = None
+    sessions: Callable[[], bytes] | None = None
     """What `/sessions` shows, as JSON."""
     live: Callable[[], AsyncGenerator[bytes, None]] | None = None
     """Server-sent events for the page. Raises kproxy.proxy.watch's TooMany."""
@@ -58,7 +58,7 @@ class AdminPages:
     frames: Stream | None = None
     """The same as `tap`, of copies of frames."""
 
-    switches: Callable[[], Awaitable[bytes]] | None = None
+    switches: Callable[[], bytes] | None = None
     """What `/switch` shows, as JSON."""
     switch: Callable[[object], Switched] | None = None
     """Does what the body of POST /switch says."""
@@ -99,7 +99,7 @@ Page: TypeAlias = Callable[[AdminPages, Request], Awaitable[Reply]]
 
 
 async def metrics(sources: AdminPages, request: Request) -> Reply:
-    written, content_type = exposition(await sources.metrics(), request.headers.get("accept", ""))
+    written, content_type = exposition(sources.metrics, request.headers.get("accept", ""))
     pieces = []
     for number, piece in enumerate(written, start=1):
         pieces.append(piece)
@@ -138,7 +138,7 @@ async def status(sources: AdminPages, request: Request) -> Reply:
 
 async def sessions(sources: AdminPages, request: Request) -> Reply:
     assert sources.sessions is not None  # or there is no such route
-    return Reply(HTTPStatus.OK, await sources.sessions(), JSON)
+    return Reply(HTTPStatus.OK, sources.sessions(), JSON)
 
 
 async def live(sources: AdminPages, request: Request) -> Reply:
@@ -192,7 +192,7 @@ _OF_RELOADS = {"done": HTTPStatus.OK, "refused": HTTPStatus.BAD_REQUEST, "busy":
 
 async def switches(sources: AdminPages, request: Request) -> Reply:
     assert sources.switches is not None  # or there is no such route
-    return Reply(HTTPStatus.OK, await sources.switches(), JSON)
+    return Reply(HTTPStatus.OK, sources.switches(), JSON)
 
 
 async def switch(sources: AdminPages, request: Request) -> Reply:

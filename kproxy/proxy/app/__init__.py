@@ -2,7 +2,6 @@
 
     main        connects the parts on one event loop, the admin endpoint too
     clusters    the clusters that are served, and what is done for each in the background
-    carriers    what the app asks of those who carry the sessions
     switching   the switches of clusters that have two upstreams, and what the admin endpoint shows of them
     switch      the switch of one cluster: its events, timers and effects, each step written down first
     keeping     the state of one cluster on the disk, and what to rely on where it cannot be written

@@ -15,9 +15,9 @@ from kproxy.config import ClusterConfig, Config
 from kproxy.config.changes import changed
 from kproxy.config.declaring import Reload
 from kproxy.proxy.app import nextstep
-from kproxy.proxy.app.carriers import Carriers
 from kproxy.proxy.app.nextstep import Invocation
 from kproxy.proxy.app.present import show_nodes
+from kproxy.proxy.cluster.allsessions import AllSessions, Reconfigured
 from kproxy.proxy.cluster.encryption import Ends
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.own import OwnAddresses
@@ -27,7 +27,6 @@ from kproxy.proxy.cluster.tasks import Supervised, said
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.status.shown import ClusterStatus
-from kproxy.proxy.workers.here import Reconfigured
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +44,14 @@ class Clusters:
         config: Config,
         metrics: Metrics,
         places: Places,
-        carriers: Carriers,
+        sessions: AllSessions,
         supervised: contextlib.AsyncExitStack,
         invocation: Invocation | None,
     ) -> None:
         self._config = config
         self._metrics = metrics
         self._places = places
-        self._carriers = carriers
+        self._sessions = sessions
         self._supervised = supervised
         self._invocation = invocation
         self.own = OwnAddresses()
@@ -66,14 +65,13 @@ class Clusters:
         """Bind the listeners of all clusters. Raises ConfigError if a port cannot be had."""
         for cluster in self._config.served:
             self.gateways.append(await self._open(cluster, self._config.others(cluster.name)))
-        self._carriers.serve(self.gateways)
+        self._sessions.serve(self.gateways)
 
     async def _open(self, cluster: ClusterConfig, others: Sequence[ClusterConfig]) -> Gateway:
         """Raises ConfigError if a port cannot be had."""
         of_cluster = await self._supervised.enter_async_context(Supervised(f"cluster {cluster.name}"))
-        carry = partial(self._carriers.carry, cluster.name)
-        news = partial(self._carriers.changed, cluster.name)
-        return Gateway(cluster, self._metrics, of_cluster, self._places, carry, news, others, self.own)
+        carry = partial(self._sessions.carry, cluster.name)
+        return Gateway(cluster, self._metrics, of_cluster, self._places, carry, self._sessions.wake, others, self.own)
 
     def begin(self, gateway: Gateway) -> None:
         """Find the cluster's nodes, and look after it."""
@@ -111,8 +109,6 @@ class Clusters:
     def listens_beside(self, sockets: Iterable[socket.socket]) -> None:
         """Lead to none of these sockets, on which the process listens for something else than clients."""
         self.own.add(sockets)
-        for gateway in self.gateways:
-            self._carriers.changed(gateway.config.name)
 
     def gateway(self, name: str) -> Gateway | None:
         """Of the cluster with this name, if it is served."""
@@ -138,7 +134,7 @@ class Clusters:
         for task in (*exploring, *self._around.pop(name)):
             task.cancel()
         self.gateways.remove(gateway)
-        self._ending[name] = asyncio.get_running_loop().time() + seconds + 1.0  # workers begin later
+        self._ending[name] = asyncio.get_running_loop().time() + seconds
         gateway.end(seconds)
 
     async def _explore(self, gateway: Gateway, upstream: Upstream) -> None:
@@ -198,7 +194,8 @@ class Clusters:
                 taken.append(self._take(gateway, new[name], ends, upstreams[name], config.drain_timeout))
         names = [gateway.config.name for gateway in removed]
         self.gateways = sorted((*stay, *added), key=lambda gateway: list(new).index(gateway.config.name))
-        draining = await self._carriers.reconfigure(config, taken, added, names)
+        draining = self._sessions.change(config, taken) + self._sessions.remove(config, names)
+        self._sessions.serve(added)
         for gateway in added:
             self.begin(gateway)
         return draining

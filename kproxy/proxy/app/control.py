@@ -7,24 +7,17 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kproxy.config import Config
 from kproxy.proxy.app.terminal import Terminal
+from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.metrics import Metrics
 
 if TYPE_CHECKING:
     from kproxy.proxy.app.endings import Ending
 
 log = logging.getLogger(__name__)
-
-
-class Drains(Protocol):
-    """Who carries the sessions, as far as the end is concerned."""
-
-    async def metrics(self) -> Metrics: ...
-    async def drain(self, seconds: float) -> int: ...
 
 
 class Control:
@@ -75,14 +68,14 @@ class Control:
         self._signalled = True
         self.end(signal.Signals(number).name)
 
-    async def drain(self, gateways: Sequence[Gateway], carriers: Drains) -> None:
+    async def drain(self, gateways: Sequence[Gateway], sessions: AllSessions) -> None:
         """Stop accepting, let what is in flight finish, close what is left."""
         for gateway in gateways:
             gateway.stop_accepting()
         if self._why:
-            in_flight = sum(count for _, _, count in (await carriers.metrics()).in_flight())
+            in_flight = sum(count for _, _, count in sessions.in_flight())
             log.info("%s: stopping; %s in flight", self._why, _count(in_flight, "request"))
-        left = await carriers.drain(self.config.drain_timeout)
+        left = await sessions.drain(self.config.drain_timeout)
         if left:
             log.warning(
                 "closed %s still busy after %g s (--drain-timeout)", _count(left, "session"), self.config.drain_timeout

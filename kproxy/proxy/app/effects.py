@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from kproxy.config import ClusterConfig
+from kproxy.proxy.app.clusters import Clusters
+from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.led import Dial, Localise
 from kproxy.proxy.switching.doubts import Doubt, Identity
 from kproxy.proxy.switching.logins import Login
 from kproxy.proxy.switching.parts import Part, split
@@ -58,60 +58,39 @@ class Effects(Protocol):
     def end_part(self, cluster: str, part: str) -> str: ...
 
 
-class Holds(Protocol):
-    """Who carries the sessions, and can hold writes: `Here`."""
-
-    def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None: ...
-    def release_write_hold(self, unit: str) -> None: ...
-    def flip(self, config: ClusterConfig, part: str = "", *, everyone: bool = False) -> None: ...
-    def guard_everyone(self, unit: str) -> None: ...
-    def fetched(self, unit: str) -> tuple[Identity, ...] | None: ...
-    def know(self, unit: str, fetched: Sequence[Identity]) -> None: ...
-    def writes(self, unit: str) -> Writes: ...
-    def waiting(self, unit: str) -> Sequence[Waiting]: ...
-    def make_part(self, part: Part, config: ClusterConfig, dial: Dial, localise: Localise) -> None: ...
-    def end_part(self, cluster: str, part: str) -> str: ...
-
-
-class Leads(Protocol):
-    """The clusters: `Clusters`."""
-
-    def gateway(self, name: str) -> Gateway | None: ...
-
-
 class OnClusters:
-    """`Effects` of this process. With workers there is none: a cluster with upstreams has none."""
+    """`Effects` of this process."""
 
-    def __init__(self, clusters: Callable[[], Leads], holds: Holds) -> None:
+    def __init__(self, clusters: Callable[[], Clusters], sessions: AllSessions) -> None:
         self._clusters = clusters
-        self._holds = holds
+        self._sessions = sessions
 
     def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None:
-        self._holds.begin_write_hold(unit, on_settled)
+        self._sessions.begin_write_hold(unit, on_settled)
 
     def release_write_hold(self, unit: str) -> None:
-        self._holds.release_write_hold(unit)
+        self._sessions.release_write_hold(unit)
 
     def flip(self, unit: str, to: str, *, everyone: bool) -> None:
         cluster, part = split(unit)
         gateway = self._gateway(cluster)
         gateway.flip(to, part)
-        self._holds.flip(gateway.of_part(part).config, part, everyone=everyone)
+        self._sessions.flip(gateway.of_part(part).config, part, everyone=everyone)
 
     def guard_everyone(self, unit: str) -> None:
-        self._holds.guard_everyone(unit)
+        self._sessions.guard_everyone(unit)
 
     def fetched(self, unit: str) -> tuple[Identity, ...] | None:
-        return self._holds.fetched(unit)
+        return self._sessions.fetched(unit)
 
     def know(self, unit: str, fetched: Sequence[Identity]) -> None:
-        self._holds.know(unit, fetched)
+        self._sessions.know(unit, fetched)
 
     def writes(self, unit: str) -> Writes:
-        return self._holds.writes(unit)
+        return self._sessions.writes(unit)
 
     def waiting(self, unit: str) -> Sequence[Waiting]:
-        return self._holds.waiting(unit)
+        return self._sessions.waiting(unit)
 
     def upstreams(self, unit: str) -> Mapping[str, Standing]:
         cluster, part = split(unit)
@@ -132,11 +111,11 @@ class OnClusters:
         gateway = self._gateway(cluster)
         gateway.parts[part.name] = active
         dial, localise = partial(gateway.dial, part=part.name), partial(gateway.localise, part=part.name)
-        self._holds.make_part(part, gateway.of_part(part.name).config, dial, localise)
+        self._sessions.make_part(part, gateway.of_part(part.name).config, dial, localise)
 
     def end_part(self, cluster: str, part: str) -> str:
         gateway = self._gateway(cluster)
-        if not (problem := self._holds.end_part(cluster, part)):
+        if not (problem := self._sessions.end_part(cluster, part)):
             del gateway.parts[part]
         return problem
 

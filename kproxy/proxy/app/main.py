@@ -1,4 +1,4 @@
-"""The wiring of the main process: its clusters on one event loop, who carries their sessions, the admin endpoint."""
+"""The wiring of the process: its clusters and their sessions on one event loop, the admin endpoint."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from kproxy.proxy.admin.encryption import admin_tls
 from kproxy.proxy.admin.pages import AdminPages, Readiness, Reloaded, Switched
 from kproxy.proxy.admin.server import start_admin
 from kproxy.proxy.app import logs
-from kproxy.proxy.app.carriers import Carriers
 from kproxy.proxy.app.clusters import Clusters
 from kproxy.proxy.app.control import Control
 from kproxy.proxy.app.neighbours import say_neighbours
 from kproxy.proxy.app.nextstep import Invocation
 from kproxy.proxy.app.reload import Reloader, Source, watch
 from kproxy.proxy.app.stderr import written_by_thread
+from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.encryption import Ends
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.places import Places, raise_file_limit
@@ -46,7 +46,6 @@ from kproxy.proxy.status.shown import ClusterStatus, Status
 from kproxy.proxy.watch.events import Events
 from kproxy.proxy.watch.feed import Feed, Filter
 from kproxy.proxy.watch.frames import FrameFeed, filter_of
-from kproxy.proxy.workers.here import Here
 
 if TYPE_CHECKING:
     from kproxy.proxy.app.statedir import StateDir
@@ -79,11 +78,8 @@ def run(
     with written_by_thread():
         log = logs.set_up(config.log_format, config.log_level, sys.stderr)
         files = raise_file_limit()
-        if config.workers > 1 and sys.platform != "linux":
-            raise ConfigError("--workers needs Linux; leave it out, and kproxy runs in one process")
         selector = RelaySelector()
-        # A session has two; with workers they are theirs, and a client is here only until it has spoken.
-        places = Places(files, files_per_connection=2 if config.workers == 1 else 1)
+        places = Places(files)
         with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
             return runner.run(App(config, selector, places, invocation, source, log).run(errand))
 
@@ -145,12 +141,13 @@ class App:
         background = []
         self._reloads = await supervised.enter_async_context(Supervised("a reload"))
         self.control.obey_signals(self._hear_of_reload)
-        self._carriers = self._who_carries(tasks, await supervised.enter_async_context(Supervised("a session")))
+        of_sessions = await supervised.enter_async_context(Supervised("a session"))
+        self._sessions = AllSessions(self._selector, self._metrics, of_sessions)
         switching = self._switching = self._what_switches(supervised)
         if switching is not None:
             self._config = switching.adopt(self._config)
         clusters = self._clusters = Clusters(
-            self._config, self._metrics, self._places, self._carriers, supervised, self._invocation
+            self._config, self._metrics, self._places, self._sessions, supervised, self._invocation
         )
         try:
             await say_neighbours(self._config)
@@ -161,14 +158,14 @@ class App:
                 quit = partial(self.control.end, "POST /quit") if self._config.admin_quit else None
                 reload = self._reload if self._config.admin_reload and self._reloader is not None else None
                 hosts = (self._config.admin.host, *self._config.admin_host)
-                feed, frames = Feed(self._carriers.watch), FrameFeed(self._carriers.capture)
+                feed, frames = Feed(self._sessions.watch), FrameFeed(self._sessions.capture)
                 events = Events()
                 events.addFilter(self._log.once)
                 page = await supervised.enter_async_context(Supervised("the page"))
                 logging.getLogger().addHandler(events)
                 supervised.callback(logging.getLogger().removeHandler, events)
                 pages = AdminPages(
-                    self._carriers.metrics,
+                    self._metrics,
                     self._status,
                     self._readiness,
                     quit,
@@ -176,7 +173,7 @@ class App:
                     hosts,
                     self._token,
                     self._config.admin_token_reads,
-                    self._sessions,
+                    lambda: asjson.sessions(self._sessions.shown()),
                     self._page(page, feed, events),
                     reload,
                     lambda query: frames.subscribe(filter_of(query)),
@@ -206,34 +203,27 @@ class App:
             clusters.stop()
             for task in background:
                 task.cancel()
-            await self.control.drain(self._gateways, self._carriers)
+            await self.control.drain(self._gateways, self._sessions)
             if self._switching is not None:
                 self._switching.end()
             if admin is not None:
                 await admin.close()
             self._log.once.say_left_out(at_the_end=True)
 
-    def _who_carries(self, tasks: asyncio.TaskGroup, sessions: Supervised) -> Carriers:
-        if self._config.workers == 1:
-            return Here(self._selector, self._metrics, sessions)
-        from kproxy.proxy.workers.crew import Crew
-
-        return Crew(self._config, self._metrics, tasks)
-
     def _what_switches(self, supervised: contextlib.AsyncExitStack) -> Switching | None:
         """Raises ConfigError if the state directory cannot be used."""
         supervised.callback(self._close_state_dir)
-        if not isinstance(self._carriers, Here) or not _needs_switching(self._config):
-            return None  # a cluster with upstreams has no workers
+        if not _needs_switching(self._config):
+            return None
         self._state_dir = _state_dir(self._config)
-        return self._new_switching(self._state_dir, self._carriers)
+        return self._new_switching(self._state_dir)
 
-    def _new_switching(self, directory: StateDir | None, carriers: Here) -> Switching:
+    def _new_switching(self, directory: StateDir | None) -> Switching:
         from kproxy.proxy.app.effects import OnClusters  # few need it
         from kproxy.proxy.app.switching import Switching
 
         served = [gateway.config.name for gateway in self._gateways]
-        effects = OnClusters(self._all_clusters, carriers)
+        effects = OnClusters(self._all_clusters, self._sessions)
         switching = Switching(directory, effects, self.control.stopping.is_set, served)
         self._metrics.switches = switching.numbers
         return switching
@@ -269,10 +259,10 @@ class App:
     async def _reconfigure(self, config: Config, ends: Mapping[str, Ends]) -> int:
         assert self._clusters is not None
         switching, directory = self._switching, None
-        if isinstance(self._carriers, Here) and _needs_switching(config):
+        if _needs_switching(config):
             if self._state_dir is None:
                 directory = _state_dir(config)
-            switching = switching or self._new_switching(None, self._carriers)
+            switching = switching or self._new_switching(None)
         try:
             if switching is not None:
                 config = switching.adopt(config, directory)
@@ -336,13 +326,13 @@ class App:
         def live() -> Live:
             from kproxy.proxy.watch.live import Live  # megabytes that only those need who look
 
-            return Live(tasks.create_task, feed, self.status, self._carriers.sessions, events)
+            return Live(tasks.create_task, feed, self.status, self._sessions.shown, events)
 
         return lambda: live().view()
 
-    async def _switches(self) -> bytes:
+    def _switches(self) -> bytes:
         assert self._switching is not None
-        return self._switching.shown(await self._carriers.sessions())
+        return self._switching.shown(self._sessions.shown())
 
     def _may_switch(self) -> bool:
         return self._switching is not None
@@ -351,9 +341,6 @@ class App:
         assert self._switching is not None
         return self._switching.obey(body)
 
-    async def _sessions(self) -> bytes:
-        return asjson.sessions(await self._carriers.sessions())
-
     def status(self) -> Status:
         """All of it, as it is now."""
         return Status(
@@ -361,7 +348,6 @@ class App:
             draining=self.control.stopping.is_set(),
             configured_at=datetime.fromtimestamp(int(self._metrics.configured_at), UTC).isoformat(),
             reloads=self._metrics.reloads["success"],
-            workers=self._carriers.status(),
             clusters=tuple(self._report(gateway) for gateway in self._gateways),
         )
 

@@ -7,7 +7,6 @@ Files are read by the code that reads them when kproxy runs.
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
@@ -57,8 +56,6 @@ def _of_process(config: Config) -> Iterator[Finding]:
             bearer.read_file(config.admin_token_file)
         except ConfigError as error:
             yield Finding((("admin-token-file",),), str(error))
-    if config.workers > 1 and sys.platform != "linux":
-        yield Finding((("workers",),), "needs Linux; leave it out, and kproxy runs in one process")
     for index, awaited in enumerate(config.exit_with):
         try:
             Ending(awaited)

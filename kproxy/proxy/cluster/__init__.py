@@ -22,6 +22,7 @@ door        accepts clients, reads their first bytes, refuses what is not Kafka
 led         whose client a connection is, where a cluster has parts
 turns       how many clients may be on their way to their nodes at once
 arrivals    clients without a session yet: the TLS handshake, whose they are, the way to their node
+allsessions  the sessions of all clusters of the process
 sessions    creates the session of a client that has arrived, and ends it
 insession   sends kproxy's own requests within a session, between the client's
 relogin     logs in again within a session, before the broker ends it

@@ -22,7 +22,7 @@ from kproxy.base.errors import UpstreamError, WireError
 from kproxy.base.repeats import about
 from kproxy.net.tls.handshakes import ClientTls
 from kproxy.net.tls.tlssocket import TlsSocket
-from kproxy.proxy.cluster.door import Visit
+from kproxy.proxy.cluster.door import Guest
 from kproxy.proxy.cluster.led import Led, client_id_of, hear, whose
 from kproxy.proxy.cluster.meeting import Met
 from kproxy.proxy.cluster.outages import Unreachable
@@ -48,7 +48,7 @@ class Arrival:
 
     key: NodeKey | None
     host: str
-    visit: Visit
+    guest: Guest
     asked: NodeKey | None = None
     led: Led | None = None
     came: float = 0.0
@@ -206,11 +206,11 @@ class Arrivals:
             if arrival.task is not None:
                 arrival.task.cancel()
 
-        arrival.visit.waits(give_way)
+        arrival.guest.waits(give_way)
         try:
             yield
         finally:
-            arrival.visit.waits(None)
+            arrival.guest.waits(None)
 
     def failed(self, led: Led, key: NodeKey | None, error: UpstreamError) -> None:
         """A node has not answered a client that had its turn."""
@@ -238,7 +238,7 @@ class Arrivals:
             arrival.asked = NodeKey.of(label)
             if await self._knows(arrival.asked):
                 arrival.key = arrival.asked
-                arrival.visit.wants(arrival.key)
+                arrival.guest.wants(arrival.key)
 
     async def _hear(self, client: socket.socket, arrival: Arrival) -> bytes | None:
         """The client's first words; None if it has gone without them."""
@@ -258,7 +258,7 @@ class Arrivals:
 
     def _refuse(self, client: socket.socket, arrival: Arrival, error: WireError) -> None:
         self._metrics.refused(self._name, "client", error.reason)
-        peer = arrival.visit.peer
+        peer = arrival.guest.peer
         log.warning("refused a connection from %s: %s", peer, error, extra=about(peer.host, error.reason))
         self._drop(client)
 
@@ -266,7 +266,7 @@ class Arrivals:
         arrival = self._arrivals.pop(client, None)
         if arrival is not None:
             client.close()
-            arrival.visit.over()
+            arrival.guest.over()
 
 
 async def _reach(led: Led, key: NodeKey | None) -> Met:

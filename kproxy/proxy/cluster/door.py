@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
@@ -40,29 +39,10 @@ _HTTP_HINT = (
 )
 
 
-class Visit(Protocol):
-    """A client that was let in, as whoever carries its session tells the door about it. `peer`: where it comes from."""
-
-    @property
-    def peer(self) -> Address: ...
-
-    def wants(self, key: NodeKey) -> None:
-        """The client wants this node, whatever port it came to."""
-
-    def waits(self, give_way: Callable[[], None] | None) -> None:
-        """The client waits for its node, and `give_way` closes its connection; None: it waits no longer."""
-
-    def over(self) -> None:
-        """Its connection is closed."""
-
-
-Carry = Callable[[socket.socket, NodeKey | None, str, Visit], None]
-"""Takes over a client that has spoken; see `Sessions.carry`."""
-
-
 @dataclass(slots=True, eq=False)
-class _Guest:
-    """A connection that was let in, to a node. `since` is the loop's time at which it came."""
+class Guest:
+    """A connection that was let in, to a node, as those who carry its session tell the door about it. `since`: the
+    loop's time at which it came."""
 
     door: Door
     listener: Listener
@@ -72,23 +52,30 @@ class _Guest:
     inside: bool = True
 
     def wants(self, key: NodeKey) -> None:
+        """The client wants this node, whatever port it came to."""
         if self.inside:
             self.door.count(self.key, -1)
             self.door.count(key, 1)
             self.key = key
 
     def waits(self, give_way: Callable[[], None] | None) -> None:
+        """The client waits for its node, and `give_way` closes its connection; None: it waits no longer."""
         self.door.waits(self, give_way if self.inside else None)
 
     def over(self) -> None:
+        """Its connection is closed."""
         if self.inside:
             self.door.waits(self, None)
             self.door.sessions -= 1
             self.door.leave(self)
 
 
+Carry = Callable[[socket.socket, NodeKey | None, str, Guest], None]
+"""Takes over a client that has spoken; see `Sessions.carry`."""
+
+
 class Door:
-    """`sessions`: the connections that the carrier has. `local_host` says under which host a client finds kproxy."""
+    """`sessions`: the connections that have spoken. `local_host` says under which host a client finds kproxy."""
 
     def __init__(
         self,
@@ -107,8 +94,8 @@ class Door:
         self._carry = carry
         self._expects_tls = expects_tls
         self._loop = asyncio.get_running_loop()
-        self._silent: dict[socket.socket, _Guest] = {}  # nothing heard yet, the oldest first
-        self._waiting: dict[_Guest, Callable[[], None]] = {}  # for their nodes, the oldest first, and how to close each
+        self._silent: dict[socket.socket, Guest] = {}  # nothing heard yet, the oldest first
+        self._waiting: dict[Guest, Callable[[], None]] = {}  # for their nodes, the oldest first, and how to close each
         self._looking: asyncio.TimerHandle | None = None
         self._wanting: Counter[NodeKey | None] = Counter()
         self.sessions = 0
@@ -127,7 +114,7 @@ class Door:
         self._places.taken += 1
         listener.sessions += 1
         self.count(listener.key, 1)
-        guest = _Guest(self, listener, listener.key, peer, self._loop.time())
+        guest = Guest(self, listener, listener.key, peer, self._loop.time())
         # Brokers are dialled when the client has said something: a TCP probe costs them nothing.
         first = _peek(client)
         if first is not None:
@@ -163,7 +150,7 @@ class Door:
         """Connections that want this node."""
         return self._wanting[key]
 
-    def waits(self, guest: _Guest, give_way: Callable[[], None] | None) -> None:
+    def waits(self, guest: Guest, give_way: Callable[[], None] | None) -> None:
         """Let this guest give way to others, like those that say nothing; None: no more."""
         self._places.silent.pop(guest, None)
         self._waiting.pop(guest, None)
@@ -213,7 +200,7 @@ class Door:
         if first is not None:
             self._spoke(client, self._no_longer_silent(client), first)
 
-    def _spoke(self, client: socket.socket, guest: _Guest, first: bytes) -> None:
+    def _spoke(self, client: socket.socket, guest: Guest, first: bytes) -> None:
         error = self._objection(first)
         if error is not None:
             self._metrics.refused(self._config.name, "client", error.reason)
@@ -238,7 +225,7 @@ class Door:
             return None
         return plaintext_client() if greeting is None else wrong_client(greeting)
 
-    def _hand_over(self, client: socket.socket, guest: _Guest) -> None:
+    def _hand_over(self, client: socket.socket, guest: Guest) -> None:
         self.sessions += 1
         try:
             self._carry(client, guest.key, self._local_host(client), guest)
@@ -250,14 +237,14 @@ class Door:
             guest.over()
             raise
 
-    def leave(self, guest: _Guest) -> None:
+    def leave(self, guest: Guest) -> None:
         """Its place is free."""
         guest.inside = False
         guest.listener.sessions -= 1
         self.count(guest.key, -1)
         self._places.taken -= 1
 
-    def _no_longer_silent(self, client: socket.socket) -> _Guest:
+    def _no_longer_silent(self, client: socket.socket) -> Guest:
         self._loop.remove_reader(client.fileno())
         del self._places.silent[client]
         return self._silent.pop(client)

@@ -77,7 +77,6 @@ class Gateway:
         self.active = config.upstream
         self.parts: dict[str, str] = {}  # to which upstream each part's clients are led
         self.upstreams: dict[str, Upstream] = {}
-        # Handshakes are for the sessions, in other processes perhaps; but a bad file is to end kproxy at its start.
         self.door = Door(
             config, metrics, places, self.local_host, carry,
             expects_tls=client_tls(config) is not None,

@@ -1,7 +1,6 @@
 """What kproxy knows of reaching one cluster: which one it is, which address leads to whom, how each node is reached.
 
-One value. Whoever finds something out says it as a *fact*, and `Known.note` takes it in; so several processes come to
-know the same (`kproxy.proxy.workers`).
+One value. What is found out is said as a *fact*, and `Known.note` takes it in.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ class Known:
                 if reached.route is None:  # the route that worked last is the first to be tried again
                     reached = replace(reached, route=before.route, proof=before.proof)
                 elif reached.proof is Proof.UNCHECKED and before.shows(reached.route.dial):
-                    # One more connection to there. Another process may know more than whoever opened it.
+                    # One more connection to there. A session that was asked within knows more than who opened it.
                     reached = before
                 news = before != reached
                 self.nodes[key] = reached

@@ -24,7 +24,7 @@ from kproxy.proxy.cluster.known import BootstrapAnswered, Fact, Known, LeadsTo, 
 from kproxy.proxy.cluster.opening import Opened, Opener
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
-from kproxy.proxy.metrics.numbers import BOOTSTRAP as BOOTSTRAP
+from kproxy.proxy.metrics.record import BOOTSTRAP as BOOTSTRAP
 from kproxy.proxy.switching.logins import Login
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ class Facts(Protocol):
     @property
     def searched(self) -> asyncio.Event: ...
     def note(self, fact: Fact) -> None: ...
-    def claim(self, cluster_id: str, said_by: Address) -> str: ...
 
 
 class Meetings:
@@ -213,7 +212,10 @@ class Meetings:
     def _judge(self, key: NodeKey | None, route: Route, identity: Identity) -> None:
         """Note who answered; raise UpstreamError if it is not who was to be reached."""
         address = route.dial
-        if identity.cluster_id is not None and self._facts.claim(identity.cluster_id, address) != identity.cluster_id:
+        if (
+            identity.cluster_id is not None
+            and self._facts.known.claim(identity.cluster_id, address) != identity.cluster_id
+        ):
             raise UpstreamError("wrong-cluster", self._facts.known.another(address, identity.cluster_id))
         self.note_identity(address, identity)
         if key is None:

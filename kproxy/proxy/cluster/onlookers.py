@@ -1,8 +1,7 @@
-"""Who looks on at the sessions of one cluster in this process, and what they are told."""
+"""Who looks on at the sessions of one cluster, and what they are told."""
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -53,7 +52,7 @@ class Onlookers:
         exchanges = None if self._emit is None else partial(self._emit, where)
         frames = None
         if self._emit_frame is not None:
-            place = Place(where, _local(session.client.sock), f"{os.getpid()}-{next(_numbers)}")
+            place = Place(where, _local(session.client.sock), str(next(_numbers)))
             frames = partial(self._emit_frame, place)
         session.observe(exchanges, frames)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from kproxy.base.address import Address
@@ -39,15 +39,6 @@ class OwnAddresses:
                 del self._bound[address]
             if not self._ports[address.port]:
                 del self._ports[address.port]
-
-    def take_over(self, bound: Collection[Address]) -> None:
-        """Replace all of them by those of another process, for which this one dials."""
-        self._bound = Counter(bound)
-        self._ports = Counter(address.port for address in bound)
-
-    def addresses(self) -> frozenset[Address]:
-        """All of them."""
-        return frozenset(self._bound)
 
     def leads_here(self, address: Address) -> bool:
         """Tell whether a connection to this IP address and port would reach one of them. An IPv6 address may name its

@@ -9,6 +9,8 @@ from collections.abc import Callable
 _MOST_FILES = 1_048_576
 # What else is open: connections to the admin endpoint (64 at most), names being resolved, the log.
 _RESERVED_FILES = 128
+# The client's connection and the upstream's.
+_FILES_PER_CONNECTION = 2
 # However few files there are, so many sockets may listen.
 _LEAST_LISTENING = 16
 # Bounds of what `most_under_way` says.
@@ -23,9 +25,8 @@ class Places:
     each: they give way.
     """
 
-    def __init__(self, files: int | None = None, files_per_connection: int = 2) -> None:
+    def __init__(self, files: int | None = None) -> None:
         self.files = files
-        self._each = files_per_connection
         self.taken = 0
         self.listening = 0
         self._clusters: dict[object, int] = {}  # how many sockets listen for each
@@ -35,7 +36,7 @@ class Places:
     def most(self) -> int | None:
         if self.files is None:
             return None
-        return max(1, (self.files - _RESERVED_FILES - self.listening) // self._each)
+        return max(1, (self.files - _RESERVED_FILES - self.listening) // _FILES_PER_CONNECTION)
 
     def listen(self, cluster: object, sockets: int) -> None:
         """Count the sockets that listen for this cluster."""

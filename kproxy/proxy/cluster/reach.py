@@ -41,8 +41,7 @@ address."""
 class Reach:
     """The upstream side of one cluster.
 
-    `known` is what has been found out; `on_news` is told each fact that is new, and `claim` agrees with other processes
-    on which cluster is served.
+    `known` is what has been found out; `on_news` is told each fact that is new.
     """
 
     def __init__(
@@ -53,14 +52,12 @@ class Reach:
         tasks: asyncio.TaskGroup,
         is_own: Callable[[Address], bool],
         on_news: Callable[[Fact], None] = lambda fact: None,
-        claim: Callable[[str, Address], str] | None = None,
     ) -> None:
         self._config = config
         self._topology = topology
         self._opener = Opener(config, tasks, is_own)
         self.meetings = Meetings(config, topology, metrics, self._opener, self)
         self._on_news = on_news
-        self._claim = claim
         self.routes = Routes(config.map)
         self.known = Known(cluster_id=config.cluster_id)
         self._outages = Outages()
@@ -114,13 +111,6 @@ class Reach:
     async def close(self) -> None:
         """Close what is kept open for connections to come."""
         await self._opener.close()
-
-    def adopt(self, known: Known) -> None:
-        """Know what another process knows."""
-        self.known = known
-        nodes = self._topology.nodes
-        self._outages.end_where(lambda key: key is not None and (key not in nodes or key not in known.problems))
-        self._wake()
 
     def forget(self, keys: Collection[NodeKey]) -> None:
         """Know nothing of nodes that are in no metadata any more."""
@@ -263,12 +253,6 @@ class Reach:
         except UpstreamError:
             return
         upstream.sock.close()
-
-    def claim(self, cluster_id: str, said_by: Address) -> str:
-        """A broker says that this is its cluster; return the one that is served."""
-        if self.known.cluster_id is None and self._claim is not None:
-            return self._claim(cluster_id, said_by)
-        return self.known.claim(cluster_id, said_by)
 
 
 def _bare(error: UpstreamError) -> UpstreamError:

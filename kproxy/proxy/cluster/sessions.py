@@ -1,4 +1,4 @@
-"""The sessions of one cluster in this process: relay for a client that has arrived, say how it ended."""
+"""The sessions of one cluster: relay for a client that has arrived, say how it ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kproxy.protocol.rewrite.apiversions import NO_OTHER
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.protocol.wire.mismatch import bound_to_host, client_logs_in
 from kproxy.proxy.cluster.arrivals import Arrival, Arrivals, Knows, name_of
-from kproxy.proxy.cluster.door import Visit
+from kproxy.proxy.cluster.door import Guest
 from kproxy.proxy.cluster.encryption import client_tls
 from kproxy.proxy.cluster.insession import Between
 from kproxy.proxy.cluster.led import Dial, Led, Localise
@@ -63,7 +63,7 @@ class _Carried:
     """What is known of a session beside itself. `led`: to whose upstream, now. `dial`: where the node was reached."""
 
     key: NodeKey | None
-    visit: Visit
+    guest: Guest
     led: Led
     dial: Address | None
     since: float  # a Unix time
@@ -75,7 +75,7 @@ class _Carried:
     @property
     def address(self) -> str:
         """The client's, without its port."""
-        return self.visit.peer.host
+        return self.guest.peer.host
 
 
 class Sessions:
@@ -109,14 +109,14 @@ class Sessions:
         self._onlookers = Onlookers(self._seen)
         self.watch, self.capture = self._onlookers.watch, self._onlookers.capture
 
-    def carry(self, client: socket.socket, key: NodeKey | None, host: str, visit: Visit) -> None:
+    def carry(self, client: socket.socket, key: NodeKey | None, host: str, guest: Guest) -> None:
         """Open a session between the client and a node (None: a bootstrap server). The client is told that kproxy is at
-        `host`. The visit is over once, when the client's connection is closed."""
-        self._arrivals.begin(client, Arrival(key, host, visit, asked=key))
+        `host`. `guest.over` is called once, when the client's connection is closed."""
+        self._arrivals.begin(client, Arrival(key, host, guest, asked=key))
 
     def _arrived(self, client: socket.socket, arrival: Arrival, led: Led, upstream: Met, first: bytes) -> None:
         key, label = upstream.key, _label(upstream.key)
-        carried = _Carried(key, arrival.visit, led, upstream.dial, time.time(), arrival.turn)
+        carried = _Carried(key, arrival.guest, led, upstream.dial, time.time(), arrival.turn)
         counters = self._metrics.node(self._name, label)
         switchable = led.switchable
         calls = self._calls_of(label, counters, switchable)
@@ -132,7 +132,7 @@ class Sessions:
         except OSError:  # the client is gone already
             upstream.sock.close()
             client.close()
-            arrival.visit.over()
+            arrival.guest.over()
             arrival.end_turn()
             return
         self._open[session] = carried
@@ -348,7 +348,7 @@ class Sessions:
         carried = self._open.pop(session, None)
         if carried is None:
             return
-        carried.visit.over()
+        carried.guest.over()
         self._end_turn(carried)
         if carried.switchable is not None:
             carried.switchable.ended(session, carried.address)
@@ -391,7 +391,7 @@ class Sessions:
         return ((session, self._where(carried)) for session, carried in self._open.items())
 
     def _where(self, carried: _Carried) -> Where:
-        return Where(self._name, _label(carried.key), str(carried.visit.peer))
+        return Where(self._name, _label(carried.key), str(carried.guest.peer))
 
     def shown(self) -> Iterator[SessionStatus]:
         """Each session that is open now."""

@@ -68,11 +68,6 @@ class Topology:
             self.edition += 1
         return Learned(tuple(new), tuple(moved), tuple(gone), tuple(back))
 
-    def take_over(self, nodes: dict[NodeKey, Node]) -> None:
-        """The nodes are these from now on: another process has learned of them."""
-        self.nodes = nodes
-        self.edition += 1
-
     def knows(self, endpoints: Endpoints) -> bool:
         """Whether a response says nothing new: `learn` would change nothing."""
         seen = {NodeKey(e.kind, e.node_id): e.advertised for e in endpoints.nodes}

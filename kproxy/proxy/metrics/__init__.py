@@ -1,8 +1,7 @@
 """Each metric name and label of kproxy, in one object that callers pass in. Nothing here is global.
 
     counters     the plain numbers that the data plane adds to
-    record       `Metrics`: the counters of one process, by cluster and node
-    numbers      `Numbers`: what one process sends to another, and the sums
+    record       `Metrics`: the counters of the process, by cluster and node
     declared     the only table of metrics: name, kind, labels, help, where the numbers are
     exposition   the table as a prometheus-client collector, and as text
 
@@ -17,7 +16,6 @@ docs/metrics.md describes the metrics for users; a test keeps it equal to the ta
 from kproxy.proxy.metrics.counters import LATENCY_BOUNDS, MAX_CALLS, CallCounters, Durations, NodeCounters
 from kproxy.proxy.metrics.declared import FAMILIES, Family
 from kproxy.proxy.metrics.exposition import exposition
-from kproxy.proxy.metrics.numbers import Numbers
 from kproxy.proxy.metrics.record import MAX_REASONS, Metrics
 
 __all__ = [
@@ -30,6 +28,5 @@ __all__ = [
     "Family",
     "Metrics",
     "NodeCounters",
-    "Numbers",
     "exposition",
 ]

@@ -47,14 +47,9 @@ class Durations:
     def plus(self, other: Durations) -> Durations:
         """A new object, the sum of both."""
         both = Durations()
-        both.include(self)
-        both.include(other)
+        both.buckets = [mine + theirs for mine, theirs in zip(self.buckets, other.buckets, strict=True)]
+        both.seconds = self.seconds + other.seconds
         return both
-
-    def include(self, other: Durations) -> None:
-        """Add what another one has counted."""
-        self.buckets = [mine + theirs for mine, theirs in zip(self.buckets, other.buckets, strict=True)]
-        self.seconds += other.seconds
 
 
 class CallCounters(Durations):
@@ -117,14 +112,3 @@ class NodeCounters:
         """Every entry, with the shared one once it was used."""
         calls = list(self.calls.values())
         return [*calls, self._other] if self._other.count else calls
-
-    def include(self, other: NodeCounters) -> None:
-        """Add what another process has counted of the same node, where pairs of API and version are as limited."""
-        self.sessions_open += other.sessions_open
-        self.sessions_total += other.sessions_total
-        self.bytes_from_client += other.bytes_from_client
-        self.bytes_from_upstream += other.bytes_from_upstream
-        pairs = [(self.calls.setdefault(code, CallCounters(c.api, c.version)), c) for code, c in other.calls.items()]
-        for mine, theirs in (*pairs, (self._other, other._other)):
-            mine.include(theirs)
-            mine.count += theirs.count

@@ -1,4 +1,4 @@
-"""`Metrics`: what one kproxy process has counted, and the registry that shows it to Prometheus."""
+"""`Metrics`: what this process has counted, and the registry that shows it to Prometheus."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from kproxy.proxy.metrics.counters import Durations, NodeCounters
 from kproxy.proxy.metrics.exposition import FamilyCollector
-from kproxy.proxy.metrics.numbers import Numbers, ProcessSums, of_this_process
 
 MAX_REASONS = 64
 """Different reasons that become label values. kproxy's source has far fewer; a reason that was put together
 from what a peer sent would run into this and count as "other" instead of growing without end."""
+
+BOOTSTRAP = "bootstrap"
+"""The label of the bootstrap servers in the place of a node's."""
 
 _REASON = re.compile(r"[a-z][a-z0-9-]{0,39}")
 
@@ -42,21 +44,19 @@ class Metrics:
     """The counters of every cluster in this process. Use it, and scrape it, from the event loop's thread.
 
     `registry` has kproxy's own metrics and those of the process; `runtime` has only the latter
-    (`process_*`, `python_*`), which prometheus-client reads by itself. With the `sums` of several processes it shows
-    those, and is not counted on.
+    (`process_*`, `python_*`), which prometheus-client reads by itself.
     """
 
-    def __init__(self, sums: Numbers | None = None) -> None:
-        numbers = self._numbers = sums or Numbers()
-        self.nodes: dict[tuple[str, str], NodeCounters] = numbers.nodes
+    def __init__(self) -> None:
+        self.nodes: dict[tuple[str, str], NodeCounters] = {}
         """By cluster and node."""
-        self.refusals: Counter[tuple[str, str, str]] = numbers.refusals
+        self.refusals: Counter[tuple[str, str, str]] = Counter()
         """By cluster, side and reason."""
-        self.dials: dict[tuple[str, ...], Durations] = numbers.dials
+        self.dials: dict[tuple[str, ...], Durations] = {}
         """By cluster and node, and upstream if the cluster has some."""
-        self.dial_failures: Counter[tuple[str, ...]] = numbers.dial_failures
+        self.dial_failures: Counter[tuple[str, ...]] = Counter()
         """By cluster, node and reason, and upstream if the cluster has some."""
-        self.endpoints_rewritten: Counter[tuple[str, str]] = numbers.endpoints_rewritten
+        self.endpoints_rewritten: Counter[tuple[str, str]] = Counter()
         """By cluster and API."""
         self.listeners_bound: dict[str, int] = {}
         """By cluster."""
@@ -66,9 +66,7 @@ class Metrics:
         """Since when this configuration runs, as a Unix time."""
         self.reload_succeeded_at: float = 0.0
         """When the configuration was last read without a mistake."""
-        self.in_flight: Callable[[], Iterable[tuple[str, str, int]]] = lambda: [
-            (cluster, node, count) for (cluster, node), count in numbers.in_flight.items()
-        ]
+        self.in_flight: Callable[[], Iterable[tuple[str, str, int]]] = tuple
         """Requests without a response yet, as (cluster, node, how many); set by the app, asked at a scrape.
         A node may come several times, once per session say: the numbers are added."""
         self.switches: Callable[[], Iterable[SwitchNumbers]] = tuple
@@ -84,24 +82,9 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.registry.register(FamilyCollector(self))
         for registry in (self.runtime, self.registry):
-            registry.register(ProcessCollector(registry=None) if sums is None else ProcessSums(sums.process))
+            ProcessCollector(registry=registry)
             PlatformCollector(registry=registry)
             GCCollector(registry=registry)
-
-    def numbers(self) -> Numbers:
-        """What there is now, for another process; it shares the counters of this one."""
-        in_flight: Counter[tuple[str, str]] = Counter()
-        for cluster, node, count in self.in_flight():
-            in_flight[cluster, node] += count
-        return Numbers(
-            self.nodes,
-            self.refusals,
-            self.dials,
-            self.dial_failures,
-            self.endpoints_rewritten,
-            in_flight,
-            of_this_process(),
-        )
 
     def node(self, cluster: str, node: str) -> NodeCounters:
         """The counters of one node, made when missing. They stay until `keep_only`."""
@@ -111,8 +94,15 @@ class Metrics:
         return found
 
     def keep_only(self, cluster: str, nodes: Collection[str]) -> None:
-        """Forget what was counted of nodes that the cluster has no more; see `Numbers.keep_only`."""
-        self._numbers.keep_only(cluster, nodes)
+        """Forget what was counted of nodes that the cluster has no more: a broker may name others for ever. One to
+        which clients are still connected stays."""
+        stays = {*nodes, BOOTSTRAP}
+        stays |= {name for (of, name), node in self.nodes.items() if of == cluster and node.sessions_open}
+        for name in [name for of, name in self.nodes if of == cluster and name not in stays]:
+            del self.nodes[cluster, name]
+        for numbers in (self.dials, self.dial_failures):
+            for key in [key for key in numbers if key[0] == cluster and key[1] not in stays]:
+                del numbers[key]
 
     def refused(self, cluster: str, side: str, reason: str) -> None:
         """A connection or a frame was refused because of what `side` ("client" or "upstream") did or sent."""
@@ -144,13 +134,6 @@ class Metrics:
         self.reloads["success" if done else "failure"] += 1
         if done:
             self.reload_succeeded_at = now
-
-    def adopt_process(self, other: Metrics) -> None:
-        """What the main process alone knows."""
-        self.listeners_bound = other.listeners_bound
-        self.reloads, self.reload_succeeded_at = other.reloads, other.reload_succeeded_at
-        self.switches, self.forwards = other.switches, other.forwards
-        self.log_lines_dropped = other.log_lines_dropped
 
     def _known(self, reason: str) -> str:
         if reason in self._reasons:

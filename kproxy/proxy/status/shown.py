@@ -182,23 +182,12 @@ class SessionStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerStatus:
-    """One worker process. `answers`: it is given new connections."""
-
-    worker: int
-    pid: int
-    answers: bool
-    sessions: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """All of it. `workers` is empty where this process carries the sessions itself. `configured_at`: since when this
+    """All of it. `configured_at`: since when this
     configuration runs, in UTC (ISO 8601); `reloads`: how often kproxy has read it again without a mistake."""
 
     version: str
     draining: bool
     configured_at: str = ""
     reloads: int = 0
-    workers: tuple[WorkerStatus, ...]
     clusters: tuple[ClusterStatus, ...]

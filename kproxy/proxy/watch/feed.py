@@ -82,9 +82,6 @@ class Listener(Protocol):
     def offer(self, passed: Passed) -> None:
         """Something has passed. It is called in the data plane, and must be quick."""
 
-    def miss(self, count: int) -> None:
-        """So many were lost before they came here."""
-
 
 class Subscription:
     """One who looks on from outside, and may be slow."""
@@ -103,10 +100,6 @@ class Subscription:
         else:
             self._waiting.append(passed)
 
-    def miss(self, count: int) -> None:
-        """So many were lost before they came here."""
-        self._lost += count
-
     def take(self) -> bytes:
         """Some lines of what there is."""
         pieces = [lines.written(self._waiting.popleft()) for _ in range(min(_AT_ONCE, len(self._waiting)))]
@@ -117,9 +110,9 @@ class Subscription:
 
 
 class Feed:
-    """All who look on. `watch` is called with the feed when the first one comes, and with None after the last."""
+    """All who look on. `watch` is given `publish` when the first one comes, and None after the last."""
 
-    def __init__(self, watch: Callable[[Feed | None], None]) -> None:
+    def __init__(self, watch: Callable[[Emit | None], None]) -> None:
         self._watch = watch
         self._listeners: set[Listener] = set()
         self.readers = 0
@@ -129,7 +122,7 @@ class Feed:
         """It looks on from now on."""
         self._listeners.add(listener)
         if len(self._listeners) == 1:
-            self._watch(self)
+            self._watch(self.publish)
 
     def remove(self, listener: Listener) -> None:
         """It does not look on any more."""
@@ -138,20 +131,10 @@ class Feed:
             self._watch(None)
 
     def publish(self, where: Where, exchange: Exchange) -> None:
-        """Something has passed, seen in this process."""
-        self.pass_on(Passed(time() - (perf_counter() - exchange.at), where, exchange))
-
-    def pass_on(self, passed: Passed) -> None:
-        """Something has passed, in whichever process."""
+        """Something has passed."""
+        passed = Passed(time() - (perf_counter() - exchange.at), where, exchange)
         for listener in self._listeners:
             listener.offer(passed)
-
-    def pass_on_all(self, several: Sequence[Passed], lost: int) -> None:
-        """What a worker has seen, and how much more it had to leave out."""
-        for passed in several:
-            self.pass_on(passed)
-        for listener in self._listeners:
-            listener.miss(lost)
 
     def subscribe(self, wanted: Filter) -> AsyncGenerator[bytes, None]:
         """Lines, from the first one that is asked for until the generator is closed. Raises TooMany."""

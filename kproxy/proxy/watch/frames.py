@@ -56,7 +56,7 @@ class Copied:
 
     @classmethod
     def now(cls, place: Place, frame: Frame) -> Copied:
-        """Seen in this process, by the clock of `perf_counter`."""
+        """One that passes now, by the clock of `perf_counter`."""
         return cls(time() - (perf_counter() - frame.at), place, frame)
 
     @property
@@ -150,23 +150,18 @@ class _Reader:
 
 
 class FrameFeed:
-    """All who want frames. `capture` is called with the feed when the first one comes, and with None after the last."""
+    """All who want frames. `capture` is given `publish` when the first one comes, and None after the last."""
 
-    def __init__(self, capture: Callable[[FrameFeed | None], None]) -> None:
+    def __init__(self, capture: Callable[[EmitFrame | None], None]) -> None:
         self._capture = capture
         self._readers: set[_Reader] = set()
 
     def publish(self, place: Place, frame: Frame) -> None:
-        """A frame has passed, in this process."""
-        self.pass_on((Copied.now(place, frame),), 0)
-
-    def pass_on(self, several: Sequence[Copied], lost: int) -> None:
-        """Frames have passed, in whichever process, and so many more that were lost on the way here."""
+        """A frame has passed."""
+        copied = Copied.now(place, frame)
         for reader in self._readers:
-            for copied in several:
-                if wants(reader.wanted, copied):
-                    reader.queue.add(copied)
-            reader.queue.lost += lost
+            if wants(reader.wanted, copied):
+                reader.queue.add(copied)
 
     def subscribe(self, wanted: Filter) -> AsyncGenerator[bytes, None]:
         """Lines, from the first one that is asked for until the generator is closed. Raises TooMany."""
@@ -183,7 +178,7 @@ class FrameFeed:
         self._readers.add(reader)
         try:
             if len(self._readers) == 1:
-                self._capture(self)
+                self._capture(self.publish)
             quiet = _ALIVE  # the first line says that kproxy looks on
             while True:
                 data = reader.take()

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from time import time
@@ -42,7 +42,7 @@ class Live:
         create_task: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         feed: Feed,
         status: Callable[[], Status],
-        sessions: Callable[[], Awaitable[Sequence[SessionStatus]]],
+        sessions: Callable[[], Sequence[SessionStatus]],
         events: Events,
     ) -> None:
         self._create_task = create_task
@@ -108,7 +108,7 @@ class Live:
 
     async def _write(self, tally: Tally, findings: Findings) -> None:
         now = time()
-        sessions, status = await self._sessions(), self._status()
+        sessions, status = self._sessions(), self._status()
         tally.second(now, sessions)
         for event in self._events.last():
             finding = _refusal(event, status.clusters)
@@ -125,8 +125,6 @@ class Live:
             "since": status.configured_at,
             "reloads": status.reloads,
             "draining": status.draining,
-            "lost": tally.lost,
-            "workers": [asdict(worker) for worker in status.workers],
             "clusters": clusters,
             "findings": [_finding(since, one) for since, one in found],
             "events": [_event(event) for event in self._events.last()],

@@ -72,9 +72,7 @@ class Tally:
         self.apis: dict[tuple[str, str, str], Rates] = {}
         self.clients: dict[Client, Doing] = {}
         self.groups: dict[tuple[str, str], Group] = {}
-        self.lost = 0
         """Exchanges of the last second that could not be counted."""
-        self._lost = 0
 
     def offer(self, passed: Passed) -> None:
         """Something has passed."""
@@ -110,10 +108,6 @@ class Tally:
         if exchange.group:
             self._note_group(passed)
 
-    def miss(self, count: int) -> None:
-        """So many were lost."""
-        self._lost += count
-
     def _note_group(self, passed: Passed) -> None:
         where, exchange = passed.where, passed.exchange
         group = _row(self.groups, (where.cluster, exchange.group), Group, "group")
@@ -128,7 +122,6 @@ class Tally:
     def second(self, now: float, sessions: Iterable[SessionStatus]) -> None:
         """About a second is over, and these sessions are open; forget who has gone."""
         elapsed, self._at = now - self._at, now
-        self.lost, self._lost = self._lost, 0
         for node in [node for node, rates in self.nodes.items() if not rates.second(elapsed, now)]:
             del self.nodes[node]
         for api in [api for api, rates in self.apis.items() if not rates.second(elapsed, now)]:

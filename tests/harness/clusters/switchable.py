@@ -1,7 +1,7 @@
 """Two Kafka clusters of one broker each behind the sessions of a kproxy, on one local port.
 
-The brokers advertise that port, and `Here` carries the sessions as in a kproxy. What finds out which cluster and which
-node an address leads to is left out, so that a test can do to the sessions what a switch does, step by step.
+The brokers advertise that port, and `AllSessions` carries the sessions as in a kproxy. What finds out which cluster and
+which node an address leads to is left out, so that a test can do to the sessions what a switch does, step by step.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.config import ClusterConfig, Config
 from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
+from kproxy.proxy.cluster.allsessions import AllSessions, Reconfigured
 from kproxy.proxy.cluster.meeting import Met
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.loop import RelayLoop
 from kproxy.proxy.relay.selector import RelaySelector
-from kproxy.proxy.workers.here import Here, Reconfigured
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class Switchable:
         self._selector = RelaySelector()
         self._loop = RelayLoop(self._selector)
         self._ending: asyncio.Event
-        self.here: Here
+        self.here: AllSessions
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._run(),), daemon=True)
         self._thread.start()
@@ -66,7 +66,7 @@ class Switchable:
         self._ending = asyncio.Event()
         self._listener.setblocking(False)
         async with asyncio.TaskGroup() as tasks:
-            self.here = Here(self._selector, self.metrics, tasks)
+            self.here = AllSessions(self._selector, self.metrics, tasks)
             self._config = ClusterConfig(name=NAME, bootstrap_servers=(self.upstream,))
             self.here.make_room(self._config, self._dial, self._localise, switches=self._switches)
             self._loop.add_reader(self._listener, self._accept)

@@ -15,17 +15,14 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from kproxy.proxy.cluster.listeners import Listeners
-from kproxy.proxy.cluster.sessions import Sessions
-from kproxy.proxy.workers import forker
 
 
 def watch(findings: Path, forbidden: list[bytes]) -> None:
-    """Search what is sent on connections that a listener accepted, here and in workers."""
+    """Search what is sent on connections that a listener accepted."""
     overlap = max(map(len, forbidden)) - 1
     tails: WeakKeyDictionary[socket.socket, bytes] = WeakKeyDictionary()
     plain_send = socket.socket.send
     plain_accept = Listeners._accept
-    plain_carry = Sessions.carry
 
     def accept(self: Listeners, *args: Any) -> None:
         original = self._on_accept
@@ -40,10 +37,6 @@ def watch(findings: Path, forbidden: list[bytes]) -> None:
         finally:
             self._on_accept = original
 
-    def carry(self: Sessions, client: socket.socket, *args: Any) -> None:
-        tails.setdefault(client, b"")
-        plain_carry(self, client, *args)
-
     def send(self: socket.socket, data: Any, *flags: int) -> int:
         sent = plain_send(self, data, *flags)
         tail = tails.get(self)
@@ -57,12 +50,7 @@ def watch(findings: Path, forbidden: list[bytes]) -> None:
             tails[self] = seen[-overlap:] if overlap else b""
         return sent
 
-    # The workers are forked by an interpreter of its own, which is to do the same.
-    same = f"watched.watch(pathlib.Path({str(findings)!r}), {forbidden})"
-    program = f"import pathlib; from tests.harness.programs import watched; {same}; from kproxy"
-    forker._PROGRAM = forker._PROGRAM.replace("from kproxy", program, 1)
     Listeners._accept = accept  # type: ignore[method-assign]
-    Sessions.carry = carry  # type: ignore[method-assign]
     socket.socket.send = send  # type: ignore[method-assign, assignment]
 
 

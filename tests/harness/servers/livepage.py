@@ -278,8 +278,6 @@ def snapshot(**more: Any) -> Snapshot:
         "since": "2026-11-22T19:00:00+00:00",
         "reloads": 0,
         "draining": False,
-        "lost": 0,
-        "workers": [],
         "clusters": [cluster()],
         "findings": [],
         "events": [event(1, "the cluster has 3 brokers"), event(2, "kproxy is ready")],
@@ -386,8 +384,7 @@ def troubled(second: float = 0) -> Snapshot:
     )
     for each in findings:
         each["cluster"] = "prod"
-    workers = [{"worker": n, "pid": 4000 + n, "answers": True, "sessions": 9} for n in (1, 2)]
-    return snapshot(clusters=[one], findings=findings, events=events, workers=workers, time=time.time() + second)
+    return snapshot(clusters=[one], findings=findings, events=events, time=time.time() + second)
 
 
 def crowded(second: float = 0, brokers: int = 100, clients: int = 200, sessions: int = 1000) -> Snapshot:

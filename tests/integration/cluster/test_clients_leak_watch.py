@@ -16,11 +16,10 @@ from tests.harness.topics import create_topic, unique
 pytestmark = pytest.mark.integration
 
 
-@pytest.mark.parametrize("more", [(), ("--workers", "2")], ids=["one process", "workers"])
-def test_text_that_a_client_is_sent_is_found(cluster: DevCluster, tmp_path: Path, more: tuple[str, ...]) -> None:
+def test_text_that_a_client_is_sent_is_found(cluster: DevCluster, tmp_path: Path) -> None:
     """A topic's name stands in for an address: it is certain to be in the answer."""
     topic = create_topic(cluster.direct_bootstrap, 1, 1)
-    kproxy = Kproxy(tmp_path, cluster.bootstrap, *more, forbidden=[unique("never"), topic])
+    kproxy = Kproxy(tmp_path, cluster.bootstrap, forbidden=[unique("never"), topic])
     try:
         assert not kproxy.leaks()
         with Frames(kproxy.bootstrap) as frames:

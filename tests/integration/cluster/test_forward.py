@@ -83,15 +83,6 @@ def test_a_web_server_through_the_same_hops(
     wait_logged(proxy, f"{there['listen']} leads to localhost:{registry}")
 
 
-def test_with_workers(registry: int, cluster: DevCluster, own_kproxy: Start) -> None:
-    proxy = own_kproxy(cluster.bootstrap, "--forward", f"0=127.0.0.1:{registry}", "--workers", "2")
-    client = forwarded(proxy)
-    client.request("GET", "/")
-    assert client.getresponse().read() == BODY
-    client.close()
-    assert "kproxy_forward_accepted_total" in proxy.get("/metrics")[1]
-
-
 def test_a_kproxy_that_stops_does_not_wait_for_it(registry: int, cluster: DevCluster, own_kproxy: Start) -> None:
     proxy = own_kproxy(cluster.bootstrap, "--forward", f"0=127.0.0.1:{registry}")
     client = forwarded(proxy)

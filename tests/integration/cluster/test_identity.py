@@ -387,14 +387,11 @@ def with_login(bootstrap: str, user: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("workers", [(), ("--workers", "2")], ids=["one process", "workers"])
 @pytest.mark.parametrize("user", [ADMIN, TOPIC_USER])
-def test_port_forwards_in_any_order_without_credentials(
-    guarded: DevCluster, own_kproxy: Start, user: str, workers: tuple[str, ...]
-) -> None:
+def test_port_forwards_in_any_order_without_credentials(guarded: DevCluster, own_kproxy: Start, user: str) -> None:
     """Names that resolve nowhere, one reachable address of each broker in the wrong order, no map, no --sasl."""
     topic: str = guarded.topic  # type: ignore[attr-defined]
-    proxy = own_kproxy(",".join(reversed(guarded.bootstrap.split(","))), *workers)
+    proxy = own_kproxy(",".join(reversed(guarded.bootstrap.split(","))))
     before = len(records_of(guarded, topic, 6))
     producer = Producer({**with_login(proxy.bootstrap, user), "enable.idempotence": False})
     failed: list[str] = []

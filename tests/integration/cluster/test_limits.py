@@ -45,13 +45,10 @@ def test_one_connection_too_many_is_refused(cluster: DevCluster, own_kproxy: Sta
     wait_logged(proxy, "has 3 connections, the limit of --max-connections")
 
 
-@pytest.mark.parametrize(("more", "most"), [([], 18), (["--workers", "2"], 36)], ids=["one process", "workers"])
-def test_no_more_connections_than_open_files_allow(
-    cluster: DevCluster, own_kproxy: Start, more: list[str], most: int
-) -> None:
-    """Two for each session; with workers one, as each of those has a limit of its own. Four sockets listen, 128 files
-    are for all else."""
-    proxy = own_kproxy(cluster.bootstrap, *more, open_files=168)
+def test_no_more_connections_than_open_files_allow(cluster: DevCluster, own_kproxy: Start) -> None:
+    """Two for each session. Four sockets listen, 128 files are for all else."""
+    most = 18
+    proxy = own_kproxy(cluster.bootstrap, open_files=168)
     with contextlib.ExitStack() as held:
         clients = [held.enter_context(RawClient(proxy.bootstrap)) for _ in range(most)]
         assert all(client.works() for client in clients)

@@ -83,11 +83,8 @@ def sessions(proxy: Kproxy) -> list[Snapshot]:
     return found
 
 
-@pytest.mark.parametrize(
-    "workers", ["1", pytest.param("2", marks=pytest.mark.skipif(sys.platform != "linux", reason="Linux"))]
-)
-def test_who_talks_to_which_node(cluster: DevCluster, own_kproxy: Start, workers: str) -> None:
-    proxy = own_kproxy(cluster.bootstrap, "--workers", workers)
+def test_who_talks_to_which_node(cluster: DevCluster, own_kproxy: Start) -> None:
+    proxy = own_kproxy(cluster.bootstrap)
     topic = create_topic(cluster.direct_bootstrap)
     assert sessions(proxy) == []
     group = {"group.id": "billing", "client.id": "billing-reader"}

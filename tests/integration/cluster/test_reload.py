@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -31,7 +30,6 @@ from tests.harness.topics import leaders, produce
 pytestmark = pytest.mark.integration
 
 Start = Callable[..., Kproxy]
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="--workers needs Linux")
 
 
 @contextmanager
@@ -61,36 +59,22 @@ def post(proxy: Kproxy, **headers: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-def pids(proxy: Kproxy) -> dict[int, int]:
-    """The workers that answer: number → process id."""
-    workers: list[dict[str, Any]] = json.loads(proxy.get("/status")[1])["workers"]
-    return {one["worker"]: one["pid"] for one in workers if one["answers"]}
-
-
 def dials(proxy: Kproxy, address: str) -> bool:
     """Whether broker 2 is reached there."""
     return bool(proxy.node(2)["dial"] == address)
 
 
-@pytest.mark.parametrize(
-    ("workers", "rounds"),
-    [
-        (1, 15),
-        pytest.param(1, 50, marks=pytest.mark.matrix),
-        pytest.param(3, 50, marks=[linux_only, pytest.mark.matrix]),
-    ],
-)
+@pytest.mark.parametrize("rounds", [15, pytest.param(50, marks=pytest.mark.matrix)])
 def test_reloads_in_a_row_while_clients_of_every_kind_work(
-    cluster: DevCluster, own_kproxy: Start, tmp_path: Path, workers: int, rounds: int
+    cluster: DevCluster, own_kproxy: Start, tmp_path: Path, rounds: int
 ) -> None:
     file = tmp_path / "kproxy.yaml"
     file.write_text("")
     librdkafka = new_topic(cluster.direct_bootstrap)
     java = new_topic(cluster.direct_bootstrap)
     file.write_text("connect-timeout: 5s\n")
-    options = ("--admin-reload", "--workers", str(workers), "--drain-timeout", "1h")
+    options = ("--admin-reload", "--drain-timeout", "1h")
     proxy = own_kproxy(cluster.bootstrap, "-c", str(file), *options)
-    wait_until(lambda: workers == 1 or len(pids(proxy)) == workers, "all workers are there")
     ports = {node["node"]: node["local"] for node in proxy.status()["nodes"]}
     with ExitStack() as held:
         way = held.enter_context(forwarding(str(cluster.dial[2])))
@@ -117,32 +101,7 @@ def test_reloads_in_a_row_while_clients_of_every_kind_work(
     assert "defect" not in proxy.log
 
 
-@linux_only
-def test_a_worker_that_is_replaced_has_the_new_configuration(
-    cluster: DevCluster, own_kproxy: Start, tmp_path: Path
-) -> None:
-    file = tmp_path / "kproxy.yaml"
-    file.write_text("connect-timeout: 5s\n")
-    proxy = own_kproxy(cluster.bootstrap, "-c", str(file), "--admin-reload", "--workers", "2")
-    wait_until(lambda: len(pids(proxy)) == 2, "both workers are there")
-    with forwarding(str(cluster.dial[1])) as way:
-        file.write_text(f"connect-timeout: 5s\nmap: node:1={way}\nmax-request-size: 2KiB\n")
-        assert post(proxy)[0] == 200
-        before = pids(proxy)
-        for pid in before.values():
-            os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: len(pids(proxy)) == 2 and not set(pids(proxy).values()) & set(before.values()), "replaced")
-        for _ in range(4):  # more than one for each worker
-            with RawClient(proxy.node(1)["local"]) as client:
-                assert client.works()
-                client.send(METADATA, 1, bytes(4096))
-                assert client.wait_closed()  # larger than the new limit
-        assert proxy.node(1)["dial"] == way
-    assert proxy.metric("kproxy_refused_total", side="client") >= 4
-
-
-@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=linux_only)])
-def test_a_cluster_comes_and_goes(cluster: DevCluster, tmp_path: Path, workers: str) -> None:
+def test_a_cluster_comes_and_goes(cluster: DevCluster, tmp_path: Path) -> None:
     """A fetch in flight of the removed one still gets its answer; the other one does not notice."""
     file = tmp_path / "kproxy.yaml"
     first = free_window(404)
@@ -173,7 +132,7 @@ def test_a_cluster_comes_and_goes(cluster: DevCluster, tmp_path: Path, workers: 
         return str(next(node["local"] for node in status()[name]["nodes"] if node["node"] == str(leader)))
 
     with log.open("wb") as written:
-        words = [sys.executable, "-m", "kproxy", *command, "--workers", workers]
+        words = [sys.executable, "-m", "kproxy", *command]
         process = subprocess.Popen(words, stderr=written, cwd=Path(__file__).parents[3])
     try:
         wait_until(lambda: ready("one"), "it is ready")
@@ -204,32 +163,6 @@ def test_a_cluster_comes_and_goes(cluster: DevCluster, tmp_path: Path, workers: 
     assert "defect" not in log.read_text()
 
 
-@linux_only
-def test_a_worker_that_was_silent_has_the_new_configuration_when_it_answers_again(
-    cluster: DevCluster, own_kproxy: Start, tmp_path: Path
-) -> None:
-    file = tmp_path / "kproxy.yaml"
-    file.write_text("connect-timeout: 5s\n")
-    proxy = own_kproxy(cluster.bootstrap, "-c", str(file), "--admin-reload", "--workers", "2")
-    wait_until(lambda: len(pids(proxy)) == 2, "both workers are there")
-    silent = pids(proxy)[1]
-    os.kill(silent, signal.SIGSTOP)
-    try:
-        file.write_text("max-request-size: 2KiB\n")
-        assert post(proxy)[0] == 200  # it does not wait for ever
-    finally:
-        os.kill(silent, signal.SIGCONT)
-    wait_until(lambda: len(pids(proxy)) == 2, "it answers again")
-    with ExitStack() as held:
-        clients = [held.enter_context(RawClient(proxy.bootstrap)) for _ in range(4)]
-        assert all(client.works() for client in clients)
-        status: list[dict[str, Any]] = json.loads(proxy.get("/status")[1])["workers"]
-        assert all(one["sessions"] for one in status)  # each worker has some
-        for client in clients:
-            client.send(METADATA, 1, bytes(4096))
-            assert client.wait_closed()
-
-
 def test_a_config_map_that_is_swapped_is_noticed(cluster: DevCluster, own_kproxy: Start, tmp_path: Path) -> None:
     """As a kubelet does it: kproxy.yaml → ..data/kproxy.yaml, and ..data leads to another directory at once."""
     volume = tmp_path / "volume"
@@ -258,10 +191,7 @@ def test_a_config_map_that_is_swapped_is_noticed(cluster: DevCluster, own_kproxy
     assert proxy.get("/readyz")[0] == 200
 
 
-@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=linux_only)])
-def test_other_credentials_in_a_client_properties(
-    brokers: DevCluster, own_kproxy: Start, tmp_path: Path, workers: str
-) -> None:
+def test_other_credentials_in_a_client_properties(brokers: DevCluster, own_kproxy: Start, tmp_path: Path) -> None:
     """Without a file of kproxy's own: SIGHUP reads the client.properties again."""
     properties = tmp_path / "client.properties"
 
@@ -274,8 +204,7 @@ def test_other_credentials_in_a_client_properties(
 
     put("wrong")
     with not_ignored_by_children(signal.SIGHUP):
-        options = ("--client-config", str(properties), "--workers", workers)
-        proxy = own_kproxy(brokers.bootstrap, *options, ready=False)
+        proxy = own_kproxy(brokers.bootstrap, "--client-config", str(properties), ready=False)
     wait_until(lambda: proxy.get("/status")[0] and proxy.status()["login_refused"], "the login is refused")
     put(PASSWORD)
     proxy.process.send_signal(signal.SIGHUP)
@@ -349,7 +278,7 @@ def test_every_refusal(cluster: DevCluster, own_kproxy: Start, tmp_path: Path) -
         assert command("--admin", "127.0.0.1:1")[0] == 1
         assert command("--admin", proxy.admin)[0] == 1
         assert command("--admin", proxy.admin, "--admin-token-file", str(tmp_path / "none"))[0] == 2
-        file.write_text("workers: 7\ncolor: red\nconnect-timeout: soon\n")
+        file.write_text("max-connections: none\ncolor: red\nconnect-timeout: soon\n")
         status, said = post(proxy, **shown)
         assert (status, len(said.splitlines())) == (400, 2)
         code, out, err = command("--admin", proxy.admin, "--admin-token-file", str(token))

@@ -1,4 +1,4 @@
-"""`kproxy tap` on real traffic: in one process and in workers, on sessions that were there, with slow readers."""
+"""`kproxy tap` on real traffic: on sessions that were there, with slow readers."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ def tapped(kproxy: Kproxy, *arguments: str, knock: Callable[[], object] | None =
         assert "Traceback" not in said, said
 
 
-@pytest.fixture(params=["one process", pytest.param("two workers", marks=pytest.mark.matrix)])
-def proxy(request: pytest.FixtureRequest, cluster: DevCluster, own_kproxy: Callable[..., Kproxy]) -> Kproxy:
-    return own_kproxy(cluster.bootstrap, *(("--workers", "2") if request.param == "two workers" else ()))
+@pytest.fixture
+def proxy(cluster: DevCluster, own_kproxy: Callable[..., Kproxy]) -> Kproxy:
+    return own_kproxy(cluster.bootstrap)
 
 
 def test_what_clients_do(cluster: DevCluster, proxy: Kproxy) -> None:

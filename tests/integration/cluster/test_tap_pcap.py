@@ -97,9 +97,9 @@ def has(file: Path, *secrets: bytes | str) -> list[bytes]:
     return [one for one in texts if one in raw or base64.b64encode(one).rstrip(b"=") in raw]
 
 
-@pytest.fixture(params=["one process", "two workers"])
-def proxy(request: pytest.FixtureRequest, cluster: DevCluster, own_kproxy: Callable[..., Kproxy]) -> Kproxy:
-    return own_kproxy(cluster.bootstrap, *(("--workers", "2") if request.param == "two workers" else ()))
+@pytest.fixture
+def proxy(cluster: DevCluster, own_kproxy: Callable[..., Kproxy]) -> Kproxy:
+    return own_kproxy(cluster.bootstrap)
 
 
 def test_what_an_older_client_does(cluster: DevCluster, proxy: Kproxy, tmp_path: Path) -> None:

@@ -129,11 +129,8 @@ def test_a_listen_port_that_is_a_connection_s_says_so() -> None:
 async def test_an_admin_port_that_is_a_connection_s_says_so() -> None:
     port = window_of_clients(1)
 
-    async def metrics() -> Metrics:
-        return Metrics()
-
     with (
         connection_from(port) as peer,
         pytest.raises(ConfigError, match=f"is the local end of a connection to {peer};"),
     ):
-        await start_admin(Address("127.0.0.1", port), AdminPages(metrics, dict, tuple))
+        await start_admin(Address("127.0.0.1", port), AdminPages(Metrics(), dict, tuple))

@@ -295,7 +295,7 @@ def guarded(tmp_path: Path) -> Iterator[tuple[Running, Authority, Path]]:
             cluster_id="fake", answered=True, searched=True, problem=None, login_refused=False, full=None, sessions=0,
             nodes=(),
         )  # fmt: skip
-        here.status |= json.loads(asjson.write(Status(version="1", draining=False, workers=(), clusters=(one,))))
+        here.status |= json.loads(asjson.write(Status(version="1", draining=False, clusters=(one,))))
         here.set(token=TOKEN, token_reads=True)
         yield here, authority, file
 

@@ -46,7 +46,7 @@ def test_what_is_live(cluster: dict[str, Any], process: dict[str, Any], line: st
         ({"advertise": "h"}, {}, "advertise has changed (the host of listen → h)"),
         ({"cluster_id": "x"}, {}, "cluster-id has changed (the id of the first bootstrap server that answers → x)"),
         ({}, {"admin": None}, "admin has changed (127.0.0.1:19091 → off)"),
-        ({}, {"workers": 2}, "workers has changed (1 → 2)"),
+        ({}, {"log_format": "json"}, "log-format has changed (auto → json)"),
         ({}, {"admin_token": "s" * 16}, "admin-token has changed"),
         ({"name": "other"}, {}, "cluster other would have ports of cluster default, which is gone"),
     ],

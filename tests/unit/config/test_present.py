@@ -24,7 +24,7 @@ EVERYTHING: dict[str, object] = {
     "map": ("kafka0:29092=localhost:9092", "*.x=y:{port}", "node:2=[::1]:7"), "max_connections": "3",
     "via": ("ssh://me@bastion", "http://proxy:3128"),
     "max_request_size": "1000001", "admin": "off", "ready_requires": "all", "drain_timeout": "1.5",
-    "workers": 3, "admin_host": ("kproxy.example", "*"), "admin_token_file": "/run/secrets/admin",
+    "admin_host": ("kproxy.example", "*"), "admin_token_file": "/run/secrets/admin",
     "admin_token_reads": True, "admin_tls_cert": "admin.pem", "admin_tls_key": "admin.key",
     "exit_with": ("ended", "http://localhost:4040"),
     "log_format": "json", "log_level": "debug", "tls": "yes", "tls_ca": "ca.p12", "tls_cert": "me.pem",
@@ -66,7 +66,6 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "drain-timeout: 10s  # default\n"
         "# state-dir: none\n"
         "watch-config: false  # default\n"
-        "workers: 1  # default\n"
         "log-format: auto  # default\n"
         "log-level: error  # KPROXY_LOG_LEVEL\n"
         "clusters:\n"

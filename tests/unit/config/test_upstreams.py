@@ -125,10 +125,6 @@ def test_what_upstreams_share_may_come_from_flags_and_variables(file: Path) -> N
                 "k.yaml:3: clusters[1].name: 'a' is the name of two clusters; allowed: a name of its own",
             ],
         ),
-        (
-            "workers: 2\nupstreams: {a: {bootstrap-servers: x}}\n",
-            ["k.yaml:1: workers: cannot carry a cluster with upstreams; allowed: 1, or clusters without upstreams"],
-        ),
     ],
 )  # fmt: skip
 def test_mistakes(text: str, expected: list[str], file: Path) -> None:

@@ -146,10 +146,7 @@ def test_the_health_check_asks_the_admin_endpoint_of_the_image() -> None:
 async def test_the_health_check_follows_readiness() -> None:
     reasons = ["no broker yet"]
 
-    async def metrics() -> Metrics:
-        return Metrics()
-
-    admin = await start_admin(Address("127.0.0.1", 0), AdminPages(metrics, dict, lambda _: Readiness(reasons)))
+    admin = await start_admin(Address("127.0.0.1", 0), AdminPages(Metrics(), dict, lambda _: Readiness(reasons)))
     port = admin.address.port
 
     async def healthy() -> bool:

@@ -57,32 +57,6 @@ SECTION = Section(
             "`fetch.max.wait.ms`.",
         ),
         Row(
-            "`worker … (process …) has not answered for … s: new connections go to others`, and later `… s: "
-            "kproxy kills it, with its … connections`",
-            "With `--workers`: the process is stopped (SIGSTOP, a debugger), or waits for swapped memory. If it "
-            "continues before the kill, kproxy logs `process …, a worker, answers again`.",
-        ),
-        Row(
-            "`no worker was available for a connection within … s: kproxy closed it`",
-            "With `--workers`: all workers hang, or kproxy cannot start any worker. The lines before it say why.",
-        ),
-        Row(
-            "`the process that starts workers (process …) was ended by …: kproxy starts another`; `… has not "
-            "answered for … s: kproxy kills it`",
-            "With `--workers`: no session is affected. SIGKILL often comes from the kernel when memory is exhausted.",
-        ),
-        Row(
-            "`a worker cannot be started: …`; `the process that starts workers cannot be started: …`",
-            "With `--workers`: the system refuses another process or file. Raise its limit (`ulimit -u`, `ulimit "
-            "-n`, a container's `pids.max`). kproxy tries again, and the other workers continue.",
-        ),
-        Row(
-            "`process … was ended by …`; `worker … (process …) has ended, with its … connections: kproxy starts "
-            "another`",
-            "With `--workers`: the clients of this worker connect again. SIGKILL often comes from the kernel "
-            "when memory is exhausted.",
-        ),
-        Row(
             "`defect in the data plane, please report it: a session was closed`",
             "The other sessions continue. Please include the following lines in the report.",
         ),

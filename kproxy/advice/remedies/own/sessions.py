@@ -183,11 +183,6 @@ SECTION = Section(
             reason="`no-local-port`",
         ),
         Row(
-            "`no local addresses for new nodes within … s`",
-            "With `--workers`: the main process hangs, or was stopped (SIGSTOP).",
-            reason="`not-localised`",
-        ),
-        Row(
             "`too many open files: kproxy refused a connection; …`",
             "Raise the limit: `ulimit -n`, or `LimitNOFILE=` in systemd.",
             fault=Fault.TOO_MANY_FILES,

@@ -36,7 +36,7 @@ function render() {
   measured.milliseconds = performance.now() - start;
 }
 function receive(text) {
-  now = { workers: [], clusters: [], findings: [], events: [], ...JSON.parse(text) }; // another version may leave some out
+  now = { clusters: [], findings: [], events: [], ...JSON.parse(text) }; // another version may leave some out
   now.clusters = now.clusters.map((c) => ({ name: "", sessions: 0, bootstrap_servers: [], via: [], nodes: [], apis: [], clients: [], groups: [], forwards: [], ...c }));
   cluster = now.clusters.find((c) => c.name === cluster?.name) ?? now.clusters[0] ?? null;
   record();

@@ -135,8 +135,6 @@ function showTables() {
   put($("clients-left"), `${count(c.clients_left_out || 0, "client")} more, less busy, ${c.clients_left_out === 1 ? "is" : "are"} not listed.`);
   hide($("groups-left"), !c.groups_left_out);
   put($("groups-left"), `${count(c.groups_left_out || 0, "group")} more ${c.groups_left_out === 1 ? "is" : "are"} not listed.`);
-  hide($("lost"), !now.lost);
-  put($("lost"), `In the last second ${count(now.lost || 0, "request")} passed uncounted, because there were too many. The rates are too low by that much.`);
 }
 const eventsLeft = expander($("events-more"));
 function showEvents() {
@@ -165,15 +163,9 @@ function showEvents() {
   more($("events-more"), all.length, eventsLeft, `and ${all.length - rows.length} older events`);
 }
 function showProcess() {
-  const since = Date.parse(now.since) / 1000, silent = now.workers.filter((w) => !w.answers);
+  const since = Date.parse(now.since) / 1000;
   const text = [`kproxy ${name(now.version)} runs with this configuration since ${clock(since)} (${span(now.time - since)}).`];
   text.push(now.reloads ? `It has read its configuration again ${now.reloads === 1 ? "once" : `${now.reloads} times`}.` : "It has not read its configuration again since its start.");
-  text.push(now.workers.length ? `${capital(count(now.workers.length, "worker process", "worker processes"))} ${now.workers.length === 1 ? "carries" : "carry"} the sessions${silent.length ? `; ${silent.length} of them ${silent.length === 1 ? "does" : "do"} not answer` : ""}.` : "The main process carries the sessions itself.");
   if (now.draining) text.unshift("kproxy is stopping: it finishes the requests in flight.");
   rich($("process-words"), text.join(" "));
-  keyed($("workers"), now.workers.slice(0, 128), (w) => w.worker, () => el("li", "", el("span"), el("span")), (row, w) => {
-    cls(row.firstChild, `state ${w.answers ? "ok" : "bad"}`);
-    put(row.lastChild, `Worker ${w.worker} (pid ${w.pid}): ${w.answers ? count(w.sessions, "session") : "does not answer"}`);
-  });
-  hide($("workers"), now.workers.length === 0);
 }

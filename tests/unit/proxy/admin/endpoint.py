@@ -8,7 +8,7 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
@@ -55,7 +55,7 @@ class Running:
         self.set(reload=reload)
 
     def enable_switch(self, outcome: Literal["done", "refused", "nonsense"] = "done") -> None:
-        async def switches() -> bytes:
+        def switches() -> bytes:
             return b"{}\n"
 
         def switch(body: object) -> Switched:
@@ -73,7 +73,7 @@ class Running:
         async def lines() -> AsyncGenerator[bytes, None]:
             yield b"{}\n"
 
-        async def sessions() -> bytes:
+        def sessions() -> bytes:
             return b"[]\n"
 
         self.set(tap=lambda query: lines(), live=lines, sessions=sessions, frames=lambda query: lines())
@@ -130,13 +130,6 @@ def own_address() -> str:
         return str(sock.getsockname()[0])
 
 
-def source(metrics: Metrics) -> Callable[[], Coroutine[Any, Any, Metrics]]:
-    async def get() -> Metrics:
-        return metrics
-
-    return get
-
-
 def read_all(peer: socket.socket) -> bytes:
     received = b""
     while chunk := peer.recv(65536):
@@ -162,7 +155,7 @@ def endpoint(host: str, tls: AdminTls | None = None) -> Iterator[Running]:
         return await start_admin(
             Address(host, 0),
             AdminPages(
-                source(metrics),
+                metrics,
                 lambda: json.dumps(status, ensure_ascii=False).encode(),
                 lambda asked: readiness(asked, not_ready),
             ),

@@ -28,7 +28,7 @@ from kproxy.proxy.admin.requests import Reply, Request, line
 from kproxy.proxy.admin.routes import Route
 from kproxy.proxy.admin.server import start_admin
 from kproxy.proxy.metrics import Metrics
-from tests.unit.proxy.admin.endpoint import PATHS, Running, no_body, read_all, source
+from tests.unit.proxy.admin.endpoint import PATHS, Running, no_body, read_all
 
 TLS_HELLO = bytes.fromhex("16030100a5010000a10303") + bytes(160)
 KAFKA_API_VERSIONS = bytes.fromhex("0000001a00120003000000010006636c69656e74000763 6c69656e740231 00")
@@ -120,7 +120,7 @@ async def test_a_large_scrape_lets_others_run_in_between() -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    sources = AdminPages(source(large()), dict, tuple)
+    sources = AdminPages(large(), dict, tuple)
     async with asyncio.TaskGroup() as group:
         counting = group.create_task(count_turns())
         reply = await routes.answer(sources, Request("GET", "/metrics"), no_body)
@@ -497,7 +497,7 @@ def test_after_close_the_port_is_free(running: Running) -> None:
 
 
 async def test_a_taken_port_says_which_flag_to_change() -> None:
-    sources = AdminPages(source(Metrics()), dict, tuple)
+    sources = AdminPages(Metrics(), dict, tuple)
     first = await start_admin(Address("127.0.0.1", 0), sources)
     with pytest.raises(ConfigError) as caught:
         await start_admin(first.address, sources)
@@ -512,7 +512,7 @@ async def test_a_taken_port_says_which_flag_to_change() -> None:
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1"])
 async def test_an_address_that_is_not_ours_is_a_config_error(host: str) -> None:
     with pytest.raises(ConfigError, match=r"^admin: .* cannot be bound: .*--no-admin$"):
-        await start_admin(Address(host, 0), AdminPages(source(Metrics()), dict, tuple))
+        await start_admin(Address(host, 0), AdminPages(Metrics(), dict, tuple))
 
 
 def skip_without_ipv6() -> None:
@@ -534,7 +534,7 @@ async def asked_at(host: str, port: int) -> bytes:
 
 async def test_ipv6() -> None:
     skip_without_ipv6()
-    admin = await start_admin(Address("::1", 0), AdminPages(source(Metrics()), dict, tuple))
+    admin = await start_admin(Address("::1", 0), AdminPages(Metrics(), dict, tuple))
     assert str(admin.address).startswith("[::1]:")
     assert (await asked_at("::1", admin.address.port)).endswith(b"ok\n")
     await admin.close()
@@ -543,7 +543,7 @@ async def test_ipv6() -> None:
 async def test_every_address_is_ipv4_s_too() -> None:
     """One configuration for pods of every cluster: probes come to the pod's address, whichever family it is of."""
     skip_without_ipv6()
-    admin = await start_admin(Address("::", 0), AdminPages(source(Metrics()), dict, tuple))
+    admin = await start_admin(Address("::", 0), AdminPages(Metrics(), dict, tuple))
     for host in ("::1", "127.0.0.1"):
         assert (await asked_at(host, admin.address.port)).endswith(b"ok\n")
     await admin.close()
@@ -551,9 +551,9 @@ async def test_every_address_is_ipv4_s_too() -> None:
 
 async def test_every_address_that_is_taken_is_a_config_error() -> None:
     skip_without_ipv6()
-    first = await start_admin(Address("::", 0), AdminPages(source(Metrics()), dict, tuple))
+    first = await start_admin(Address("::", 0), AdminPages(Metrics(), dict, tuple))
     with pytest.raises(ConfigError, match="is taken"):
-        await start_admin(first.address, AdminPages(source(Metrics()), dict, tuple))
+        await start_admin(first.address, AdminPages(Metrics(), dict, tuple))
     await first.close()
 
 

@@ -22,7 +22,7 @@ from kproxy.proxy.admin.requests import Reply, Request, line
 from kproxy.proxy.admin.routes import MOST_BODY, Route
 from kproxy.proxy.metrics import Metrics
 from tests.harness.process import wait_until
-from tests.unit.proxy.admin.endpoint import Running, read_all, source
+from tests.unit.proxy.admin.endpoint import Running, read_all
 
 MOST = 1000
 SAID = b'{"a": [1, "\xc3\xb6"]}'
@@ -43,7 +43,7 @@ def running(running: Running, monkeypatch: pytest.MonkeyPatch) -> Running:
 
 
 def sources() -> AdminPages:
-    return AdminPages(source(Metrics()), dict, lambda _: Readiness())
+    return AdminPages(Metrics(), dict, lambda _: Readiness())
 
 
 def sized(body: bytes, more: bytes = b"") -> bytes:

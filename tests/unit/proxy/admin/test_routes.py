@@ -16,7 +16,7 @@ from kproxy.proxy.admin.pages import AdminPages, Readiness, Reloaded, Switched
 from kproxy.proxy.admin.requests import Reply, Request, line
 from kproxy.proxy.admin.routes import TABLE, Route, Token
 from kproxy.proxy.metrics import Metrics
-from tests.unit.proxy.admin.endpoint import Running, no_body, own_address, source
+from tests.unit.proxy.admin.endpoint import Running, no_body, own_address
 
 TOKEN = "a-token-of-these-tests"
 MOST = 100
@@ -215,12 +215,12 @@ async def test_without_a_token_its_own_machine_may(sources: AdminPages, peer: st
 @pytest.fixture
 def sources() -> AdminPages:
     return AdminPages(
-        source(Metrics()), lambda: b"{}", lambda _: Readiness(["node 2"]), quit=lambda: None, reload=reload_nothing,
+        Metrics(), lambda: b"{}", lambda _: Readiness(["node 2"]), quit=lambda: None, reload=reload_nothing,
         frames=lambda query: no_frames(), switches=no_switches, switch=lambda body: Switched("done", b"{}"),
     )  # fmt: skip
 
 
-async def no_switches() -> bytes:
+def no_switches() -> bytes:
     return b"{}"
 
 

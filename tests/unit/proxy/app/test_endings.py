@@ -84,9 +84,8 @@ def ended(proxy: Kproxy, why: str) -> None:
     assert proxy.log.count("stopping") == 1
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_it_ends_when_the_file_is_there(start: Start, tmp_path: Path, workers: int) -> None:
-    proxy = start("--exit-with", str(tmp_path / "ended"), "--workers", str(workers))
+def test_it_ends_when_the_file_is_there(start: Start, tmp_path: Path) -> None:
+    proxy = start("--exit-with", str(tmp_path / "ended"))
 
     (tmp_path / "ended").touch()
 
@@ -175,7 +174,7 @@ async def test_a_url_counts_as_gone_after_several_failures(monkeypatch: pytest.M
 
 
 def test_quit(start: Start) -> None:
-    proxy = start("--admin-quit", "--workers", "2")
+    proxy = start("--admin-quit")
 
     assert post(proxy, Origin="http://hostile.example") == 403
     assert post(proxy) == 202

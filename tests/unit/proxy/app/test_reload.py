@@ -98,7 +98,7 @@ def test_what_has_changed_is_said_and_flags_and_variables_still_win(
         (GOOD + "tls: true\ntls-ca: nowhere.pem\n", "kproxy.yaml:5: tls-ca: nowhere.pem"),
         (GOOD + SASL + "sasl-password-file: nowhere\n", "kproxy.yaml:6: sasl-password-file: nowhere"),
         (GOOD + SASL, "kproxy.yaml:4: sasl: PLAIN needs a password"),
-        (GOOD + "workers: 2\n", "workers has changed (1 → 2): only a restart can change that"),
+        (GOOD + "log-format: json\n", "log-format has changed (auto → json): only a restart can change that"),
         (GOOD + "exit-with: there\n", "exit-with has changed (none → there): only a restart can change that"),
         (GOOD.replace("127.0.0.1:0", "127.0.0.1:1234"), "listen has changed (127.0.0.1:0 → 127.0.0.1:1234)"),
         (GOOD + "admin-token: 0123456789abcdef\n", "admin-token has changed: only a restart"),

@@ -68,14 +68,11 @@ class _Process(Kproxy):
         return "not read"
 
 
-@pytest.mark.parametrize("workers", [(), ("--workers", "2")])
-def test_a_reader_that_has_stopped_holds_up_neither_clients_nor_the_end(workers: tuple[str, ...]) -> None:
-    if workers and sys.platform != "linux":
-        pytest.skip("workers need Linux")
+def test_a_reader_that_has_stopped_holds_up_neither_clients_nor_the_end() -> None:
     behave = FakeBroker()
     with Peer(behave) as peer, full_pipe() as (_, writing, _):
         broker(peer, behave)
-        proxy = _Process(peer.address, writing, *workers)
+        proxy = _Process(peer.address, writing)
         try:
             proxy.wait_ready()
             proxy.process.send_signal(signal.SIGTERM)

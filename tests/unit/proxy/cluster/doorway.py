@@ -15,6 +15,7 @@ from kproxy.base.address import Address
 from kproxy.base.repeats import OncePerWhile
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind, NotYet
+from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.known import Explored
 from kproxy.proxy.cluster.places import Places
@@ -22,7 +23,6 @@ from kproxy.proxy.cluster.tasks import Supervised
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.loop import RelayLoop
 from kproxy.proxy.relay.selector import RelaySelector
-from kproxy.proxy.workers.here import Here
 
 API_VERSIONS = b"\0\0\0\x0d\0\x12\0\0\0\0\0\x01\0\x03raw"
 METADATA = b"\0\0\0\x11\0\x03\0\x01\0\0\0\x02\0\x03raw\0\0\0\0"
@@ -37,8 +37,8 @@ class Doorway:
         self.metrics = Metrics()
         self.places = places or Places()
         self.tasks = Supervised("cluster default")
-        self._here = Here(selector, self.metrics, self.tasks)
-        carry, changed = partial(self._here.carry, config.name), partial(self._here.changed, config.name)
+        self._here = AllSessions(selector, self.metrics, self.tasks)
+        carry, changed = partial(self._here.carry, config.name), self._here.wake
         self.gateway = Gateway(config, self.metrics, self.tasks, self.places, carry, changed)
         self.gateway.reach.note(Explored(settled=True, answered=True, searched=True, problem=None))
         self._here.serve([self.gateway])

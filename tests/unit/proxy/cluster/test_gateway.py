@@ -15,7 +15,6 @@ from kproxy.proxy.cluster import nodeports as room
 from kproxy.proxy.cluster.places import Places
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.selector import RelaySelector
-from kproxy.proxy.workers import answers, messages
 from tests.harness.process import free_window
 from tests.harness.servers.peers import Peer, refused, silent
 from tests.unit.proxy.cluster.doorway import API_VERSIONS, Doorway, Lines, in_loop, localised, until
@@ -193,9 +192,8 @@ def test_a_client_is_told_no_address_that_is_not_served(caplog: pytest.LogCaptur
                 localised(door.gateway, "kproxy", more)
             assert caught.value.reason == "no-local-port"
         list(door.gateway.bind_missing())
-        view = answers.view(door.gateway)
-        assert [key.node_id for key, node in view.nodes.items() if not node.port] == list(range(15, 40))
-        assert isinstance(answers.localised(door.gateway, messages.Localise("", "kproxy", more)), messages.NotLocalised)
+        nodes = door.gateway.topology.nodes
+        assert [key.node_id for key, node in nodes.items() if not node.port] == list(range(15, 40))
         assert len(localised(door.gateway, "kproxy", endpoints(3, 4, complete=False))) == 2, "those have their ports"
         assert caplog.text.count("has no local port") == 1
         # A node that comes back to a port which was closed meanwhile.

@@ -17,6 +17,7 @@ from kproxy.client.sasl.login import LoggedIn, Login
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
 from kproxy.proxy.cluster import arrivals, relogin, sessions
+from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.outages import Outage, Unreachable
 from kproxy.proxy.cluster.reach import Met
 from kproxy.proxy.cluster.sessions import Sessions
@@ -26,7 +27,6 @@ from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.pump import _SIZES, COPY, Pump
 from kproxy.proxy.relay.selector import RelaySelector
 from kproxy.proxy.switching.parts import Part
-from kproxy.proxy.workers.here import Here
 from tests.harness.compiled import replaces_a_method
 from tests.harness.tls import connected
 from tests.unit.client.sasl import broker
@@ -74,7 +74,7 @@ class End:
 class Running:
     """`Sessions` of a cluster whose broker is this test. `dial` may be replaced."""
 
-    def __init__(self, here: Here, metrics: Metrics, name: str) -> None:
+    def __init__(self, here: AllSessions, metrics: Metrics, name: str) -> None:
         self.dial: Callable[[NodeKey | None], Coroutine[Any, Any, Met]] = self._dial
         self.upstreams: list[End] = []
         self.ends: list[End] = []
@@ -141,7 +141,7 @@ class House:
         self.selector = selector
         self.metrics = Metrics()
         self.tasks = Supervised("a test")
-        self.here = Here(selector, self.metrics, self.tasks)
+        self.here = AllSessions(selector, self.metrics, self.tasks)
         self.clusters: list[Running] = []
 
     def cluster(self, name: str = "default") -> Running:

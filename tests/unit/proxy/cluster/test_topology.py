@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import deepcopy
 
 import pytest
 from hypothesis import given
@@ -291,12 +290,10 @@ def test_each_change_makes_another_edition_and_nothing_else_does(data: st.DataOb
     for now in range(data.draw(st.integers(0, 12))):
         before, edition = state(one), one.edition
         topology = data.draw(st.sampled_from([one, one, other]))
-        act = data.draw(st.sampled_from(["learn", "learn", "assign", "forget", "take over"]))
+        act = data.draw(st.sampled_from(["learn", "learn", "assign", "forget"]))
         known = sorted(topology.nodes, key=lambda each: each.node_id)
         if act == "learn":
             learn(topology, *data.draw(some), complete=data.draw(st.booleans()), now=now)
-        elif act == "take over":
-            topology.take_over(deepcopy(data.draw(st.sampled_from([one, other])).nodes))
         elif known and act == "assign":
             topology.assign(data.draw(st.sampled_from(known)), FIRST + data.draw(st.integers(0, 3)))
         elif known:

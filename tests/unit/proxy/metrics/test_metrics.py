@@ -217,3 +217,22 @@ def test_importing_adds_nothing_to_the_global_registry() -> None:
         "assert set(REGISTRY._names_to_collectors) == before"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_what_was_counted_of_nodes_that_are_gone_is_forgotten() -> None:
+    metrics = Metrics()
+    for cluster in ("a", "b"):
+        for label in ("1", "2", "3", "bootstrap"):
+            metrics.node(cluster, label)
+            metrics.dialled(cluster, label, 0.1)
+            metrics.dialled(cluster, label, 0.1, "blue")
+            metrics.dial_failed(cluster, label, "refused")
+            metrics.dial_failed(cluster, label, "refused", "blue")
+    metrics.node("a", "3").sessions_open = 1
+    metrics.keep_only("a", {"1"})
+    for numbers in (metrics.nodes, metrics.dials, metrics.dial_failures):
+        assert {key[1] for key in numbers if key[0] == "a"} == {"1", "3", "bootstrap"}, "clients are connected to 3"
+        assert {key[1] for key in numbers if key[0] == "b"} == {"1", "2", "3", "bootstrap"}
+    metrics.node("a", "3").sessions_open = 0
+    metrics.keep_only("a", ())
+    assert {key for key in metrics.nodes if key[0] == "a"} == {("a", "bootstrap")}

@@ -7,13 +7,12 @@ import json
 import pytest
 
 from kproxy.proxy.status import asjson
-from kproxy.proxy.status.shown import Status, WorkerStatus
+from kproxy.proxy.status.shown import Status
 from tests.unit.proxy.status.clusters import cluster
 
 STATUS = Status(
     version="1.2.3",
     draining=False,
-    workers=(WorkerStatus(worker=1, pid=42, answers=True, sessions=2),),
     clusters=(cluster("good", "lost", "new", "untold"), cluster()),
 )
 

@@ -11,7 +11,7 @@ import pytest
 from kproxy.net.dial.routes import RouteKind
 from kproxy.proxy.cluster.known import Proof
 from kproxy.proxy.status import asjson
-from kproxy.proxy.status.shown import ClusterStatus, NodeStatus, Status, SwitchStatus, UpstreamStatus, WorkerStatus
+from kproxy.proxy.status.shown import ClusterStatus, NodeStatus, Status, SwitchStatus, UpstreamStatus
 
 DOCUMENT = (Path(__file__).parents[4] / "docs" / "admin.md").read_text()
 TYPES = {
@@ -37,7 +37,6 @@ def rows(heading: str) -> dict[str, list[str]]:
     ("heading", "shown"),
     [
         ("\nThe process:\n", Status),
-        ("\nEach object of `workers`:\n", WorkerStatus),
         ("\nEach object of `clusters`:\n", ClusterStatus),
         ("\nThe object `switch`:\n", SwitchStatus),
         ("\nEach object of `upstreams`:\n", UpstreamStatus),

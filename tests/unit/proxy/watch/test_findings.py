@@ -277,12 +277,3 @@ def test_a_member_that_leaves() -> None:
     tally.offer(passed(HEARTBEAT, NOW, "1", group="g"))
     tally.offer(passed(LEAVE_GROUP, NOW, "1", group="g"))
     assert tally.groups["default", "g"].members == {}
-
-
-def test_what_was_lost_is_told_once() -> None:
-    tally = Tally(NOW)
-    tally.miss(7)
-    tally.second(NOW + 1, [])
-    assert tally.lost == 7
-    tally.second(NOW + 2, [])
-    assert tally.lost == 0

@@ -67,9 +67,8 @@ def test_a_slow_reader_loses_frames_and_hears_of_it() -> None:
         large = replace(FRAME, data=bytes(1_000_000))
         for _ in range(40):
             feed.publish(PLACE, large)
-        feed.pass_on((), 2)
         frames = lost = 0
-        while frames + lost < 42:
+        while frames + lost < 40:
             for line in (await anext(stream)).splitlines():
                 value = json.loads(line or b"{}")
                 lost += value.get("lost", 0)
@@ -79,7 +78,7 @@ def test_a_slow_reader_loses_frames_and_hears_of_it() -> None:
 
     frames, lost = asyncio.run(look())
     assert 0 < frames <= MOST_BYTES / 1_000_000
-    assert frames + lost == 42
+    assert frames + lost == 40
 
 
 def test_small_frames_are_counted_too() -> None:

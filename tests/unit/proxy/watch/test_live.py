@@ -47,9 +47,9 @@ class Page:
         self.live = Live(asyncio.get_running_loop().create_task, self.feed, self._status, self._sessions, events)
 
     def _status(self) -> Status:
-        return Status(version="1", draining=False, workers=(), clusters=(cluster(),))
+        return Status(version="1", draining=False, clusters=(cluster(),))
 
-    async def _sessions(self) -> Sequence[SessionStatus]:
+    def _sessions(self) -> Sequence[SessionStatus]:
         self.asked += 1
         return self.sessions
 

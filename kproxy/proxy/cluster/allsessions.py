@@ -1,4 +1,4 @@
-"""All sessions in this process."""
+"""The sessions of all clusters of this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kproxy.config import ClusterConfig, Config
 from kproxy.net.tls.handshakes import ClientTls
 from kproxy.proxy.cluster.arrivals import Knows
-from kproxy.proxy.cluster.door import Visit
+from kproxy.proxy.cluster.door import Guest
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.led import Dial, Localise
 from kproxy.proxy.cluster.reach import Concerns
@@ -23,10 +23,10 @@ from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.pump import Pump
 from kproxy.proxy.relay.selector import RelaySelector
-from kproxy.proxy.status.shown import SessionStatus, WorkerStatus
+from kproxy.proxy.status.shown import SessionStatus
 from kproxy.proxy.switching.parts import split
-from kproxy.proxy.watch.feed import Emit, Feed
-from kproxy.proxy.watch.frames import EmitFrame, FrameFeed
+from kproxy.proxy.watch.feed import Emit
+from kproxy.proxy.watch.frames import EmitFrame
 
 if TYPE_CHECKING:
     from kproxy.proxy.cluster.switchable import Switchable
@@ -56,7 +56,7 @@ async def _knows_none(key: NodeKey) -> bool:
     return False
 
 
-class Here:
+class AllSessions:
     """The sessions of every cluster, on one pump."""
 
     def __init__(self, selector: RelaySelector, metrics: Metrics, tasks: asyncio.TaskGroup) -> None:
@@ -68,7 +68,7 @@ class Here:
         self._emit: Emit | None = None  # while somebody looks on
         self._emit_frame: EmitFrame | None = None  # while somebody wants copies of frames
         self._holds: Counter[str | None] = Counter()  # of a cluster, or None: of all, those to come as well
-        metrics.in_flight = self._in_flight
+        metrics.in_flight = self.in_flight
 
     def serve(self, gateways: Sequence[Gateway]) -> None:
         """Carry the sessions of these clusters from now on."""
@@ -94,21 +94,9 @@ class Here:
         sessions.capture(self._emit_frame)
         return sessions
 
-    def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, visit: Visit) -> None:
+    def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, guest: Guest) -> None:
         """Carry a client of this cluster; see `Sessions.carry`."""
-        if name in self._sessions:
-            self._sessions[name].carry(client, key, host, visit)
-        else:  # served no more since it was passed on
-            client.close()
-            visit.over()
-
-    async def reconfigure(
-        self, config: Config, taken: Sequence[Reconfigured], added: Sequence[Gateway], removed: Sequence[str]
-    ) -> int:
-        """`change`, as all who carry sessions do it; clusters are `added` and `removed` too."""
-        draining = self.change(config, taken) + self.remove(config, removed)
-        self.serve(added)
-        return draining
+        self._sessions[name].carry(client, key, host, guest)
 
     def remove(self, config: Config, names: Sequence[str]) -> int:
         """Serve these clusters no more; return how many sessions are drained for that."""
@@ -141,38 +129,20 @@ class Here:
         """Lead the clients of this part with all others again. Returns why not, or ""."""
         return self._sessions[cluster].end_part(part)
 
-    def watch(self, feed: Feed | None) -> None:
-        """Tell the feed what passes in the sessions of all clusters, also in those to come; None: no more."""
-        self.emit(None if feed is None else feed.publish)
-
-    def emit(self, emit: Emit | None) -> None:
-        """The same, told to this."""
+    def watch(self, emit: Emit | None) -> None:
+        """Tell this what passes in the sessions of all clusters, also in those to come; None: no more."""
         self._emit = emit
         for sessions in self._sessions.values():
             sessions.watch(emit)
 
-    def capture(self, feed: FrameFeed | None) -> None:
-        """Give the feed copies of the frames in the sessions of all clusters, also in those to come; None: no more."""
-        self.emit_frame(None if feed is None else feed.publish)
-
-    def emit_frame(self, emit: EmitFrame | None) -> None:
-        """The same, given to this."""
+    def capture(self, emit: EmitFrame | None) -> None:
+        """Give this copies of the frames in the sessions of all clusters, also in those to come; None: no more."""
         self._emit_frame = emit
         for sessions in self._sessions.values():
             sessions.capture(emit)
 
-    async def metrics(self) -> Metrics:
-        return self._metrics
-
-    def status(self) -> tuple[WorkerStatus, ...]:
-        return ()
-
-    async def sessions(self) -> Sequence[SessionStatus]:
-        """The sessions of all clusters, at most MOST_SESSIONS."""
-        return self.shown()
-
     def shown(self) -> Sequence[SessionStatus]:
-        """The same at once."""
+        """The sessions of all clusters, at most MOST_SESSIONS."""
         return tuple(islice((one for sessions in self._all() for one in sessions.shown()), MOST_SESSIONS))
 
     async def hold(self, seconds: float, cluster: str | None = None) -> None:
@@ -263,10 +233,11 @@ class Here:
     def _all(self) -> list[Sessions]:
         return [*self._sessions.values(), *self._former]
 
-    def _in_flight(self) -> Iterator[tuple[str, str, int]]:
+    def in_flight(self) -> Iterator[tuple[str, str, int]]:
+        """Requests without a response, as (cluster, node, how many)."""
         for sessions in self._all():
             yield from sessions.in_flight()
 
-    def changed(self, name: str) -> None:
-        """There is something new about this cluster's nodes."""
-        self._pump.selector.wake = True  # the data plane learned of nodes, and a task may wait for them
+    def wake(self) -> None:
+        """There is something new about a cluster's nodes: the data plane learned of it, and a task may wait for it."""
+        self._pump.selector.wake = True

@@ -84,7 +84,7 @@ class ConfiguredCommand(click.Command):
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
-            raise _secret(error) or error from None
+            raise _known(error) or error from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options under the headings of their groups, those of the command itself first."""
@@ -99,12 +99,15 @@ class ConfiguredCommand(click.Command):
                 formatter.write_dl([record for member in members if (record := member.get_help_record(ctx))])
 
 
-def _secret(error: click.UsageError) -> click.UsageError | None:
-    """What to say of a flag with which everybody who can list processes would read a secret."""
+def _known(error: click.UsageError) -> click.UsageError | None:
+    """What to say of a flag that was removed, or with which everybody who can list processes would read a secret."""
     if not isinstance(error, click.NoSuchOption):
         return None
     from kproxy.config.options import all_settings
+    from kproxy.config.sources import REMOVED
 
+    if (instead := REMOVED.get(error.option_name.removeprefix("--"))) is not None:
+        return click.UsageError(f"{error.option_name} {instead}", error.ctx)
     for setting in all_settings():
         if setting.option.secret and error.option_name == f"--{setting.key}":
             reason = "is not a flag, because other users can read a command line"

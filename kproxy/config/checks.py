@@ -141,6 +141,8 @@ def between_clusters(config: Config) -> Iterator[Finding]:
             loc, first = ("clusters", index, "name"), ("clusters", seen[cluster.name], "name")
             yield Finding((loc, first), f"'{cluster.name}' is the name of two clusters; allowed: a name of its own")
         seen.setdefault(cluster.name, index)
+    if config.reuse_port:
+        yield from _shared(config)
     reported: set[tuple[Loc, Loc]] = set()
     for taken, claim in combinations(_bound(config), 2):
         owners = taken.locs[0][:2], claim.locs[0][:2]
@@ -153,6 +155,21 @@ def between_clusters(config: Config) -> Iterator[Finding]:
     for taken, claim in combinations(_advertised(config), 2):
         if _clash(taken, claim):
             yield Finding((*claim.locs, *taken.locs), _clash_text(claim, taken))
+
+
+WHERE_NOT_SHARED = "needs Linux: other systems do not spread connections over those that share a port; leave it out"
+
+
+def _shared(config: Config) -> Iterator[Finding]:
+    """Ports that others are to find as well must be said."""
+    for index, cluster in _served(config):
+        if cluster.listen.port == 0:
+            text = f"{cluster.listen} has port 0, and reuse-port needs one that all kproxies know; allowed: HOST:PORT"
+            yield Finding((("clusters", index, "listen"), ("reuse-port",)), text)
+        for number, forward in enumerate(cluster.forward):
+            if forward.port == 0:
+                text = "has port 0, and reuse-port needs one that all kproxies know; allowed: PORT=HOST:PORT"
+                yield Finding((("clusters", index, "forward", number), ("reuse-port",)), text)
 
 
 def _is_forward(claim: _Claim) -> bool:

@@ -371,6 +371,16 @@ class Config(Model):
             off="--no-watch-config",
         ),
     ] = False
+    reuse_port: Annotated[
+        bool,
+        kinds.boolean(),
+        Option(
+            PROCESS,
+            "Share the ports of listen, node-ports and forward with other kproxies of the same user and configuration, "
+            "for loads that need more than one core. Each needs an admin address of its own. Linux only.",
+            off="--no-reuse-port",
+        ),
+    ] = False
     log_format: Annotated[
         Literal["auto", "text", "json"],
         kinds.choice("auto", "text", "json"),
@@ -401,7 +411,12 @@ class Config(Model):
                 others = [one.listen for one in self.clusters if one.name != name]
                 _listen_elsewhere(sharing, [*others, *([] if self.admin is None else [self.admin])])
         for cluster in self.clusters:
-            if self.admin is not None and checks.share_host(self.admin.host, cluster.listen.host):
+            # Kproxies that share ports have admin addresses of their own: the window must not depend on them.
+            if (
+                self.admin is not None
+                and not self.reuse_port
+                and checks.share_host(self.admin.host, cluster.listen.host)
+            ):
                 cluster._admin_port = self.admin.port
         checks.enforce(checks.between_clusters(self), info.context)
         return self

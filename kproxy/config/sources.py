@@ -27,6 +27,12 @@ _SERVICE_LINK = re.compile(
 )
 
 
+REMOVED = {
+    "workers": "was removed; allowed: several kproxies with reuse-port, see docs/performance.md#more-than-one-core"
+}
+"""Options that were there once, and what to write instead."""
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a value came from: `kproxy.yaml:12`, `KPROXY_LISTEN` or `--listen`."""
@@ -124,7 +130,9 @@ def read_environment(env: Mapping[str, str]) -> Layer:
         if variable not in settings:
             if variable.startswith(BOOTSTRAP_VARIABLE) and BOOTSTRAP_VARIABLE in env:
                 continue  # a command of `kproxy exec`, which tells it the address of every cluster
-            text = "no such variable; " + suggestion(closest(variable, settings, variable.upper()), settings)
+            text = REMOVED.get(variable.removeprefix(ENV_PREFIX).lower()) or (
+                "no such variable; " + suggestion(closest(variable, settings, variable.upper()), settings)
+            )
             layer.problems.append(Problem(Origin(variable), "", text))
         elif value.strip():
             layer.put(settings[variable], value, Origin(variable))

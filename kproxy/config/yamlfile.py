@@ -15,7 +15,7 @@ import yaml
 
 from kproxy.config.checks import Loc
 from kproxy.config.options import Setting, cluster_settings, process_settings
-from kproxy.config.sources import UPSTREAMS, Layer, Origin, Problem, closest, setting_loc, suggestion
+from kproxy.config.sources import REMOVED, UPSTREAMS, Layer, Origin, Problem, closest, setting_loc, suggestion
 from kproxy.config.upstreams import ACTIVE, expand
 from kproxy.config.values import quote
 
@@ -191,6 +191,9 @@ class Reading:
                 yield from ((key, value, False) for key, value, _ in self._entries(other, seen))
 
     def unknown(self, key: yaml.Node, place: str, word: str, at: Loc, known: Collection[str]) -> None:
+        if word in REMOVED and not at:
+            self.problem(key, place, REMOVED[word])
+            return
         close = closest(word, known, word.strip().lower().replace("_", "-"))
         self.problem(key, place, "no such key; " + suggestion(close, known))
         if close:  # then the right key is not missing as well

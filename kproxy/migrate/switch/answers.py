@@ -47,7 +47,8 @@ class Cluster:
     cannot. `waiting`: consumers that have not asked for their positions yet, and get no records until then. `doubts`:
     clients of whom it is not known whether a write has come through. `unsure`: seconds for which any client may be one,
     since that kproxy does not know the time before its start. `problem`: a defect, or a disk that cannot be
-    written, "" if there is none. `ways`: how clients log in to each upstream."""
+    written, "" if there is none. `ways`: how clients log in to each upstream. `instance`: the kproxy itself, "" if it
+    shares its ports with none, and `beside`: those that do."""
 
     name: str
     state: State
@@ -61,6 +62,8 @@ class Cluster:
     unsure: float = 0.0
     waiting: tuple[str, ...] = ()
     ways: Mapping[str, Way] = field(default_factory=dict)
+    instance: str = ""
+    beside: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, value: object, who: str) -> Cluster:
@@ -72,6 +75,7 @@ class Cluster:
                 for name, one in _mapping(said["upstreams"]).items()
             }
             doubts = _list(said.get("doubts", []))
+            beside = _mapping(said.get("beside") or {})
             why_not = {
                 _text(name): _text(_mapping(one).get("problem") or "") for name, one in said["upstreams"].items()
             }
@@ -84,6 +88,7 @@ class Cluster:
                 max((_number(one["left"]) for one in doubts if _is_anybody(one)), default=0.0),
                 tuple(_whose(one) for one in _list(said.get("waiting", []))),
                 {_text(name): _way(one) for name, one in said["upstreams"].items()},
+                _text(beside.get("instance") or ""), tuple(_text(one) for one in _list(beside.get("others", []))),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError):
             raise _stranger(who) from None

@@ -152,5 +152,12 @@ def _together(heard: Mapping[str, Heard], wanted: Wanted) -> Iterator[Finding]:
             STOP, "kproxies", f"lead to several upstreams now: {', '.join(sorted(actives))}: kproxy migrate switch"
             " --resume or --abort ends a switch that was broken off",
         )  # fmt: skip
+    there = [one for answer in answers.values() if (one := answer.clusters.get(wanted.cluster)) is not None]
+    missing = {name for one in there for name in one.beside} - {one.instance for one in there}
+    if missing:
+        yield Finding(
+            STOP, "kproxies", f"{len(missing)} more share these ports (--reuse-port) and would go on leading clients to"
+            " the former upstream: list the admin address of each in switch.kproxies",
+        )  # fmt: skip
     if heard and len(answers) == len(heard):
         yield Finding(NOTE, "kproxies", f"{len(heard)} answer")

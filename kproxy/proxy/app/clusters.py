@@ -23,6 +23,7 @@ from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.own import OwnAddresses
 from kproxy.proxy.cluster.places import Places
 from kproxy.proxy.cluster.report import report
+from kproxy.proxy.cluster.sharing import Sharing
 from kproxy.proxy.cluster.tasks import Supervised, said
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics
@@ -55,6 +56,7 @@ class Clusters:
         self._supervised = supervised
         self._invocation = invocation
         self.own = OwnAddresses()
+        self._sharing = Sharing() if config.reuse_port else None
         self.gateways: list[Gateway] = []
         self._exploring: dict[tuple[str, str], asyncio.Task[None]] = {}  # by the names of cluster and upstream
         self._around: dict[str, list[asyncio.Task[None]]] = {}  # what else is done for it
@@ -71,7 +73,10 @@ class Clusters:
         """Raises ConfigError if a port cannot be had."""
         of_cluster = await self._supervised.enter_async_context(Supervised(f"cluster {cluster.name}"))
         carry = partial(self._sessions.carry, cluster.name)
-        return Gateway(cluster, self._metrics, of_cluster, self._places, carry, self._sessions.wake, others, self.own)
+        return Gateway(
+            cluster, self._metrics, of_cluster, self._places, carry, self._sessions.wake, others, self.own,
+            self._sharing,
+        )  # fmt: skip
 
     def begin(self, gateway: Gateway) -> None:
         """Find the cluster's nodes, and look after it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,10 +11,12 @@ from typing import Protocol
 from kproxy.proxy.app.clusters import Clusters
 from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.switching.doubts import Doubt, Identity
+from kproxy.proxy.switching.doubts import GIVEN_UP_LATE, Doubt, Identity
 from kproxy.proxy.switching.logins import Login
 from kproxy.proxy.switching.parts import Part, split
 from kproxy.proxy.switching.positions import Waiting
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,14 @@ class Standing:
     problem: str
     login: Login = Login.UNKNOWN
     tls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Which kproxies share the ports of a cluster: this one, "" if it shares none, and the others."""
+
+    instance: str = ""
+    others: Sequence[str] = ()
 
 
 class Writes(Protocol):
@@ -56,6 +67,8 @@ class Effects(Protocol):
     def upstreams(self, unit: str) -> Mapping[str, Standing]: ...
     def make_part(self, cluster: str, part: Part, active: str) -> None: ...
     def end_part(self, cluster: str, part: str) -> str: ...
+    def say_where_it_leads(self, cluster: str) -> str: ...
+    def beside(self, cluster: str) -> Beside: ...
 
 
 class OnClusters:
@@ -64,21 +77,46 @@ class OnClusters:
     def __init__(self, clusters: Callable[[], Clusters], sessions: AllSessions) -> None:
         self._clusters = clusters
         self._sessions = sessions
+        self._holding: set[str] = set()  # units
 
     def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None:
+        self._holding.add(unit)
+        self._gateway(split(unit)[0]).retract_where_it_leads()
         self._sessions.begin_write_hold(unit, on_settled)
 
     def release_write_hold(self, unit: str) -> None:
         self._sessions.release_write_hold(unit)
+        self._holding.discard(unit)
+        if problem := self.say_where_it_leads(split(unit)[0]):
+            log.error("%s", problem)
 
     def flip(self, unit: str, to: str, *, everyone: bool) -> None:
         cluster, part = split(unit)
         gateway = self._gateway(cluster)
         gateway.flip(to, part)
-        self._sessions.flip(gateway.of_part(part).config, part, everyone=everyone)
+        # Another kproxy at the same ports may know of clients what this one does not.
+        self._sessions.flip(gateway.of_part(part).config, part, everyone=everyone or gateway.shared is not None)
+        self._lead_to_one(gateway)
 
     def guard_everyone(self, unit: str) -> None:
         self._sessions.guard_everyone(unit)
+        self._lead_to_one(self._gateway(split(unit)[0]))
+
+    def _lead_to_one(self, gateway: Gateway) -> None:
+        gateway.lead_to_one(GIVEN_UP_LATE, partial(self._sessions.end_guards, gateway.config.name))
+
+    def say_where_it_leads(self, cluster: str) -> str:
+        """Tell the kproxies at the same ports, unless a switch is under way. Returns why it cannot be so, or ""."""
+        gateway = self._clusters().gateway(cluster)
+        if gateway is None or any(split(unit)[0] == cluster for unit in self._holding):
+            return ""
+        return gateway.say_where_it_leads()
+
+    def beside(self, cluster: str) -> Beside:
+        gateway = self._clusters().gateway(cluster)
+        if gateway is None or gateway.shared is None:
+            return Beside()
+        return Beside(gateway.shared.instance, gateway.shared.others)
 
     def fetched(self, unit: str) -> tuple[Identity, ...] | None:
         return self._sessions.fetched(unit)

@@ -20,6 +20,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.base.repeats import OncePerWhile
 from kproxy.config import Config
+from kproxy.config.checks import WHERE_NOT_SHARED
 from kproxy.proxy.admin import bearer
 from kproxy.proxy.admin.encryption import admin_tls
 from kproxy.proxy.admin.pages import AdminPages, Readiness, Reloaded, Switched
@@ -78,6 +79,8 @@ def run(
     with written_by_thread():
         log = logs.set_up(config.log_format, config.log_level, sys.stderr)
         files = raise_file_limit()
+        if config.reuse_port and sys.platform != "linux":
+            raise ConfigError(f"--reuse-port {WHERE_NOT_SHARED}")
         selector = RelaySelector()
         places = Places(files)
         with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:

@@ -7,6 +7,7 @@ Files are read by the code that reads them when kproxy runs.
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
@@ -15,7 +16,7 @@ from pathlib import Path
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.client.sasl import aws, kerberos, oidc, secrets
 from kproxy.config import ClusterConfig, Config
-from kproxy.config.checks import Finding
+from kproxy.config.checks import WHERE_NOT_SHARED, Finding
 from kproxy.net.dial.dialer import check_library
 from kproxy.net.tls.handshakes import BadFiles
 from kproxy.proxy.admin import bearer
@@ -56,6 +57,8 @@ def _of_process(config: Config) -> Iterator[Finding]:
             bearer.read_file(config.admin_token_file)
         except ConfigError as error:
             yield Finding((("admin-token-file",),), str(error))
+    if config.reuse_port and sys.platform != "linux":
+        yield Finding((("reuse-port",),), WHERE_NOT_SHARED)
     for index, awaited in enumerate(config.exit_with):
         try:
             Ending(awaited)

@@ -316,6 +316,7 @@ class Switch:
             "doubts": doubts,
             "waiting": [_stale(one) for one in self._effects.waiting(self.cluster)],
             "problem": self._problem,
+            "beside": asdict(self._effects.beside(split(self.cluster)[0])),
         }
 
     def status(self) -> SwitchStatus:

@@ -115,6 +115,12 @@ class Switching:
             if part and name not in former:
                 self._effects.make_part(cluster, Part(part, switch.clients), switch.state.active)
             switch.begin()
+        for cluster in {split(name)[0] for name in self._switches}:
+            if problem := self._effects.say_where_it_leads(cluster):
+                if former:
+                    log.error("%s", problem)
+                else:
+                    raise ConfigError(problem)
         if self._directory is not None:
             for name in [name for name, one in served.items() if not one.upstream]:
                 _forget(self._directory, name)

@@ -3,6 +3,7 @@
 localports  which local port each node has (pure)
 topology    the nodes of an upstream, their advertised addresses and their local ports (pure)
 told        the local addresses that clients were told, for as long as they hold (pure)
+sharing     several kproxies at the same ports: what each of them means by a port
 listeners   the sockets that clients connect to: bound before kproxy advertises them, closed when unused
 own         the addresses on which the process listens, which no upstream leads to
 known       what kproxy has found out: which cluster it is, which node each address leads to, each node's route (pure)
@@ -141,4 +142,26 @@ verified all the time. kproxy refuses a flip to one whose cluster id is unknown,
  * `switchable` has what only such a cluster needs. When a cluster gets its second upstream, `switchable` learns of its
    sessions, and each ends as soon as all is answered: its client may use versions that name topics by ids. When it
    loses the other upstream, sessions go on, and new ones have none of it.
+
+Several kproxies at the same ports
+----------------------------------
+
+With `reuse-port` (SO_REUSEPORT), each kproxy is a process that knows of the others only what they *claim*.
+
+ * The kernel spreads connections by a hash, so few and long ones fall unevenly (docs/performance.md). What waits in
+   the queue of a process that ends is reset, and its client connects again. Each process of the same user can join
+   (docs/security.md).
+ * A port is a function of the window and the node (`LocalPorts.only_port`): a broker has the first port plus its id,
+   a controller one from the end. kproxy does not serve a node whose port it cannot have, and an error says why.
+ * Claims (`sharing`) are names of abstract Unix sockets: a host, ports, a topic, what they mean. They live in the
+   network namespace in which the ports live, and end with the process. A lock file would need a directory that all
+   containers of a pod see, and would stay behind. A name says nothing about its user, so kproxy asks the socket
+   (SO_PEERCRED) before it gives way. Claims of one topic that overlap must mean the same: the plan of the ports, the
+   id of each upstream's Kafka cluster, and where clients are routed while no switch is under way. The later kproxy
+   gives way.
+ * kproxy listens when a bootstrap server has answered (`Listeners.resume`), with all nodes that it knows. Until then
+   its ports are bound only, and the other kproxies get the clients.
+ * After a flip, one kproxy accepts clients for 310 s (`Gateway.lead_to_one`): only the guard that saw it knows what a
+   consumer was told since the switch, and the connections of one consumer fall to several kproxies. The kproxy that
+   began first guards all clients. Then no guard is needed, and all listen again.
 """

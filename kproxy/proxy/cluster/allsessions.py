@@ -121,6 +121,11 @@ class AllSessions:
         next ones. `everyone`: nobody knows which clients have fetched before."""
         self._sessions[config.name].flip(config, part, everyone=everyone)
 
+    def end_guards(self, cluster: str) -> None:
+        """See `Sessions.end_guards`."""
+        if cluster in self._sessions:
+            self._sessions[cluster].end_guards()
+
     def make_part(self, part: Part, config: ClusterConfig, dial: Dial, localise: Localise) -> None:
         """Lead these clients of the cluster by themselves from now on."""
         self._sessions[config.name].make_part(part, config, dial, localise)

@@ -227,7 +227,7 @@ class Explorer:
             errors = list(dict.fromkeys(str(one) for one in found.values()))
             raise UpstreamError("other", f"no bootstrap server answers: {'; '.join(errors)}")
         for cluster_id, server in clusters.items():
-            if self._reach.known.claim(cluster_id, server) != cluster_id:
+            if self._reach.claim(cluster_id, server) != cluster_id:
                 raise _Conflict(self._reach.known.another(server, cluster_id))
         first = True
         for server, identity in answers.items():

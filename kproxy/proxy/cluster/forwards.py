@@ -55,7 +55,10 @@ class Forwards:
         places: Places,
         connect: Connect,
         own: OwnAddresses | None = None,
+        *,
+        shared: bool = False,
     ) -> None:
+        self._shared = shared
         self._name = name
         self._tasks = tasks
         self._places = places
@@ -73,7 +76,7 @@ class Forwards:
         def accepted(client: socket.socket, peer: Address, listener: Listener) -> None:
             self._accepted(leading, client)
 
-        listeners = Listeners(listen, accepted, self._own)
+        listeners = Listeners(listen, accepted, self._own, shared=self._shared)
         try:
             port = listeners.bind(None, listen.port).port
         except OSError as error:
@@ -84,6 +87,11 @@ class Forwards:
         leading = Leading(Address(listen.host, port), forward.to, listeners)
         self.leading.append(leading)
         self._places.listening += listeners.sockets
+
+    def resume(self) -> None:
+        """Listen on the ports, where other kproxies share them."""
+        for one in self.leading:
+            one.listeners.resume()
 
     def stop_accepting(self) -> None:
         """Close the ports; connections that are there stay."""

@@ -29,6 +29,7 @@ from kproxy.proxy.cluster.nodeports import TOLD_APART, NodePorts
 from kproxy.proxy.cluster.own import OwnAddresses
 from kproxy.proxy.cluster.places import Places
 from kproxy.proxy.cluster.reach import Concerns, Reach
+from kproxy.proxy.cluster.sharing import SharedPorts, Sharing, hashed
 from kproxy.proxy.cluster.topology import Learned, Node, NodeKey, Topology
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics
@@ -41,6 +42,9 @@ log = logging.getLogger(__name__)
 _LINES_AT_ONCE = 20
 # So many listeners are bound at once. It takes half a millisecond.
 _BOUND_AT_ONCE = 8
+# How often kproxies that share ports look which of them accepts clients, while only one does, in seconds.
+_CHOOSE_AGAIN = 1.0
+
 
 _WITHOUT_LOGIN = (
     ". Its brokers say it after a login only, and clients bring theirs: set cluster-id for upstream {name}, or let"
@@ -56,6 +60,9 @@ class Gateway:
 
     `others` are its upstreams beside the one that is active. Each of them is explored, and the nodes of each have
     listeners; a local port leads to a node of the active one. `topology`, `reach` and `explorer` are the active one's.
+
+    With `sharing`, other kproxies may have the same ports. Then it listens only when a bootstrap server has answered:
+    until then clients find the others.
     """
 
     def __init__(
@@ -68,12 +75,15 @@ class Gateway:
         on_change: Callable[[], None] = lambda: None,
         others: Sequence[ClusterConfig] = (),
         own: OwnAddresses | None = None,
+        sharing: Sharing | None = None,
     ) -> None:
         self.tasks = tasks
         self._on_change = on_change
         self.own = own or OwnAddresses()
         self._warned_wildcard = False
         self._ended = False
+        self._one_until = float("-inf")  # while only one of the kproxies that share the ports accepts clients
+        self._leading_to_one: asyncio.Task[None] | None = None
         self.active = config.upstream
         self.parts: dict[str, str] = {}  # to which upstream each part's clients are led
         self.upstreams: dict[str, Upstream] = {}
@@ -81,26 +91,99 @@ class Gateway:
             config, metrics, places, self.local_host, carry,
             expects_tls=client_tls(config) is not None,
         )  # fmt: skip
-        self._listeners = Listeners(config.listen, self.door.accepted, self.own)
+        self._listeners = Listeners(config.listen, self.door.accepted, self.own, shared=sharing is not None)
+        self.shared = None if sharing is None else _share(sharing, config, others, self._listeners.hosts)
         try:
             bootstrap = self._listeners.bind(None, config.listen.port)
         except OSError as error:
-            raise ConfigError(_bind_problem(config.listen, error)) from None
+            if self.shared is not None:
+                self.shared.end()
+            raise ConfigError(_bind_problem(config.listen, error, shared=self.shared is not None)) from None
         self.listen = Address(config.listen.host, bootstrap.port)
         try:
-            self.forwards = Forwards(config.name, config.forward, config.listen, tasks, places, self._connect, self.own)
+            self.forwards = Forwards(
+                config.name, config.forward, config.listen, tasks, places, self._connect, self.own,
+                shared=self.shared is not None,
+            )  # fmt: skip
+            for one in (config, *others):
+                if one.cluster_id is not None and (said := self._agree(one.upstream, one.cluster_id)) != one.cluster_id:
+                    raise ConfigError(_another_cluster(one, said))
         except ConfigError:
             self._listeners.close_all()
+            if self.shared is not None:
+                self.shared.end()
             raise
         window = config.effective_node_ports(self.listen.port)
-        ports = LocalPorts(window.first, window.last)
+        ports = LocalPorts(window.first, window.last, fixed=self.shared is not None)
         self._upstream = partial(
             Upstream, ports=ports, metrics=metrics, tasks=tasks, is_own=self.own.leads_here, learn=self._learn,
-            on_news=on_change,
+            agree=self._agree,
+            on_news=self._heard,
         )  # fmt: skip
         for one in (config, *others):
             self.upstreams[one.upstream] = self._upstream(one)
         self._nodes = NodePorts(self._listeners, ports, self.upstreams, metrics, places)
+
+    # Other kproxies at the same ports
+
+    def _heard(self) -> None:
+        """There is news of an upstream."""
+        if self.shared is not None and self.reach.known.explored.answered:
+            self.shared.agree("serves", "yes")
+            if not self._gives_way():
+                self._listeners.resume()
+            self.forwards.resume()
+        self._on_change()
+
+    def lead_to_one(self, seconds: float, over: Callable[[], None]) -> None:
+        """For so long, let only the one that began first of the kproxies that share the ports accept clients; then call
+        `over`. What a consumer was told since a switch, only the kproxy knows that told it."""
+        if self.shared is None:
+            return
+        self._one_until = monotonic() + seconds
+        if self._leading_to_one is not None:
+            self._leading_to_one.cancel()
+        self._choose()
+        self._leading_to_one = self.tasks.create_task(self._lead_to_one(over))
+
+    async def _lead_to_one(self, over: Callable[[], None]) -> None:
+        while monotonic() < self._one_until:
+            await asyncio.sleep(_CHOOSE_AGAIN)
+            self._choose()
+        self._leading_to_one = None
+        over()
+
+    def _choose(self) -> None:
+        if self._gives_way():
+            self._listeners.pause()
+        elif self.reach.known.explored.answered:
+            self._listeners.resume()
+
+    def _gives_way(self) -> bool:
+        """Whether another kproxy at the same ports accepts the clients now."""
+        return self.shared is not None and monotonic() < self._one_until and not self.shared.is_first("serves")
+
+    def say_where_it_leads(self) -> str:
+        """Tell the kproxies that share the ports where clients are led to. Returns why this cannot be, or ""."""
+        leads = f"{self.active} {sorted(one for one in self.parts.items() if one[1] != self.active)}"
+        if self.shared is None:
+            return ""
+        self.shared.retract("leads")
+        if self.shared.agree("leads", meaning := hashed(leads)) == meaning:
+            return ""
+        return (
+            f"cluster {self.config.name}: another kproxy that shares port {self.listen.port} leads clients to another"
+            f" upstream than {self.active}: set active to that one, or use a copy of its state-dir"
+        )
+
+    def retract_where_it_leads(self) -> None:
+        """A switch is under way."""
+        if self.shared is not None:
+            self.shared.retract("leads")
+
+    def _agree(self, upstream: str, cluster_id: str) -> str:
+        """The id of the Kafka cluster that all kproxies which share the ports serve as this upstream."""
+        return cluster_id if self.shared is None else self.shared.agree(f"id of {upstream}", cluster_id)
 
     # The active upstream
 
@@ -210,6 +293,8 @@ class Gateway:
         for name in former.keys() - goes_on.keys():
             self._nodes.leave(former[name])
             former[name].reach.end(seconds)
+            if self.shared is not None:
+                self.shared.retract(f"id of {name}")
         kept = {later: former[name] for name, later in goes_on.items()}
         concerned = {}
         for one in configs:
@@ -351,6 +436,8 @@ class Gateway:
     def stop_accepting(self) -> None:
         """Close the listeners and the connections that have said nothing yet."""
         self._nodes.close_all()
+        if self.shared is not None:
+            self.shared.end()
         self.forwards.stop_accepting()
         self.door.close()
 
@@ -389,10 +476,39 @@ def _say(level: int, upstream: Upstream, text: str, said: Sequence[tuple[Node, *
         log.log(level, text, node.key, *rest, extra=about(title, node.key.node_id % TOLD_APART))
 
 
-def _bind_problem(listen: Address, error: OSError) -> str:
+def _share(
+    sharing: Sharing, config: ClusterConfig, others: Sequence[ClusterConfig], hosts: Sequence[str]
+) -> SharedPorts:
+    """Raises ConfigError if another kproxy means something else by one of the ports."""
+    window = config.effective_node_ports()
+    upstreams = sorted(one.upstream for one in (config, *others))
+    tls = config.client_tls_cert is not None
+    here = f"{window}, {config.sni}, {config.advertise}, {upstreams}, {tls}"
+    ports = [(config.listen.port, config.listen.port, f"bootstrap {here}")]
+    if config.sni is None:
+        ports.append((window.first, window.last, f"nodes {here}"))
+    for forward in config.forward:
+        port = forward.listen(config.listen).port
+        ports.append((port, port, f"forward {forward.to}"))
+    return SharedPorts(sharing, config.name, hosts, ports)
+
+
+def _another_cluster(config: ClusterConfig, said: str) -> str:
+    return (
+        f"cluster {config.title}: cluster-id is {config.cluster_id}, and another kproxy that shares port"
+        f" {config.listen.port} (--reuse-port) serves the Kafka cluster with the id {said}"
+    )
+
+
+def _bind_problem(listen: Address, error: OSError, *, shared: bool) -> str:
     if error.errno != errno.EADDRINUSE:
         return f"--listen {listen}: {error.strerror}"
     peer = connection_at(listen.port)
+    if peer is None and shared:
+        return (
+            f"--listen {listen}: the port is taken by a process that does not share it (--reuse-port), or of another"
+            " user; choose another with --listen HOST:PORT"
+        )
     if peer is None:
         return f"--listen {listen}: the port is taken by another process; choose another with --listen HOST:PORT"
     return (

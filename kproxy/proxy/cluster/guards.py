@@ -135,6 +135,16 @@ class Guards:
         self._rules.positions.full |= full
         self._said.clear()
 
+    def end(self) -> None:
+        """Guard none any more, and know nothing of those that have fetched: they have positions of this cluster."""
+        self._rules = None
+        self._fetched.clear()
+        for session, guard in self._guards.items():
+            guard.keys = frozenset()
+            _release(guard, session)
+        self._guards.clear()
+        self._wake()
+
     def writes_pass(self) -> None:
         """Writes pass again."""
         self._written = True

@@ -105,6 +105,7 @@ class Known:
 
     cluster_id: str | None = None
     said_by: Address | None = None
+    agreed: bool = False
     nodes: dict[NodeKey, Reached] = field(default_factory=dict)
     leads_to: dict[Address, LeadsTo] = field(default_factory=dict)
     bootstrap_at: int = 0
@@ -145,7 +146,9 @@ class Known:
 
     def another(self, address: Address, cluster_id: str) -> str:
         """What to say of an address that is of another cluster."""
-        if self.said_by is None:
+        if self.agreed:
+            why = "as do the kproxies that share its ports (--reuse-port)"
+        elif self.said_by is None:
             why = "as --cluster-id says"
         else:
             why = f"according to {self.said_by}. If the cluster was created again, restart kproxy"

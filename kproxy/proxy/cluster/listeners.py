@@ -2,6 +2,9 @@
 
 A listener is bound before its address is advertised. If a node's port cannot be had, it gets another; if no port of
 the window can be had, any free one: a response never fails because of one port.
+
+Ports that other kproxies share (`--reuse-port`) are bound as always, and listened on only between `resume` and `pause`:
+the system leads clients to those kproxies that listen.
 """
 
 from __future__ import annotations
@@ -44,9 +47,14 @@ class Listener:
 
 
 class Listeners:
-    """All listeners of one cluster, on one host; `own` knows those of the whole process."""
+    """All listeners of one cluster, on one host; `own` knows those of the whole process. `shared`: other kproxies may
+    have the same ports."""
 
-    def __init__(self, listen: Address, on_accept: OnAccept, own: OwnAddresses | None = None) -> None:
+    def __init__(
+        self, listen: Address, on_accept: OnAccept, own: OwnAddresses | None = None, *, shared: bool = False
+    ) -> None:
+        self._shared = shared
+        self._listening = not shared
         self._loop = asyncio.get_running_loop()
         self._host = listen
         self._on_accept = on_accept
@@ -61,18 +69,50 @@ class Listeners:
         sockets: list[socket.socket] = []
         try:
             for family, host in self._hosts:
-                sock = _listen(family, host, port)
+                sock = _bound(family, host, port, shared=self._shared)
                 sockets.append(sock)
                 port = port or sock.getsockname()[1]
+                if self._listening:
+                    sock.listen(_BACKLOG)
         except OSError:
             for sock in sockets:
                 sock.close()
             raise
         listener = self.bound[key] = Listener(key, port, sockets)
         self._own.add(sockets)
-        for sock in sockets:
-            self._loop.add_reader(sock.fileno(), self._accept, sock, sock.getsockname()[0], listener)
+        if self._listening:
+            self._watch(listener)
         return listener
+
+    def _watch(self, listener: Listener) -> None:
+        for sock in listener.sockets:
+            self._loop.add_reader(sock.fileno(), self._accept, sock, sock.getsockname()[0], listener)
+
+    @property
+    def hosts(self) -> list[str]:
+        """The IP addresses that are listened on."""
+        return [host for _, host in self._hosts]
+
+    def resume(self) -> None:
+        """Listen on all ports."""
+        if self._listening or not self.accepting:
+            return
+        self._listening = True
+        for listener in self.bound.values():
+            for sock in listener.sockets:
+                sock.listen(_BACKLOG)
+            self._watch(listener)
+
+    def pause(self) -> None:
+        """Listen on no port, and keep all: the system leads clients to other kproxies. Clients that wait to be accepted
+        connect again."""
+        if not self._listening:
+            return
+        self._listening = False
+        for listener in self.bound.values():
+            for sock in listener.sockets:
+                self._loop.remove_reader(sock.fileno())
+                sock.shutdown(socket.SHUT_RD)  # Linux: the port stays bound, and `listen` begins anew
 
     def close(self, key: NodeKey | None) -> None:
         """Stop listening; connections that were accepted stay."""
@@ -141,18 +181,18 @@ def _resolve(listen: Address) -> list[tuple[int, str]]:
     return [(int(family), str(sockaddr[0])) for family, _, _, _, sockaddr in found]
 
 
-def _listen(family: int, host: str, port: int) -> socket.socket:
+def _bound(family: int, host: str, port: int, *, shared: bool) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
-        # A port whose last connections are in TIME_WAIT after a restart is free.
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # A port whose last connections are in TIME_WAIT after a restart is free. With SO_REUSEADDR, any program could
+        # take a port that is bound and not listened on.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT if shared else socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             # `::` means every address, IPv4's too; a name with both families binds each.
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host != "::"))
         tune_listening(sock, host)
         sock.bind((host, port))
-        sock.listen(_BACKLOG)
     except OSError:
         sock.close()
         raise

@@ -10,6 +10,9 @@ A port that was given stays its node's, also when the node was forgotten to make
 away, for when the window has no other, and only that of a node which was gone before a given time.
 
 A node is the same one whatever it belongs to: node 1 of one upstream and node 1 of another have the same port.
+
+Where several kproxies share their ports, each node has one port that it may have, `only_port`: what a port means then
+depends on the window and the node alone, and not on what is free, or was known first.
 """
 
 from __future__ import annotations
@@ -48,9 +51,11 @@ class NodeKey:
 
 
 class LocalPorts:
-    """Those from `first` to `last`. Each topology that shares them says which nodes it knows."""
+    """Those from `first` to `last`. Each topology that shares them says which nodes it knows. `fixed`: a node has its
+    `only_port`, or none."""
 
-    def __init__(self, first: int, last: int) -> None:
+    def __init__(self, first: int, last: int, *, fixed: bool = False) -> None:
+        self.fixed = fixed
         self.first = first
         self.last = last
         self._known: Counter[NodeKey] = Counter()  # by how many topologies
@@ -68,8 +73,26 @@ class LocalPorts:
         """Whether the first rule gives the node its port."""
         return key.kind is Kind.BROKER and 0 <= key.node_id <= self.last - self.first
 
+    @property
+    def brokers_fit(self) -> int:
+        """How many ids of brokers have an `only_port`: the last quarter of the window is for controllers."""
+        size = self.last - self.first + 1
+        return size - size // 4
+
+    def only_port(self, key: NodeKey) -> int:
+        """The port that the node may have, 0 if none."""
+        if key.kind is Kind.BROKER:
+            return self.first + key.node_id if 0 <= key.node_id < self.brokers_fit else 0
+        others = self.last - self.first + 1 - self.brokers_fit
+        return self.last - key.node_id % others if others else 0  # few, and with ids in a row
+
     def ports_for(self, key: NodeKey) -> Iterator[int]:
         """The ports that the node may have, best first, without those of other nodes."""
+        if self.fixed:
+            only = self.only_port(key)
+            if only and self._taken.get(only, key) == key:
+                yield only
+            return
         if key in self._has:
             yield self._has[key]
         elif key in self._forgotten:

@@ -62,6 +62,7 @@ class Facts(Protocol):
     @property
     def searched(self) -> asyncio.Event: ...
     def note(self, fact: Fact) -> None: ...
+    def claim(self, cluster_id: str, said_by: Address) -> str: ...
 
 
 class Meetings:
@@ -212,10 +213,7 @@ class Meetings:
     def _judge(self, key: NodeKey | None, route: Route, identity: Identity) -> None:
         """Note who answered; raise UpstreamError if it is not who was to be reached."""
         address = route.dial
-        if (
-            identity.cluster_id is not None
-            and self._facts.known.claim(identity.cluster_id, address) != identity.cluster_id
-        ):
+        if identity.cluster_id is not None and self._facts.claim(identity.cluster_id, address) != identity.cluster_id:
             raise UpstreamError("wrong-cluster", self._facts.known.another(address, identity.cluster_id))
         self.note_identity(address, identity)
         if key is None:

@@ -93,7 +93,7 @@ class NodePorts:
                 return
             if self._is_known(key):  # else it was forgotten since
                 self._bind(key)
-                if not self.is_bound(key):
+                if not self.is_bound(key) and not self._ports.fixed:
                     return  # the next one would have none either
                 yield
 
@@ -124,7 +124,7 @@ class NodePorts:
                 return
             break
         else:
-            self._lacks(key, "no port is free: widen --node-ports")
+            self._lacks(key, self._why_no_port(key, refused))
             return
         self.problem = ""
         if port == 0:
@@ -141,6 +141,23 @@ class NodePorts:
         self._assign(key, listener.port)
         self._count_listeners()
 
+    def _why_no_port(self, key: NodeKey, refused: tuple[int, OSError] | None) -> str:
+        """Why it can have no port, and what to do."""
+        if not self._ports.fixed:
+            return "no port is free: widen --node-ports"
+        if refused is not None:
+            port, error = refused
+            why = _why_not(port, error)
+            if error.errno == errno.EADDRINUSE and connection_at(port) is None:
+                why = "it is taken by a process that does not share it, or of another user"
+            return f"port {port} cannot be had: {why}. With --reuse-port it can have no other"
+        if only := self._ports.only_port(key):
+            return f"another node has port {only}, and with --reuse-port it can have no other: widen --node-ports"
+        return (
+            f"its id does not fit --node-ports {self._ports.first}-{self._ports.last}. With --reuse-port, ids of"
+            f" brokers up to {self._ports.brokers_fit - 1} fit there (a quarter is for controllers): widen the range"
+        )
+
     def _lacks(self, key: NodeKey, problem: str) -> None:
         """A node has no port. What is true of hundreds of nodes is said once."""
         if problem != self.problem:
@@ -154,6 +171,8 @@ class NodePorts:
 
     def _ports_for(self, key: NodeKey) -> Iterator[int]:
         yield from self._ports.ports_for(key)
+        if self._ports.fixed:
+            return
         # The window is exhausted. A node that was retired has been absent for so long that every client has asked for
         # metadata since, and none believes that its port still leads there.
         if not self._crowded:  # a look at all nodes for each of hundreds would take long

@@ -41,7 +41,8 @@ address."""
 class Reach:
     """The upstream side of one cluster.
 
-    `known` is what has been found out; `on_news` is told each fact that is new.
+    `known` is what has been found out; `on_news` is told each fact that is new. `agree` says,
+    of the id of the first cluster that answers, which one is to be served.
     """
 
     def __init__(
@@ -52,12 +53,14 @@ class Reach:
         tasks: asyncio.TaskGroup,
         is_own: Callable[[Address], bool],
         on_news: Callable[[Fact], None] = lambda fact: None,
+        agree: Callable[[str], str] = lambda cluster_id: cluster_id,
     ) -> None:
         self._config = config
         self._topology = topology
         self._opener = Opener(config, tasks, is_own)
         self.meetings = Meetings(config, topology, metrics, self._opener, self)
         self._on_news = on_news
+        self._agree = agree
         self.routes = Routes(config.map)
         self.known = Known(cluster_id=config.cluster_id)
         self._outages = Outages()
@@ -253,6 +256,12 @@ class Reach:
         except UpstreamError:
             return
         upstream.sock.close()
+
+    def claim(self, cluster_id: str, said_by: Address) -> str:
+        """A broker says that this is its cluster; return the one that is served."""
+        if self.known.cluster_id is None and (agreed := self._agree(cluster_id)) != cluster_id:
+            self.known.cluster_id, self.known.agreed = agreed, True
+        return self.known.claim(cluster_id, said_by)
 
 
 def _bare(error: UpstreamError) -> UpstreamError:

@@ -257,6 +257,12 @@ class Sessions:
         if led.switchable is not None:
             led.switchable.flipped(everyone=everyone)
 
+    def end_guards(self) -> None:
+        """All clients that run have positions of the upstream that they are led to."""
+        for led in (self._led, *self._parts.values()):
+            if led.switchable is not None:
+                led.switchable.end_guards()
+
     def end(self, seconds: float) -> int:
         """The cluster is served no more: all sessions end, as those that a new configuration concerns."""
         self._arrivals.drop_all()

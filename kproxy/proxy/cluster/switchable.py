@@ -102,6 +102,10 @@ class Switchable:
         if not self._writing.holds:
             self._guards.writes_pass()
 
+    def end_guards(self) -> None:
+        """See `Guards.end`."""
+        self._guards.end()
+
     @property
     def waiting(self) -> tuple[Waiting, ...]:
         """The clients that get nothing, since they have not asked for their position since the switch."""

@@ -22,7 +22,8 @@ Learn = Callable[["Upstream", Endpoints], Iterator[None]]
 
 
 class Upstream:
-    """Most clusters have one. `on_news` is called when there is something new about reaching its nodes."""
+    """Most clusters have one. `on_news` is called when there is something new about reaching its nodes. `agree`
+    says, of an upstream's name and a cluster id, which Kafka cluster it is for all kproxies that share the ports."""
 
     def __init__(
         self,
@@ -33,12 +34,14 @@ class Upstream:
         is_own: Callable[[Address], bool],
         learn: Learn,
         on_news: Callable[[], None],
+        agree: Callable[[str, str], str],
     ) -> None:
         self.config = config
         self._on_news = on_news
+        self._agree = agree
         self.topology = Topology(ports.first, ports.last, ports)
         self.told = Told()
-        self.reach = Reach(config, self.topology, metrics, tasks, is_own, self._news)
+        self.reach = Reach(config, self.topology, metrics, tasks, is_own, self._news, self._agreed)
         self.explorer = Explorer(config, self.topology, self.reach, lambda endpoints: learn(self, endpoints))
 
     def reconfigure(self, config: ClusterConfig, ends: Ends, seconds: float) -> Concerns:
@@ -55,6 +58,9 @@ class Upstream:
     def knows(self, key: NodeKey) -> bool:
         """Whether any metadata named the node."""
         return key in self.topology.nodes
+
+    def _agreed(self, cluster_id: str) -> str:
+        return self._agree(self.config.upstream, cluster_id)
 
     def _news(self, fact: Fact) -> None:
         self.explorer.stir()

@@ -23,7 +23,7 @@ class Switched(Kproxy):
     """`kproxy run` with upstreams blue, which is active, and green. It can be killed and begun again, with the same
     ports and files. `settled`: its state says that nothing is unanswered from before, or a hold would wait for minutes
     until clients of a former kproxy have given up. `forbidden` names must never reach a client. `options`: more of
-    an upstream, by its name."""
+    an upstream, by its name. `shares`: the bootstrap address, which others have too (`reuse-port`)."""
 
     def __init__(
         self,
@@ -34,6 +34,7 @@ class Switched(Kproxy):
         settled: bool = True,
         forbidden: Sequence[str] = (),
         options: Mapping[str, Mapping[str, object]] | None = None,
+        shares: str = "",
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.state_dir = directory / "state"
@@ -46,8 +47,9 @@ class Switched(Kproxy):
         self._wait_for_ids = options is None
         first = free_window(202)
         self.admin = f"127.0.0.1:{first}"
-        self.bootstrap = f"127.0.0.1:{first + 1}"
+        self.bootstrap = shares or f"127.0.0.1:{first + 1}"
         self.first_port = first + 2
+        self._shares = bool(shares)
         token = directory / "token"
         token.write_text(TOKEN)
         token.chmod(0o600)
@@ -70,6 +72,7 @@ class Switched(Kproxy):
         self.upstreams = (blue, green)
         value = {
             "listen": self.bootstrap,
+            **({"reuse-port": True} if self._shares else {}),
             "admin": self.admin,
             "admin-token-file": str(self._config.parent / "token"),
             "state-dir": str(self.state_dir),

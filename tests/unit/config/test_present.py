@@ -19,12 +19,12 @@ from kproxy.config.present import lines, mask
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "config").glob("*.yaml"))
 EVERYTHING: dict[str, object] = {
-    "name": "no", "bootstrap_servers": ("a:1", "[::1]", "1.2.3.4:5"), "cluster_id": "rkB5_x-Q", "listen": "[::1]:0",
+    "name": "no", "bootstrap_servers": ("a:1", "[::1]", "1.2.3.4:5"), "cluster_id": "rkB5_x-Q", "listen": "[::1]:1000",
     "advertise": "proxy:29000", "node_ports": "20000-20010", "connect_timeout": 0.25, "retire_after": "90m",
     "map": ("kafka0:29092=localhost:9092", "*.x=y:{port}", "node:2=[::1]:7"), "max_connections": "3",
     "via": ("ssh://me@bastion", "http://proxy:3128"),
     "max_request_size": "1000001", "admin": "off", "ready_requires": "all", "drain_timeout": "1.5",
-    "admin_host": ("kproxy.example", "*"), "admin_token_file": "/run/secrets/admin",
+    "reuse_port": True, "admin_host": ("kproxy.example", "*"), "admin_token_file": "/run/secrets/admin",
     "admin_token_reads": True, "admin_tls_cert": "admin.pem", "admin_tls_key": "admin.key",
     "exit_with": ("ended", "http://localhost:4040"),
     "log_format": "json", "log_level": "debug", "tls": "yes", "tls_ca": "ca.p12", "tls_cert": "me.pem",
@@ -66,6 +66,7 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "drain-timeout: 10s  # default\n"
         "# state-dir: none\n"
         "watch-config: false  # default\n"
+        "reuse-port: false  # default\n"
         "log-format: auto  # default\n"
         "log-level: error  # KPROXY_LOG_LEVEL\n"
         "clusters:\n"

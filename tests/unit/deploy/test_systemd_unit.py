@@ -184,3 +184,18 @@ def test_the_configuration_of_a_node() -> None:
     (credential,) = settings(with_credentials())["Service"]["LoadCredential"]
     assert plain.listen == full.listen == Address("127.0.0.1", 19092)
     assert full.sasl_password_file == Path("/run/credentials", UNIT.name, credential.partition(":")[0])
+
+
+def test_the_instances_differ_from_the_unit_only_in_what_they_share() -> None:
+    """The user, without which they could not, and the admin address, which each has for itself."""
+    instances = UNIT.with_name("kproxy@.service").read_text()
+    one, several = settings(UNIT.read_text()), settings(instances)
+    assert several["Service"].pop("User") == ["kproxy"]
+    (command,) = several["Service"].pop("ExecStart")
+    (alone,) = one["Service"].pop("ExecStart")
+    assert command == f"{alone} --reuse-port --admin 127.0.0.1:1908%i"
+    assert several["Unit"].pop("Description") == [f"{one['Unit'].pop('Description')[0]}, instance %i"]
+    assert several == one
+    words = command.replace("%i", "9").split()[1:]
+    made = run_config(words, files={CONTAINER_FILE: ROOT / "config" / "kproxy.yaml"})
+    assert (made.reuse_port, made.admin) == (True, Address("127.0.0.1", 19089))

@@ -32,6 +32,20 @@ SECTION = Section(
             "`defaultMode: 0400`: [The token](admin.md#who-may-ask).",
         ),
         Row(
+            "`another kproxy shares port … and means something else by it: …`; `the port is taken by a process that does not share it (--reuse-port), or of another user;`",
+            "kproxies share a port only if they have one configuration and one user: [several kproxies at the same "
+            "ports](configuration.md#several-kproxies-at-the-same-ports).",
+        ),
+        Row(
+            "`leads clients to another upstream than …: set active to that one, or use a copy of its state-dir`",
+            "The kproxies that share its ports were switched. This one would lead some of their clients back.",
+        ),
+        Row(
+            "`port … cannot be had: …. With --reuse-port it can have no other`; `its id does not fit --node-ports …. With --reuse-port, ids of brokers up to … fit there (a quarter is for controllers): widen the range`",
+            "What a port means follows from the range and the node's id alone, so that it is the same in all kproxies. "
+            "End the program that has the port, or give all kproxies another `node-ports`.",
+        ),
+        Row(
             "`… is taken by another process, perhaps another kproxy`",
             "Use `--admin HOST:PORT` with another port, or `--no-admin`.",
         ),

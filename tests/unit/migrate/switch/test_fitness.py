@@ -28,6 +28,16 @@ def with_cluster(**more: object) -> Answer:
     return replace(ANSWER, clusters={"default": replace(CLUSTER, **more)})  # type: ignore[arg-type]
 
 
+def test_those_that_share_ports_are_all_there() -> None:
+    """A kproxy that goes on leading clients to the former upstream would do so with the clients of the others too."""
+    one, other = with_cluster(instance="1", beside=("2",)), with_cluster(instance="2", beside=("1",))
+    assert findings({"a": one, "b": other}) == [(NOTE, "kproxies", "2 answer")]
+    (stop, _) = findings({"a": one})
+    assert stop[:2] == (STOP, "kproxies")
+    assert stop[2].startswith("1 more share these ports (--reuse-port)")
+    assert stop[2].endswith("list the admin address of each in switch.kproxies")
+
+
 def test_all_are_fine() -> None:
     assert findings({"a": ANSWER, "b": ANSWER}) == [(NOTE, "kproxies", "2 answer")]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kproxy.proxy.app.effects import Standing
+from kproxy.proxy.app.effects import Beside, Standing
 from kproxy.proxy.app.statedir import StateDir
 from kproxy.proxy.app.switch import Switch
 from kproxy.proxy.switching.doubts import Doubt, Identity
@@ -62,6 +62,9 @@ class Process:
 
     def upstreams(self, cluster: str) -> Mapping[str, Standing]:
         return {"blue": Standing("b", ""), "green": Standing("g", "")}
+
+    def beside(self, cluster: str) -> Beside:
+        return Beside()
 
 
 @dataclass

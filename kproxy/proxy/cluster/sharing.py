@@ -1,0 +1,241 @@
+"""Several kproxies that share their ports (`--reuse-port`): what each of them means by a port.
+
+The kernel lets the sockets of one user share a port (SO_REUSEPORT), and does not tell who else is there. So each kproxy
+makes *claims*: names of abstract Unix sockets. They live in the network namespace that the ports live in, they end with
+the process, however it ends, and /proc/net/unix lists them. So no file stays behind, no directory is needed, and
+containers that share a network but no file system see each other.
+
+A claim says: on this host, these ports mean this. Claims of one topic whose ports overlap must mean the same. The later
+one gives way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import secrets
+import socket
+import struct
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kproxy.base.errors import ConfigError
+
+_PREFIX = "kproxy/1/"
+_LONGEST = 107  # bytes of an abstract name (unix(7))
+_PLAIN_HOST = re.compile(r"[0-9a-f.:]{1,39}")
+_PLAIN_MEANING = re.compile(r"[A-Za-z0-9_-]{1,22}")
+_WILDCARDS = frozenset({"0.0.0.0", "::"})
+_SO_PEERCRED = getattr(socket, "SO_PEERCRED", 0)  # Linux
+_CREDENTIALS = struct.Struct("3i")  # of SO_PEERCRED: process, user, group
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """On `host`, an IP address, the ports from `first` to `last` mean this. `topic`: of which kind the meaning is."""
+
+    host: str
+    first: int
+    last: int
+    topic: str
+    meaning: str
+
+    @classmethod
+    def of(cls, host: str, first: int, last: int, topic: str, meaning: str) -> Claim:
+        """What does not fit a socket's name is there as its hash."""
+        return cls(
+            host if _PLAIN_HOST.fullmatch(host) else hashed(host), first, last, topic,
+            meaning if _PLAIN_MEANING.fullmatch(meaning) else hashed(meaning),
+        )  # fmt: skip
+
+    def shares(self, other: Claim) -> bool:
+        """Whether the two are about a port in common."""
+        hosts = self.host == other.host or not _WILDCARDS.isdisjoint((self.host, other.host))
+        return hosts and self.first <= other.last and other.first <= self.last
+
+    def contradicts(self, other: Claim) -> bool:
+        """Whether the two cannot both be true."""
+        return self.topic == other.topic and self.meaning != other.meaning and self.shares(other)
+
+    def name(self, instance: str) -> bytes:
+        """Of the socket with which this kproxy makes it."""
+        text = f"{_PREFIX}{instance}/{self.host}/{self.first}-{self.last}/{self.topic}/{self.meaning}"
+        assert len(text) <= _LONGEST
+        return b"\0" + text.encode()
+
+    @classmethod
+    def read(cls, name: str) -> tuple[str, Claim] | None:
+        """The kproxy that makes it, and the claim; None if this is none."""
+        if not name.startswith(_PREFIX):
+            return None
+        parts = name.removeprefix(_PREFIX).split("/")
+        if len(parts) != 5 or (ports := re.fullmatch(r"(\d{1,5})-(\d{1,5})", parts[2], re.ASCII)) is None:
+            return None
+        return parts[0], cls(parts[1], int(ports[1]), int(ports[2]), parts[3], parts[4])
+
+
+def hashed(text: str) -> str:
+    """A short word that stands for the text."""
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+class Sharing:
+    """The claims of this process. `instance` names it among the kproxies of this machine; of two, that of the one that
+    began first comes first."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.instance = f"{time.monotonic_ns() // 1_000_000 & 0xFFFF_FFFF:08x}{secrets.token_hex(2)}"
+        self._made: dict[Claim, socket.socket] = {}
+
+    def make(self, claim: Claim) -> Claim | None:
+        """Make this claim. If another kproxy of this user contradicts it, do not, and return the other one's."""
+        if claim not in self._made:
+            # Made before it looks: of two that come at the same moment, one sees the other at least.
+            self._made[claim] = self._bound(claim.name(self.instance))
+        for instance, other in _others(self.instance):
+            if claim.contradicts(other) and _is_of_this_user(other.name(instance)):
+                self.withdraw(claim)
+                return other
+        return None
+
+    def withdraw(self, claim: Claim) -> None:
+        """Claim this no more."""
+        sock = self._made.pop(claim, None)
+        if sock is not None:
+            self._loop.remove_reader(sock.fileno())
+            sock.close()
+
+    def beside(self, claims: Iterable[Claim]) -> list[str]:
+        """The other kproxies of this user that share a port of these claims."""
+        own = list(claims)
+        found = {
+            instance: other
+            for instance, other in _others(self.instance)
+            if any(one.topic == other.topic and one.shares(other) for one in own)
+        }
+        return sorted(one for one, claim in found.items() if _is_of_this_user(claim.name(one)))
+
+    def _bound(self, name: bytes) -> socket.socket:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        sock.bind(name)
+        sock.listen(16)  # who asks whose it is connects, and goes
+        self._loop.add_reader(sock.fileno(), _turn_away, sock)
+        return sock
+
+
+def _turn_away(sock: socket.socket) -> None:
+    try:
+        sock.accept()[0].close()
+    except OSError:
+        return
+
+
+def _others(instance: str) -> Iterator[tuple[str, Claim]]:
+    try:
+        lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()
+    except OSError as error:
+        raise ConfigError(
+            f"--reuse-port reads /proc/net/unix to see the other kproxies: {error.strerror}; mount /proc"
+        ) from None
+    for name in {line.rpartition(" @")[2] for line in lines if f" @{_PREFIX}" in line}:
+        found = Claim.read(name)
+        if found is not None and found[0] != instance:
+            yield found
+
+
+def _is_of_this_user(name: bytes) -> bool:
+    """Whether the socket of this name is there, and is this user's. Any user can give a socket a name, but only sockets
+    of one user share a port."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.setblocking(False)
+        try:
+            sock.connect(name)
+        except BlockingIOError:
+            return True  # it is there, and too busy to say more
+        except OSError:
+            return False
+        data = sock.getsockopt(socket.SOL_SOCKET, _SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(data)
+    return bool(user == os.geteuid())
+
+
+class SharedPorts:
+    """The claims of one cluster of the configuration, on all addresses of its host.
+
+    `ports`: first port, last port, and what they mean. Raises ConfigError if another kproxy means something else.
+    """
+
+    def __init__(
+        self, sharing: Sharing, title: str, hosts: Iterable[str], ports: Iterable[tuple[int, int, str]]
+    ) -> None:
+        self._sharing = sharing
+        self._claims: list[Claim] = []
+        hosts, ports = list(hosts), list(ports)
+        self._at = [(host, ports[0][0]) for host in hosts]  # where clients find the cluster
+        for host in hosts:
+            for first, last, meaning in ports:
+                other = self._make(Claim.of(host, first, last, "ports", meaning))
+                if other is not None:
+                    self.end()
+                    both = f"{max(first, other.first)}-{min(last, other.last)}"
+                    raise ConfigError(
+                        f"cluster {title}: another kproxy shares port {both} and means something else by it: all that"
+                        " share a port (--reuse-port) need the same listen, node-ports, advertise, sni, forward and"
+                        " upstreams"
+                    )
+
+    def _make(self, claim: Claim) -> Claim | None:
+        if claim in self._claims:
+            return None
+        other = self._sharing.make(claim)
+        if other is None:
+            self._claims.append(claim)
+        return other
+
+    def agree(self, topic: str, meaning: str) -> str:
+        """What those that share the ports say of this topic: `meaning`, if no other kproxy has said something else."""
+        made: list[Claim] = []
+        for host, port in self._at:
+            claim = Claim.of(host, port, port, hashed(topic)[:9], meaning)
+            other = self._make(claim)
+            if other is not None:
+                for one in made:
+                    self._withdraw(one)
+                return other.meaning
+            made.append(claim)
+        return meaning
+
+    def retract(self, topic: str) -> None:
+        """Say nothing of this topic any more."""
+        for claim in [one for one in self._claims if one.topic == hashed(topic)[:9]]:
+            self._withdraw(claim)
+
+    def _withdraw(self, claim: Claim) -> None:
+        self._claims.remove(claim)
+        self._sharing.withdraw(claim)
+
+    def end(self) -> None:
+        """Claim nothing any more."""
+        for claim in list(self._claims):
+            self._withdraw(claim)
+
+    @property
+    def instance(self) -> str:
+        """This kproxy."""
+        return self._sharing.instance
+
+    @property
+    def others(self) -> list[str]:
+        """The others that share a port, those that began first first."""
+        return self._sharing.beside(one for one in self._claims if one.topic == "ports")
+
+    def is_first(self, topic: str) -> bool:
+        """Whether none of those that say something of this topic began before this kproxy."""
+        there = self._sharing.beside(one for one in self._claims if one.topic == hashed(topic)[:9])
+        return not there or self.instance < there[0]

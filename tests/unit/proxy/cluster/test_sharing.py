@@ -1,0 +1,242 @@
+"""Kproxies at the same ports: each `Sharing` here is one of another process, as the claims are in sockets' names."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
+from kproxy.protocol.rewrite.endpoints import Kind
+from kproxy.proxy.cluster.listeners import Listener, Listeners
+from kproxy.proxy.cluster.localports import LocalPorts, NodeKey
+from kproxy.proxy.cluster.sharing import Claim, SharedPorts, Sharing, hashed
+from tests.harness.process import free_window
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="--reuse-port needs Linux")
+
+HOST = "127.0.0.1"
+
+
+def in_loop(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(scenario())
+
+
+def claim(first: int, last: int, meaning: str = "a", topic: str = "ports", host: str = HOST) -> Claim:
+    return Claim.of(host, first, last, topic, meaning)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "contradicts"),
+    [
+        (claim(1, 9), claim(9, 12, "b"), True),
+        (claim(1, 9), claim(10, 12, "b"), False),
+        (claim(1, 9), claim(9, 12, "a"), False),
+        (claim(1, 9), claim(9, 12, "b", "other"), False),
+        (claim(1, 9), claim(9, 12, "b", host="127.0.0.2"), False),
+        (claim(1, 9), claim(9, 12, "b", host="0.0.0.0"), True),
+        (claim(1, 9, host="::"), claim(9, 12, "b"), True),
+    ],
+)
+def test_what_contradicts(one: Claim, other: Claim, contradicts: bool) -> None:
+    assert one.contradicts(other) is contradicts
+    assert other.contradicts(one) is contradicts
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        claim(1, 65535),
+        Claim.of("2001:0db8:0000:0000:0000:0000:0000:0001", 10000, 65535, hashed("x")[:9], "M" * 22),
+        Claim.of("fe80::1%a/b", 1, 1, hashed("id")[:9], "an id / with \0 what not"),
+    ],
+)
+def test_a_claim_is_read_as_it_was_made(made: Claim) -> None:
+    name = made.name("0" * 12)
+    assert len(name) <= 108
+    assert Claim.read(name[1:].decode()) == ("0" * 12, made)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "kproxy/1/", "kproxy/1/a/b/1-2/c", "kproxy/1/a/b/x-y/c/d", "kproxy/2/a/b/1-2/c/d"]
+)
+def test_other_names_are_no_claims(name: str) -> None:
+    assert Claim.read(name) is None
+
+
+def test_the_later_one_gives_way_until_the_first_one_is_gone() -> None:
+    async def scenario() -> None:
+        first = free_window(10)
+        one, other = Sharing(), Sharing()
+        mine = claim(first, first + 9)
+        assert one.make(mine) is None
+        assert other.make(claim(first + 9, first + 9, "b")) == mine
+        assert other.make(mine) is None
+        other.withdraw(mine)
+        one.withdraw(mine)
+        assert other.make(claim(first + 9, first + 9, "b")) is None
+        other.withdraw(claim(first + 9, first + 9, "b"))
+
+    in_loop(scenario)
+
+
+def test_what_a_killed_process_claimed_is_free() -> None:
+    program = (
+        "import asyncio, sys\nfrom kproxy.proxy.cluster.sharing import Claim, Sharing\n"
+        "async def main():\n"
+        "    sharing = Sharing()\n"
+        "    assert sharing.make(Claim.of('127.0.0.1', int(sys.argv[1]), int(sys.argv[1]), 'ports', 'b')) is None\n"
+        "    print(sharing.instance, flush=True)\n"
+        "    await asyncio.sleep(60)\n"
+        "asyncio.run(main())\n"
+    )
+
+    port = free_window(1)
+    process = subprocess.Popen([sys.executable, "-c", program, str(port)], stdout=subprocess.PIPE, text=True)
+
+    async def scenario() -> None:
+        with process:
+            assert process.stdout is not None
+            instance = process.stdout.readline().strip()
+            try:
+                sharing, mine = Sharing(), claim(port, port)
+                assert instance < sharing.instance, "it began first"
+                assert sharing.make(mine) == claim(port, port, "b")
+                assert sharing.make(claim(port, port, "b")) is None
+                assert sharing.beside([mine]) == [instance]
+                sharing.withdraw(claim(port, port, "b"))
+            finally:
+                process.kill()
+                process.wait()
+        assert sharing.make(mine) is None
+        assert sharing.beside([mine]) == []
+        sharing.withdraw(mine)
+
+    in_loop(scenario)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_a_claim_of_another_user_counts_for_nothing() -> None:
+    """That user cannot share the port either."""
+    program = (
+        "import os, socket, sys\nos.setgid(65534)\nos.setuid(65534)\n"
+        "sock = socket.socket(socket.AF_UNIX)\nsock.bind(b'\\0' + sys.argv[1].encode())\nsock.listen()\n"
+        "print(flush=True)\nsys.stdin.read()\n"
+    )
+
+    port = free_window(1)
+    name = claim(port, port, "b").name("0" * 12)[1:].decode()
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+    async def scenario() -> None:
+        with process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            sharing = Sharing()
+            assert sharing.make(claim(port, port)) is None
+            assert sharing.beside([claim(port, port)]) == []
+            sharing.withdraw(claim(port, port))
+            process.communicate()
+
+    in_loop(scenario)
+
+
+def test_they_agree_on_what_the_first_one_says() -> None:
+    async def scenario() -> None:
+        first = free_window(12)
+        ports = [(first, first, "x"), (first + 1, first + 11, "y")]
+        one, other = (SharedPorts(Sharing(), "c", [HOST], ports) for _ in range(2))
+        assert one.agree("id", "A") == "A"
+        assert other.agree("id", "B") == "A"
+        assert other.agree("another id", "B") == "B"
+        assert one.others == [other.instance]
+        assert one.is_first("id"), "the other one says nothing of it"
+        assert other.agree("id", "A") == "A"
+        assert [one.is_first("id"), other.is_first("id")].count(True) == 1
+        one.end()
+        other.retract("id")
+        assert other.agree("id", "B") == "B"
+        with pytest.raises(ConfigError, match=f"another kproxy shares port {first + 11}-{first + 11}"):
+            SharedPorts(Sharing(), "c", [HOST], [(first + 11, first + 20, "z")])
+        other.end()
+
+    in_loop(scenario)
+
+
+# Ports
+
+
+def test_a_node_has_one_port_or_none() -> None:
+    ports = LocalPorts(1000, 1199, fixed=True)
+    broker, controller = (lambda number, kind=kind: NodeKey(kind, number) for kind in (Kind.BROKER, Kind.CONTROLLER))
+    assert [list(ports.ports_for(broker(number))) for number in (0, 149, 150, 1001)] == [[1000], [1149], [], []]
+    assert [list(ports.ports_for(controller(number))) for number in (1, 3000, 3001, 49)] == [
+        [1198], [1199], [1198], [1150],
+    ]  # fmt: skip
+    ports.know(controller(1))
+    ports.assign(controller(1), 1198)
+    assert list(ports.ports_for(controller(3001))) == [], "another node has it"
+    assert list(ports.ports_for(controller(1))) == [1198]
+    ports.forget(controller(1), 1.0)
+    assert list(ports.ports_for(controller(3001))) == [], "clients may believe it to be there still"
+    assert ports.fixed
+    brokers = {port for number in range(400) for port in ports.ports_for(broker(number))}
+    controllers = {ports.only_port(controller(number)) for number in range(400)}
+    assert brokers.isdisjoint(controllers)
+
+
+def test_a_window_of_a_few_ports() -> None:
+    for size in range(1, 9):
+        ports = LocalPorts(10, 9 + size, fixed=True)
+        given = [ports.only_port(NodeKey(kind, number)) for kind in Kind for number in range(20)]
+        assert all(port == 0 or 10 <= port < 10 + size for port in given)
+
+
+def test_it_listens_only_between_resume_and_pause() -> None:
+    async def scenario() -> None:
+        port = free_window(1)
+        came: dict[int, list[socket.socket]] = {0: [], 1: []}
+
+        def accepting(number: int) -> Callable[[socket.socket, Address, Listener], None]:
+            return lambda client, *_: came[number].append(client)
+
+        both = [Listeners(Address(HOST, port), accepting(number), shared=True) for number in range(2)]
+        for each in both:
+            each.bind(None, port)
+
+        async def connect() -> None:
+            with socket.socket() as client:
+                client.setblocking(False)
+                await asyncio.get_running_loop().sock_connect(client, (HOST, port))
+                await asyncio.sleep(0.01)
+
+        with pytest.raises(ConnectionRefusedError):
+            await connect()
+        for rounds in range(2):
+            both[1].resume()
+            for _ in range(20):
+                await connect()
+            assert (len(came[0]), len(came[1])) == (20 * rounds, 20 * (rounds + 1))
+            both[0].resume()
+            both[1].pause()
+            for _ in range(20):
+                await connect()
+            assert (len(came[0]), len(came[1])) == (20 * (rounds + 1), 20 * (rounds + 1))
+            both[0].pause()
+        with pytest.raises(OSError, match="in use"), socket.create_server((HOST, port)):
+            pass
+        for each in both:
+            each.close_all()
+        for client in (*came[0], *came[1]):
+            client.close()
+
+    in_loop(scenario)

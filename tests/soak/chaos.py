@@ -142,18 +142,17 @@ class _Run:
     # The parts
 
     def _start_proxies(self, ports: Ports) -> list[Proxy]:
-        """Three that find out which broker is where, and two that were told so. The first one lives through it all, and
-        so does the third one, which serves hostile clusters too."""
+        """Three that find out which broker is where, and three that were told so, of which two share their ports. The
+        first one lives through it all, and so does the third one, which serves hostile clusters too."""
         nodes = [word for node in self._settings.brokers for word in ("--map", f"node:{node}={self._site.front(node)}")]
         sides = ["--map", f"*.{DOMAIN}=127.0.0.1:{{port}}"]
         brokers = self._held.enter_context(hostile_brokers())
         shared = SharedProxy("shared", self._directory, ports, self._site, brokers.addresses)
         self._hostile = Hostile(self._journal, shared, brokers)
         self._hostile.prepare()
-        self._mortal = [
-            Proxy("follower", self._directory, ports, self._site, *sides),
-            Proxy("mapped", self._directory, ports, self._site, *nodes),
-        ]
+        left = Proxy("left", self._directory, ports, self._site, *nodes, shares=True)
+        right = Proxy("right", self._directory, ports, self._site, *nodes, beside=left)
+        self._mortal = [Proxy("follower", self._directory, ports, self._site, *sides), left, right]
         made = [
             Proxy("elder", self._directory, ports, self._site),
             Proxy("learner", self._directory, ports, self._site),

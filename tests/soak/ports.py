@@ -1,7 +1,8 @@
 """Ports that stay a run's own while nobody listens on them, as when a process that had one was killed.
 
-Each is bound by a socket that never listens. With SO_REUSEADDR on both, another socket may bind and listen beside it;
-who looks for a free port without that finds it taken. A connection to it is refused while nobody listens.
+Each is bound by a socket that never listens. With SO_REUSEADDR on both, or SO_REUSEPORT, another socket may bind and
+listen beside it; who looks for a free port without that finds it taken. A connection to it is refused while nobody
+listens.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ def bound(port: int) -> socket.socket:
     sock = socket.socket()
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         sock.bind((HOST, port))
     except OSError:
         sock.close()

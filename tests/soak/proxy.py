@@ -39,7 +39,8 @@ class Condition:
 
 
 class Proxy:
-    """`bootstrap` is the same for its whole life, however often it is started."""
+    """`bootstrap` is the same for its whole life, however often it is started. `shares`: others may have its ports, as
+    one has that is made `beside` it."""
 
     cluster: str | None = None
     """The name of the cluster that honest clients use, where it has others too."""
@@ -47,11 +48,27 @@ class Proxy:
     more_memory = 24 << 20
     """What it may have in the end, in bytes, beside what it had when it had served one client."""
 
-    def __init__(self, name: str, directory: Path, ports: Ports, site: Site, *args: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        ports: Ports,
+        site: Site,
+        *args: str,
+        shares: bool = False,
+        beside: Proxy | None = None,
+    ) -> None:
         self.name = name
         self._directory = directory / name
         nodes = site.here.node_ids
-        row = self._row = ports.row(2 + max(nodes))  # the local port of a small node id is that many behind the first
+        self.beside = beside
+        if beside is not None:
+            beside.beside = self
+            self._row = beside._row
+        else:
+            # The local port of a small node id is that many behind the first. A quarter of shared ones is for others.
+            self._row = ports.row(2 + max(nodes) * (2 if shares else 1))
+        row = self._row
         self.bootstrap = f"{HOST}:{row[0]}"
         self.ports = [self.bootstrap, *(f"{HOST}:{row[1 + node]}" for node in nodes)]
         self._upstream = site.bootstrap
@@ -59,6 +76,7 @@ class Proxy:
             # One that is started while every address leads to the other cluster must not take that for its own.
             *("--cluster-id", site.here.cluster_id),
             *("--listen", self.bootstrap, "--node-ports", f"{row[1]}-{row[-1]}", "--max-connections", str(PLACES)),
+            *(("--reuse-port",) if shares or beside is not None else ()),
             *args,
         )
         self._more_files = 0
@@ -149,7 +167,10 @@ class Proxy:
         return bool(nodes) and all(_works(where) for where in (self.bootstrap, *nodes))
 
     def fill(self) -> str:
-        """Use all places at once; what was wrong, empty if there are as many as there should be, and no more."""
+        """Use all places at once; what was wrong, empty if there are as many as there should be, and no more. While
+        another one has the same ports, nobody can say whose places are used."""
+        if self.beside is not None and self.beside._running is not None:
+            return ""
         with ExitStack() as held:
             for number in range(PLACES):
                 if not held.enter_context(RawClient(self.bootstrap)).works():

@@ -14,7 +14,7 @@ import pytest
 
 from tests.soak.chaos import Settings, from_environment, run
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="--reuse-port needs Linux")
 
 _SECONDS = float(os.environ.get("CHAOS_SECONDS", "1800"))
 _BESIDE = 600  # for the start, the recovery and the reckoning, in seconds: a bound

@@ -9,6 +9,8 @@ windows     measuring: interleaved windows, retries, medians
 size        start-up, memory, idle connections, slow readers
 held        for how long a switch holds writes
 heldjob     its producers, as a process
+shared      kproxies that share their ports, beside one alone
+sharedjob   many librdkafka producers, as a process
 fleet       the driver of a switch with many kproxies
 fleetjob    these, simulated, as a process
 tls         TLS to the broker

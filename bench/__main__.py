@@ -24,6 +24,7 @@ from bench import (
     portforward,
     records,
     report,
+    shared,
     spark,
     tls,
     upstreams,
@@ -57,7 +58,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--parts",
         default="loads,tls,size,clients,spark",
-        help="of loads, tls, size, clients, spark, records, migrate, upstreams, fleet, held, portforward; commas",
+        help="of loads, tls, size, clients, spark, records, migrate, fleet, held, portforward, shared, upstreams",
     )
     parser.add_argument("--windows", type=int, help="windows of each load and peer")
     parser.add_argument("--seconds", type=float, help="seconds of a window")
@@ -140,13 +141,12 @@ class _Run:
             self.result["records"] = records.measure(_progress, _say)
         if "migrate" in parts:
             self._migrate()
-        if "held" in parts:
-            self.result["held"] = held.measure(self._options.rounds, _progress, _say)
         if "portforward" in parts:
             rounds = self._options.rounds
             self.result["portforward"] = portforward.measure(self._options.quick, rounds, _progress, _say)
-        if "fleet" in parts:
-            self.result["fleet"] = fleet.measure(self._options.rounds, _progress, _say)
+        for name, measure in (("held", held.measure), ("shared", shared.measure), ("fleet", fleet.measure)):
+            if name in parts:
+                self.result[name] = measure(self._options.rounds, _progress, _say)
 
     def save(self, seconds: float) -> str:
         """Write what was measured until now; returns it."""

@@ -135,7 +135,7 @@ def _evenness() -> dict[int, dict[str, float]]:
 def measure(rounds: int, progress: Say, say: Say) -> dict[str, Any]:
     """MB/s, CPU and latency of one kproxy and of several, medians; and the spread."""
     from kproxy.dev.devcluster import DevCluster, ListenerSpec, certificates
-    from tests.harness.clients import create_topic
+    from tests.harness.topics import create_topic
 
     directory = Path("build/bench/shared")
     directory.mkdir(parents=True, exist_ok=True)

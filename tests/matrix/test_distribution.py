@@ -90,16 +90,14 @@ def test_one_file_on_each_python(python: pythons.Python, pyz: Path, tmp_path: Pa
         assert len((done.stdout + done.stderr).splitlines()) == 1
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_one_file_is_a_proxy(workers: str, pyz: Path, tmp_path: Path) -> None:
-    """Also in processes that it starts itself."""
+def test_one_file_is_a_proxy(pyz: Path, tmp_path: Path) -> None:
     broker = FakeBroker()
     first = free_window(202)
     listen = f"127.0.0.1:{first + 1}"
     with Peer(broker) as peer:
         host, _, port = peer.address.rpartition(":")
         broker.nodes = [(1, host, int(port))]
-        words = ["run", "-b", peer.address, "--listen", listen, "--admin", f"127.0.0.1:{first}", "--workers", workers]
+        words = ["run", "-b", peer.address, "--listen", listen, "--admin", f"127.0.0.1:{first}"]
         log = tmp_path / "log"
         with log.open("wb") as out:
             process = subprocess.Popen([sys.executable, pyz, *words], env=environment(tmp_path), stdout=out, stderr=out)

@@ -139,6 +139,7 @@ class Guards:
         """Guard none any more, and know nothing of those that have fetched: they have positions of this cluster."""
         self._rules = None
         self._fetched.clear()
+        self._unknown_until = self._too_many_until = float("-inf")
         for session, guard in self._guards.items():
             guard.keys = frozenset()
             _release(guard, session)

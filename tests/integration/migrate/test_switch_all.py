@@ -3,6 +3,7 @@ Kafka clusters, Spark, kproxies, librdkafka."""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -46,7 +47,7 @@ from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.moving import rows, topics
 from tests.harness.migration.switched import TOKEN, Switched
-from tests.harness.process import wait_until
+from tests.harness.process import free_window, wait_until
 from tests.harness.topics import unique
 
 pytestmark = [
@@ -59,6 +60,7 @@ pytestmark = [
 ]
 
 PARTITIONS = 3
+linux = pytest.mark.skipif(sys.platform != "linux", reason="--reuse-port needs Linux")
 
 
 @dataclass
@@ -194,12 +196,14 @@ class Site:
 
 
 @pytest.fixture
-def site(sides: TwoSides, spark: Any, tmp_path: Path) -> Iterator[Site]:
+def site(sides: TwoSides, spark: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """By a parameter, all kproxies share their ports."""
+    shares = f"127.0.0.1:{free_window(202)}" if getattr(request, "param", "") == "shared" else ""
     topic = unique("orders")
     topics(sides.source, {topic: PARTITIONS, f"{topic}-late": 1}, 1)
     with ExitStack() as stack:
         kproxies = [
-            stack.enter_context(Switched(tmp_path / name, sides.source, sides.target))
+            stack.enter_context(Switched(tmp_path / name, sides.source, sides.target, shares=shares))
             for name in ("one", "two", "three")
         ]
         token = tmp_path / "token"
@@ -251,6 +255,7 @@ def assert_once(values: list[list[bytes | None]], producers: Sequence[Going]) ->
     assert found == wanted
 
 
+@pytest.mark.parametrize("site", ["apart", pytest.param("shared", marks=linux)], indirect=True)
 def test_switch_under_load(site: Site, figures: list[str]) -> None:
     producers = [site.producer(f"p{at}", at) for at in range(3)]
     group = unique("readers")

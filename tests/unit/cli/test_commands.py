@@ -253,6 +253,12 @@ def test_every_option_is_a_flag(app: App) -> None:
     assert shown == values | given
 
 
+def test_a_flag_that_was_removed_says_what_to_write_instead(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([*RUN, "--workers", "4"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("kproxy: --workers was removed; allowed: several kproxies with reuse-port, see docs/")
+
+
 @pytest.mark.parametrize("code", [0, 1, 7])
 def test_the_exit_code_is_the_app_s(app: App, code: int) -> None:
     app.outcome = code

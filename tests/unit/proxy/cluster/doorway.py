@@ -19,6 +19,7 @@ from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.known import Explored
 from kproxy.proxy.cluster.places import Places
+from kproxy.proxy.cluster.sharing import Sharing
 from kproxy.proxy.cluster.tasks import Supervised
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.loop import RelayLoop
@@ -31,7 +32,14 @@ METADATA = b"\0\0\0\x11\0\x03\0\x01\0\0\0\x02\0\x03raw\0\0\0\0"
 class Doorway:
     """A gateway whose only broker, node 1, is at `broker`."""
 
-    def __init__(self, selector: RelaySelector, broker: str, places: Places | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        selector: RelaySelector,
+        broker: str,
+        places: Places | None = None,
+        sharing: Sharing | None = None,
+        **options: Any,
+    ) -> None:
         options = {"listen": Address("127.0.0.1", 0), "connect_timeout": 0.2, **options}
         config = ClusterConfig(bootstrap_servers=(Address.parse(broker),), **options)
         self.metrics = Metrics()
@@ -39,7 +47,7 @@ class Doorway:
         self.tasks = Supervised("cluster default")
         self._here = AllSessions(selector, self.metrics, self.tasks)
         carry, changed = partial(self._here.carry, config.name), self._here.wake
-        self.gateway = Gateway(config, self.metrics, self.tasks, self.places, carry, changed)
+        self.gateway = Gateway(config, self.metrics, self.tasks, self.places, carry, changed, sharing=sharing)
         self.gateway.reach.note(Explored(settled=True, answered=True, searched=True, problem=None))
         self._here.serve([self.gateway])
 

@@ -98,3 +98,21 @@ async def test_what_waits_in_a_session_passes_when_it_becomes_one_of_a_part(cloc
     await asyncio.sleep(0.01)
     session.release.assert_called_once_with()
     assert guard._judge_produce(clock.now) is Verdict.PASS
+
+
+def test_when_all_clients_have_positions_of_the_cluster_none_is_guarded(clock: Clock) -> None:
+    """Then it does not matter which of the kproxies that share ports a client comes to."""
+    clock.guards.begin(everyone=True)
+    clock.guards.writes_pass()
+    session, guard = clock.session("running")
+    assert guard._client() is not None
+    assert [guard._judge_produce(clock.now) for _ in range(2)] == [Verdict.PASS, Verdict.HOLD]
+    clock.guards.end()
+    assert guard.keys == frozenset()
+    session.release.assert_called_once_with()
+    later: Any = Mock()
+    clock.guards.opened(later, "10.1.2.3")
+    later.conversation.guard.assert_not_called()
+    assert clock.guards.fetched == ()
+    clock.guards.begin()
+    assert not clock.comes("running"), "nobody remembers it"

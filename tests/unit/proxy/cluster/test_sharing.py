@@ -14,11 +14,16 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
+from kproxy.config.values import PortRange
 from kproxy.protocol.rewrite.endpoints import Kind
+from kproxy.proxy.cluster import gateway
 from kproxy.proxy.cluster.listeners import Listener, Listeners
 from kproxy.proxy.cluster.localports import LocalPorts, NodeKey
 from kproxy.proxy.cluster.sharing import Claim, SharedPorts, Sharing, hashed
+from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.process import free_window
+from tests.unit.proxy.cluster.doorway import Doorway, until
+from tests.unit.proxy.cluster.doorway import in_loop as in_the_loop
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="--reuse-port needs Linux")
 
@@ -240,3 +245,45 @@ def test_it_listens_only_between_resume_and_pause() -> None:
             client.close()
 
     in_loop(scenario)
+
+
+# Which of them accepts clients
+
+
+def test_after_a_switch_the_one_that_began_first_accepts_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it ends, or the time is over."""
+    monkeypatch.setattr(gateway, "_CHOOSE_AGAIN", 0.01)
+    port = free_window(12)
+
+    async def scenario(selector: RelaySelector) -> None:
+        options = {"listen": Address(HOST, port), "node_ports": PortRange(port + 1, port + 11)}
+        one, other = sorted(
+            (Doorway(selector, "127.0.0.1:1", sharing=Sharing(), **options) for _ in range(2)), key=instance
+        )
+        both, over = (one.gateway._listeners, other.gateway._listeners), list[str]()
+        assert [each._listening for each in both] == [True, True], "a bootstrap server has answered"
+        for each in (one, other):
+            each.gateway.lead_to_one(3600.0, lambda: over.append("never"))
+        assert [each._listening for each in both] == [True, False]
+        other.learn((3, "b:1"))
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((HOST, port + 4))
+        await one.close()
+        await until(lambda: other.gateway._listeners._listening, "the other one accepts clients")
+        socket.create_connection((HOST, port + 4)).close()
+        third = Doorway(selector, "127.0.0.1:1", sharing=Sharing(), **options)
+        third.gateway.lead_to_one(3600.0, lambda: over.append("never"))
+        assert not third.gateway._listeners._listening
+        third.gateway.lead_to_one(0.0, lambda: over.append("over"))
+        await until(lambda: over, "the time is over")
+        assert over == ["over"]
+        assert third.gateway._listeners._listening
+        await other.close()
+        await third.close()
+
+    in_the_loop(scenario)
+
+
+def instance(door: Doorway) -> str:
+    assert door.gateway.shared is not None
+    return door.gateway.shared.instance

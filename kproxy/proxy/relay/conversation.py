@@ -51,12 +51,12 @@ from kproxy.protocol.wire import headers
 from kproxy.protocol.wire.api import PRODUCE, SASL_HANDSHAKE
 from kproxy.protocol.wire.greeting import ENOUGH, recognise
 from kproxy.protocol.wire.mismatch import wrong_client
-from kproxy.protocol.wire.primitives import Buffer, malformed
+from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
 from kproxy.proxy.relay.calls import LOGIN_APIS, TOO_NEW, AnsweredHere, Call, Calls, LoginCalls, OwnCall, SessionCalls
 from kproxy.proxy.relay.inflight import InFlight
 from kproxy.proxy.relay.introduction import NOBODY, introduced
 from kproxy.proxy.relay.observer import Beginning
-from kproxy.proxy.relay.requests import Acks, check_answerable, check_size, find_mechanism
+from kproxy.proxy.relay.requests import SMALLEST, Acks, check_answerable, check_size, find_mechanism
 from kproxy.proxy.relay.responses import Responses
 from kproxy.proxy.relay.tokens import hop_over_tokens
 from kproxy.proxy.relay.verdict import LONGEST_REQUEST, Verdict
@@ -413,7 +413,7 @@ class Conversation:
         greeting = recognise(bytes(chunk[:ENOUGH]) if len(chunk) > ENOUGH else bytes(chunk))
         if greeting is not None:
             raise wrong_client(greeting)
-        if len(chunk) >= 5 and chunk[4] == 0x60:
+        if len(chunk) >= 5 and chunk[4] == 0x60 and INT32.unpack_from(chunk)[0] >= SMALLEST:
             self._in_flight.tokens = True
         else:
             self.introduction = introduced(chunk)

@@ -14,8 +14,8 @@ from kproxy.proxy.switching.producers import produces
 
 # No request header has any tagged field so far; they are walked over again with each chunk.
 _MAX_HEADER_TAGS = 32
-# Bytes of a request: API key and version, correlation id, the length of a client id.
-_SMALLEST = 10
+# The least bytes of a request: API key and version, correlation id, the length of a client id.
+SMALLEST = 10
 # What may be remembered of a Produce request, in bytes from its beginning to its acks.
 _MAX_HEAD = 512
 # An ApiVersions request has two short strings.
@@ -27,7 +27,7 @@ def check_size(head: bytes, max_request: int) -> None:
     if that is here."""
     if len(head) >= 4:
         (size,) = INT32.unpack_from(head)
-        if size < _SMALLEST:
+        if size < SMALLEST:
             check_answerable(size, -1, max_request, NO_OTHER)
 
 
@@ -36,7 +36,7 @@ def check_answerable(size: int, code: int, max_request: int, highest: Mapping[in
     in a version that is not known. Raise WireError for any other."""
     key, version = code >> 16, code & 0xFFFF
     api = APIS.get(key)
-    if size > max_request or size < _SMALLEST:
+    if size > max_request or size < SMALLEST:
         known = "" if api is None else f"{api.name} "
         reason = "request-too-large" if size > max_request and api is not None else "malformed"
         raise WireError(

@@ -158,7 +158,7 @@ def test_a_client_that_ends_its_side_may_wait_for_what_is_no_response(relay: Rel
     said = {
         "half a request": request(FETCH_V4, 1, bytes(100))[:50],
         "half a header": request(FETCH_V4, 1)[:6],
-        "token": struct.pack(">i", 5) + b"\x60\x03abc",
+        "token": struct.pack(">i", 15) + b"\x60\x0dabcdefghijklm",
         "use is noted": b"",
     }[waits]
     client.sendall(said)

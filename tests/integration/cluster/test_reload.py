@@ -280,9 +280,9 @@ def test_every_refusal(cluster: DevCluster, own_kproxy: Start, tmp_path: Path) -
         assert command("--admin", proxy.admin, "--admin-token-file", str(tmp_path / "none"))[0] == 2
         file.write_text("max-connections: none\ncolor: red\nconnect-timeout: soon\n")
         status, said = post(proxy, **shown)
-        assert (status, len(said.splitlines())) == (400, 2)
+        assert (status, len(said.splitlines())) == (400, 3)
         code, out, err = command("--admin", proxy.admin, "--admin-token-file", str(token))
-        assert (code, out, len(err.splitlines())) == (2, "", 2)
+        assert (code, out, len(err.splitlines())) == (2, "", 3)
         file.write_text("connect-timeout: 9s\nnode-ports: 2000-2009\n")
         status, said = post(proxy, **shown)
         assert (status, "node-ports has changed" in said, "only a restart can change that" in said) == (400, True, True)

@@ -58,4 +58,4 @@ def run(topic: str, count: int, seconds: float, bootstrap: str) -> dict[str, Any
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4])), flush=True)  # noqa: T201
+    print(json.dumps(run(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4])), flush=True)  # noqa: T201  # it is a program

@@ -54,8 +54,9 @@ _OWN_ID = re.compile(rb"expected (\d{1,10})(?!\d)")
 # What is looked at of lists that may be long: kproxy needs a few of them, and must not stop for the rest.
 _PARTITIONS_LOOKED_AT, _GROUPS_LOOKED_AT = 20_000, 100
 _PARTITIONS_OF_A_LEADER = 3
-# An answer of at most so many bytes is read once, however often it comes: it is the first on each connection.
-_REMEMBERED = 4096
+# An answer of at most so many bytes is read in one step. A list of nodes that is no longer, the first answer on each
+# connection, is read once, however often it comes.
+_SHORT = 4096
 
 T = TypeVar("T")
 
@@ -154,7 +155,7 @@ def members(versions: Versions) -> Question[Members]:
 
 async def _members(version: int, body: bytes) -> Members:
     """Metadata v1 or v2: brokers[node id, host, port, rack], cluster id (v2), …"""
-    if len(body) <= _REMEMBERED:
+    if len(body) <= _SHORT:
         return _metadata_again(body, version)
     return _metadata(body, version, await _nodes(body, api.METADATA, version))
 
@@ -187,8 +188,8 @@ async def _cluster(body: bytes) -> Members:
 
 
 class _OneByOne:
-    """Dozens of connections are opened at once, whose answers may come together. Of several coroutines that read long
-    ones, one goes on in each turn of the loop. Unlike a lock, this belongs to no loop."""
+    """A queue of the coroutines that read long answers: one of them goes on in each turn of the loop. kproxy opens
+    dozens of connections at once, whose answers may come together. Unlike a lock, the queue belongs to no loop."""
 
     def __init__(self) -> None:
         self._taken = False
@@ -207,14 +208,23 @@ _ONE_BY_ONE = _OneByOne()
 
 
 async def _nodes(body: bytes, key: int, version: int) -> Walk:
-    """Walk to the last node of a response, and let sockets have their turn at each pause. Raises WireError."""
+    """Walk to the last node of a response, and let sockets have their turn at each pause. Raises WireError.
+
+    Only long answers queue: those of another cluster must not delay what an ordinary one says.
+    """
+    if len(body) <= _SHORT:
+        return _checked(await _walked(body, key, version))
     async with _ONE_BY_ONE:
-        walk = _walk_of(key, version)
-        at = walk.advance(body, 0, len(body))
-        while walk.paused:
-            await asyncio.sleep(0)
-            at = walk.advance(body, at, len(body))
-        return _checked(walk)
+        return _checked(await _walked(body, key, version))
+
+
+async def _walked(body: bytes, key: int, version: int) -> Walk:
+    walk = _walk_of(key, version)
+    at = walk.advance(body, 0, len(body))
+    while walk.paused:
+        await asyncio.sleep(0)
+        at = walk.advance(body, at, len(body))
+    return walk
 
 
 def _walk_of(key: int, version: int) -> Walk:

@@ -24,6 +24,7 @@ from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.proxy.cluster.encryption import warn_of_tls
 from kproxy.proxy.cluster.identity import Identity, WantsLogin
 from kproxy.proxy.cluster.known import BootstrapAnswered, Proof, Reached
+from kproxy.proxy.cluster.listeners import BOUND_AT_ONCE
 from kproxy.proxy.cluster.reach import Reach
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 
@@ -40,8 +41,6 @@ _TRY_AGAIN, _TRY_AGAIN_AT_MOST = 1.0, 15.0
 _OTHERS = frozenset({"wrong-cluster", "wrong-node", "unknown-node"})
 # Connections that are tried at the same time.
 _AT_ONCE = 32
-# Listeners that are bound at once, in half a millisecond. Most clusters have fewer nodes, and are known in one step.
-_BOUND_AT_ONCE = 8
 
 Learn = Callable[[Endpoints], Iterator[None]]
 """Takes in nodes. Each has its listener when the steps have been taken. Raises WireError."""
@@ -239,7 +238,7 @@ class Explorer:
                 first = False
                 self._reach.note(BootstrapAnswered(self._config.bootstrap_servers.index(server)))
                 for number, _ in enumerate(self._learn(Endpoints(identity.members.nodes, complete=True)), 1):
-                    if number % _BOUND_AT_ONCE == 0:
+                    if number % BOUND_AT_ONCE == 0:
                         await asyncio.sleep(0)  # sessions go on meanwhile
 
     async def _ask_all(self) -> dict[Address, Identity | KproxyError]:

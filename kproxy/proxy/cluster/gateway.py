@@ -22,7 +22,7 @@ from kproxy.proxy.cluster.door import Carry, Door
 from kproxy.proxy.cluster.encryption import Ends, client_tls
 from kproxy.proxy.cluster.explore import Explorer
 from kproxy.proxy.cluster.forwards import Forwards
-from kproxy.proxy.cluster.listeners import Listeners
+from kproxy.proxy.cluster.listeners import BOUND_AT_ONCE, Listeners
 from kproxy.proxy.cluster.localports import LocalPorts
 from kproxy.proxy.cluster.meeting import Met
 from kproxy.proxy.cluster.nodeports import TOLD_APART, NodePorts
@@ -40,8 +40,6 @@ log = logging.getLogger(__name__)
 
 # Of so many nodes that come, go or move together there is a line for each.
 _LINES_AT_ONCE = 20
-# So many listeners are bound at once. It takes half a millisecond.
-_BOUND_AT_ONCE = 8
 # How often kproxies that share ports look which of them accepts clients, while only one does, in seconds.
 _CHOOSE_AGAIN = 1.0
 
@@ -388,7 +386,7 @@ class Gateway:
         if self._ended and not topology.knows(endpoints):
             raise _not_served()
         steps = self._learn(upstream, endpoints)
-        if sum(1 for _ in islice(steps, _BOUND_AT_ONCE)) == _BOUND_AT_ONCE:
+        if sum(1 for _ in islice(steps, BOUND_AT_ONCE)) == BOUND_AT_ONCE:
             raise NotYet(steps)
         nodes = topology.nodes
         self._check_served([nodes[NodeKey(e.kind, e.node_id)] for e in endpoints.nodes])

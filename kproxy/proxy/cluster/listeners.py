@@ -26,6 +26,9 @@ from kproxy.proxy.cluster.topology import NodeKey
 
 log = logging.getLogger(__name__)
 
+# Listeners that are bound or closed in one step of the loop, in half a millisecond. Most clusters have fewer nodes.
+BOUND_AT_ONCE = 8
+
 _BACKLOG = 1024
 # Connections taken in one go, so that a flood of them does not keep the loop from everything else.
 _ACCEPT_AT_ONCE = 64

@@ -121,6 +121,20 @@ async def test_a_long_list_of_nodes_keeps_no_one_waiting(ask: Callable[[Ask], Aw
     assert turns >= 3000 * 2 // AT_ONCE  # a node is two steps at least
 
 
+async def test_a_short_answer_passes_a_long_one() -> None:
+    """While kproxy reads 4,900 nodes of one cluster, another cluster's broker names two and their partitions."""
+    long = Broker({api.METADATA: metadata("hostile", dict.fromkeys(range(4900), "h:1"))})
+    short = Broker({api.METADATA: metadata("honest", BROKERS, {"a": [1, 2]})})
+    asking = asyncio.ensure_future(questions.members(SERVED).put(long))  # noqa: TID251  # here it is awaited
+    await asyncio.sleep(0)
+    answered = asyncio.ensure_future(questions.ask_leaders(short, SERVED))  # noqa: TID251  # so is this one
+    await asyncio.sleep(0)
+    assert answered.done()
+    assert await answered
+    assert not asking.done()
+    await asking
+
+
 async def test_which_partitions_do_you_lead() -> None:
     broker = Broker({api.LIST_OFFSETS: offsets({("a", 0): 0, ("a", 1): 6, ("b", 0): 29})})
     assert await questions.ask_led(broker, SERVED, LED) == {(b"a", 0): 0, (b"b", 0): 29} | {(b"a", 1): 6}

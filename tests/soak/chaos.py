@@ -110,6 +110,11 @@ class _Run:
         self._held = held
         self._accounts: dict[str, Account] = {}
         self._actors: list[Actor] = []
+        self._group = unique("readers")
+        self._started: list[Account] = []
+        self._senders: list[Sender] = []
+        self._readers: list[Reader] = []
+        self._java: JavaFlow | None = None
 
     def whole(self) -> str:
         self._site = self._held.enter_context(site(self._settings.brokers, self._settings.twins))
@@ -118,8 +123,16 @@ class _Run:
         before = [self._rest(proxy) for proxy in self._proxies]
         self._create_topics()
         with ExitStack() as clients:
-            self._start_clients(clients)
-            latency = self._compare_latency()
+            shared = self._hostile.shared
+            self._start_clients(clients, [shared])
+            self._plain = clients.enter_context(
+                PlainSender(self._proxies[-1].bootstrap, "plain", self._settings.partitions)
+            )
+            latency = self._compare_latency()  # before the others: they fill two cores, and all would be slow
+            if self._settings.java:
+                programs, elder = self._site.here.programs, self._proxies[0].bootstrap
+                self._java = clients.enter_context(JavaFlow(programs, elder, "java", self._directory))
+            self._start_clients(clients, [proxy for proxy in self._proxies if proxy is not shared])
             watch = Watch([self._wrong_now], [self._site.strays], seldom_every=5)
             events = self._chaos(watch)
             self._recover()
@@ -174,21 +187,16 @@ class _Run:
         for name in (*self._accounts, *others):
             self._site.create_topic(name, self._settings.partitions)
 
-    def _start_clients(self, clients: ExitStack) -> None:
-        group = unique("readers")
-        self._senders = [
-            clients.enter_context(Sender(proxy.bootstrap, self._accounts[proxy.name])) for proxy in self._proxies
+    def _start_clients(self, clients: ExitStack, proxies: Sequence[Proxy]) -> None:
+        """Start an idempotent producer and a member of the group of consumers through each of the proxies, and wait
+        until records flow through all that were started."""
+        self._senders += [
+            clients.enter_context(Sender(proxy.bootstrap, self._accounts[proxy.name])) for proxy in proxies
         ]
-        self._readers = [
-            clients.enter_context(Reader(proxy.bootstrap, group, proxy.name, self._accounts)) for proxy in self._proxies
+        self._readers += [
+            clients.enter_context(Reader(proxy.bootstrap, self._group, proxy.name, self._accounts)) for proxy in proxies
         ]
-        self._plain = clients.enter_context(
-            PlainSender(self._proxies[-1].bootstrap, "plain", self._settings.partitions)
-        )
-        self._java: JavaFlow | None = None
-        if self._settings.java:
-            programs, elder = self._site.here.programs, self._proxies[0].bootstrap
-            self._java = clients.enter_context(JavaFlow(programs, elder, "java", self._directory))
+        self._started += [self._accounts[proxy.name] for proxy in proxies]
         self._wait_flowing("before the first fault")
 
     def _compare_latency(self) -> str:
@@ -288,7 +296,7 @@ class _Run:
         return found + [problem for actor in self._actors for problem in actor.problems]
 
     def _wait_flowing(self, when: str) -> None:
-        accounts = list(self._accounts.values())
+        accounts = self._started
         reached = flowing(accounts)
         try:
             wait_until(reached, f"records flow {when}", _RECOVERY)

@@ -13,6 +13,7 @@ import json
 import struct
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ScramCredentialInfo,
@@ -33,6 +34,7 @@ from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients.kafka_python import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from tests.harness.clients.rawclient import METADATA, RawClient
 from tests.harness.process import Kproxy, wait_logged, wait_until
+from tests.harness.servers.peers import Peer, Road, closing
 from tests.harness.topics import create_topic, local_addresses, note_failures, read, read_topic, unique, values
 
 pytestmark = pytest.mark.integration
@@ -442,6 +444,22 @@ def test_start_with_one_broker(lone: DevCluster, own_kproxy: Callable[..., Kprox
         True,
     )
     assert values(read_topic(lone.direct_bootstrap, topic, 1)) == RECORDS
+
+
+def test_a_broker_that_accepts_connections_again(lone: DevCluster, own_kproxy: Callable[..., Kproxy]) -> None:
+    """kproxy has no credentials: a connection shows that something listens there, and the log says no more."""
+    with Peer(closing) as forward:
+        address = forward.address
+    proxy = own_kproxy(lone.bootstrap, "--map", f"node:1={address}")
+    with suppress(KafkaException):  # it learns of the broker, and cannot reach it
+        AdminClient(PLAIN.confluent(proxy.bootstrap)).list_topics(timeout=5)
+    wait_logged(proxy, f"{address}: connection refused")
+    with Road(lambda: str(lone.dial[1]), port=int(address.rpartition(":")[2])):
+        wait_logged(proxy, f"{address} accepts connections again; which broker it is, kproxy asks when a client")
+        assert "can be reached again" not in proxy.log
+        assert not proxy.node(1)["checked"]
+        assert AdminClient(PLAIN.confluent(proxy.bootstrap)).list_topics(timeout=30).brokers.keys() == {1}
+        wait_until(lambda: proxy.node(1)["checked"], "a client's session has shown which broker it is")
 
 
 def test_reauthentication(lone: DevCluster, own_kproxy: Callable[..., Kproxy]) -> None:

@@ -23,7 +23,7 @@ MODULES = {
         "calls", "conversation", "guard", "inflight", "pump", "requests", "responses", "selector", "session", "side",
         "tokens",
     ),
-    "protocol.rewrite": ("apiversions", "plain", "remembered", "response", "splice", "walk"),
+    "protocol.rewrite": ("apiversions", "plain", "prefixcache", "response", "splice", "walk"),
     "protocol.wire": ("primitives",),
 }  # fmt: skip
 NEEDED = ["Cython>=3.3", "setuptools>=77"]

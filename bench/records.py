@@ -10,9 +10,9 @@ from collections.abc import Callable
 from crc32c import crc32c
 
 from kproxy.protocol.records.codecs import NAMES, NONE
-from kproxy.protocol.records.copying import MERGED, pieces
 from kproxy.protocol.records.encoding import Entry, Producer, encoded, tail
 from kproxy.protocol.records.header import batches
+from kproxy.protocol.records.producebatches import MERGED, pieces
 
 Figures = dict[str, dict[str, float]]
 Progress = Callable[[str], None]

@@ -21,9 +21,9 @@ docs/architecture.md describes the wings, and defines the words of this code bas
 import os as _os
 
 if _os.environ.get("KPROXY_PURE", "") not in ("", "0"):
-    from kproxy.base import compiled
+    from kproxy.base import compilation
 
-    compiled.leave_out()
+    compilation.leave_out()
 
 
 def __getattr__(name: str) -> str:

@@ -1,13 +1,13 @@
 """Ground for all other packages: errors, addresses, text, processes. It imports nothing of kproxy.
 
-address      a host and a port: parsing and printing
-compiled     whether the compiled data plane runs, and how to do without it (`KPROXY_PURE`)
-ephemeral    which local ports the connections of this machine use
-errors       the exception classes; the class says whose fault an error is
-java         finding Java on this machine
-packages     the name of kproxy's own distribution, for messages that advise to install a package
-printable    escaping and cutting text that kproxy did not write itself
-process      telling processes apart
-regularfile  reading files that may be replaced while kproxy runs: bounded, and regular files only
-repeats      lines of the log that come again and again: one in a while, and how many were left out
+address         a host and a port: parsing and printing
+compilation     whether the compiled data plane runs, and how to run without it (`KPROXY_PURE`)
+ephemeralports  which connections of this machine use a local port
+errors          the exception classes; the class says who must act on an error
+java            finding Java on this machine
+packages        the name of kproxy's distribution, and the command that installs an optional package
+printable       escaping and truncating text that kproxy did not write itself
+process         telling processes apart although ids are reused
+regularfile     reading files that may be replaced while kproxy runs: bounded, and regular files only
+repeats         repeated log lines: one in 30 s, with the number of suppressed ones
 """

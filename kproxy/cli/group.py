@@ -64,9 +64,9 @@ class _Commands(first.FirstContact):
 def print_version() -> None:
     """Print kproxy's version, and whether it is compiled."""
     from kproxy import __version__
-    from kproxy.base import compiled
+    from kproxy.base import compilation
 
-    click.echo(f"kproxy {__version__} ({compiled.which()})")
+    click.echo(f"kproxy {__version__} ({compilation.which()})")
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:

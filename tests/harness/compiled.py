@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.base import compiled
+from kproxy.base import compilation
 
 replaces_a_method = pytest.mark.skipif(
-    compiled.which() == compiled.COMPILED,
+    compilation.which() == compilation.COMPILED,
     reason="it replaces a method or function that compiled code calls without looking it up",
 )

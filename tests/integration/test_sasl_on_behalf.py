@@ -23,7 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from kproxy.client.ask import questions
-from kproxy.client.ask.asking import Over
+from kproxy.client.ask.channel import Over
 from kproxy.client.sasl.exchange import Authenticated, Exchange
 from kproxy.client.sasl.login import authenticate
 from kproxy.client.sasl.mechanism import Mechanism, Plain, Scram

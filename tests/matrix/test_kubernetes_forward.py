@@ -24,8 +24,8 @@ from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster, Programs
 from kproxy.migrate.spec.section import Kproxies
 from kproxy.migrate.switch.kubernetes import addresses_of_pods
 from kproxy.net.dial import kubeapi, kubepipe
+from kproxy.net.dial.connector import Limit
 from kproxy.net.dial.direct import Direct
-from kproxy.net.dial.hops import Limit
 from kproxy.net.dial.kubehttp import NotUpgraded
 from tests.harness.clients.going import Going, java, python
 from tests.harness.clients.spark import TWO_EXECUTORS, connector, needs_spark, session, settings, spark_home

@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kproxy.dev.devcluster import DevCluster
 from kproxy.protocol.records.codecs import NAMES, ZSTD
-from kproxy.protocol.records.copying import MERGED, RE_ENCODED, VERBATIM, pieces
 from kproxy.protocol.records.decoding import Record, records
 from kproxy.protocol.records.encoding import Producer as Stamp
+from kproxy.protocol.records.producebatches import MERGED, RE_ENCODED, VERBATIM, pieces
 from tests.harness.clients.batches import fetched, produced
 from tests.matrix.brokers import running
 

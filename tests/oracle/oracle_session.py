@@ -18,8 +18,8 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.protocol.rewrite import response as rewrite_response
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, rule_for
-from kproxy.protocol.rewrite.plan import plan_for
 from kproxy.protocol.rewrite.walk import Walk
+from kproxy.protocol.rewrite.walkplan import plan_for
 from kproxy.protocol.wire.api import API_VERSIONS
 from kproxy.proxy.relay.calls import Calls
 from kproxy.proxy.relay.conversation import Conversation

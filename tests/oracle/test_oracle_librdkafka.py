@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer, TopicPartition
 
 from kproxy.protocol.records.codecs import NAMES
-from kproxy.protocol.records.copying import MERGED, Piece, pieces
 from kproxy.protocol.records.decoding import Record, records
 from kproxy.protocol.records.encoding import Producer as Stamp
 from kproxy.protocol.records.header import Batch
+from kproxy.protocol.records.producebatches import MERGED, Piece, pieces
 from tests.harness.clients.batches import fetched, produced
 
 pytestmark = pytest.mark.integration

@@ -14,10 +14,10 @@ import pytest
 
 from kproxy.dev.devcluster.jars import DEFAULT_VERSION
 from kproxy.protocol.records.codecs import NAMES, ZSTD
-from kproxy.protocol.records.copying import MERGED, RE_ENCODED, VERBATIM, Piece, pieces
 from kproxy.protocol.records.decoding import Record, records
 from kproxy.protocol.records.encoding import Producer
 from kproxy.protocol.records.header import ABORT, COMMIT, Batch, batches
+from kproxy.protocol.records.producebatches import MERGED, RE_ENCODED, VERBATIM, Piece, pieces
 from tests.oracle.oracle_records import Batches, ReadBatch
 
 pytestmark = pytest.mark.integration

@@ -26,12 +26,12 @@ from struct import pack, unpack_from
 from typing import Generic, TypeVar
 
 from kproxy.base.errors import UpstreamError, WireError
-from kproxy.client.ask.asking import Ask
+from kproxy.client.ask.channel import Ask
 from kproxy.client.ask.frames import NotAnAnswer
 from kproxy.net.tls import faults
 from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
-from kproxy.protocol.rewrite.plan import plan_for
 from kproxy.protocol.rewrite.walk import Walk
+from kproxy.protocol.rewrite.walkplan import plan_for
 from kproxy.protocol.wire import api
 from kproxy.protocol.wire.primitives import INT16, INT32, Underflow, malformed, read_string, skip_tags, string
 from kproxy.protocol.wire.request import request

@@ -1,12 +1,12 @@
 """Logging in to a broker on the client's behalf.
 
-mechanism   the tokens of one login, as pure steps: PLAIN, OAUTHBEARER, SCRAM (pure)
-kerberos    the steps of GSSAPI, which ask the KDC
-aws         the one step of AWS_MSK_IAM, which may ask AWS for credentials
-exchange    the requests and responses that carry the tokens, on a new connection or within a session (pure)
-secrets     reads a password or a token from a file or a command
-oidc        gets a token from an OIDC server
-aside       runs calls that may block for long beside the event loop
-backoff     when kproxy tries again what has failed
-login       the logins of one cluster: the credentials, and a pause before refused ones are tried again
+mechanism      the tokens of one login, as pure steps: PLAIN, OAUTHBEARER, SCRAM (pure)
+kerberos       the steps of GSSAPI, which ask the KDC
+aws            the one step of AWS_MSK_IAM, which may ask AWS for credentials
+exchange       the requests and responses that carry the tokens, on a new connection or within a session (pure)
+secrets        reads a password or a token from a file or a command
+oidc           fetches a token from an OIDC server
+blockingcalls  runs calls that may block for long in threads, beside the event loop
+backoff        the pauses between attempts that fail
+login          the logins of one cluster: the credentials, and a pause before refused ones are tried again
 """

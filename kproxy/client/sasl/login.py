@@ -12,10 +12,10 @@ from time import monotonic
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
-from kproxy.client.ask.asking import Ask
+from kproxy.client.ask.channel import Ask
 from kproxy.client.sasl import secrets
-from kproxy.client.sasl.aside import Aside
 from kproxy.client.sasl.backoff import Backoff
+from kproxy.client.sasl.blockingcalls import Aside
 from kproxy.client.sasl.exchange import Authenticated, Exchange, Versions
 from kproxy.client.sasl.mechanism import Mechanism, OAuthBearer, Plain, Refused, Scram
 from kproxy.config import ClusterConfig

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kproxy.base.errors import UpstreamError
-from kproxy.client.sasl.aside import Aside
+from kproxy.client.sasl.blockingcalls import Aside
 from kproxy.client.sasl.secrets import use_until
 from kproxy.net.tls.stores import load_trust
 

@@ -16,8 +16,8 @@ from io import RawIOBase
 from pathlib import Path
 
 from kproxy.base.errors import UpstreamError
-from kproxy.client.sasl.aside import Aside
 from kproxy.client.sasl.backoff import Backoff
+from kproxy.client.sasl.blockingcalls import Aside
 
 # How long a command may take, in seconds; one that logs in somewhere itself takes a few.
 _COMMAND_TIMEOUT = 30.0

@@ -16,8 +16,8 @@ from kproxy.base.errors import UpstreamError
 from kproxy.base.packages import install
 from kproxy.base.printable import one_line
 from kproxy.inspect.discover.found import Found, Place
+from kproxy.net.dial.connector import Limit
 from kproxy.net.dial.direct import Direct
-from kproxy.net.dial.hops import Limit
 from kproxy.proxy.cluster.tasks import Supervised
 
 _SECONDS = 10.0

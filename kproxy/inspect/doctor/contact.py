@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 
 from kproxy.base.address import Address
 from kproxy.base.errors import KproxyError, UpstreamError, ViaError, WireError
-from kproxy.client.ask import questions, survey
+from kproxy.client.ask import doctorquestions, questions
 from kproxy.client.sasl.mechanism import Refused
 from kproxy.config import ClusterConfig
 from kproxy.inspect.doctor import spoken
 from kproxy.inspect.doctor.found import Contact, Spoken, Step, Verdict
 from kproxy.net.dial import steps as dialling
-from kproxy.net.dial.resolve import Resolver
+from kproxy.net.dial.resolver import Resolver
 from kproxy.net.dial.stream import Connect
 from kproxy.proxy.cluster.identity import HungUp, Identities, Identity, WantsLogin
 from kproxy.proxy.cluster.opening import Opened, Opener
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 
 if TYPE_CHECKING:
-    from kproxy.client.ask.asking import Over
+    from kproxy.client.ask.channel import Over
     from kproxy.client.ask.questions import Versions
 
 OnStep = Callable[[Step], None]
@@ -162,7 +162,7 @@ class Contacts:
                     opened.ask, found.expected, opened.names, logged_in=self.logs_in, versions=versions
                 )
                 # Before a login, a broker would end the connection: it tells its versions once.
-                asking = survey.features(versions)
+                asking = doctorquestions.features(versions)
                 features = {} if asking is None else await asking.put(opened.ask)
         except WantsLogin:
             notes.note("metadata", notes.target, Verdict.FAILED, perf_counter() - began, "answers after a login only")
@@ -190,7 +190,7 @@ class Contacts:
             with opened.sock:
                 async with asyncio.timeout(self._seconds):
                     versions = await questions.ask_versions(opened.ask)
-                    asking = survey.mechanisms(versions)
+                    asking = doctorquestions.mechanisms(versions)
                     return None if asking is None else await asking.put(opened.ask)
         except (KproxyError, TimeoutError):
             return None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kproxy.base.address import Address
 from kproxy.base.errors import KproxyError
 from kproxy.client.ask import contents as cluster_contents
-from kproxy.client.ask import survey
+from kproxy.client.ask import doctorquestions
 from kproxy.client.ask.contents import Contents
 from kproxy.client.ask.questions import NONE, Question
 from kproxy.client.ask.settings import Settings, broker_settings
@@ -31,7 +31,7 @@ from kproxy.proxy.cluster.identity import Identity
 from kproxy.proxy.cluster.topology import NodeKey
 
 if TYPE_CHECKING:
-    from kproxy.client.ask.asking import Over
+    from kproxy.client.ask.channel import Over
     from kproxy.client.ask.questions import Versions
 
 T = TypeVar("T")
@@ -87,14 +87,14 @@ class _More:
                 self.not_checked.append(
                     "the broker's other listeners: this user may not see them (DescribeConfigs on the cluster)"
                 )
-        if all(one.name != survey.GROUPS_TOPIC for one in self.contents.topics):
+        if all(one.name != doctorquestions.GROUPS_TOPIC for one in self.contents.topics):
             self.not_checked.append(
-                f"a group's coordinator: the topic {survey.GROUPS_TOPIC} does not exist yet or is not visible to this"
-                " user, and the question could make the broker create it"
+                f"a group's coordinator: the topic {doctorquestions.GROUPS_TOPIC} does not exist yet or is not visible"
+                " to this user, and the question could make the broker create it"
             )
             return
         group = self.group or "kproxy-doctor"
-        self.coordinator = await self._step("coordinator", group, ask, survey.coordinator(versions, group))
+        self.coordinator = await self._step("coordinator", group, ask, doctorquestions.coordinator(versions, group))
 
     async def note_settings(self, ask: Over, versions: Versions, identity: Identity) -> None:
         """Note the settings of one more broker, if it tells them; no step of the examination."""

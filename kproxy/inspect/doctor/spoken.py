@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.client.ask import questions
-from kproxy.client.ask.asking import Over
+from kproxy.client.ask.channel import Over
 from kproxy.inspect.doctor.found import Certificate, Spoken
 from kproxy.net.dial.stream import Connect, Stream, retried
 from kproxy.net.tls.handshakes import names_of

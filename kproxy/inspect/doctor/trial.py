@@ -15,7 +15,7 @@ from functools import partial
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.client.ask import questions
-from kproxy.client.ask.asking import Over
+from kproxy.client.ask.channel import Over
 from kproxy.config import ClusterConfig
 from kproxy.config.options import OTHER_LISTENERS
 from kproxy.inspect.doctor.certnames import server_names

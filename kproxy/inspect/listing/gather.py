@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from kproxy.base.errors import KproxyError, UpstreamError, WireError
 from kproxy.client.ask import contents, questions
-from kproxy.client.ask.asking import Over
+from kproxy.client.ask.channel import Over
 from kproxy.client.ask.contents import Contents, Group
 from kproxy.client.ask.frames import TooLarge
 from kproxy.client.ask.questions import NOBODY, NONE, Versions

@@ -35,9 +35,9 @@ from kproxy.migrate.copier.state import (
     transactional_id,
 )
 from kproxy.migrate.copier.statetopic import read_one
-from kproxy.protocol.records.committed import committed
-from kproxy.protocol.records.copying import pieces
 from kproxy.protocol.records.header import Batch
+from kproxy.protocol.records.producebatches import pieces
+from kproxy.protocol.records.readcommitted import committed
 
 # A transaction ends after so many bytes or seconds: its markers make holes in the target's offsets, and readers of the
 # target see its records at its end.

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.base.packages import install
+from kproxy.net.dial.connector import Hop, Limit, Way
 from kproxy.net.dial.direct import Direct
-from kproxy.net.dial.hops import Hop, Limit, Way
 
 
 class Dialer:

@@ -15,8 +15,8 @@ from aiohappyeyeballs import start_connection
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
-from kproxy.net.dial.hops import Limit
-from kproxy.net.dial.resolve import AddrInfo, Resolver
+from kproxy.net.dial.connector import Limit
+from kproxy.net.dial.resolver import AddrInfo, Resolver
 from kproxy.net.dial.sockets import tune
 from kproxy.net.dial.steps import StepKind
 from kproxy.net.dial.stream import ready

@@ -21,8 +21,8 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.base.printable import one_line
 from kproxy.net.dial import engine
+from kproxy.net.dial.connector import Hop, Limit, Way
 from kproxy.net.dial.engine import EngineError
-from kproxy.net.dial.hops import Hop, Limit, Way
 from kproxy.net.dial.steps import StepKind
 
 # A network with more is asked about for a name only as far as this.

@@ -14,7 +14,7 @@ import h11
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.net.dial.bridge import bridge
-from kproxy.net.dial.hops import Hop, Limit, Way, reach_hop
+from kproxy.net.dial.connector import Hop, Limit, Way, reach_hop
 from kproxy.net.dial.steps import StepKind
 
 # An answer to CONNECT is a few hundred bytes.

@@ -19,7 +19,7 @@ from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatu
 
 from kproxy.base.errors import ViaError
 from kproxy.base.printable import one_line
-from kproxy.net.dial.hops import Limit, Way, reach_hop
+from kproxy.net.dial.connector import Limit, Way, reach_hop
 from kproxy.net.dial.httpconnect import HttpConnect
 from kproxy.net.dial.kubeconfig import Proxy
 from kproxy.net.dial.kubehttp import Http, NotUpgraded, Refusal

@@ -19,7 +19,7 @@ from typing import Any
 
 from kproxy.base.errors import ViaError
 from kproxy.base.printable import one_line
-from kproxy.net.dial.hops import Limit
+from kproxy.net.dial.connector import Limit
 from kproxy.net.dial.kubeconfig import BadKubeconfig, Server, read_server, tls_context
 
 # A plugin may ask a slow identity provider. Nobody is there to log in with a browser in this time, nor needs to be.

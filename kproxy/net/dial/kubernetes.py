@@ -15,7 +15,7 @@ from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.base.printable import one_line
 from kproxy.base.repeats import about
 from kproxy.net.dial import kubenames
-from kproxy.net.dial.hops import Hop, Limit, Way
+from kproxy.net.dial.connector import Hop, Limit, Way
 from kproxy.net.dial.kubeapi import Api
 from kproxy.net.dial.kubeforward import Carriage, Complaint, Forward, forward_over
 from kproxy.net.dial.kubehttp import Refusal

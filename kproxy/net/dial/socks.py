@@ -10,7 +10,7 @@ from python_socks.async_.asyncio import Proxy
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
-from kproxy.net.dial.hops import Hop, Limit, Way, reach_hop
+from kproxy.net.dial.connector import Hop, Limit, Way, reach_hop
 from kproxy.net.dial.steps import StepKind
 
 # RFC 1928 §6: what the reply says of the address; what is not here is the proxy's own fault.

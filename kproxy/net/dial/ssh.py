@@ -17,8 +17,8 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.base.repeats import about
 from kproxy.net.dial.bridge import End, bridge
+from kproxy.net.dial.connector import Hop, Limit, Way, reach_hop
 from kproxy.net.dial.direct import Direct
-from kproxy.net.dial.hops import Hop, Limit, Way, reach_hop
 from kproxy.net.dial.sshfaults import refused_channel, refused_login
 from kproxy.net.dial.sshfiles import Server, jump_hosts, read_server
 from kproxy.net.dial.steps import StepKind

@@ -11,7 +11,7 @@ from typing import Any
 import asyncssh
 
 from kproxy.base import regularfile
-from kproxy.net.dial.hops import Hop
+from kproxy.net.dial.connector import Hop
 
 _CONFIG = ("~/.ssh/config", "/etc/ssh/ssh_config")
 # ssh_config(5), UserKnownHostsFile and GlobalKnownHostsFile.

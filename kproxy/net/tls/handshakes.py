@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError, WireError
-from kproxy.net.dial.hops import Limit
+from kproxy.net.dial.connector import Limit
 from kproxy.net.dial.steps import StepKind
 from kproxy.net.dial.stream import retried
 from kproxy.net.tls import faults

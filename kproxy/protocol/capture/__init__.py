@@ -1,7 +1,7 @@
-"""Copies of the frames of a session, for a packet capture, without what must not be shown. Pure: no I/O, no clock.
+"""Redacted copies of the frames of a session, for a packet capture. Pure: no I/O, no clock.
 
-leaveout  which fields a copy has, and which it leaves empty
-plan      compiles a message definition and a version to the steps of a copy
-copy      copies one frame by its plan, from bytes that come in any chunks
-capture   both sides of one session: which frame is what, and its copy
+redaction       which fields a copy contains, and which it leaves empty
+copyplan        compiles a message definition and a version to the steps of a copy
+framecopy       copies one frame by its plan, from chunks of any size
+sessioncapture  both directions of one session: identifies each frame, and copies it
 """

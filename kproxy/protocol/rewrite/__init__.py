@@ -1,10 +1,10 @@
 """Finding and replacing the broker addresses inside responses. Sans-IO.
 
     endpoints    the only table of responses with addresses, and the definition of an endpoint
-    plan         compiles a message definition and a version to the steps of a walk
-    walk         takes these steps over bytes that arrive in any chunks
-    splice       replaces what the walk found, at a new length or at the same
-    remembered   the fronts of responses that came last, known again by their bytes
+    walkplan     compiles a message definition and a version to the steps of a walk
+    walk         takes these steps over chunks of any size
+    splice       replaces the addresses that the walk found, at a new length or at the same
+    prefixcache  the prefixes of recent responses, recognised by their bytes
     response     one response on its way through: hold, walk, splice, stream
     plain        recognises responses of the usual shape, which name no endpoint, without a walk
     apiversions  ApiVersions responses: caps them to what kproxy can rewrite
@@ -19,7 +19,7 @@ No other room edits a frame.
    This takes 0.6 µs for one partition and 0.12 µs for each further one; for consecutive partitions of the same size,
    each takes a hundredth of that. If kproxy must pass the response on before it has all of it, it walks the response,
    and skips partitions in the same way.
- * `remembered` is shared by all sessions of a process, and nothing in it is ever out of date: what a walk finds
-   depends on the version and the bytes alone. It has at most 16 fronts of up to 16 KiB and 256 nodes. The callable
+ * `prefixcache` is shared by all sessions of a process, and no entry is ever out of date: the result of a walk
+   depends on the version and the bytes alone. It has at most 16 prefixes of up to 16 KiB and 256 nodes. The callable
    that gives local addresses is asked each time, with the same `Endpoints` object as before.
 """

@@ -19,9 +19,9 @@ from kproxy.base.address import Address
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite import apiversions, splice
 from kproxy.protocol.rewrite.endpoints import Endpoints, Localise, NotYet
-from kproxy.protocol.rewrite.plan import Plan
-from kproxy.protocol.rewrite.remembered import FRONTS, Front
+from kproxy.protocol.rewrite.prefixcache import FRONTS, Front
 from kproxy.protocol.rewrite.walk import AT_ONCE, Walk
+from kproxy.protocol.rewrite.walkplan import Plan
 from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
 
 # A frame with endpoints at its end is held whole up to this size, in bytes. Answers that name new leaders are

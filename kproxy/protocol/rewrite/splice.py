@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kproxy.base.address import Address
-from kproxy.protocol.rewrite.plan import Plan
 from kproxy.protocol.rewrite.walk import Walk
+from kproxy.protocol.rewrite.walkplan import Plan
 from kproxy.protocol.wire.primitives import INT32, Buffer, malformed, string, uvarint
 
 # (start, end, replacement), in order, without overlaps.

@@ -14,9 +14,9 @@ from typing import Any
 
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
-from kproxy.protocol.rewrite import plan as op
+from kproxy.protocol.rewrite import walkplan as op
 from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
-from kproxy.protocol.rewrite.plan import Plan
+from kproxy.protocol.rewrite.walkplan import Plan
 from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint
 
 # More nodes than any cluster has: the largest that are known have about a thousand brokers. A response that lists nodes

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from kproxy.base.address import Address
-from kproxy.base.ephemeral import connection_at
+from kproxy.base.ephemeralports import connection_at
 from kproxy.base.errors import ConfigError
 from kproxy.base.repeats import about
 from kproxy.net.tls.handshakes import AdminTls

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kproxy.base.errors import ConfigError
-from kproxy.client.sasl.aside import Aside
+from kproxy.client.sasl.blockingcalls import Aside
 from kproxy.config import Config, read
 from kproxy.config.changes import compare
 from kproxy.config.sources import CONFIG_VARIABLE

@@ -12,7 +12,7 @@ from itertools import islice
 from time import monotonic
 
 from kproxy.base.address import Address
-from kproxy.base.ephemeral import connection_at
+from kproxy.base.ephemeralports import connection_at
 from kproxy.base.errors import ConfigError, WireError
 from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig

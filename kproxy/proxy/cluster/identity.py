@@ -16,7 +16,7 @@ from time import monotonic
 
 from kproxy.base.errors import UpstreamError
 from kproxy.client.ask import questions
-from kproxy.client.ask.asking import Ask
+from kproxy.client.ask.channel import Ask
 from kproxy.client.ask.questions import Members, Partition, Question, Unreadable, Versions
 from kproxy.protocol.rewrite.endpoints import Kind
 from kproxy.proxy.cluster.known import Proof

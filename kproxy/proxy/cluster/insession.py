@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from kproxy.client.ask.asking import Ask
+from kproxy.client.ask.channel import Ask
 from kproxy.proxy.relay.session import Session
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
-from kproxy.client.ask.asking import Ask
+from kproxy.client.ask.channel import Ask
 from kproxy.config import ClusterConfig
 from kproxy.net.dial.routes import Route, RouteKind
 from kproxy.proxy.cluster.identity import HungUp, Identities, Identity, WantsLogin

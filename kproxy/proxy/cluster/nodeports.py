@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 
-from kproxy.base.ephemeral import connection_at
+from kproxy.base.ephemeralports import connection_at
 from kproxy.base.errors import WireError
 from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig

@@ -10,11 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kproxy.base.address import Address
-from kproxy.client.ask.asking import Over
+from kproxy.client.ask.channel import Over
 from kproxy.config import ClusterConfig
 from kproxy.config.sasl import SaslOptions
+from kproxy.net.dial.connector import Limit
 from kproxy.net.dial.dialer import Dialer
-from kproxy.net.dial.hops import Limit
 from kproxy.net.dial.steps import OnStep, StepKind
 from kproxy.net.dial.stream import Stream
 from kproxy.net.tls.handshakes import BrokerTls

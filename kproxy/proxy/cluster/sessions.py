@@ -16,7 +16,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
 from kproxy.base.printable import one_line
 from kproxy.base.repeats import about
-from kproxy.client.ask.asking import Ask
+from kproxy.client.ask.channel import Ask
 from kproxy.config import ClusterConfig
 from kproxy.net.tls import faults
 from kproxy.net.tls.handshakes import ClientTls

@@ -1,7 +1,7 @@
 """The local addresses that clients were told, for as long as they hold. Pure.
 
 A response that came before brings the same `Endpoints` as then, the very object
-(`kproxy.protocol.rewrite.remembered`). If nothing has changed that its local addresses depend on, they are the same,
+(`kproxy.protocol.rewrite.prefixcache`). If nothing has changed that its local addresses depend on, they are the same,
 and there is nothing to learn from it.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kproxy.base.address import Address
 from kproxy.protocol.rewrite.endpoints import Endpoints
-from kproxy.protocol.rewrite.remembered import MOST_ENDPOINTS
+from kproxy.protocol.rewrite.prefixcache import MOST_ENDPOINTS
 
 # Answers to be found again: of each listener, version and local host one.
 _MOST = 32

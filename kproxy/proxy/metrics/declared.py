@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import kproxy
-from kproxy.base import compiled
+from kproxy.base import compilation
 from kproxy.proxy.metrics.counters import Durations, NodeCounters
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ FAMILIES: tuple[Family, ...] = (
         ("version", "python", "build"),
         "Versions of kproxy and of the Python that runs it. build: whether its data plane is compiled. The value is"
         " always 1.",
-        lambda metrics: [((kproxy.__version__, platform.python_version(), compiled.which()), 1)],
+        lambda metrics: [((kproxy.__version__, platform.python_version(), compilation.which()), 1)],
     ),
     Family(
         "kproxy_listeners",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from kproxy.protocol.rewrite.apiversions import NO_OTHER, unsupported_version
 from kproxy.protocol.rewrite.endpoints import Localise
-from kproxy.protocol.rewrite.plan import Plan, plan_for
 from kproxy.protocol.rewrite.response import CappedVersions, Response, respond
+from kproxy.protocol.rewrite.walkplan import Plan, plan_for
 from kproxy.protocol.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kproxy.protocol.wire.primitives import Buffer
 from kproxy.proxy.switching.caps import offered

@@ -45,7 +45,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kproxy.protocol.capture import capture
+from kproxy.protocol.capture import sessioncapture
 from kproxy.protocol.rewrite.endpoints import Localise
 from kproxy.protocol.wire import headers
 from kproxy.protocol.wire.api import PRODUCE, SASL_HANDSHAKE
@@ -190,13 +190,15 @@ class Conversation:
         return Beginning(self._left_to_broker, self._client_tail, left, head, self._in_flight.tokens, self.introduction)
 
     @property
-    def capture_beginning(self) -> capture.Beginning | None:
+    def capture_beginning(self) -> sessioncapture.Beginning | None:
         """Where a capture of what the client sees begins that comes now; None: it cannot, as a response is half
         rewritten."""
         left, flight = self._responses.left_to_client, self._in_flight
         if left is None:
             return None
-        return capture.Beginning(self._left_to_broker, self._client_tail, left, flight.of_client(), flight.tokens)
+        return sessioncapture.Beginning(
+            self._left_to_broker, self._client_tail, left, flight.of_client(), flight.tokens
+        )
 
     def when_busy(self, call: Callable[[], None]) -> None:
         """Call this when `from_upstream` has more to do than it may do in one go: it must be given nothing, again and

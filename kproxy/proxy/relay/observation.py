@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import ParamSpec
 
-from kproxy.protocol.capture.capture import Capture, Frame
+from kproxy.protocol.capture.sessioncapture import Capture, Frame
 from kproxy.protocol.wire.primitives import Buffer
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.observer import Exchange, Observer

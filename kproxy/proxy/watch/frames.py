@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from time import perf_counter, time
 from typing import Any
 
-from kproxy.protocol.capture.capture import Frame
+from kproxy.protocol.capture.sessioncapture import Frame
 from kproxy.proxy.watch import lines
 from kproxy.proxy.watch.feed import Filter, TooMany
 from kproxy.proxy.watch.lines import Where

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from kproxy.protocol.rewrite.endpoints import Localise
-from kproxy.protocol.rewrite.plan import Plan
 from kproxy.protocol.rewrite.response import HeldResponse, Response, StreamedResponse
+from kproxy.protocol.rewrite.walkplan import Plan
 from kproxy.proxy.relay import conversation
 from tests.harness.programs.watched import watch
 

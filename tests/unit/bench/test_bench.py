@@ -19,8 +19,8 @@ from bench.machine import BenchError
 from bench.native import FETCH, METADATA, PRODUCE, SMALL, Request, build
 from bench.peers import DIRECT, HAPROXY, KPROXY, Peer, haproxy_configuration
 from kproxy.protocol.rewrite.endpoints import Kind as NodeKind
-from kproxy.protocol.rewrite.plan import plan_for
 from kproxy.protocol.rewrite.walk import Walk
+from kproxy.protocol.rewrite.walkplan import plan_for
 from tests.unit.kafka_frames import consumer, frame, metadata, producer, read
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the benchmark needs Linux")

@@ -15,7 +15,7 @@ import click
 import pytest
 
 from kproxy import __version__
-from kproxy.base import compiled
+from kproxy.base import compilation
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.base.packages import install
@@ -400,7 +400,7 @@ def test_help_of_run_has_every_option_in_its_group_after_an_example(capsys: pyte
 def test_version(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke([word]) == 0
     out, err = capsys.readouterr()
-    assert (out, err) == (f"kproxy {__version__} ({compiled.which()})\n", "")
+    assert (out, err) == (f"kproxy {__version__} ({compilation.which()})\n", "")
 
 
 @pytest.mark.parametrize("words", ["", "run", "exec", "ls", "explain", "config", "config show", "migrate plan", "help"])

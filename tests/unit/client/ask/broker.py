@@ -6,7 +6,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from kproxy.client.ask.asking import Ask
+from kproxy.client.ask.channel import Ask
 
 Answers = Mapping[int, "bytes | Exception | Callable[[bytes], bytes]"]
 """By API key: a body, what is raised instead, or what makes the body of the request's."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
 from kproxy.client.ask import questions
-from kproxy.client.ask.asking import Ask
+from kproxy.client.ask.channel import Ask
 from kproxy.client.ask.questions import NOBODY, Members, Question
 from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
 from kproxy.protocol.rewrite.walk import AT_ONCE

@@ -13,7 +13,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
-from kproxy.client.ask.asking import Over
+from kproxy.client.ask.channel import Over
 from kproxy.client.sasl import backoff
 from kproxy.client.sasl.login import Login
 from kproxy.client.sasl.mechanism import Refused

@@ -14,7 +14,7 @@ import pytest
 
 from kproxy.base.errors import UpstreamError
 from kproxy.client.sasl import oidc
-from kproxy.client.sasl.aside import Aside
+from kproxy.client.sasl.blockingcalls import Aside
 from kproxy.client.sasl.oidc import fetch_token
 from tests.harness.servers.oidc import OidcServer
 from tests.harness.servers.peers import make_certificate, refused

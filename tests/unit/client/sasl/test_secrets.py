@@ -15,7 +15,7 @@ import pytest
 
 from kproxy.base.errors import UpstreamError
 from kproxy.client.sasl import backoff, secrets
-from kproxy.client.sasl.aside import Aside
+from kproxy.client.sasl.blockingcalls import Aside
 from kproxy.client.sasl.secrets import Kept, from_command, from_file, use_until
 
 

@@ -14,11 +14,11 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
-from kproxy.net.dial import direct, resolve
+from kproxy.net.dial import direct, resolver
+from kproxy.net.dial.connector import Limit
 from kproxy.net.dial.dialer import Dialer
 from kproxy.net.dial.direct import Direct
-from kproxy.net.dial.hops import Limit
-from kproxy.net.dial.resolve import Resolver
+from kproxy.net.dial.resolver import Resolver
 from kproxy.net.dial.stream import Stream
 from tests.harness.servers.peers import Peer, black_hole, refused, saying, silent
 
@@ -142,7 +142,7 @@ async def test_a_name_that_leads_somewhere_else_is_noticed(system: Watched, cloc
 
 
 async def test_the_names_that_are_remembered_are_bounded(system: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolve, "_MOST_NAMES", 3)
+    monkeypatch.setattr("kproxy.net.dial.resolver._MOST_NAMES", 3)
     resolver = Resolver()
     for number in range(10):
         with pytest.raises(UpstreamError):
@@ -236,10 +236,10 @@ async def test_a_connection_that_is_there_at_once_and_one_that_is_not(
 async def test_the_number_of_an_interface_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = iter((2, 3))
 
-    def look_up(host: str, flags: int = 0) -> list[resolve.AddrInfo]:
+    def look_up(host: str, flags: int = 0) -> list[resolver.AddrInfo]:
         return [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("fe80::1", 0, 0, next(numbers)))]
 
-    monkeypatch.setattr(resolve, "_look_up", look_up)
+    monkeypatch.setattr(resolver, "_look_up", look_up)
     found = [Resolver().numeric(Address("fe80::1%eth0", 9092)) for _ in range(2)]
     assert [info[4] for (info,) in found] == [("fe80::1", 9092, 0, 2), ("fe80::1", 9092, 0, 3)]
 

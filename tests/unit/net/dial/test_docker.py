@@ -15,10 +15,10 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.config import Hop
 from kproxy.net.dial import docker, engine
+from kproxy.net.dial.connector import Limit
 from kproxy.net.dial.direct import Direct
 from kproxy.net.dial.docker import Docker, look_up
 from kproxy.net.dial.engine import EngineError
-from kproxy.net.dial.hops import Limit
 from tests.harness.servers.engine import Engine, ok
 
 

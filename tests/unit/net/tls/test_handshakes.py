@@ -30,7 +30,7 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError, WireError
-from kproxy.net.dial.hops import Limit
+from kproxy.net.dial.connector import Limit
 from kproxy.net.dial.stream import Stream
 from kproxy.net.tls.handshakes import ANY_NAME, BrokerTls, ClientTls, Files
 from kproxy.net.tls.tlssocket import TlsSocket

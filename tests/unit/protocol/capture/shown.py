@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from kproxy.protocol.capture.copy import Copy
-from kproxy.protocol.capture.leaveout import is_left_out
-from kproxy.protocol.capture.plan import plan_for
+from kproxy.protocol.capture.copyplan import plan_for
+from kproxy.protocol.capture.framecopy import Copy
+from kproxy.protocol.capture.redaction import is_left_out
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import APIS, FETCH
 from kproxy.protocol.wire.definitions import Field, Message

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from kproxy.protocol.capture.capture import Beginning, Capture, Frame
+from kproxy.protocol.capture.sessioncapture import Beginning, Capture, Frame
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import PRODUCE
 from kproxy.proxy.app import pcap

@@ -10,9 +10,9 @@ from crc32c import crc32c
 from hypothesis import strategies as st
 
 from kproxy.protocol.records.codecs import compress
-from kproxy.protocol.records.copying import Piece
 from kproxy.protocol.records.decoding import Record, records
 from kproxy.protocol.records.header import Batch, batches
+from kproxy.protocol.records.producebatches import Piece
 
 NOW = 1_700_000_000_000
 CODECS = range(5)

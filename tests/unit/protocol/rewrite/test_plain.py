@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
-from kproxy.protocol.rewrite.plan import PLAIN as PLAIN_STEP
-from kproxy.protocol.rewrite.plan import SKIP, Plan, plan_for
 from kproxy.protocol.rewrite.walk import Walk
+from kproxy.protocol.rewrite.walkplan import PLAIN as PLAIN_STEP
+from kproxy.protocol.rewrite.walkplan import SKIP, Plan, plan_for
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import API_VERSIONS, APIS, FETCH, PRODUCE
 from tests.unit.kafka_frames import CARRIERS, UNKNOWN, Talk, encode, messages, name_of, request, response

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.protocol.rewrite import plan as op
-from kproxy.protocol.rewrite.plan import Plan, plan_for
+from kproxy.protocol.rewrite import walkplan as op
 from kproxy.protocol.rewrite.walk import Walk
+from kproxy.protocol.rewrite.walkplan import Plan, plan_for
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import APIS, DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA, PRODUCE
 from tests.unit.kafka_frames import CARRIERS, chunks, encode, messages, name_of

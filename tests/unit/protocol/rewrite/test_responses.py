@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kproxy.base.address import Address
 from kproxy.protocol.rewrite import response as rewriting
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
-from kproxy.protocol.rewrite.plan import plan_for
+from kproxy.protocol.rewrite.walkplan import plan_for
 from kproxy.protocol.wire import api, definitions
 from kproxy.protocol.wire.api import APIS
 from kproxy.protocol.wire.primitives import INT32

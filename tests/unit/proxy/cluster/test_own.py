@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.net.dial.resolve import Resolver
+from kproxy.net.dial.resolver import Resolver
 from kproxy.proxy.cluster.own import OwnAddresses
 
 LOOPBACK = ("127.0.0.1", "127.1", "0", "0.0.0.0", "2130706433", "0x7f.1", "0177.0.0.1", "::ffff:127.0.0.1")

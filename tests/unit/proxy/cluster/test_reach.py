@@ -13,7 +13,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
-from kproxy.client.ask.asking import Over
+from kproxy.client.ask.channel import Over
 from kproxy.config import ClusterConfig
 from kproxy.net.dial.routes import RouteKind
 from kproxy.net.dial.stream import Stream

@@ -13,7 +13,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import WireError
 from kproxy.config.values import Advertise
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
-from kproxy.protocol.rewrite.remembered import MOST_ENDPOINTS
+from kproxy.protocol.rewrite.prefixcache import MOST_ENDPOINTS
 from kproxy.proxy.cluster import told as room
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.told import Told

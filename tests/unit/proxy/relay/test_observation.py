@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.protocol.capture.capture import Frame
+from kproxy.protocol.capture.sessioncapture import Frame
 from kproxy.protocol.wire.api import API_VERSIONS, METADATA
 from kproxy.proxy.relay.observation import Observation
 from kproxy.proxy.relay.observer import Exchange

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.protocol.capture.capture import Frame
+from kproxy.protocol.capture.sessioncapture import Frame
 from kproxy.proxy.watch.feed import Filter, TooMany
 from kproxy.proxy.watch.frames import (
     MOST_BYTES,

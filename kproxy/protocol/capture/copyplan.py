@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from kproxy.protocol.capture.leaveout import is_left_out
+from kproxy.protocol.capture.redaction import is_left_out
 from kproxy.protocol.wire.api import API_VERSIONS, APIS
 from kproxy.protocol.wire.definitions import Field, Message, message
 

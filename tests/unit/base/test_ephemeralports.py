@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.base.ephemeral import connection_at
+from kproxy.base.ephemeralports import connection_at
 from kproxy.base.errors import ConfigError
 from kproxy.config.values import PortRange
 from kproxy.proxy.admin.pages import AdminPages

@@ -18,8 +18,8 @@ from struct import Struct
 
 from kproxy.base.errors import WireError
 from kproxy.base.printable import one_line
-from kproxy.protocol.capture.copy import MOST, Copy, TooLong
-from kproxy.protocol.capture.plan import plan_for
+from kproxy.protocol.capture.copyplan import plan_for
+from kproxy.protocol.capture.framecopy import MOST, Copy, TooLong
 from kproxy.protocol.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_HANDSHAKE
 from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, read_string, skip_tags
 

@@ -16,7 +16,7 @@ from kproxy.protocol.records.codecs import NAMES, NONE, decompress
 from kproxy.protocol.records.decoding import AT_ONCE, add_entries, entries_of, walk
 from kproxy.protocol.records.encoding import Entry, Producer, fitting, patched
 from kproxy.protocol.records.header import CODEC_MASK, DELETE_HORIZON, LOG_APPEND_TIME, V2_SIZE, Batch
-from kproxy.protocol.records.together import together
+from kproxy.protocol.records.jointdecompression import together
 from kproxy.protocol.wire.primitives import malformed
 
 VERBATIM, RE_ENCODED, MERGED = "verbatim", "re-encoded", "merged"

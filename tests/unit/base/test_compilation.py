@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kproxy
-from kproxy.base import compiled
+from kproxy.base import compilation
 
 PACKAGE = Path(kproxy.__file__).parent
 
@@ -27,11 +27,11 @@ def run(directory: Path, pure: str, *words: str) -> subprocess.CompletedProcess[
 def test_the_tests_run_on_what_they_are_to_run_on() -> None:
     """`make test-compiled` says so."""
     wanted = os.environ.get("TESTED", "")
-    assert compiled.which() == (compiled.COMPILED if wanted else compiled.PURE)
+    assert compilation.which() == (compilation.COMPILED if wanted else compilation.PURE)
 
 
 def test_the_version_says_which_runs() -> None:
-    for pure, which in (("", compiled.which()), ("1", compiled.PURE)):
+    for pure, which in (("", compilation.which()), ("1", compilation.PURE)):
         done = run(PACKAGE.parent, pure, "-m", "kproxy", "--version")
         assert done.stdout == f"kproxy {kproxy.__version__} ({which})\n", done.stderr
 

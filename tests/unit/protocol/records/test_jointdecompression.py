@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
 from kproxy.protocol.records.codecs import LZ4, NAMES, SNAPPY, ZSTD, compress, decompress
-from kproxy.protocol.records.copying import pieces
 from kproxy.protocol.records.decoding import Record
 from kproxy.protocol.records.encoding import Producer
-from kproxy.protocol.records.together import AT_ONCE, together
+from kproxy.protocol.records.jointdecompression import AT_ONCE, together
+from kproxy.protocol.records.producebatches import pieces
 from tests.unit.protocol.records.logs import NOW, arrived, read, v2, written, zigzag
 
 RANDOM = os.urandom(300)
@@ -215,7 +215,7 @@ def test_what_is_good_arrives(codec: int) -> None:
 
 BOMB = """
 import sys
-from kproxy.protocol.records.together import together
+from kproxy.protocol.records.jointdecompression import together
 codec, frames = int(sys.argv[1]), [memoryview(bytes.fromhex(line)) for line in sys.stdin]
 print(sum(len(content or b"") for content in together(frames, codec)))
 """

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import ConfigError, WireError
-from kproxy.protocol.records import copying, decoding
-from kproxy.protocol.records.copying import MERGED, RE_ENCODED, VERBATIM, Piece, pieces
+from kproxy.protocol.records import decoding, producebatches
 from kproxy.protocol.records.decoding import Record
 from kproxy.protocol.records.encoding import Producer
+from kproxy.protocol.records.producebatches import MERGED, RE_ENCODED, VERBATIM, Piece, pieces
 from tests.unit.protocol.records.logs import NOW, arrived, decoded, message, read, some_log, some_records, v2, wrapper
 
 LIMIT = 1 << 20
@@ -204,7 +204,7 @@ def test_a_record_that_is_too_large() -> None:
 
 
 def test_many_records_of_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "AT_ONCE", 7)
+    monkeypatch.setattr(producebatches, "AT_ONCE", 7)
     monkeypatch.setattr(decoding, "AT_ONCE", 7)
     inside = numbered(50, 50, step=3)
     for log in (v2(inside, codec=1), v2(inside), wrapper(inside, 1, 1)):

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from kproxy.client.sasl import aside
-from kproxy.client.sasl.aside import Aside
+from kproxy.client.sasl import blockingcalls
+from kproxy.client.sasl.blockingcalls import Aside
 
 
 def failing() -> None:
@@ -23,7 +23,7 @@ async def test_values_and_errors() -> None:
 
 
 async def test_what_never_ends_is_given_up_and_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aside, "_AT_ONCE", 2)
+    monkeypatch.setattr(blockingcalls, "_AT_ONCE", 2)
     let_go, began = threading.Event(), threading.Semaphore(0)
 
     def hangs() -> None:

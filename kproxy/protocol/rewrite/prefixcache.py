@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from kproxy.base.address import Address
 from kproxy.protocol.rewrite import splice
 from kproxy.protocol.rewrite.endpoints import Endpoints
-from kproxy.protocol.rewrite.plan import Plan
 from kproxy.protocol.rewrite.walk import Walk
+from kproxy.protocol.rewrite.walkplan import Plan
 from kproxy.protocol.wire.primitives import Buffer
 
 # Of a cluster there is one front for each listener of its brokers and each version that clients use. These bounds keep

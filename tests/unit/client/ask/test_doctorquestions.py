@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import UpstreamError, WireError
-from kproxy.client.ask import survey
-from kproxy.client.ask.asking import Ask
+from kproxy.client.ask import doctorquestions
+from kproxy.client.ask.channel import Ask
 from kproxy.client.ask.questions import Question
 from kproxy.protocol.wire import api
 from tests.harness.clients.kafka_python import ApiVersionsResponse
@@ -42,9 +42,9 @@ def _put(question: Question[Any] | None) -> Callable[[Ask], Awaitable[Any]]:
 
 
 ASKED: dict[str, tuple[int, bytes, Callable[[Ask], Awaitable[Any]]]] = {
-    "features": (api.API_VERSIONS, _features(), _put(survey.features(SERVED))),
-    "coordinator": (api.FIND_COORDINATOR, struct.pack(">hi", 15, 4), _put(survey.coordinator(SERVED, "g"))),
-    "mechanisms": (api.SASL_HANDSHAKE, _mechanisms("PLAIN"), _put(survey.mechanisms(SERVED))),
+    "features": (api.API_VERSIONS, _features(), _put(doctorquestions.features(SERVED))),
+    "coordinator": (api.FIND_COORDINATOR, struct.pack(">hi", 15, 4), _put(doctorquestions.coordinator(SERVED, "g"))),
+    "mechanisms": (api.SASL_HANDSHAKE, _mechanisms("PLAIN"), _put(doctorquestions.mechanisms(SERVED))),
 }  # fmt: skip
 each = pytest.mark.parametrize("question", ASKED)
 
@@ -76,9 +76,9 @@ async def test_a_list_of_mechanisms_without_end() -> None:
 
 
 def test_an_old_broker_is_not_asked() -> None:
-    assert survey.features({api.API_VERSIONS: range(3)}) is None
-    assert survey.coordinator({}, "g") is None
-    assert survey.mechanisms({}) is None
+    assert doctorquestions.features({api.API_VERSIONS: range(3)}) is None
+    assert doctorquestions.coordinator({}, "g") is None
+    assert doctorquestions.mechanisms({}) is None
 
 
 @each

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
-from kproxy.protocol.capture.copy import MOST, Copy, TooLong
-from kproxy.protocol.capture.leaveout import HIDDEN, OPAQUE, SHOWN, is_left_out
-from kproxy.protocol.capture.plan import plan_for
+from kproxy.protocol.capture.copyplan import plan_for
+from kproxy.protocol.capture.framecopy import MOST, Copy, TooLong
+from kproxy.protocol.capture.redaction import HIDDEN, OPAQUE, SHOWN, is_left_out
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE
 from kproxy.protocol.wire.definitions import Message
@@ -60,7 +60,7 @@ def test_whoever_adds_a_definition_looks_at_its_fields(message: Message) -> None
         if element in ("bytes", "records"):
             assert is_left_out(message.name, field), field.name
         elif element == "string":
-            assert field.name in SHOWN | HIDDEN, f"is {field.name} of {message.name} fit to be shown? See leaveout.py"
+            assert field.name in SHOWN | HIDDEN, f"is {field.name} of {message.name} fit to be shown? See redaction.py"
             assert is_left_out(message.name, field) or field.name in SHOWN
         else:
             assert field.fields or element in ("bool", "float64") or element.startswith(("int", "uint", "uuid"))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from kproxy.base.errors import WireError
-from kproxy.client.ask.asking import Over
+from kproxy.client.ask.channel import Over
 from kproxy.client.ask.frames import NotAnAnswer, TooLarge
 from kproxy.client.ask.questions import Question
 from kproxy.net.dial.stream import Stream

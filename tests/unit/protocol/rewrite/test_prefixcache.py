@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
-from kproxy.protocol.rewrite import remembered
+from kproxy.protocol.rewrite import prefixcache
 from kproxy.protocol.rewrite.endpoints import TABLE, Endpoints
-from kproxy.protocol.rewrite.remembered import FRONTS
+from kproxy.protocol.rewrite.prefixcache import FRONTS
 from kproxy.protocol.wire import api, definitions
 from kproxy.protocol.wire.api import APIS
 from kproxy.protocol.wire.primitives import INT32, uvarint
@@ -213,7 +213,7 @@ def test_a_front_that_makes_the_frame_too_large_is_refused_each_time() -> None:
 
 def test_the_memory_is_bounded() -> None:
     """Brokers may name others each time, as many as they like, with names as long as they like."""
-    many = [(node, "up.a", 9092) for node in range(remembered.MOST_ENDPOINTS + 1)]
+    many = [(node, "up.a", 9092) for node in range(prefixcache.MOST_ENDPOINTS + 1)]
     long = [(node, "up." + "x" * 200, 9092) for node in range(100)]
     for brokers in (many, long, []):
         said = written(CALL, brokers)
@@ -224,13 +224,13 @@ def test_the_memory_is_bounded() -> None:
     asked(*CALL).broker(written(CALL, many[:-1]))
     asked(*CALL).broker(written(CALL, long[:70]))
     assert len(FRONTS._fronts) == 2
-    for port in range(3 * remembered.MOST):
+    for port in range(3 * prefixcache.MOST):
         talk = Talk()
         talk.client(request(*CALL))
         assert UPSTREAM_MARKS[0] not in talk.broker(written(CALL, [(1, "up.a", port)]))
-    assert len(FRONTS._fronts) == remembered.MOST
+    assert len(FRONTS._fronts) == prefixcache.MOST
     with all_known():
-        for port in range(2 * remembered.MOST, 3 * remembered.MOST):
+        for port in range(2 * prefixcache.MOST, 3 * prefixcache.MOST):
             asked(*CALL).broker(written(CALL, [(1, "up.a", port)]))
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.protocol.records.committed import committed
 from kproxy.protocol.records.decoding import Record
+from kproxy.protocol.records.readcommitted import committed
 from tests.unit.protocol.records.logs import NOW, marker, message, read, v2
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from struct import pack
 
-from kproxy.protocol.capture import plan as op
-from kproxy.protocol.capture.plan import Plan
+from kproxy.protocol.capture import copyplan as op
+from kproxy.protocol.capture.copyplan import Plan
 from kproxy.protocol.wire.primitives import (
     INT16,
     INT32,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.protocol.capture.capture import OUT_OF_STEP, TOKENS, Beginning, Capture, Frame
+from kproxy.protocol.capture.sessioncapture import OUT_OF_STEP, TOKENS, Beginning, Capture, Frame
 from kproxy.protocol.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kproxy.proxy.relay.observation import Observation
 from kproxy.proxy.relay.observer import Exchange

@@ -23,7 +23,7 @@ from bench.clients import memory
 from bench.machine import BenchError, cpu_seconds, descendants, start, stop
 from bench.mirrormaker import AT_LEAST_ONCE, AT_LEAST_ONCE_TUNED, EXACTLY_ONCE, MODES, TUNED, Worker
 from bench.peers import wait_ready
-from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.requests import LATEST
 from kproxy.migrate.copier.state import PARTITIONS, topic_of
 

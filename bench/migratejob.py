@@ -19,8 +19,8 @@ from typing import Any
 
 from bench.machine import rss
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.link import Link
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.connection import Link
 from kproxy.migrate.copier.slices import Job, Slice
 from kproxy.migrate.copier.state import PARTITIONS, topic_of
 

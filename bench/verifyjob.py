@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from bench.machine import cpu_seconds, descendants
-from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.statetopic import copied, read_all
-from kproxy.migrate.verify.verify import Verification
+from kproxy.migrate.verify.verification import Verification
 
 
 def say(what: str, run: Callable[[], int]) -> None:

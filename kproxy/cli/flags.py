@@ -181,6 +181,6 @@ def words(
 def reaching(setting: Setting) -> bool:
     """Whether the option says which cluster it is, or how kproxy reaches it and logs in: what a command that only asks
     the brokers needs."""
-    from kproxy.config.declaring import CLUSTER, LOGIN, REACH, TLS
+    from kproxy.config.declarations import CLUSTER, LOGIN, REACH, TLS
 
     return setting.option.group in (CLUSTER, REACH, TLS, LOGIN) and not setting.key.startswith("client-tls")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from kproxy.config.checks import share_ports
-from kproxy.config.declaring import Reload
+from kproxy.config.declarations import Reload
 from kproxy.config.hop import mask
 from kproxy.config.options import ClusterConfig, Config, Setting, cluster_settings, process_settings
 

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from kproxy.base.address import Address
 from kproxy.config import checks, kinds, quantities
-from kproxy.config.declaring import (
+from kproxy.config.declarations import (
     CLUSTER,
     GROUPS,
     LIMITS,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from kproxy.config import kinds
-from kproxy.config.declaring import LOGIN, Model, Option, Reload, kebab
+from kproxy.config.declarations import LOGIN, Model, Option, Reload, kebab
 
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"]
 MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)

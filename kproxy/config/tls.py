@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from kproxy.config import kinds
-from kproxy.config.declaring import TLS, Model, Option, Reload, kebab
+from kproxy.config.declarations import TLS, Model, Option, Reload, kebab
 
 
 class TlsOptions(Model):

@@ -362,7 +362,7 @@ public final class KproxyPlugin implements SparkPlugin {
 
     /** The proxy of this host, with a lease of this JVM. */
     private static final class Joined {
-        // As kproxy.spark.tail reads it.
+        // As kproxy.spark.logtail reads it.
         private static final Pattern LINE = Pattern.compile("\\d{4}-\\d\\d-\\d\\dT\\S+ (?:WARNING|ERROR|CRITICAL) +(.+)");
         private static final int MOST = 1 << 16, MARKED = 35;
 

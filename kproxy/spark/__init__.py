@@ -2,23 +2,23 @@
 
     bootstrap = kproxy.spark.attach(spark, "kafka.example:9092")
 
-    attaching      `attach`: starts or joins kproxy on the driver's host and on each executor's
-    expected       how many executors `attach` waits for
+    attachment     `attach`: starts or joins kproxy on the driver's host and on each executor's host
+    executorcount  the number of executors that `attach` waits for
     pluginjar      `plugin`: with it, executors that join later have kproxy before their first task
-    defaults       the settings that Spark has before, which the plugin's add to
-    package        what is given to Spark, made from a checkout: jar, wheel, archive
-    relocatable    the archive: a Python with kproxy for hosts that have none
-    configuration  checks what a user gives to `attach`, and makes of it what each host is told
+    defaults       the Spark settings that exist before the plugin's are added
+    package        builds the plugin jar, the wheel and the archive from a checkout
+    relocatable    the archive: a Python with kproxy for hosts without Python
+    configuration  checks the configuration given to `attach`, and makes the text that each host receives
     host           joins and leaves the proxy of a host
-    keeper         the process that keeps the proxy for as long as somebody has a lease
+    keeper         the process that runs the proxy of a host while a process holds a lease
     proxy          the kproxy that the keeper runs
-    wording        kproxy's messages, for those who have keys of a file in place of flags
-    tail           the log of both, and what they warn of, read from it
+    wording        replaces flags by keys of the configuration file in kproxy's messages
+    logtail        the common log of proxy and keeper, and its warnings
     tasks          the Python tasks by which `attach` reaches executors without the plugin
     executor       finds the executor of a Python task
 
-kproxy does not depend on pyspark, and imports it only for `plugin` and for jobs of `attach`. `host`, `keeper`, `tail`
-and `executor` need no other package at all.
+kproxy does not depend on pyspark, and imports it only for `plugin` and for jobs of `attach`. `host`, `keeper`,
+`logtail` and `executor` need no other package at all.
 """
 
 from __future__ import annotations
@@ -40,26 +40,30 @@ def attach(
 ) -> str:
     """Start or join kproxy on the driver's host and on each executor's, and wait until all of them are ready.
 
-    Takes a SparkSession and bootstrap servers, the path of a YAML file, or what stands in one. Returns the bootstrap
-    server for Kafka, which is the same on every host. Ends with `spark.stop()`. A second call does nothing.
+    Takes a SparkSession and bootstrap servers, the path of a YAML file, or the content of such a file as a dict.
+    Returns the bootstrap server for Kafka, which is the same on every host. kproxy ends with `spark.stop()`. A second
+    call does nothing.
 
-    Waits for the executors that Spark starts at first (`kproxy.spark.expected`). `ready_requires`: with "one", a host
-    is ready if one broker is reachable from there, and the others are only warned of; the default is what the
-    configuration says, or "all". What kproxy warns of goes to the logger `kproxy.spark`.
+    Waits for the executors that Spark starts at first (`kproxy.spark.executorcount`). `ready_requires`: with "one", a
+    host is ready if one broker is reachable from there, and kproxy only warns of the others. The default is the value
+    of the configuration, or "all". Warnings of kproxy go to the logger `kproxy.spark`.
 
-    Raises ConfigError for mistakes, for a login that the brokers refuse, for what kproxy cannot have on a host, and
-    for secrets that Spark would give to everybody (unless `allow_unauthenticated`); UpstreamError when it is not ready
-    in `timeout` seconds. Each is one line that says the host. Nothing is left then.
+    Raises ConfigError for mistakes in the configuration, for a login that the brokers refuse, for a port that kproxy
+    cannot have on a host, and for secrets that any process that reaches the driver could read (unless
+    `allow_unauthenticated`). Raises UpstreamError if kproxy is not ready in `timeout` seconds. Each error is one line
+    that names the host. No lease remains after an error.
     """
-    from kproxy.spark.attaching import attach
+    from kproxy.spark.attachment import attach
 
     return attach(spark, config_or_bootstrap, timeout, ready_requires, allow_unauthenticated)
 
 
 def detach(spark: Any) -> None:
-    """End what `attach` began, before the application ends; the proxies stop if nobody else uses them. Does nothing if
-    the application is not attached."""
-    from kproxy.spark.attaching import detach
+    """Give back the leases of `attach` before the application ends.
+
+    A proxy stops when no other application uses it. Does nothing if the application is not attached.
+    """
+    from kproxy.spark.attachment import detach
 
     detach(spark)
 
@@ -71,8 +75,11 @@ def plugin(
     plugins: Sequence[str] = (),
     python: str | None = None,
 ) -> dict[str, str]:
-    """Settings for `SparkSession.builder.config(map=…)`: with them, executors that join later have kproxy before their
-    first task. See `kproxy.spark.pluginjar.settings`."""
+    """Return settings for `SparkSession.builder.config(map=…)` that load kproxy's Spark plugin.
+
+    With the plugin, executors that join later have kproxy before their first task. See
+    `kproxy.spark.pluginjar.settings`.
+    """
     from kproxy.spark.pluginjar import settings
 
     return settings(config, jars, packages=packages, plugins=plugins, python=python)

@@ -1,22 +1,24 @@
-"""`python -m kproxy.spark`: for the plugin, and for those who write command lines.
+"""`python -m kproxy.spark`: commands for the plugin and for people who write command lines.
 
 conf [FILE]              print the --conf options that give the plugin to spark-submit; with FILE no call of attach is
                          needed. They add to spark.jars and spark.plugins of spark-defaults.conf
-  --properties-file P    what spark-submit reads in its place
-  --load-spark-defaults  and beside it, as for spark-submit
-  --jars J,…             other jars, which would be spark-submit's --jars
-  --plugin-jar JAR       the plugin's jar, if it was made before
+  --properties-file P    read this file instead of spark-defaults.conf, as spark-submit does
+  --load-spark-defaults  read spark-defaults.conf also, as spark-submit does
+  --jars J,…             other jars, in place of spark-submit's --jars
+  --plugin-jar JAR       the jar of the plugin, if it exists already
   --python PATH          the Python that runs kproxy on executors, as ./env/bin/python from --archives env.tar.gz#env
 jar                      print the path of the plugin's jar, for those who use --jars
-package [DIR] [NAME …]   in a checkout: make what is given to Spark, in DIR (dist), with other packages of PyPI's
-ship FILE                check a configuration and print what executors are told (the plugin does this)
+package [DIR] [NAME …]   in a checkout: build the wheel, the jar and the archive in DIR (default: dist); the archive
+                         also has the packages NAME of PyPI
+ship FILE                check a configuration and print the text that executors receive (the plugin does this)
 ship-openly FILE         the same for a Spark that does not authenticate: refuses secrets
-join PID [SECONDS]       take a lease for a process, what is shipped on stdin. Prints, while it waits, what kproxy warns
-                         of: said, this host's name, the mark of the log, where the line ends there (kproxy.spark.tail),
-                         the line. Then prints the keeper's id, the bootstrap server, the mark of the log, how much of
-                         it has been read, this host's name, and the path of the log. Ends with code 3 if kproxy is not
-                         ready in time, and with 1 if waiting does not help
-leave PID                give it back
+join PID [SECONDS]       take a lease for a process; stdin has the output of ship. While it waits, prints each warning
+                         of kproxy: said, the name of this host, the mark of the log, the byte at which the line ends
+                         in the log (kproxy.spark.logtail), the line. At the end prints the process id of the keeper,
+                         the bootstrap server, the mark of the log, how many bytes of the log have been read, the name
+                         of this host, and the path of the log. Exit code 3: kproxy is not ready in time. Exit code 1:
+                         waiting does not help
+leave PID                give the lease back
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ def main(words: list[str]) -> int:
 
 def _join(told: Shipped, pid: int, seconds: float) -> None:
     from kproxy.spark.host import Lease, join, look, place
-    from kproxy.spark.tail import Line, Tail, following
+    from kproxy.spark.logtail import Line, Tail, following
 
     path, host = place(told.listen, "log"), socket.gethostname()
     tail = Tail(path, from_end=look(told.listen) is not None)

@@ -29,7 +29,7 @@ from dataclasses import asdict, replace
 from typing import IO, Any
 
 from kproxy.base.errors import ConfigError
-from kproxy.spark import tail
+from kproxy.spark import logtail
 from kproxy.spark.host import Answer, Lease, Shipped, look, place, read_line
 
 # Seconds: how long it stays without a lease, how often it looks whether processes live.
@@ -43,7 +43,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 class Keeper:
     """The leases, and the kproxy that is there because of them."""
 
-    def __init__(self, shipped: Shipped, listener: socket.socket, log: tail.Log, attempt: str) -> None:
+    def __init__(self, shipped: Shipped, listener: socket.socket, log: logtail.Log, attempt: str) -> None:
         self._shipped = shipped
         self._log = log
         self._listener = listener
@@ -192,7 +192,7 @@ class Keeper:
         if not self._answered.failed:
             why, self._last_words = self._last_words or how, ""
             self._answered = Answer(os.getpid(), problem=f"{why}; its keeper starts it again")
-            sys.stderr.write(tail.line("WARNING", self._answered.problem))
+            sys.stderr.write(logtail.line("WARNING", self._answered.problem))
             sys.stderr.flush()
             self._start_at = time.monotonic() + self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
@@ -236,7 +236,7 @@ def _listen(listen: str) -> socket.socket:
     return listener
 
 
-def _detach(log: tail.Log) -> None:
+def _detach(log: logtail.Log) -> None:
     """Go on in a process that nobody waits for, without what this one has open; this one ends."""
     if os.fork():
         os._exit(0)
@@ -259,7 +259,7 @@ def main(attempt: str) -> int:
         return 0
     with lock:
         keeper = _listen(shipped.listen)
-        log = tail.Log(place(shipped.listen, "log"))
+        log = logtail.Log(place(shipped.listen, "log"))
         _detach(log)
         kept = Keeper(shipped, keeper, log, attempt)
         try:

@@ -75,7 +75,7 @@ def main(listen: str) -> int:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         try:
             config = load({}, {}, Path("/dev/stdin"), defaults(listen))
-            # `kproxy.spark.tail` reads the lines.
+            # `kproxy.spark.logtail` reads the lines.
             return run(config.model_copy(update={"log_format": "text"}), lambda proxy: _until_alone(keeper, proxy))
         except KproxyError as error:
             _tell(keeper, json.dumps({"failed": of_file(str(error))}))

@@ -10,7 +10,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DevCluster
-from kproxy.dev.devcluster.ready import known_brokers
+from kproxy.dev.devcluster.readiness import known_brokers
 from tests.harness.clients.flow import Flow, JavaFlow, create_topic
 from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, wait_logged, wait_until

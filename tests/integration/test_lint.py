@@ -20,7 +20,7 @@ from kproxy.base.address import Address
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster, Programs
 from kproxy.dev.devcluster import properties as props
 from kproxy.dev.devcluster.properties import render
-from kproxy.dev.devcluster.ready import known_brokers
+from kproxy.dev.devcluster.readiness import known_brokers
 from kproxy.net.freeports import free_ports
 from tests.harness.process import PATIENCE_S, wait_until
 from tests.harness.topics import needs_kcat

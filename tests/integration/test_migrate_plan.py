@@ -33,7 +33,7 @@ from confluent_kafka.admin import (
 
 from kproxy.dev.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster
 from kproxy.migrate.clusters import identities, producerids
-from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.copier import Copier
 from kproxy.migrate.copier.slices import Job, Slice
 from kproxy.migrate.spec import document

@@ -16,7 +16,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DevCluster
-from kproxy.dev.devcluster.ready import known_brokers
+from kproxy.dev.devcluster.readiness import known_brokers
 from tests.harness.clients.flow import Flow, JavaFlow
 from tests.harness.clients.rawclient import METADATA, RawClient
 from tests.harness.clusters.steady import STEADY

@@ -24,7 +24,7 @@ from kproxy.dev.devcluster import DevCluster
 from kproxy.spark import attach, detach, plugin
 from kproxy.spark.configuration import shipped
 from kproxy.spark.host import Lease, Shipped, join, look, place
-from kproxy.spark.tail import position
+from kproxy.spark.logtail import position
 from kproxy.spark.tasks import starter
 from tests.harness.clients.spark import (
     PASSWORD,

@@ -20,7 +20,7 @@ from kproxy.base.process import birth
 from kproxy.spark import host
 from kproxy.spark.configuration import shipped
 from kproxy.spark.host import Lease, Shipped, join, leave, linger, look, place
-from kproxy.spark.tail import Tail, position
+from kproxy.spark.logtail import Tail, position
 from tests.harness.process import free_window, wait_until
 
 pytestmark = pytest.mark.integration

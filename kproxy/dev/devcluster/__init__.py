@@ -24,11 +24,11 @@ For the demo, for `kproxy devcluster` and for the tests. It needs Java 17 and, t
 
     DevCluster(brokers=[1001, 49176], advertised="b{id}.example:19092", properties={"message.max.bytes": "9"})
 
-    cluster       the whole cluster: names, ports, brokers, tools
-    fleet         its processes: start, stop, kill, wait
-    node          one of them
-    properties    server.properties of a node, listeners
-    ready         whether brokers answer, and which brokers they know
+    cluster       the cluster: names, ports, brokers, tools
+    fleet         the processes of the cluster: start, stop, kill, wait
+    node          one process
+    properties    the server.properties and listeners of a node
+    readiness     asks a broker which brokers are alive
     jars          downloads Kafka from Maven, once
     archive       class-data archives, with which Java starts in half the time
     storage       the formatted storage of a controller
@@ -36,8 +36,8 @@ For the demo, for `kproxy devcluster` and for the tests. It needs Java 17 and, t
     certificates  a certificate authority and certificates for TLS listeners
     watchdog      ends processes whose parent has died
     interrupts    Ctrl-C while a cluster runs
-    stand         `kproxy devcluster`
-    screen        writing on a terminal, for `stand` and the demo
+    trialcluster  `kproxy devcluster`
+    screen        output on a terminal, for `trialcluster` and the demo
 
 Topics have three partitions, three replicas and min.insync.replicas=2 unless told otherwise (fewer in smaller
 clusters). Logs are in `cluster.directory / "node-1" / "kafka.log"`; `keep=True` leaves them there.

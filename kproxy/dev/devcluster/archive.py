@@ -18,7 +18,7 @@ from kproxy.dev.devcluster import properties as props
 from kproxy.dev.devcluster.jars import Progress, locked
 from kproxy.dev.devcluster.node import Node
 from kproxy.dev.devcluster.properties import CONTROLLER, INTERNAL, Listener
-from kproxy.dev.devcluster.ready import known_brokers
+from kproxy.dev.devcluster.readiness import known_brokers
 from kproxy.dev.devcluster.tools import Programs
 from kproxy.dev.devcluster.watchdog import Watchdog
 from kproxy.net.freeports import HOST, free_ports

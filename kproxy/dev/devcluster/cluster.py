@@ -16,7 +16,7 @@ from kproxy.dev.devcluster.fleet import Ended, Fleet, Plan, find
 from kproxy.dev.devcluster.jars import DEFAULT_VERSION, Progress
 from kproxy.dev.devcluster.node import Node
 from kproxy.dev.devcluster.properties import CLIENT, CONTROLLER, INTERNAL, ListenerSpec
-from kproxy.dev.devcluster.ready import known_brokers
+from kproxy.dev.devcluster.readiness import known_brokers
 from kproxy.dev.devcluster.tools import Programs
 from kproxy.net.blocking import accepts
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.codes import UNKNOWN_TOPIC
-from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.errorcodes import UNKNOWN_TOPIC
 from kproxy.migrate.copier.requests import Layout
+from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.state import State, differ, identity, key, merged, parts_of, shorter
 from kproxy.migrate.copier.statetopic import read_all
 from kproxy.migrate.figures import counted

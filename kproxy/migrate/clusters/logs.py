@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kproxy.migrate.clusters.administration import Admin, NotThereError
-from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.requests import EARLIEST, LATEST
 
 _PATIENCE_S, _AGAIN_S = 60.0, 0.2

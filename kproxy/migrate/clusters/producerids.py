@@ -18,8 +18,8 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.codes import PASSING, Refused
-from kproxy.migrate.copier.link import Link
+from kproxy.migrate.copier.connection import Link
+from kproxy.migrate.copier.errorcodes import PASSING, Refused
 from kproxy.migrate.copier.requests import reading
 
 # Ids that the source may still hand out before the switch, in the default.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from kproxy.migrate.copy.copy import Copy
+    from kproxy.migrate.copy.copyrun import Copy
 
 FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 _STUCK = 1
@@ -49,9 +49,9 @@ def copy(
     The exit code is 0, or 1 if not everything is copied (the last lines say why), or 2 if the copy cannot begin.
     """
     from kproxy.migrate.clusters.roads import open_roads
-    from kproxy.migrate.copy.copy import Copy
+    from kproxy.migrate.copy.copyrun import Copy
     from kproxy.migrate.copy.display import by_way, showing, summary, words
-    from kproxy.migrate.copy.exposed import exposed
+    from kproxy.migrate.copy.prometheus import exposed
     from kproxy.migrate.copy.scope import what_to_copy
     from kproxy.migrate.copy.sparksession import spark_session
     from kproxy.migrate.spec.document import read
@@ -136,7 +136,7 @@ def resume(file: Path) -> int:
 
 def _order(file: Path, *, paused: bool) -> int:
     from kproxy.migrate.clusters.roads import open_target
-    from kproxy.migrate.copier.cluster import Cluster
+    from kproxy.migrate.copier.clusterclient import Cluster
     from kproxy.migrate.copier.slices import Job
     from kproxy.migrate.copier.statetopic import prepared
     from kproxy.migrate.journal.driver import ORDER, Order, tell

@@ -9,8 +9,8 @@ from typing import Any
 
 from kproxy.base.errors import WireError
 from kproxy.migrate.clusters.identities import Begun, begun, lost
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.state import State, parts_of
 from kproxy.migrate.copier.statetopic import read_all
 from kproxy.migrate.figures import counted, size

@@ -12,7 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from kproxy.migrate.copier.statetopic import Copied
-    from kproxy.migrate.offsets.offsets import Result
+    from kproxy.migrate.offsets.groupsync import Result
     from kproxy.migrate.spec.migration import Migration
 
 _FINE, _INCOMPLETE = 0, 1
@@ -81,7 +81,7 @@ def _known(migration: Migration, checkpoint: str, back: bool) -> dict[tuple[str,
     from kproxy.migrate.clusters.roads import open_roads, open_target
     from kproxy.migrate.copier.statetopic import copied
     from kproxy.migrate.offsets.checkpoint import places
-    from kproxy.migrate.offsets.offsets import empty_partitions, read_topic
+    from kproxy.migrate.offsets.groupsync import empty_partitions, read_topic
 
     wanted = places(checkpoint)
     if back:
@@ -103,7 +103,7 @@ def _groups(
 ) -> int:  # fmt: skip
     from kproxy.migrate.clusters.administration import Admin
     from kproxy.migrate.clusters.roads import open_roads
-    from kproxy.migrate.offsets.offsets import Offsets, incomplete
+    from kproxy.migrate.offsets.groupsync import Offsets, incomplete
 
     with open_roads(migration) as roads, Admin(roads.source) as source, Admin(roads.target) as target:
         offsets = Offsets(migration, source, target, force).read_state().check_topics()
@@ -120,7 +120,7 @@ def _groups(
 
 def _show(results: list[Result]) -> None:
     from kproxy.migrate.clusters.groups import SHARE
-    from kproxy.migrate.offsets.offsets import LOST
+    from kproxy.migrate.offsets.groupsync import LOST
 
     if not results:
         _echo("no group has a position")

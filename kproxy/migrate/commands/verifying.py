@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def _lag(target: str, name: str) -> list[Sample]:
     """How far the copy was behind, as its driver has noted."""
-    from kproxy.migrate.copier.cluster import Cluster
+    from kproxy.migrate.copier.clusterclient import Cluster
     from kproxy.migrate.copier.statetopic import read_all
     from kproxy.migrate.journal.driver import JOB
     from kproxy.migrate.verify.results import Sample
@@ -73,7 +73,7 @@ def verify_command(
     from kproxy.migrate.verify.report import as_json as said_json
     from kproxy.migrate.verify.report import text
     from kproxy.migrate.verify.reportpage import page
-    from kproxy.migrate.verify.running import verify
+    from kproxy.migrate.verify.runner import verify
 
     migration = read(file)
     with (

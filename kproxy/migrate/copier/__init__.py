@@ -2,14 +2,14 @@
 
 copier         copies a slice
 sourcelog      reads one partition of the source
-slices         what a task is given to do, and what it says of it (pure)
+slices         a task's slice of a partition, and its result (pure)
 producer       writes batches in transactions
-offsetmap      which record of the target is which record of the source (pure)
-state          what the target's state topic keeps of each partition, and its form there (pure)
-statetopic     reading it
-cluster        who leads what, and a connection to each broker
-patience       trying again while it may help
-link           one connection
-requests       request bodies, and reading the answers (pure)
-codes          Kafka's error codes, and what is to be done then (pure)
+offsetmap      maps offsets of the source to offsets of the target (pure)
+state          the records of the state topic and their JSON form (pure)
+statetopic     reads the state topic
+clusterclient  metadata of a cluster, and a connection to each broker
+retries        retries with backoff for errors that are retriable
+connection     a blocking connection to one broker
+requests       encodes request bodies and decodes responses (pure)
+errorcodes     Kafka's error codes, which are retriable, and advice for the others (pure)
 """

@@ -17,10 +17,10 @@ from crc32c import crc32c
 
 from kproxy.base.errors import KproxyError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.patience import passes, pauses
 from kproxy.migrate.copier.producer import Producer
+from kproxy.migrate.copier.retries import passes, pauses
 from kproxy.migrate.copier.slices import Job, Outcome, Slice
 from kproxy.migrate.copier.sourcelog import Later, SourceLog, Stopped
 from kproxy.migrate.copier.state import (

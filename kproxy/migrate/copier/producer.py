@@ -12,9 +12,9 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.codes import CONCURRENT_TRANSACTIONS, check
-from kproxy.migrate.copier.link import Link
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.connection import Link
+from kproxy.migrate.copier.errorcodes import CONCURRENT_TRANSACTIONS, check
 from kproxy.migrate.copier.requests import reading
 from kproxy.protocol.records.codecs import NONE
 from kproxy.protocol.records.encoding import Entry, encoded, tail

@@ -10,9 +10,9 @@ import time
 
 from kproxy.base.errors import KproxyError, UpstreamError, WireError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.codes import OFFSET_OUT_OF_RANGE, check
-from kproxy.migrate.copier.link import Link
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.connection import Link
+from kproxy.migrate.copier.errorcodes import OFFSET_OUT_OF_RANGE, check
 from kproxy.migrate.copier.requests import reading
 from kproxy.migrate.copier.slices import Slice
 from kproxy.protocol.records.decoding import records

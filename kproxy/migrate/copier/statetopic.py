@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from kproxy.base.errors import ConfigError, WireError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.codes import UNKNOWN_TOPIC, Refused, check
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.errorcodes import UNKNOWN_TOPIC, Refused, check
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.patience import insist
 from kproxy.migrate.copier.requests import reading
+from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.state import State, parts_of, piece_from_json, topic_of
 from kproxy.protocol.records.decoding import records
 from kproxy.protocol.records.header import COMMIT, Batch, batches

@@ -1,12 +1,12 @@
 """The copy, as Spark jobs.
 
-copy          the copy: rounds of Spark jobs
-display       what a person sees of it
-exposed       its numbers for Prometheus
-progress      how far the copy is
-repartition   topics of which Kafka Streams deletes what it has read
-rounds        which slices a round has, and in which tasks (pure)
-sparksession  Spark's session for one command
-tasks         what runs in Spark's Python workers
-scope         what a copy copies, from the file and from what both clusters have
+copyrun       one run of the copy: rounds of Spark jobs
+display       the progress of a copy on a terminal
+prometheus    the metrics of a copy
+progress      the progress of each partition and topic
+repartition   repartition topics, from which Kafka Streams deletes the records that it has read
+rounds        the slices of a round and their tasks (pure)
+sparksession  the Spark session of one command
+tasks         the code that runs in Spark's Python workers
+scope         the topics and settings of a copy, from the migration file and both clusters
 """

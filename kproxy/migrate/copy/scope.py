@@ -7,7 +7,7 @@ from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.identities import read
 from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.stocktaking import take
-from kproxy.migrate.copy.copy import What
+from kproxy.migrate.copy.copyrun import What
 from kproxy.migrate.copy.repartition import is_repartition
 from kproxy.migrate.spec.migration import Migration
 

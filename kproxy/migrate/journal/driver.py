@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kproxy.base.errors import ConfigError, KproxyError
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.codes import Fenced
-from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.errorcodes import Fenced
 from kproxy.migrate.copier.producer import Producer
+from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copier.state import key, partition_of, topic_of
 from kproxy.migrate.copier.statetopic import prepared, read_one

@@ -1,9 +1,9 @@
-"""Positions of groups, translated and written.
+"""Translation of group offsets and Spark checkpoints from the source to the target.
 
-between     what a log has between two offsets, and what of it was aborted
-checkpoint  Spark's checkpoints, translated
-foreign     records on the target that kproxy did not copy
-offsets     positions of groups, translated and written
-positions   a position on the source, translated (pure)
-repeated    records that readers of uncommitted records see twice on the target
+aborted_ranges   the batches between two offsets of a log, and which of them were aborted
+checkpoint       translates Spark's checkpoints
+unknown_records  counts records on the target that kproxy did not copy
+groupsync        translates the committed offsets of groups, and writes them to the target
+positions        translates one offset of the source (pure)
+duplicates       records that a read_uncommitted consumer receives twice on the target
 """

@@ -14,7 +14,7 @@ from kproxy.migrate.clusters.identities import Begun, begun, problems
 from kproxy.migrate.clusters.inventory import Inventory, Unseen
 from kproxy.migrate.clusters.roads import Roads
 from kproxy.migrate.clusters.stocktaking import take
-from kproxy.migrate.copier.codes import Refused
+from kproxy.migrate.copier.errorcodes import Refused
 from kproxy.migrate.plan.changes import Past, changes, copied
 from kproxy.migrate.plan.plan import Plan, make, to_create
 from kproxy.migrate.prepare.doing import Doing

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 from kproxy.base.errors import WireError
 from kproxy.migrate.clusters.identities import Begun, name_of
 from kproxy.migrate.clusters.inventory import Acl
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.producer import Producer
+from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copier.state import State, key, parts_of
 from kproxy.migrate.copier.statetopic import StateTopic

@@ -8,9 +8,9 @@ from itertools import groupby
 
 from kproxy.migrate.clusters import producerids
 from kproxy.migrate.clusters.identities import learn, noted
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.codes import Refused
-from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.errorcodes import Refused
+from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.plan.changes import Change, CreateState, copied
 from kproxy.migrate.prepare.doing import AT_ONCE, Doing, raise_for
 from kproxy.migrate.prepare.examining import Examined, Say, Sides

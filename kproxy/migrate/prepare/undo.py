@@ -14,11 +14,11 @@ from typing import Any
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.stocktaking import take
-from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.statetopic import copied
 from kproxy.migrate.figures import counted
 from kproxy.migrate.journal.driver import JOB, LOOK
-from kproxy.migrate.offsets.foreign import foreign_records
+from kproxy.migrate.offsets.unknown_records import foreign_records
 from kproxy.migrate.plan.changes import (
     AddPartitions,
     AlterTopic,

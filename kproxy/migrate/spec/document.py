@@ -18,7 +18,7 @@ from kproxy.base.errors import ConfigError
 from kproxy.base.printable import escaped
 from kproxy.config import kinds, quantities
 from kproxy.config.hop import mask
-from kproxy.config.loading import judge
+from kproxy.config.loader import judge
 from kproxy.config.options import cluster_settings
 from kproxy.config.sources import Layer, Problem, closest, suggestion
 from kproxy.config.values import quote

@@ -11,12 +11,12 @@ from collections.abc import Set
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.migrate.clusters.roads import Roads
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.statetopic import Copied, copied
 from kproxy.migrate.journal.switch import last_switch
-from kproxy.migrate.offsets.foreign import beyond
-from kproxy.migrate.offsets.offsets import read_topic
+from kproxy.migrate.offsets.groupsync import read_topic
+from kproxy.migrate.offsets.unknown_records import beyond
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.reverse import Where, map_back
 

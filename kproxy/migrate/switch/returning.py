@@ -16,11 +16,11 @@ from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.roads import Roads
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.statetopic import copied
 from kproxy.migrate.journal.switch import ROLLBACK, Entry, Moved, SwitchJournal
-from kproxy.migrate.offsets.foreign import beyond
-from kproxy.migrate.offsets.offsets import Offsets, Result, incomplete, journaled, read_topic, write_down
+from kproxy.migrate.offsets.groupsync import Offsets, Result, incomplete, journaled, read_topic, write_down
+from kproxy.migrate.offsets.unknown_records import beyond
 from kproxy.migrate.plan.finding import NOTE, STOP, Finding
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.section import Switch
@@ -34,7 +34,7 @@ from kproxy.migrate.switch.only import Only, some
 from kproxy.migrate.switch.reverse import map_back
 from kproxy.migrate.switch.tail import Seconds, TailError
 from kproxy.migrate.switch.wayback import the_way_back
-from kproxy.migrate.verify.running import verify
+from kproxy.migrate.verify.runner import verify
 from kproxy.proxy.switching.parts import Part, unit
 from kproxy.proxy.switching.plan import Work
 

@@ -17,19 +17,19 @@ from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.roads import Roads
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.state import State, key
 from kproxy.migrate.copier.statetopic import Copied, read_all
-from kproxy.migrate.copy.copy import Copy, What
+from kproxy.migrate.copy.copyrun import Copy, What
 from kproxy.migrate.copy.scope import what_to_copy
 from kproxy.migrate.journal.driver import CopiedAlready
-from kproxy.migrate.offsets.offsets import Offsets, Result, incomplete
-from kproxy.migrate.offsets.repeated import Repeated, repeated
+from kproxy.migrate.offsets.duplicates import Repeated, repeated
+from kproxy.migrate.offsets.groupsync import Offsets, Result, incomplete
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.only import Only, apart
 from kproxy.migrate.switch.transactions import Open, end, open_transactions
-from kproxy.migrate.verify.running import verify
+from kproxy.migrate.verify.runner import verify
 
 Where = tuple[str, int]
 Ends = Mapping[Where, int]

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.migrate.clusters.administration import Admin, NotThereError, error_name
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.producer import Producer
+from kproxy.migrate.copier.retries import insist
 
 # What must not be ended from here: the copier's own.
 _OWN = "kproxy-migration-"

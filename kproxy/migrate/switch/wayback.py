@@ -16,17 +16,17 @@ from typing import Any
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.migrate.clusters.roads import Roads
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.codes import Refused
-from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.errorcodes import Refused
+from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copier.state import State, parts_of
 from kproxy.migrate.copier.statetopic import Copied, copied, read_all
-from kproxy.migrate.copy.copy import Copy, What
+from kproxy.migrate.copy.copyrun import Copy, What
 from kproxy.migrate.copy.scope import what_to_copy
 from kproxy.migrate.journal.driver import Records, tell
 from kproxy.migrate.journal.switch import ROLLBACK, last_switch
-from kproxy.migrate.offsets.offsets import Offsets
+from kproxy.migrate.offsets.groupsync import Offsets
 from kproxy.migrate.plan.finding import NOTE, STOP, Finding
 from kproxy.migrate.prepare.examining import Sides
 from kproxy.migrate.prepare.prepare import Preparation

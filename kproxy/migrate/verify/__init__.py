@@ -1,17 +1,17 @@
-"""Compares what was copied with the source, record by record.
+"""Verification of a migration: compares the copied records with the source, record by record.
 
-behind       what lies on the target behind the last copied record
-blocks       whether two sides have the same records (pure)
-compaction   which records may be missing in compacted topics
-compared     one partition while it is verified
-differences  the first difference of a partition, exactly (pure)
-digests      single records of blocks in which something differs
-hashing      both sides read by Spark's own Kafka source, and their hashes
-pieces       ranges of the source, what they are on the target, and in which jobs (pure)
-report       that for a terminal and for programs (pure)
-reportpage   that as one HTML file (pure)
-results      what a verification found, and its form in the state topic (pure)
-tails        the end of each partition of the target, as a verification sees it
-verify       which ranges of both sides are compared, job by job, and what follows
-running       one verification of a migration, and its result on the target
+blocks            compares the counts and hashes of blocks of both sides (pure)
+compaction        the records that compaction may have removed from one side
+comparison        one partition during its verification
+differences       the first differing record of a partition, and how it differs (pure)
+digests           reads single records of blocks that differ
+hashing           reads both sides with Spark's Kafka source, and hashes them
+pieces            ranges of the source, their ranges on the target, and their jobs (pure)
+report            the report for a terminal and as JSON (pure)
+reportpage        the report as one HTML file (pure)
+results           the results of a verification, and their form in the state topic (pure)
+runner            runs one verification of a migration, and saves its result on the target
+tailcheck         checks the end of each partition of the target
+trailing_records  records on the target after the last copied record
+verification      the ranges that are compared, job by job, and the results that follow
 """

@@ -13,7 +13,7 @@ from itertools import chain
 from kproxy.base.errors import ConfigError
 from kproxy.config import ClusterConfig, Config
 from kproxy.config.changes import changed
-from kproxy.config.declaring import Reload
+from kproxy.config.declarations import Reload
 from kproxy.proxy.app import nextstep
 from kproxy.proxy.app.nextstep import Invocation
 from kproxy.proxy.app.present import show_nodes

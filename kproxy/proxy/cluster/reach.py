@@ -18,7 +18,7 @@ from kproxy.base.repeats import about
 from kproxy.client.sasl.mechanism import Refused
 from kproxy.config import ClusterConfig
 from kproxy.config.changes import changed
-from kproxy.config.declaring import Reload
+from kproxy.config.declarations import Reload
 from kproxy.net.dial.routes import Route, RouteKind, Routes
 from kproxy.net.tls.handshakes import BrokerTls
 from kproxy.proxy.cluster.known import BootstrapAnswered, Explored, Fact, Known, LeadsTo, NodeReached, Reached

@@ -15,7 +15,7 @@ from kproxy.base.address import Address
 from kproxy.dev.devcluster import DEFAULT_VERSION, Programs
 from kproxy.dev.devcluster import properties as props
 from kproxy.dev.devcluster.node import Node
-from kproxy.dev.devcluster.ready import known_brokers
+from kproxy.dev.devcluster.readiness import known_brokers
 from kproxy.dev.devcluster.storage import format_storage
 from tests.harness.network import Host, Network
 from tests.harness.process import wait_until

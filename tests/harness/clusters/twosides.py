@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 
 from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.copier import Copier
-from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.slices import Job, Slice
 from kproxy.migrate.copier.state import PARTITIONS, topic_of
 from kproxy.migrate.copier.statetopic import Copied, read_state

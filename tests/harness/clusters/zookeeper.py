@@ -14,7 +14,7 @@ from kproxy.base.errors import UpstreamError
 from kproxy.dev.devcluster import CLIENT, DEFAULT_ADVERTISED, INTERNAL, ListenerSpec
 from kproxy.dev.devcluster.node import Node
 from kproxy.dev.devcluster.properties import Listener
-from kproxy.dev.devcluster.ready import known_brokers
+from kproxy.dev.devcluster.readiness import known_brokers
 from kproxy.dev.devcluster.tools import Programs
 from kproxy.dev.devcluster.watchdog import Watchdog
 from kproxy.net.freeports import HOST, free_ports

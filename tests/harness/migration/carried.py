@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from kproxy.migrate.clusters import producerids
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.offsets.offsets import Offsets, Result, incomplete
+from kproxy.migrate.offsets.groupsync import Offsets, Result, incomplete
 from kproxy.migrate.spec.migration import Migration
 from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
 from tests.harness.clients.flow import Log

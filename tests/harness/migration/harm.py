@@ -16,7 +16,7 @@ import yaml
 from kproxy.base.errors import KproxyError
 from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.statetopic import Copied, read_state
 from kproxy.migrate.spec.document import read
 from kproxy.spark.host import look

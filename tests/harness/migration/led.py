@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.offsets.offsets import Result
+from kproxy.migrate.offsets.groupsync import Result
 from kproxy.migrate.switch.transactions import end, open_transactions
 from tests.harness.clients.going import Going
 from tests.harness.clusters.twosides import TwoSides

@@ -8,9 +8,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.statetopic import Copied
-from kproxy.migrate.offsets.offsets import THERE, Result, Row
+from kproxy.migrate.offsets.duplicates import repeated
+from kproxy.migrate.offsets.groupsync import THERE, Result, Row
 from kproxy.migrate.offsets.positions import EXACT, Position
-from kproxy.migrate.offsets.repeated import repeated
 from tests.harness.topics import create_topic, produce, unique
 
 pytestmark = pytest.mark.integration

@@ -20,7 +20,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DevCluster
-from kproxy.dev.devcluster.ready import known_brokers
+from kproxy.dev.devcluster.readiness import known_brokers
 from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, free_window, wait_logged, wait_until
 from tests.harness.servers.peers import black_hole, refused

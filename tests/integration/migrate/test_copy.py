@@ -19,13 +19,13 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.migrate.commands.status import lines, standing
-from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.copier import Copier
 from kproxy.migrate.copier.slices import Job, Outcome, Slice
 from kproxy.migrate.copier.statetopic import Copied, read_state
-from kproxy.migrate.copy.copy import Copy, What
-from kproxy.migrate.copy.exposed import exposed
+from kproxy.migrate.copy.copyrun import Copy, What
 from kproxy.migrate.copy.progress import Progress
+from kproxy.migrate.copy.prometheus import exposed
 from kproxy.migrate.copy.scope import what_to_copy
 from kproxy.migrate.journal.driver import ORDER, Order, tell
 from kproxy.migrate.offsets.positions import translate

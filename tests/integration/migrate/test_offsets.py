@@ -18,10 +18,10 @@ from confluent_kafka.admin import AdminClient
 from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.groups import Committed, Groups
-from kproxy.migrate.commands.translating import offsets as command
+from kproxy.migrate.commands.translating import groupsync as command
 from kproxy.migrate.copier.statetopic import Copied
-from kproxy.migrate.offsets import offsets as room
-from kproxy.migrate.offsets.offsets import SKIPPED, THERE, WOULD, WRITTEN, Offsets, Result
+from kproxy.migrate.offsets import groupsync as room
+from kproxy.migrate.offsets.groupsync import SKIPPED, THERE, WOULD, WRITTEN, Offsets, Result
 from kproxy.migrate.offsets.positions import translate
 from kproxy.migrate.spec.migration import Migration, Topics
 from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours

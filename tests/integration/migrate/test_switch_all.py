@@ -21,10 +21,10 @@ from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.roads import Roads
 from kproxy.migrate.commands.status import lines as status_lines
 from kproxy.migrate.commands.status import standing
-from kproxy.migrate.copy.copy import Copy
+from kproxy.migrate.copy.copyrun import Copy
 from kproxy.migrate.copy.scope import what_to_copy
 from kproxy.migrate.journal.switch import last_switch
-from kproxy.migrate.offsets.offsets import Offsets, incomplete
+from kproxy.migrate.offsets.groupsync import Offsets, incomplete
 from kproxy.migrate.prepare.examining import Sides
 from kproxy.migrate.prepare.prepare import Preparation
 from kproxy.migrate.spec.migration import Migration, Topics
@@ -39,7 +39,7 @@ from kproxy.migrate.switch.returning import Positions
 from kproxy.migrate.switch.running import Came, resumed, rolled_back, switched
 from kproxy.migrate.switch.tail import Tail, TailError
 from kproxy.migrate.switch.wayback import KeptOpen
-from kproxy.migrate.verify.running import verify
+from kproxy.migrate.verify.runner import verify
 from kproxy.proxy.switching.plan import End, Stage
 from kproxy.proxy.switching.state import Command
 from tests.harness.clients.going import Going, python

@@ -17,18 +17,18 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.commands.status import lines, standing
-from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copier.state import State, key, topic_of
 from kproxy.migrate.copier.statetopic import Copied, read_state
-from kproxy.migrate.copy.copy import Copy, What
+from kproxy.migrate.copy.copyrun import Copy, What
 from kproxy.migrate.journal.driver import tell
-from kproxy.migrate.verify.behind import ends_of
 from kproxy.migrate.verify.report import text
 from kproxy.migrate.verify.results import Kept, Report, Verified
-from kproxy.migrate.verify.running import verify as verify_migration
-from kproxy.migrate.verify.verify import Verification
+from kproxy.migrate.verify.runner import verify as verify_migration
+from kproxy.migrate.verify.trailing_records import ends_of
+from kproxy.migrate.verify.verification import Verification
 from tests.harness import topics
 from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides
@@ -305,10 +305,10 @@ def test_a_record_behind_the_last_copied_one_is_named(spark: Any, broker: str, m
     assert "100 %" not in shown
     assert "1 records on the target that were not copied from the source, 1 of them behind" in " ".join(shown.split())
     # A partition of which nobody tells where it ends is not verified.
-    from kproxy.migrate.verify import tails
+    from kproxy.migrate.verify import tailcheck
 
     with monkeypatch.context() as patch:
-        patch.setattr(tails, "ends_of", lambda *_: {})
+        patch.setattr(tailcheck, "ends_of", lambda *_: {})
         silent = verify(spark, broker, parts, kept=saved)
     assert all(one.note.startswith("the target does not tell where this partition ends") for one in silent.partitions)
     assert (silent.exit_code, of(silent, 1).kept.foreign, of(silent, 4).kept.upto) == (1, 1, COUNT)
@@ -341,14 +341,14 @@ def test_what_the_copy_itself_has_behind_its_records_is_nobody_elses(
     # More is copied while the tails are looked at.
     for topic in topics:
         send(broker, topic, 0, made(COUNT))
-    from kproxy.migrate.verify import tails
+    from kproxy.migrate.verify import tailcheck
 
     def ends(cluster: Cluster, places: Any) -> Any:
         assert Copy(spark, broker, broker, what).run().done
         return ends_of(cluster, places)
 
     with monkeypatch.context() as patch:
-        patch.setattr(tails, "ends_of", ends)
+        patch.setattr(tailcheck, "ends_of", ends)
         second = verify_migration(spark, broker, broker, name)
     assert ([str(one) for one in second.differences], second.exit_code) == ([], 0)
     assert verify_migration(spark, broker, broker, name).exit_code == 0

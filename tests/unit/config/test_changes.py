@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.config import Config
 from kproxy.config.changes import changed, compare
-from kproxy.config.declaring import LOGIN, REACH, TLS, Reload
+from kproxy.config.declarations import LOGIN, REACH, TLS, Reload
 from kproxy.config.options import all_settings
 
 BASE: dict[str, Any] = {"clusters": [{"bootstrap_servers": ["a:9092"]}]}

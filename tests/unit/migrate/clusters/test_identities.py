@@ -13,7 +13,7 @@ from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.requests import Layout, Led
 from kproxy.migrate.copier.state import State, key
 from kproxy.migrate.spec.migration import SOURCE, TARGET
-from kproxy.migrate.verify.behind import Reached
+from kproxy.migrate.verify.trailing_records import Reached
 
 STATE = State("eu.t", 0, 10, 12, 10, 100, origin="c/t1", destination="d/u1", map=OffsetMap([(0, 2, 10)]))
 PREPARED = Begun("t", "eu.t", "c/t1", "d/u1")

@@ -9,7 +9,7 @@ import pytest
 from kproxy.base.errors import WireError
 from kproxy.migrate.clusters.inventory import Acl
 from kproxy.migrate.copier.state import State, key
-from kproxy.migrate.offsets.offsets import journaled
+from kproxy.migrate.offsets.groupsync import journaled
 from kproxy.migrate.plan.changes import (
     AddPartitions,
     AlterTopic,

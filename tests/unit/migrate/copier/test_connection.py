@@ -11,7 +11,7 @@ import pytest
 
 from kproxy.base.errors import KproxyError, UpstreamError, WireError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.link import Link
+from kproxy.migrate.copier.connection import Link
 
 VERSIONS = struct.pack(">hi", 0, 2) + struct.pack(">hhh", 1, 0, 17) + struct.pack(">hhh", 0, 0, 2)
 

@@ -22,7 +22,7 @@ from kproxy.migrate.clusters import identities
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.groups import SHARE, Committed, Group, Groups, Place, RefusedError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copier.state import key, parts_of

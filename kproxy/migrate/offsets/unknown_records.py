@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kproxy.migrate.clusters.inventory import Topic
-from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.statetopic import Copied
-from kproxy.migrate.offsets.between import between
+from kproxy.migrate.offsets.aborted_ranges import between
 
 
 def foreign_records(target: str, topic: Topic, copied: Mapping[int, Copied]) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from kproxy.base.errors import KproxyError, UpstreamError
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.codes import Refused
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.errorcodes import Refused
 
 T = TypeVar("T")
 

@@ -16,9 +16,9 @@ from typing import Any
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.migrate.clusters.identities import Watched, identity_in, is_of_interest
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.codes import Fenced
-from kproxy.migrate.copier.patience import insist, passes
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.errorcodes import Fenced
+from kproxy.migrate.copier.retries import insist, passes
 from kproxy.migrate.copier.slices import LARGEST, Job, Outcome, Slice
 from kproxy.migrate.copier.state import State, key, partition_of, topic_of
 from kproxy.migrate.copier.statetopic import StateTopic, prepared, read_all

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
 from kproxy.migrate.clusters.identities import Begun
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.patience import insist
-from kproxy.migrate.verify.behind import Ends, Reached, ends_of, foreign_behind
-from kproxy.migrate.verify.compared import Compared, nothing_copied
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.retries import insist
+from kproxy.migrate.verify.comparison import Compared, nothing_copied
+from kproxy.migrate.verify.trailing_records import Ends, Reached, ends_of, foreign_behind
 
 Where = tuple[str, int]
 

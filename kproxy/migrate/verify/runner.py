@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kproxy.migrate.clusters.identities import begun, states_in
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copier.state import topic_of
 from kproxy.migrate.copier.statetopic import StateTopic, copied, read_all
 from kproxy.migrate.journal.driver import tell
 from kproxy.migrate.journal.switch import last_switch
-from kproxy.migrate.verify.behind import Reached
 from kproxy.migrate.verify.results import Kept, Report, Sample, kept_in, name_of
-from kproxy.migrate.verify.verify import Verification
+from kproxy.migrate.verify.trailing_records import Reached
+from kproxy.migrate.verify.verification import Verification
 
 Where = tuple[str, int]
 

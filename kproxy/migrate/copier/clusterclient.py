@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.codes import check
-from kproxy.migrate.copier.link import Link
+from kproxy.migrate.copier.connection import Link
+from kproxy.migrate.copier.errorcodes import check
 from kproxy.migrate.copier.requests import reading
 
 

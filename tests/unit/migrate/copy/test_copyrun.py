@@ -7,8 +7,8 @@ import pytest
 
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.copier.slices import Job
-from kproxy.migrate.copy import copy as module
-from kproxy.migrate.copy.copy import Copy, What
+from kproxy.migrate.copy import copyrun as module
+from kproxy.migrate.copy.copyrun import Copy, What
 from kproxy.migrate.journal.switch import ROLLBACK, SWITCHING, Entry
 from kproxy.proxy.switching.plan import Record
 

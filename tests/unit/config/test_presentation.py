@@ -12,9 +12,9 @@ import yaml
 
 from kproxy.base.errors import ConfigError
 from kproxy.config import ClusterConfig, Config, json_schema, kinds, load, read, reference_table, show
-from kproxy.config.declaring import LIMITS, Model, Option
+from kproxy.config.declarations import LIMITS, Model, Option
 from kproxy.config.options import all_settings
-from kproxy.config.present import lines, mask
+from kproxy.config.presentation import lines, mask
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "config").glob("*.yaml"))

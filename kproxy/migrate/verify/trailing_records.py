@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from kproxy.base.errors import KproxyError, WireError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.state import State
-from kproxy.migrate.offsets.between import batches_between, records_in
+from kproxy.migrate.offsets.aborted_ranges import batches_between, records_in
 from kproxy.migrate.verify.differences import Bytes, Seen
 from kproxy.protocol.records.decoding import records
 from kproxy.protocol.records.header import Batch

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.dev.devcluster.ready import known_brokers
+from kproxy.dev.devcluster.readiness import known_brokers
 from kproxy.net.freeports import free_ports
 
 Answer = Callable[[bytes], Address]

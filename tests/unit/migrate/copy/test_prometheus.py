@@ -9,8 +9,8 @@ from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.copier.state import State
 from kproxy.migrate.copy import progress as module
-from kproxy.migrate.copy.exposed import exposed
 from kproxy.migrate.copy.progress import Progress
+from kproxy.migrate.copy.prometheus import exposed
 from kproxy.migrate.copy.rounds import Ahead
 from tests.harness.servers.ways import free_port
 

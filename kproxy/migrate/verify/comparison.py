@@ -8,10 +8,10 @@ from kproxy.migrate.clusters.identities import Begun
 from kproxy.migrate.clusters.logs import Bounds
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.statetopic import Copied
-from kproxy.migrate.verify.behind import Foreign
 from kproxy.migrate.verify.differences import EXTRA, Difference
 from kproxy.migrate.verify.pieces import Piece, whole
 from kproxy.migrate.verify.results import Kept, Verified
+from kproxy.migrate.verify.trailing_records import Foreign
 
 _COUNTS = ("records", "blocks", "bad", "extra", "off_source", "off_target", "off_both", "of", "others")
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kproxy.migrate.copier.cluster import Cluster
+from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.statetopic import Copied
-from kproxy.migrate.offsets.between import between
-from kproxy.migrate.offsets.offsets import Result
+from kproxy.migrate.offsets.aborted_ranges import between
+from kproxy.migrate.offsets.groupsync import Result
 
 # Gaps of one partition that are looked into: each takes a request at least.
 _MOST_GAPS = 200

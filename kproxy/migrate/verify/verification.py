@@ -15,21 +15,21 @@ from typing import Any, TypeVar
 from kproxy.base.errors import KproxyError
 from kproxy.migrate.clusters.identities import Begun, all_changed, learn
 from kproxy.migrate.clusters.logs import bounds, compacted
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.patience import insist
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.statetopic import Copied
 from kproxy.migrate.copy.sparksession import short_job
 from kproxy.migrate.spec.migration import SOURCE, TARGET
-from kproxy.migrate.verify.behind import Reached
 from kproxy.migrate.verify.blocks import Judged, judge
 from kproxy.migrate.verify.compaction import explain
-from kproxy.migrate.verify.compared import Compared, begun_with, not_compared, nothing_copied
+from kproxy.migrate.verify.comparison import Compared, begun_with, not_compared, nothing_copied
 from kproxy.migrate.verify.differences import moved
 from kproxy.migrate.verify.digests import first_differences
 from kproxy.migrate.verify.hashing import failed, hashes
 from kproxy.migrate.verify.pieces import BLOCK_BITS, Piece, cut, rounds, sampled, source_of
 from kproxy.migrate.verify.results import Kept, Report, Sample
-from kproxy.migrate.verify.tails import Tails
+from kproxy.migrate.verify.tailcheck import Tails
+from kproxy.migrate.verify.trailing_records import Reached
 
 T = TypeVar("T")
 Where = tuple[str, int]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.proxy.app import logs
-from kproxy.spark.tail import Line, Log, Tail, following, line, position
+from kproxy.spark.logtail import Line, Log, Tail, following, line, position
 
 # The log is emptied when it is longer, in bytes: if nobody writes to it, and in any case.
 LONG, TOO_LONG = 4 << 20, 8 << 20

@@ -18,11 +18,11 @@ from typing import Any
 
 from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
 from kproxy.base.process import birth
-from kproxy.spark import expected
+from kproxy.spark import executorcount
 from kproxy.spark.configuration import Given, check_secrets, is_path, kind_of, shipped
 from kproxy.spark.host import Answer, Lease, Shipped, join, leave, linger, look, place
+from kproxy.spark.logtail import Line, Tail, following
 from kproxy.spark.pluginjar import CLASS
-from kproxy.spark.tail import Line, Tail, following
 from kproxy.spark.tasks import Outcome, first_line, leaver, run, starter
 
 log = logging.getLogger("kproxy.spark")
@@ -172,7 +172,7 @@ class _Application:
     def _wait_for_executors(self) -> None:
         """Until all that are to come at start have a proxy. Raises UpstreamError if one cannot, or none came."""
         # Without the plugin, executors that start with the first Kafka task would have no kproxy.
-        wanted = max(expected.executors(self._context), 0 if self._has_plugin else 1)
+        wanted = max(executorcount.executors(self._context), 0 if self._has_plugin else 1)
         say_at = time.monotonic() + _SAY_AFTER
         while True:
             there = self._executors()

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from kproxy.base.errors import UpstreamError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.cluster import Cluster
-from kproxy.migrate.copier.codes import check
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.errorcodes import check
 from kproxy.migrate.copier.requests import reading
 from kproxy.protocol.records.header import Batch, batches
 

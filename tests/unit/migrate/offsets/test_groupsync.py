@@ -9,7 +9,7 @@ from kproxy.migrate.clusters.groups import Committed, Group
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.state import key
 from kproxy.migrate.copier.statetopic import Copied
-from kproxy.migrate.offsets.offsets import SKIPPED, THERE, WOULD, decide, incomplete, journaled, rows_of, to_record
+from kproxy.migrate.offsets.groupsync import SKIPPED, THERE, WOULD, decide, incomplete, journaled, rows_of, to_record
 from kproxy.migrate.spec.migration import Migration, Topics
 
 MIGRATION = Migration({}, {}, "m", Topics(exclude=("out",)))

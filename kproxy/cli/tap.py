@@ -56,7 +56,7 @@ def tap(
     shown, nor written into the file of --pcap. Ctrl-C ends it. It costs nothing while nobody looks on. A reader that is
     too slow is told how many lines it has missed.
     """
-    from kproxy.proxy.app import follow
+    from kproxy.proxy.app import tapoutput
 
     if pcap is not None and (slow is not None or errors or as_json or summary):
         raise click.UsageError("--pcap cannot be combined with --slow, --errors, --json or --summary")
@@ -70,7 +70,7 @@ def tap(
 
         write(other.stream("/tap/frames", asked, LONGEST_LINE), pcap, sys.stderr)
         return 0
-    show = follow.as_json if as_json else follow.as_table if summary else follow.as_lines
+    show = tapoutput.as_json if as_json else tapoutput.as_table if summary else tapoutput.as_lines
     show(other.stream("/tap", asked), sys.stdout)
     return 0
 

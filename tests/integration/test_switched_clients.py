@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DevCluster
-from kproxy.proxy.cluster.guards import Guards
+from kproxy.proxy.cluster.sessionguards import Guards
 from tests.harness.clients.going import Going, java, python
 from tests.harness.clusters.steady import STEADY
 from tests.harness.clusters.switchable import NAME, Switchable, listening

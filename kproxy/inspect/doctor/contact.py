@@ -21,8 +21,8 @@ from kproxy.net.dial import steps as dialling
 from kproxy.net.dial.resolver import Resolver
 from kproxy.net.dial.stream import Connect
 from kproxy.proxy.cluster.identity import HungUp, Identities, Identity, WantsLogin
-from kproxy.proxy.cluster.opening import Opened, Opener
 from kproxy.proxy.cluster.topology import NodeKey, Topology
+from kproxy.proxy.cluster.upstreamconnector import Opened, Opener
 
 if TYPE_CHECKING:
     from kproxy.client.ask.channel import Over

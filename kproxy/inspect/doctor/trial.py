@@ -25,9 +25,9 @@ from kproxy.inspect.doctor.line import Line
 from kproxy.net.dial.dialer import Dialer
 from kproxy.net.dial.stream import Stream
 from kproxy.proxy.cluster.allsessions import AllSessions
+from kproxy.proxy.cluster.connectionlimit import Places
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.identity import Identities
-from kproxy.proxy.cluster.places import Places
 from kproxy.proxy.cluster.tasks import Supervised
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.metrics import Metrics

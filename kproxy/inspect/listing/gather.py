@@ -22,9 +22,9 @@ from kproxy.config import ClusterConfig
 from kproxy.inspect.listing.snapshot import Seen, Snapshot, Wanted
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
-from kproxy.proxy.cluster.explore import Explorer
+from kproxy.proxy.cluster.explorer import Explorer
 from kproxy.proxy.cluster.identity import WantsLogin
-from kproxy.proxy.cluster.reach import Reach
+from kproxy.proxy.cluster.nodedialer import Reach
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
 

@@ -26,10 +26,10 @@ engine       asks Docker or Podman, through its socket
 bridge       gives a socket to an SSH channel or a TLS connection, which have none
 stream       kproxy's own conversation over a connection, plain or TLS
 
-`kproxy.proxy.cluster.reach` decides which address to dial, and the cluster's `Dialer` opens the connection. A `Dialer`
-is a row of ways with the same method `connect(address, limit)`; each reaches its own server through the way before it.
-The first is `Direct`; then there is one for each hop of `--via`. So chains of hops need no code of their own. The
-result is always a real, non-blocking socket, because the data plane moves bytes between sockets.
+`kproxy.proxy.cluster.nodedialer` decides which address to dial, and the cluster's `Dialer` opens the connection. A
+`Dialer` is a row of ways with the same method `connect(address, limit)`; each reaches its own server through the way
+before it. The first is `Direct`; then there is one for each hop of `--via`. So chains of hops need no code of their
+own. The result is always a real, non-blocking socket, because the data plane moves bytes between sockets.
 
  * SSH channels and TLS to a proxy are no sockets. A `bridge` gives the data plane one end of a socket pair, and moves
    the bytes between the other end and the transport, with back-pressure and half-close (TLS has no half-close).
@@ -49,8 +49,8 @@ result is always a real, non-blocking socket, because the data plane moves bytes
    Other nodes may do neither, so kproxy ends the connection if the pod is silent for 60 s after the client's end.
  * A `ViaError` says that a hop failed, so kproxy tries no other route. Any other `UpstreamError` is about the address.
  * kproxy does not dial what it listens on itself: bootstrap servers, nodes, forwards and the admin endpoint of any
-   cluster (`kproxy.proxy.cluster.own`). What counts is the IP address after resolution: `localhost`, `0`, `0x7f.1`,
-   `0.0.0.0` and `::ffff:127.0.0.1` all lead to this machine.
+   cluster (`kproxy.proxy.cluster.ownaddresses`). What counts is the IP address after resolution: `localhost`, `0`,
+   `0x7f.1`, `0.0.0.0` and `::ffff:127.0.0.1` all lead to this machine.
  * kproxy never looks up an IP address. Each question to the resolver has a daemon thread, at most 32 at once; callers
    that ask for the same name share one. An executor's threads would be used up by a hanging resolver, and would delay
    the exit. An answer is kept for 3 s; one that led nowhere for 1 s, and for up to 5 s while it stays the same,

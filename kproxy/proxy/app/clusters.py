@@ -16,14 +16,14 @@ from kproxy.config.changes import changed
 from kproxy.config.declarations import Reload
 from kproxy.proxy.app import nextstep
 from kproxy.proxy.app.nextstep import Invocation
-from kproxy.proxy.app.present import show_nodes
+from kproxy.proxy.app.nodedisplay import show_nodes
 from kproxy.proxy.cluster.allsessions import AllSessions, Reconfigured
+from kproxy.proxy.cluster.connectionlimit import Places
 from kproxy.proxy.cluster.encryption import Ends
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.own import OwnAddresses
-from kproxy.proxy.cluster.places import Places
+from kproxy.proxy.cluster.ownaddresses import OwnAddresses
+from kproxy.proxy.cluster.portclaims import Sharing
 from kproxy.proxy.cluster.report import report
-from kproxy.proxy.cluster.sharing import Sharing
 from kproxy.proxy.cluster.tasks import Supervised, said
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics

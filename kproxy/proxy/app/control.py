@@ -15,7 +15,7 @@ from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.gateway import Gateway
 
 if TYPE_CHECKING:
-    from kproxy.proxy.app.endings import Ending
+    from kproxy.proxy.app.exitconditions import Ending
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class Control:
 def _endings(config: Config) -> list[Ending]:
     if not config.exit_with:
         return []
-    from kproxy.proxy.app.endings import Ending  # few need it
+    from kproxy.proxy.app.exitconditions import Ending  # few need it
 
     return [Ending(one) for one in config.exit_with]
 

@@ -39,7 +39,7 @@ class Beside:
 
 
 class Writes(Protocol):
-    """How it stands with the writes of a cluster's clients; see `kproxy.proxy.cluster.writing`."""
+    """How it stands with the writes of a cluster's clients; see `kproxy.proxy.cluster.writehold`."""
 
     @property
     def unanswered(self) -> int: ...

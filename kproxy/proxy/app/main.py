@@ -33,9 +33,9 @@ from kproxy.proxy.app.nextstep import Invocation
 from kproxy.proxy.app.reload import Reloader, Source, watch
 from kproxy.proxy.app.stderr import written_by_thread
 from kproxy.proxy.cluster.allsessions import AllSessions
+from kproxy.proxy.cluster.connectionlimit import Places, raise_file_limit
 from kproxy.proxy.cluster.encryption import Ends
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.places import Places, raise_file_limit
 from kproxy.proxy.cluster.report import lasting, report
 from kproxy.proxy.cluster.tasks import Supervised
 from kproxy.proxy.metrics import Metrics
@@ -50,7 +50,7 @@ from kproxy.proxy.watch.frames import FrameFeed, filter_of
 
 if TYPE_CHECKING:
     from kproxy.proxy.app.statedir import StateDir
-    from kproxy.proxy.app.switching import Switching
+    from kproxy.proxy.app.switchregistry import Switching
     from kproxy.proxy.watch.live import Live
 
 log = logging.getLogger(__name__)
@@ -223,7 +223,7 @@ class App:
 
     def _new_switching(self, directory: StateDir | None) -> Switching:
         from kproxy.proxy.app.effects import OnClusters  # few need it
-        from kproxy.proxy.app.switching import Switching
+        from kproxy.proxy.app.switchregistry import Switching
 
         served = [gateway.config.name for gateway in self._gateways]
         effects = OnClusters(self._all_clusters, self._sessions)

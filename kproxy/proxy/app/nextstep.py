@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kproxy.config import Config
-from kproxy.proxy.cluster.known import Explored
+from kproxy.proxy.cluster.reachability import Explored
 from kproxy.proxy.status.shown import ClusterStatus
 
 # A line with more maps than this is no help.

@@ -21,7 +21,7 @@ from kproxy.net.dial.dialer import check_library
 from kproxy.net.tls.handshakes import BadFiles
 from kproxy.proxy.admin import bearer
 from kproxy.proxy.admin.encryption import admin_tls
-from kproxy.proxy.app.endings import Ending
+from kproxy.proxy.app.exitconditions import Ending
 from kproxy.proxy.cluster.encryption import broker_tls, client_tls
 
 # What each of these files is read with.

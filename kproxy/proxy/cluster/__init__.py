@@ -2,38 +2,38 @@
 
 localports  which local port each node has (pure)
 topology    the nodes of an upstream, their advertised addresses and their local ports (pure)
-told        the local addresses that clients were told, for as long as they hold (pure)
-sharing     several kproxies at the same ports: what each of them means by a port
+localaddresscache  the local addresses that kproxy has put in place of advertised ones (pure)
+portclaims  several kproxies at the same ports: which meaning each of them claims for a port
 listeners   the sockets that clients connect to: bound before kproxy advertises them, closed when unused
-own         the addresses on which the process listens, which no upstream leads to
-known       what kproxy has found out: which cluster it is, which node each address leads to, each node's route (pure)
+ownaddresses  the addresses on which the process listens, and which it therefore never dials
+reachability  the cluster's id, the node at each address, the route of each node (pure)
 identity    asks which cluster and which node answers at an upstream address, and finds the proof
-opening     opens one upstream connection: connect, TLS, login
-meeting     opens a connection, asks who answers, and judges whether it is the right node
-reach       which route leads to a node
-outages     which nodes cannot be reached, since when, and when that is over
-explore     finds the nodes and their routes, at start and in the background
+upstreamconnector  opens one upstream connection: connect, TLS, login
+nodeverifier  opens a connection and verifies that it leads to the expected node
+nodedialer  dials a node along the routes that may lead to it
+outages     the nodes that cannot be reached, and since when
+explorer    finds the nodes and their routes, at start and in the background
 report      the state of the cluster at one moment, for `kproxy.proxy.status`
 encryption  TLS to the cluster's brokers and from its clients, as configured
-upstream    one Kafka cluster that the cluster can lead to: its nodes, the ways to them, who explores it
+upstream    one Kafka cluster to which clients can be routed: its nodes, their dialer, their explorer
 nodeports   the listeners of the nodes
-forwards    local ports that lead to something else than a broker
+forwards    local ports that are forwarded to something else than a broker
 gateway     the nodes and their ports; the local addresses for endpoints; which upstream is active
-door        accepts clients, reads their first bytes, refuses what is not Kafka
-led         whose client a connection is, where a cluster has parts
-turns       how many clients may be on their way to their nodes at once
-arrivals    clients without a session yet: the TLS handshake, whose they are, the way to their node
+acceptor    accepts clients, reads their first bytes, refuses what is not Kafka
+clientroute  the route of a client: its upstream, chosen by its client id where a cluster has parts
+dialqueue   limits how many clients wait for a connection to their node at once
+pendingconnections  clients without a session yet: the TLS handshake, their route, the dial
 allsessions  the sessions of all clusters of the process
-sessions    creates the session of a client that has arrived, and ends it
-insession   sends kproxy's own requests within a session, between the client's
+sessions    creates the session of a client whose node is connected, and ends it
+insessionchannel  sends kproxy's own requests within a session, between the client's
 relogin     logs in again within a session, before the broker ends it
-switchable  what a cluster that can be switched needs beside its sessions
-writing     the writes of its clients: held before it is switched, and who is in doubt about one
-guards      who guards its sessions after it was switched
-windup      the end of a session whose client must not lose the answer to a write
-onlookers   who looks on at the sessions
-places      how many connections fit the limit of open files
-tasks       tasks that must not end one another
+switchableunit  what a unit that can be switched needs beside its sessions
+writehold   holds the writes of a unit's clients before a switch, and tracks unanswered ones
+sessionguards  the guards of a unit's sessions after a switch
+gracefulclose  closes a session so that its client does not lose the answer to a write
+observers   the observers of the sessions: the live feed and the packet capture
+connectionlimit  how many connections fit the limit of open files
+tasks       task groups in which a failed task does not end the others
 
 Whom kproxy has reached
 -----------------------

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from kproxy.config import ClusterConfig, Config
 from kproxy.net.tls.handshakes import ClientTls
-from kproxy.proxy.cluster.arrivals import Knows
-from kproxy.proxy.cluster.door import Guest
+from kproxy.proxy.cluster.acceptor import Guest
+from kproxy.proxy.cluster.clientroute import Dial, Localise
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.led import Dial, Localise
-from kproxy.proxy.cluster.reach import Concerns
+from kproxy.proxy.cluster.nodedialer import Concerns
+from kproxy.proxy.cluster.pendingconnections import Knows
 from kproxy.proxy.cluster.sessions import Sessions
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
@@ -29,8 +29,8 @@ from kproxy.proxy.watch.feed import Emit
 from kproxy.proxy.watch.frames import EmitFrame
 
 if TYPE_CHECKING:
-    from kproxy.proxy.cluster.switchable import Switchable
-    from kproxy.proxy.cluster.writing import Writes
+    from kproxy.proxy.cluster.switchableunit import Switchable
+    from kproxy.proxy.cluster.writehold import Writes
     from kproxy.proxy.switching.doubts import Identity
     from kproxy.proxy.switching.parts import Part
     from kproxy.proxy.switching.positions import Waiting
@@ -193,7 +193,7 @@ class AllSessions:
 
     def writes(self, unit: str) -> Writes:
         """How it stands with the writes of this unit's clients."""
-        from kproxy.proxy.cluster.writing import Writes  # few clusters can be switched
+        from kproxy.proxy.cluster.writehold import Writes  # few clusters can be switched
 
         switchable = self._switchable(unit)
         return Writes() if switchable is None else switchable.writes

@@ -16,9 +16,9 @@ from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.base.repeats import about
 from kproxy.config.values import Forward
+from kproxy.proxy.cluster.connectionlimit import Places
 from kproxy.proxy.cluster.listeners import Listener, Listeners
-from kproxy.proxy.cluster.own import OwnAddresses
-from kproxy.proxy.cluster.places import Places
+from kproxy.proxy.cluster.ownaddresses import OwnAddresses
 
 log = logging.getLogger(__name__)
 

@@ -18,18 +18,18 @@ from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
 from kproxy.config.changes import successors
 from kproxy.protocol.rewrite.endpoints import Endpoints, NotYet
-from kproxy.proxy.cluster.door import Carry, Door
+from kproxy.proxy.cluster.acceptor import Carry, Door
+from kproxy.proxy.cluster.connectionlimit import Places
 from kproxy.proxy.cluster.encryption import Ends, client_tls
-from kproxy.proxy.cluster.explore import Explorer
+from kproxy.proxy.cluster.explorer import Explorer
 from kproxy.proxy.cluster.forwards import Forwards
 from kproxy.proxy.cluster.listeners import BOUND_AT_ONCE, Listeners
 from kproxy.proxy.cluster.localports import LocalPorts
-from kproxy.proxy.cluster.meeting import Met
+from kproxy.proxy.cluster.nodedialer import Concerns, Reach
 from kproxy.proxy.cluster.nodeports import TOLD_APART, NodePorts
-from kproxy.proxy.cluster.own import OwnAddresses
-from kproxy.proxy.cluster.places import Places
-from kproxy.proxy.cluster.reach import Concerns, Reach
-from kproxy.proxy.cluster.sharing import SharedPorts, Sharing, hashed
+from kproxy.proxy.cluster.nodeverifier import Met
+from kproxy.proxy.cluster.ownaddresses import OwnAddresses
+from kproxy.proxy.cluster.portclaims import SharedPorts, Sharing, hashed
 from kproxy.proxy.cluster.topology import Learned, Node, NodeKey, Topology
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics

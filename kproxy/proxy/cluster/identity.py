@@ -19,7 +19,7 @@ from kproxy.client.ask import questions
 from kproxy.client.ask.channel import Ask
 from kproxy.client.ask.questions import Members, Partition, Question, Unreadable, Versions
 from kproxy.protocol.rewrite.endpoints import Kind
-from kproxy.proxy.cluster.known import Proof
+from kproxy.proxy.cluster.reachability import Proof
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.switching.logins import Login
 

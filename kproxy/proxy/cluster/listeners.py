@@ -21,7 +21,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.base.repeats import about
 from kproxy.net.dial.sockets import tune_accepted, tune_listening
-from kproxy.proxy.cluster.own import OwnAddresses
+from kproxy.proxy.cluster.ownaddresses import OwnAddresses
 from kproxy.proxy.cluster.topology import NodeKey
 
 log = logging.getLogger(__name__)

@@ -13,9 +13,9 @@ from kproxy.base.errors import WireError
 from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
+from kproxy.proxy.cluster.connectionlimit import Places
 from kproxy.proxy.cluster.listeners import Listeners
 from kproxy.proxy.cluster.localports import LocalPorts
-from kproxy.proxy.cluster.places import Places
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics

@@ -8,7 +8,7 @@ import random
 
 from kproxy.base.errors import UpstreamError
 from kproxy.client.sasl.login import Attempt, LoggedIn
-from kproxy.proxy.cluster.insession import Between
+from kproxy.proxy.cluster.insessionchannel import Between
 from kproxy.proxy.relay.session import Session
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from time import monotonic, time
 
 from kproxy.proxy.cluster.forwards import Leading
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.known import Reached
+from kproxy.proxy.cluster.reachability import Reached
 from kproxy.proxy.cluster.topology import Node
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.status.readiness import Requires, missing

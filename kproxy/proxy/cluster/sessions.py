@@ -23,17 +23,17 @@ from kproxy.net.tls.handshakes import ClientTls
 from kproxy.protocol.rewrite.apiversions import NO_OTHER
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.protocol.wire.mismatch import bound_to_host, client_logs_in
-from kproxy.proxy.cluster.arrivals import Arrival, Arrivals, Knows, name_of
-from kproxy.proxy.cluster.door import Guest
+from kproxy.proxy.cluster.acceptor import Guest
+from kproxy.proxy.cluster.clientroute import Dial, Led, Localise
+from kproxy.proxy.cluster.dialqueue import Turn
 from kproxy.proxy.cluster.encryption import client_tls
-from kproxy.proxy.cluster.insession import Between
-from kproxy.proxy.cluster.led import Dial, Led, Localise
-from kproxy.proxy.cluster.meeting import BOOTSTRAP, Met
-from kproxy.proxy.cluster.onlookers import Onlookers, shown
-from kproxy.proxy.cluster.reach import Concerns
+from kproxy.proxy.cluster.gracefulclose import wind_up
+from kproxy.proxy.cluster.insessionchannel import Between
+from kproxy.proxy.cluster.nodedialer import Concerns
+from kproxy.proxy.cluster.nodeverifier import BOOTSTRAP, Met
+from kproxy.proxy.cluster.observers import Onlookers, shown
+from kproxy.proxy.cluster.pendingconnections import Arrival, Arrivals, Knows, name_of
 from kproxy.proxy.cluster.topology import NodeKey
-from kproxy.proxy.cluster.turns import Turn
-from kproxy.proxy.cluster.windup import wind_up
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.metrics.counters import NodeCounters
 from kproxy.proxy.relay.calls import Calls
@@ -46,7 +46,7 @@ from kproxy.proxy.watch.lines import Where
 
 if TYPE_CHECKING:
     from kproxy.client.sasl.login import LoggedIn
-    from kproxy.proxy.cluster.switchable import Switchable
+    from kproxy.proxy.cluster.switchableunit import Switchable
     from kproxy.proxy.switching.parts import Part
 
 log = logging.getLogger(__name__)
@@ -445,7 +445,7 @@ class Sessions:
 
 
 def _switchable(config: ClusterConfig, pump: Pump) -> Switchable:
-    from kproxy.proxy.cluster.switchable import Switchable  # few clusters can be
+    from kproxy.proxy.cluster.switchableunit import Switchable  # few clusters can be
 
     return Switchable.new(config.name, partial(setattr, pump.selector, "wake", True))
 

@@ -9,11 +9,11 @@ from kproxy.base.address import Address
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.proxy.cluster.encryption import Ends
-from kproxy.proxy.cluster.explore import Explorer
-from kproxy.proxy.cluster.known import Fact
+from kproxy.proxy.cluster.explorer import Explorer
+from kproxy.proxy.cluster.localaddresscache import Told
 from kproxy.proxy.cluster.localports import LocalPorts
-from kproxy.proxy.cluster.reach import Concerns, Reach
-from kproxy.proxy.cluster.told import Told
+from kproxy.proxy.cluster.nodedialer import Concerns, Reach
+from kproxy.proxy.cluster.reachability import Fact
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
 

@@ -15,7 +15,7 @@
     side          one of the two connections of a session, and the bytes that it has not taken yet
     observer      sans-IO: looks on, which requests and responses pass (no I/O)
     errorcode     sans-IO: the first error code of a response
-    observation   sans-IO: an observer and a capture beside a conversation, while somebody looks on
+    observedconversation  sans-IO: a conversation with an observer, a capture, or both
     session       the data plane: moves bytes between the two sides, with back-pressure
     roster        the sessions of one cluster, which kproxy holds and drains together
 
@@ -62,7 +62,7 @@ Holding
  * A login may have a lifetime (KIP-368). After 85 to 95 % of it, kproxy fetches the credentials, holds the client's
    requests at the end of one, logs in again, and releases them (`kproxy.proxy.cluster.relogin`). So requests wait only
    for the round trips. A lifetime below one second counts as one second, a negative one as none.
- * Before a cluster is switched, kproxy holds only writes (`kproxy.proxy.cluster.writing`). A session is held from its
+ * Before a cluster is switched, kproxy holds only writes (`kproxy.proxy.cluster.writehold`). A session is held from its
    first write on; what stands behind a write waits too. No write is under way when each has been sent whole, answered
    whole, and the client's system has confirmed that the answer arrived. This costs nothing for each frame: a session
    of such a cluster notes an API when the client first uses it, and kproxy counts only when it must know. A client

@@ -25,7 +25,7 @@ from kproxy.base.errors import WireError
 from kproxy.protocol.wire.api import FETCH
 from kproxy.protocol.wire.primitives import Buffer
 from kproxy.proxy.relay.conversation import Conversation
-from kproxy.proxy.relay.observation import EmitExchange, EmitFrame, Observation
+from kproxy.proxy.relay.observedconversation import EmitExchange, EmitFrame, Observation
 from kproxy.proxy.relay.roster import Roster
 from kproxy.proxy.relay.selector import HANGUP, READ, WRITE, Callback
 from kproxy.proxy.relay.side import Side, Step

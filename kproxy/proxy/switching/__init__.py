@@ -32,7 +32,7 @@ so that no write reaches both upstreams, and none the old one after the first ha
    goes on from there. If an effect fails (a defect), the kproxy obeys no further command; a restart does all of it.
    One step needs no disk: at the deadline kproxy goes back in any case, as a restart would that finds the former state
    and its deadline behind it. Only a commit that may be on the disk, although writing it failed, holds it
-   (`kproxy.proxy.app.keeping`). A restart that finds such a state assumes that writes have passed since.
+   (`kproxy.proxy.app.statewriter`). A restart that finds such a state assumes that writes have passed since.
  * A flip is one step of the event loop: it leads the gateway elsewhere and cuts the sessions, without a pause.
  * HELD means that no client will repeat a write: no write is unanswered, and no client is in doubt (`doubts`). A
    kproxy that was killed does not know its former clients: its next hold waits until they must have given up, unless
@@ -48,13 +48,13 @@ so that no write reaches both upstreams, and none the old one after the first ha
 
 Some clients of a cluster, named by their client ids, may be switched by themselves (`parts`). Each unit has a state
 machine and a file of its own, an active upstream, and what kproxy knows of its clients' writes and positions
-(`kproxy.proxy.cluster.switchable`). Listeners, ports and upstreams are the cluster's. A connection belongs to a unit
-from its first request to its end, so kproxy reads the client id before it dials, in clusters with parts only. When a
-part is made, its open sessions go over to it, with their doubts; the file of the cluster names its parts, and is
+(`kproxy.proxy.cluster.switchableunit`). Listeners, ports and upstreams are the cluster's. A connection belongs to a
+unit from its first request to its end, so kproxy reads the client id before it dials, in clusters with parts only. When
+a part is made, its open sessions go over to it, with their doubts; the file of the cluster names its parts, and is
 written last. A part ends only if neither it nor the cluster was switched meanwhile: what is known of positions then is
 of one time. A driver drives units, and knows no difference.
 
-The process around `state` is `kproxy.proxy.app.switching`, that around `whole` is `kproxy migrate switch`. A model
+The process around `state` is `kproxy.proxy.app.switchregistry`, that around `whole` is `kproxy migrate switch`. A model
 test (tests/unit/proxy/switching/test_model.py) runs both machines against each other for three kproxies, in every
 order of messages, deaths and deadlines, and tries the ways out of each situation. `make test-matrix` adds drivers that
 take over and former ones that live on. The test finds machines that are broken on purpose. docs/flip.md says what

@@ -19,7 +19,7 @@ from kproxy.base.errors import UpstreamError
 from kproxy.config import ClusterConfig, Config
 from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
 from kproxy.proxy.cluster.allsessions import AllSessions, Reconfigured
-from kproxy.proxy.cluster.meeting import Met
+from kproxy.proxy.cluster.nodeverifier import Met
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.loop import RelayLoop

@@ -12,7 +12,7 @@ from kproxy.inspect.doctor.found import Contact, Examination
 from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
 from kproxy.protocol.wire import api
 from kproxy.proxy.cluster.identity import Identity
-from kproxy.proxy.cluster.known import Proof
+from kproxy.proxy.cluster.reachability import Proof
 from kproxy.proxy.cluster.topology import NodeKey
 
 VERSIONS = {api.API_VERSIONS: range(5), api.FETCH: range(18), api.METADATA: range(14)}

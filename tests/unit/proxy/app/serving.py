@@ -10,7 +10,7 @@ from typing import Any
 
 from kproxy.proxy.app.main import App
 from kproxy.proxy.app.reload import Source
-from kproxy.proxy.cluster.places import Places
+from kproxy.proxy.cluster.connectionlimit import Places
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Peer

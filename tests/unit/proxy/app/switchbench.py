@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kproxy.proxy.app.effects import Beside, Standing
 from kproxy.proxy.app.statedir import StateDir
-from kproxy.proxy.app.switch import Switch
+from kproxy.proxy.app.unitswitch import Switch
 from kproxy.proxy.switching.doubts import Doubt, Identity
 from kproxy.proxy.switching.positions import Waiting
 from kproxy.proxy.switching.state import Command, Do, Phase, State

@@ -20,10 +20,10 @@ from kproxy.config import ClusterConfig, Config
 from kproxy.proxy.app import clusters, main
 from kproxy.proxy.app.main import App
 from kproxy.proxy.app.nextstep import Invocation
-from kproxy.proxy.cluster import explore
-from kproxy.proxy.cluster.explore import Explorer
-from kproxy.proxy.cluster.places import Places
-from kproxy.proxy.cluster.reach import Reach
+from kproxy.proxy.cluster import explorer
+from kproxy.proxy.cluster.connectionlimit import Places
+from kproxy.proxy.cluster.explorer import Explorer
+from kproxy.proxy.cluster.nodedialer import Reach
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Peer
@@ -38,8 +38,8 @@ ROOT = Path(__file__).parents[3]
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "_FIRST_PAUSE", 0.01)
     monkeypatch.setattr(clusters, "_LONGEST_PAUSE", 0.02)
-    monkeypatch.setattr(explore, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(explore, "_LONGEST_PAUSE", 0.02)
+    monkeypatch.setattr(explorer, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(explorer, "_LONGEST_PAUSE", 0.02)
 
 
 def one(peer: Peer, name: str) -> ClusterConfig:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from kproxy.base.address import Address
 from kproxy.config import ClusterConfig, Config, Map
 from kproxy.proxy.app.nextstep import Invocation, for_bootstrap, for_nodes
-from kproxy.proxy.cluster.known import Explored
+from kproxy.proxy.cluster.reachability import Explored
 from tests.unit.proxy.status.clusters import cluster
 
 TYPED = Invocation(("-b", "gate:1", "--listen", "127.0.0.1:1"), ("-b", "gate:1"))

@@ -16,10 +16,10 @@ from kproxy.base.repeats import OncePerWhile
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind, NotYet
 from kproxy.proxy.cluster.allsessions import AllSessions
+from kproxy.proxy.cluster.connectionlimit import Places
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.known import Explored
-from kproxy.proxy.cluster.places import Places
-from kproxy.proxy.cluster.sharing import Sharing
+from kproxy.proxy.cluster.portclaims import Sharing
+from kproxy.proxy.cluster.reachability import Explored
 from kproxy.proxy.cluster.tasks import Supervised
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.loop import RelayLoop

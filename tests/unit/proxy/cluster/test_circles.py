@@ -9,7 +9,7 @@ import os
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.proxy.cluster import arrivals
+from kproxy.proxy.cluster import pendingconnections
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.process import free_window
 from tests.unit.proxy.cluster.doorway import API_VERSIONS, Doorway, in_loop, is_closed, until
@@ -25,7 +25,7 @@ def files() -> int:
 def test_a_circle_of_two_is_bounded_and_falls_together(
     asked_within_sessions: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(arrivals, "most_under_way", lambda files: MOST)
+    monkeypatch.setattr(pendingconnections, "most_under_way", lambda files: MOST)
     caplog.set_level(logging.CRITICAL, "kproxy")
 
     async def scenario(selector: RelaySelector) -> None:

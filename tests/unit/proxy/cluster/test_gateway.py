@@ -12,7 +12,7 @@ from kproxy.base.errors import WireError
 from kproxy.config.values import Advertise, PortRange
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.proxy.cluster import nodeports as room
-from kproxy.proxy.cluster.places import Places
+from kproxy.proxy.cluster.connectionlimit import Places
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.process import free_window

@@ -12,7 +12,7 @@ from kproxy.protocol.rewrite.endpoints import Kind
 from kproxy.protocol.wire import api
 from kproxy.proxy.cluster import identity
 from kproxy.proxy.cluster.identity import HungUp, Identities, WantsLogin
-from kproxy.proxy.cluster.known import Proof
+from kproxy.proxy.cluster.reachability import Proof
 from kproxy.proxy.cluster.topology import Node, NodeKey, Topology
 from tests.harness.servers.answers import ALL, configs, coordinator, groups, metadata, offsets, refusal, versions
 from tests.unit.client.ask.broker import Broker

@@ -16,10 +16,10 @@ from kproxy.client.sasl.exchange import Authenticated
 from kproxy.client.sasl.login import LoggedIn, Login
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
-from kproxy.proxy.cluster import arrivals, relogin, sessions
+from kproxy.proxy.cluster import pendingconnections, relogin, sessions
 from kproxy.proxy.cluster.allsessions import AllSessions
+from kproxy.proxy.cluster.nodedialer import Met
 from kproxy.proxy.cluster.outages import Outage, Unreachable
-from kproxy.proxy.cluster.reach import Met
 from kproxy.proxy.cluster.sessions import Sessions
 from kproxy.proxy.cluster.tasks import Supervised
 from kproxy.proxy.cluster.topology import NodeKey
@@ -269,7 +269,7 @@ def test_a_client_is_kept_while_its_node_is_away_and_goes_on_when_it_is_back(cap
 
 
 def test_a_client_that_is_kept_is_closed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "_LONGEST_WAIT", 0.05)
+    monkeypatch.setattr(pendingconnections, "_LONGEST_WAIT", 0.05)
 
     async def scenario(house: House) -> None:
         one, lost = house.cluster(), Lost(100)
@@ -282,7 +282,7 @@ def test_a_client_that_is_kept_is_closed_after_a_while(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("how", ["give way", "drain", "gone", "flip"])
 def test_a_client_that_is_kept_leaves_nothing(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "_LONGEST_WAIT", 0.5)
+    monkeypatch.setattr(pendingconnections, "_LONGEST_WAIT", 0.5)
 
     async def scenario(house: House) -> None:
         one, lost = house.cluster(), Lost(100)
@@ -305,7 +305,7 @@ def test_a_client_that_is_kept_leaves_nothing(how: str, monkeypatch: pytest.Monk
 
 
 def test_no_more_clients_are_kept_or_on_their_way_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "most_under_way", lambda files: 4)
+    monkeypatch.setattr(pendingconnections, "most_under_way", lambda files: 4)
 
     async def scenario(house: House) -> None:
         one, lost = house.cluster(), Lost(100)

@@ -15,7 +15,7 @@ from kproxy.config import ClusterConfig
 from kproxy.config.values import Sni
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.proxy.cluster.encryption import warn_of_tls
-from kproxy.proxy.cluster.meeting import Met
+from kproxy.proxy.cluster.nodeverifier import Met
 from kproxy.proxy.cluster.report import report
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.selector import RelaySelector

@@ -10,11 +10,11 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.proxy.cluster.connectionlimit import Places
 from kproxy.proxy.cluster.encryption import Ends
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.known import Explored
-from kproxy.proxy.cluster.meeting import Met
-from kproxy.proxy.cluster.places import Places
+from kproxy.proxy.cluster.nodeverifier import Met
+from kproxy.proxy.cluster.reachability import Explored
 from kproxy.proxy.cluster.tasks import Supervised
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.net.dial.routes import RouteKind
-from kproxy.proxy.cluster.known import Proof
+from kproxy.proxy.cluster.reachability import Proof
 from kproxy.proxy.status import asjson
 from kproxy.proxy.status.shown import ClusterStatus, NodeStatus, Status, SwitchStatus, UpstreamStatus
 

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from kproxy.proxy.app.follow import Summary, text_of
+from kproxy.proxy.app.tapoutput import Summary, text_of
 from kproxy.proxy.relay.observer import Exchange
 from kproxy.proxy.watch import feed
 from kproxy.proxy.watch.feed import Feed, Filter, TooMany

@@ -17,9 +17,9 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.protocol.rewrite.endpoints import Kind
-from kproxy.proxy.cluster import arrivals
-from kproxy.proxy.cluster import door as door_room
-from kproxy.proxy.cluster.places import Places
+from kproxy.proxy.cluster import acceptor as door_room
+from kproxy.proxy.cluster import pendingconnections
+from kproxy.proxy.cluster.connectionlimit import Places
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.servers.fakebroker import FakeBroker
@@ -366,7 +366,7 @@ def test_silent_connections_to_one_cluster_give_way_to_clients_of_another() -> N
 
 
 def test_clients_that_wait_for_a_node_give_way_to_clients_of_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "_LONGEST_WAIT", 60.0)
+    monkeypatch.setattr(pendingconnections, "_LONGEST_WAIT", 60.0)
 
     async def scenario(selector: RelaySelector) -> None:
         places = Places(128 + 2 + 4 * 2)  # two listeners
@@ -390,7 +390,7 @@ def test_clients_that_wait_for_a_node_give_way_to_clients_of_another_cluster(mon
 
 
 def test_clients_that_wait_for_a_node_give_way_to_clients_of_another_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "_LONGEST_WAIT", 60.0)
+    monkeypatch.setattr(pendingconnections, "_LONGEST_WAIT", 60.0)
 
     async def scenario(selector: RelaySelector) -> None:
         with Peer(silent) as broker, refused() as nobody:

@@ -19,8 +19,8 @@ import pytest
 
 from kproxy.base.errors import ConfigError
 from kproxy.config.values import ExitWith
-from kproxy.proxy.app import endings
-from kproxy.proxy.app.endings import Ending
+from kproxy.proxy.app import exitconditions
+from kproxy.proxy.app.exitconditions import Ending
 from tests.harness.process import Kproxy
 
 Start = Callable[..., Kproxy]
@@ -158,15 +158,15 @@ def test_it_ends_with_a_url_that_has_answered(start: Start) -> None:
 
 async def test_a_url_counts_as_gone_after_several_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a row, and after it has answered; never for less."""
-    monkeypatch.setattr(endings, "_ASK_AGAIN", 0.0)
+    monkeypatch.setattr(exitconditions, "_ASK_AGAIN", 0.0)
     answers = [False] * 5 + [True, False, False, True, False, False, False]
-    ask = endings._ask
+    ask = exitconditions._ask
 
     async def ask_or_not(url: str) -> None:
         if not answers.pop(0):
             await ask(url)
 
-    monkeypatch.setattr(endings, "_ask", ask_or_not)
+    monkeypatch.setattr(exitconditions, "_ask", ask_or_not)
     with serving(HangsUp) as port:
         why = await Ending(ExitWith("url", f"http://127.0.0.1:{port}")).reached()
     assert answers == []

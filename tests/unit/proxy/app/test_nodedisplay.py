@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kproxy.proxy.app.present import show_nodes
+from kproxy.proxy.app.nodedisplay import show_nodes
 from kproxy.proxy.status.readiness import Requires
 from kproxy.proxy.status.shown import ClusterStatus
 from tests.unit.proxy.status.clusters import cluster

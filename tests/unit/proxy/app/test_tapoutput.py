@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 from rich.console import Console
 
-from kproxy.proxy.app.follow import Summary, as_table, drawn
+from kproxy.proxy.app.tapoutput import Summary, as_table, drawn
 
 LONG = {
     "node": "controller-3000", "api": "ConsumerGroupHeartbeat", "client_id": "billing-service-eu-central-1-7f9c",

@@ -19,7 +19,7 @@ from kproxy.config.changes import may_be_the_same
 from kproxy.proxy.admin.pages import Switched
 from kproxy.proxy.app.effects import Effects
 from kproxy.proxy.app.statedir import StateDir
-from kproxy.proxy.app.switch import Switch
+from kproxy.proxy.app.unitswitch import Switch
 from kproxy.proxy.metrics.record import SwitchNumbers
 from kproxy.proxy.status.shown import SessionStatus, SwitchStatus
 from kproxy.proxy.switching import asjson

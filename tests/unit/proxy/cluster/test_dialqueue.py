@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from kproxy.base.errors import UpstreamError
-from kproxy.proxy.cluster import turns as room
-from kproxy.proxy.cluster.turns import Turn, Turns
+from kproxy.proxy.cluster import dialqueue as room
+from kproxy.proxy.cluster.dialqueue import Turn, Turns
 
 LOST = UpstreamError("refused", "nobody listens")
 

@@ -10,8 +10,8 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.config import ClusterConfig, Hop
 from kproxy.net.dial.steps import Step, StepKind
-from kproxy.proxy.cluster.opening import Opener
 from kproxy.proxy.cluster.tasks import Supervised
+from kproxy.proxy.cluster.upstreamconnector import Opener
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Behaviour, Peer, refused, saying, silent
 

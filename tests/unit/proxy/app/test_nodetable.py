@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pytest
 from rich.console import Console
 
-from kproxy.proxy.app import table
-from kproxy.proxy.app.table import Row
+from kproxy.proxy.app import nodetable
+from kproxy.proxy.app.nodetable import Row
 
 LONG = "b-{}.mskcluster.abc123.c2.kafka.eu-central-1.amazonaws.com"
 SHORT = "kafka-{}"
@@ -33,7 +33,8 @@ def rows(host: str, kinds: Sequence[str] = ("1", "2", "controller-3000")) -> lis
 def shown(nodes: Sequence[Row], width: int, terminal: bool = False) -> str:
     out = io.StringIO()
     colours = "truecolor" if terminal else None
-    table.show(Console(file=out, width=width, force_terminal=terminal, color_system=colours), "cluster default", nodes)  # type: ignore[arg-type]
+    console = Console(file=out, width=width, force_terminal=terminal, color_system=colours)  # type: ignore[arg-type]
+    nodetable.show(console, "cluster default", nodes)
     return out.getvalue()
 
 
@@ -89,4 +90,4 @@ def test_good_and_bad_have_colours(width: int) -> None:
 
 def test_no_escapes_for_those_who_want_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")  # what rich would otherwise go by
-    assert table.console(coloured=False).color_system is None
+    assert nodetable.console(coloured=False).color_system is None

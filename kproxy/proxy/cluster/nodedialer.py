@@ -21,11 +21,11 @@ from kproxy.config.changes import changed
 from kproxy.config.declarations import Reload
 from kproxy.net.dial.routes import Route, RouteKind, Routes
 from kproxy.net.tls.handshakes import BrokerTls
-from kproxy.proxy.cluster.known import BootstrapAnswered, Explored, Fact, Known, LeadsTo, NodeReached, Reached
-from kproxy.proxy.cluster.meeting import BOOTSTRAP, Meetings, Met
-from kproxy.proxy.cluster.opening import Opener
+from kproxy.proxy.cluster.nodeverifier import BOOTSTRAP, Meetings, Met
 from kproxy.proxy.cluster.outages import Outage, Outages, Unreachable
+from kproxy.proxy.cluster.reachability import BootstrapAnswered, Explored, Fact, Known, LeadsTo, NodeReached, Reached
 from kproxy.proxy.cluster.topology import NodeKey, Topology
+from kproxy.proxy.cluster.upstreamconnector import Opener
 from kproxy.proxy.metrics import Metrics
 
 log = logging.getLogger(__name__)

@@ -17,12 +17,12 @@ from kproxy.base.errors import WireError
 from kproxy.config import ClusterConfig
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoints
-from kproxy.proxy.cluster.meeting import Met
+from kproxy.proxy.cluster.nodeverifier import Met
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.introduction import introduced, is_enough
 
 if TYPE_CHECKING:
-    from kproxy.proxy.cluster.switchable import Switchable
+    from kproxy.proxy.cluster.switchableunit import Switchable
     from kproxy.proxy.switching.parts import Part
 
 Dial = Callable[["NodeKey | None"], Awaitable[Met]]

@@ -21,8 +21,8 @@ from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
 from kproxy.protocol.wire.greeting import ENOUGH, Greeting, recognise
 from kproxy.protocol.wire.mismatch import plaintext_client, wrong_client
+from kproxy.proxy.cluster.connectionlimit import Places
 from kproxy.proxy.cluster.listeners import Listener
-from kproxy.proxy.cluster.places import Places
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
 

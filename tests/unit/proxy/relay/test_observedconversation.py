@@ -6,7 +6,7 @@ import pytest
 
 from kproxy.protocol.capture.sessioncapture import Frame
 from kproxy.protocol.wire.api import API_VERSIONS, METADATA
-from kproxy.proxy.relay.observation import Observation
+from kproxy.proxy.relay.observedconversation import Observation
 from kproxy.proxy.relay.observer import Exchange
 from tests.unit.kafka_frames import Talk, request, response
 from tests.unit.proxy.relay.talking import metadata_body

@@ -9,8 +9,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from kproxy.proxy.cluster import guards
-from kproxy.proxy.cluster.guards import Guards
+from kproxy.proxy.cluster import sessionguards
+from kproxy.proxy.cluster.sessionguards import Guards
 from kproxy.proxy.relay.guard import Guard
 from kproxy.proxy.relay.verdict import Verdict
 from kproxy.proxy.switching import positions
@@ -22,7 +22,7 @@ class Clock:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now = 1_000.0
-        patch.setattr(guards, "perf_counter", lambda: self.now)
+        patch.setattr(sessionguards, "perf_counter", lambda: self.now)
         self.guards = Guards("default", lambda: None)
 
     def session(self, client_id: str, made: Guards | None = None) -> tuple[Any, Guard]:
@@ -72,7 +72,7 @@ def test_a_switch_soon_after_a_restart_doubts_no_longer(clock: Clock) -> None:
 
 
 def test_a_crowd_that_is_not_remembered_is_doubted_for_longer(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guards, "MOST_CLIENTS", 10)
+    monkeypatch.setattr(sessionguards, "MOST_CLIENTS", 10)
     clock.guards.know(Identity("10.1.2.3", str(number)) for number in range(11))
     clock.guards.begin(everyone=True)
     clock.now += 1_000

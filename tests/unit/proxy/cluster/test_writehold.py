@@ -13,7 +13,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.protocol.wire.api import FETCH, PRODUCE
-from kproxy.proxy.cluster.writing import Writes
+from kproxy.proxy.cluster.writehold import Writes
 from kproxy.proxy.relay.side import Side
 from kproxy.proxy.switching import doubts
 from tests.harness.clusters.switchable import NAME, Switchable, listening

@@ -9,8 +9,8 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.net.dial.routes import Route, RouteKind
 from kproxy.protocol.rewrite.endpoints import Kind
-from kproxy.proxy.cluster import known as known_module
-from kproxy.proxy.cluster.known import BootstrapAnswered, Explored, Known, LeadsTo, NodeReached, Proof, Reached
+from kproxy.proxy.cluster import reachability as known_module
+from kproxy.proxy.cluster.reachability import BootstrapAnswered, Explored, Known, LeadsTo, NodeReached, Proof, Reached
 from kproxy.proxy.cluster.topology import NodeKey
 
 ONE, TWO = NodeKey(Kind.BROKER, 1), NodeKey(Kind.BROKER, 2)

@@ -23,9 +23,9 @@ from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.proxy.cluster.encryption import warn_of_tls
 from kproxy.proxy.cluster.identity import Identity, WantsLogin
-from kproxy.proxy.cluster.known import BootstrapAnswered, Proof, Reached
 from kproxy.proxy.cluster.listeners import BOUND_AT_ONCE
-from kproxy.proxy.cluster.reach import Reach
+from kproxy.proxy.cluster.nodedialer import Reach
+from kproxy.proxy.cluster.reachability import BootstrapAnswered, Proof, Reached
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 
 log = logging.getLogger(__name__)

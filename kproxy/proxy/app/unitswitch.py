@@ -18,8 +18,8 @@ from typing import Any
 from kproxy.base.errors import ConfigError
 from kproxy.base.printable import one_line
 from kproxy.proxy.app.effects import Effects
-from kproxy.proxy.app.keeping import Keeping
 from kproxy.proxy.app.statedir import StateDir
+from kproxy.proxy.app.statewriter import Keeping
 from kproxy.proxy.status.shown import SwitchStatus
 from kproxy.proxy.switching import asjson, state
 from kproxy.proxy.switching.doubts import GIVEN_UP_LATE, Doubt

@@ -1,6 +1,6 @@
 """What a person sees at start: the nodes of a cluster, where each is, and whether kproxy can reach it.
 
-On a terminal a table (`kproxy.proxy.app.table`), else one log line for each node.
+On a terminal a table (`kproxy.proxy.app.nodetable`), else one log line for each node.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import logging
 import sys
 
 from kproxy.net.dial.routes import RouteKind
-from kproxy.proxy.app import logs, table
-from kproxy.proxy.cluster.known import Proof
+from kproxy.proxy.app import logs, nodetable
+from kproxy.proxy.cluster.reachability import Proof
 from kproxy.proxy.status.readiness import Requires, advice, not_ready
 from kproxy.proxy.status.shown import ClusterStatus, NodeStatus
 
@@ -56,8 +56,8 @@ def _reachable(node: NodeStatus) -> str:
 
 def _table(cluster: ClusterStatus) -> None:
     rows = [
-        table.Row(node.node, node.advertised, node.local, _reachable(node), node.problem is None)
+        nodetable.Row(node.node, node.advertised, node.local, _reachable(node), node.problem is None)
         for node in cluster.nodes
     ]
-    terminal = table.console(logs.coloured(sys.stderr))
-    table.show(terminal, f"cluster {cluster.name}", rows)
+    terminal = nodetable.console(logs.coloured(sys.stderr))
+    nodetable.show(terminal, f"cluster {cluster.name}", rows)

@@ -20,9 +20,9 @@ from kproxy.client.ask.channel import Ask
 from kproxy.config import ClusterConfig
 from kproxy.net.dial.routes import Route, RouteKind
 from kproxy.proxy.cluster.identity import HungUp, Identities, Identity, WantsLogin
-from kproxy.proxy.cluster.known import BootstrapAnswered, Fact, Known, LeadsTo, NodeReached, Proof, Reached
-from kproxy.proxy.cluster.opening import Opened, Opener
+from kproxy.proxy.cluster.reachability import BootstrapAnswered, Fact, Known, LeadsTo, NodeReached, Proof, Reached
 from kproxy.proxy.cluster.topology import NodeKey, Topology
+from kproxy.proxy.cluster.upstreamconnector import Opened, Opener
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.metrics.record import BOOTSTRAP as BOOTSTRAP
 from kproxy.proxy.switching.logins import Login

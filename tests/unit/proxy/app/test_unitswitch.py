@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.errors import ConfigError
-from kproxy.proxy.app.switch import Switch
+from kproxy.proxy.app.unitswitch import Switch
 from kproxy.proxy.switching.doubts import Doubt, Identity
 from kproxy.proxy.switching.state import Command, Do, Phase, State
 from tests.unit.proxy.app.switchbench import COMMIT, FLIP, HOLD, RELEASE, Bench, Process

@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.net.dial.resolver import Resolver
-from kproxy.proxy.cluster.own import OwnAddresses
+from kproxy.proxy.cluster.ownaddresses import OwnAddresses
 
 LOOPBACK = ("127.0.0.1", "127.1", "0", "0.0.0.0", "2130706433", "0x7f.1", "0177.0.0.1", "::ffff:127.0.0.1")
 OTHERS = ("127.0.0.9", "::1", "::", "192.0.2.1", "2001:db8::1", "::ffff:192.0.2.1")

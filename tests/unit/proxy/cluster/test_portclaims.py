@@ -19,7 +19,7 @@ from kproxy.protocol.rewrite.endpoints import Kind
 from kproxy.proxy.cluster import gateway
 from kproxy.proxy.cluster.listeners import Listener, Listeners
 from kproxy.proxy.cluster.localports import LocalPorts, NodeKey
-from kproxy.proxy.cluster.sharing import Claim, SharedPorts, Sharing, hashed
+from kproxy.proxy.cluster.portclaims import Claim, SharedPorts, Sharing, hashed
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.process import free_window
 from tests.unit.proxy.cluster.doorway import Doorway, until
@@ -94,7 +94,7 @@ def test_the_later_one_gives_way_until_the_first_one_is_gone() -> None:
 
 def test_what_a_killed_process_claimed_is_free() -> None:
     program = (
-        "import asyncio, sys\nfrom kproxy.proxy.cluster.sharing import Claim, Sharing\n"
+        "import asyncio, sys\nfrom kproxy.proxy.cluster.portclaims import Claim, Sharing\n"
         "async def main():\n"
         "    sharing = Sharing()\n"
         "    assert sharing.make(Claim.of('127.0.0.1', int(sys.argv[1]), int(sys.argv[1]), 'ports', 'b')) is None\n"

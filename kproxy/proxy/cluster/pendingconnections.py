@@ -22,13 +22,13 @@ from kproxy.base.errors import UpstreamError, WireError
 from kproxy.base.repeats import about
 from kproxy.net.tls.handshakes import ClientTls
 from kproxy.net.tls.tlssocket import TlsSocket
-from kproxy.proxy.cluster.door import Guest
-from kproxy.proxy.cluster.led import Led, client_id_of, hear, whose
-from kproxy.proxy.cluster.meeting import Met
+from kproxy.proxy.cluster.acceptor import Guest
+from kproxy.proxy.cluster.clientroute import Led, client_id_of, hear, whose
+from kproxy.proxy.cluster.connectionlimit import most_under_way, open_file_limit
+from kproxy.proxy.cluster.dialqueue import Turn, Turns
+from kproxy.proxy.cluster.nodeverifier import Met
 from kproxy.proxy.cluster.outages import Unreachable
-from kproxy.proxy.cluster.places import most_under_way, open_file_limit
 from kproxy.proxy.cluster.topology import NodeKey
-from kproxy.proxy.cluster.turns import Turn, Turns
 from kproxy.proxy.metrics import Metrics
 
 log = logging.getLogger(__name__)

@@ -19,11 +19,11 @@ from kproxy.net.dial.routes import RouteKind
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.protocol.wire import api
-from kproxy.proxy.cluster import explore, meeting
-from kproxy.proxy.cluster.explore import Explorer
-from kproxy.proxy.cluster.known import Explored, Fact, Proof
-from kproxy.proxy.cluster.meeting import Met
-from kproxy.proxy.cluster.reach import Reach
+from kproxy.proxy.cluster import explorer, nodeverifier
+from kproxy.proxy.cluster.explorer import Explorer
+from kproxy.proxy.cluster.nodedialer import Reach
+from kproxy.proxy.cluster.nodeverifier import Met
+from kproxy.proxy.cluster.reachability import Explored, Fact, Proof
 from kproxy.proxy.cluster.tasks import Supervised
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
@@ -92,7 +92,7 @@ async def reaches(reach: Reach, node: int | None) -> Met:
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_FIRST_PAUSE", "_LONGEST_PAUSE", "_TRY_AGAIN", "_TRY_AGAIN_AT_MOST"):
-        monkeypatch.setattr(explore, name, 0.02)
+        monkeypatch.setattr(explorer, name, 0.02)
 
 
 # Which route
@@ -367,7 +367,7 @@ async def test_bootstrap_servers_of_different_clusters_serve_nobody_until_that_i
 
 
 async def test_a_silent_bootstrap_server_holds_nobody_up_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explore, "_OTHERS_MAY_TAKE", 0.05)
+    monkeypatch.setattr(explorer, "_OTHERS_MAY_TAKE", 0.05)
     async with site() as here:
         one, one_at = here.broker(1)
         one.nodes = at((1, one_at))
@@ -452,8 +452,8 @@ async def test_a_bootstrap_server_that_led_elsewhere_is_tried_again(monkeypatch:
             with pytest.raises(UpstreamError):  # not again and again
                 await reaches(reach, 2)
             assert two.asked == asked
-            now = meeting.monotonic()
-            monkeypatch.setattr(meeting, "monotonic", lambda: now + 6)
+            now = nodeverifier.monotonic()
+            monkeypatch.setattr(nodeverifier, "monotonic", lambda: now + 6)
             await reaches(reach, 2)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from kproxy.proxy.cluster.guards import Guards
-from kproxy.proxy.cluster.writing import Writes, Writing
+from kproxy.proxy.cluster.sessionguards import Guards
+from kproxy.proxy.cluster.writehold import Writes, Writing
 from kproxy.proxy.relay.calls import Calls, SessionCalls
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.switching.caps import CAPS

@@ -38,13 +38,13 @@ def run(ctx: click.Context, /, servers: tuple[str, ...], **values: object) -> in
     show_tracebacks(ctx, config)
     from kproxy.proxy.app.main import run as run_app
     from kproxy.proxy.app.nextstep import Invocation
-    from kproxy.proxy.app.reload import Source
+    from kproxy.proxy.app.reload import ConfigSource
 
     typed = Invocation(
         tuple(words(file, flags, lambda one: one.key != "map", names_users=False)),
         tuple(words(file, flags, reaching, names_users=False)),
     )
-    return run_app(config, invocation=typed, source=Source.of(flags, os.environ, file))
+    return run_app(config, invocation=typed, source=ConfigSource.of(flags, os.environ, file))
 
 
 @kproxy.command(

@@ -66,11 +66,11 @@ def tap(
         asked["errors"] = "1"
     other = asking(admin, admin_ca, admin_token_file)
     if pcap is not None:
-        from kproxy.proxy.app.pcap import LONGEST_LINE, write
+        from kproxy.proxy.app.pcap import LONGEST_LINE, write_capture
 
-        write(other.stream("/tap/frames", asked, LONGEST_LINE), pcap, sys.stderr)
+        write_capture(other.stream("/tap/frames", asked, LONGEST_LINE), pcap, sys.stderr)
         return 0
-    show = tapoutput.as_json if as_json else tapoutput.as_table if summary else tapoutput.as_lines
+    show = tapoutput.write_json if as_json else tapoutput.write_table if summary else tapoutput.write_lines
     show(other.stream("/tap", asked), sys.stdout)
     return 0
 

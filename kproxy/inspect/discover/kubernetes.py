@@ -18,7 +18,7 @@ from kproxy.base.printable import one_line
 from kproxy.inspect.discover.found import Found, Place
 from kproxy.net.dial.connector import Limit
 from kproxy.net.dial.direct import Direct
-from kproxy.proxy.cluster.tasks import Supervised
+from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 
 _SECONDS = 10.0
 # The newer version first: which of them there is depends on the operator's.
@@ -41,7 +41,7 @@ async def look(context: str | None, namespace: str | None) -> Place:
     from kproxy.net.dial.kubeapi import Api  # few have its library
     from kproxy.net.dial.kubehttp import Refusal
 
-    async with Supervised("the search in Kubernetes") as tasks:
+    async with SupervisedTaskGroup("the search in Kubernetes") as tasks:
         api = Api(_NAME, context, Direct(), tasks)
         looking = _Looking(context, namespace)
         try:

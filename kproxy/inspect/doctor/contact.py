@@ -20,16 +20,16 @@ from kproxy.inspect.doctor.found import Contact, Spoken, Step, Verdict
 from kproxy.net.dial import steps as dialling
 from kproxy.net.dial.resolver import Resolver
 from kproxy.net.dial.stream import Connect
-from kproxy.proxy.cluster.identity import HungUp, Identities, Identity, WantsLogin
+from kproxy.proxy.cluster.identity import BrokerIdentifier, BrokerIdentity, ClosedOnOptionalRequest, LoginRequired
 from kproxy.proxy.cluster.topology import NodeKey, Topology
-from kproxy.proxy.cluster.upstreamconnector import Opened, Opener
+from kproxy.proxy.cluster.upstreamconnector import UpstreamConnection, UpstreamConnector
 
 if TYPE_CHECKING:
     from kproxy.client.ask.channel import Over
     from kproxy.client.ask.questions import Versions
 
 OnStep = Callable[[Step], None]
-Then = Callable[["Over", "Versions", Identity], Awaitable[None]]
+Then = Callable[["Over", "Versions", BrokerIdentity], Awaitable[None]]
 
 # How often an address is asked again which node it is: a load balancer that mixes brokers answers differently.
 _AGAIN = 3
@@ -78,8 +78,8 @@ class Contacts:
         """Raises ConfigError if a file of TLS is no good."""
         self._config = config
         self._seconds = config.connect_timeout
-        self._opener = Opener(config, tasks, lambda _: False)
-        self._identities = Identities(Topology(1, 2))
+        self._opener = UpstreamConnector(config, tasks, lambda _: False)
+        self._identities = BrokerIdentifier(Topology(1, 2))
         self._resolver = Resolver()
         self._on_step = on_step
         self._in_turn: defaultdict[tuple[tuple[str, ...], int], asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -119,7 +119,7 @@ class Contacts:
                     if then is not None and found.identity is not None and found.versions is not None:
                         await then(opened.ask, found.versions, found.identity)
                     break
-                except HungUp as error:  # it may be asked without that question
+                except ClosedOnOptionalRequest as error:  # it may be asked without that question
                     hung_up = error
                 finally:
                     opened.sock.close()
@@ -149,7 +149,7 @@ class Contacts:
             return ()
         return tuple(dict.fromkeys(str(info[4][0]) for info in found))
 
-    async def _meet(self, opened: Opened, found: Contact, notes: _Notes) -> Contact:
+    async def _meet(self, opened: UpstreamConnection, found: Contact, notes: _Notes) -> Contact:
         """Ask who is there. Raises UpstreamError and WireError."""
         began = perf_counter()
         try:
@@ -164,14 +164,14 @@ class Contacts:
                 # Before a login, a broker would end the connection: it tells its versions once.
                 asking = doctorquestions.features(versions)
                 features = {} if asking is None else await asking.put(opened.ask)
-        except WantsLogin:
+        except LoginRequired:
             notes.note("metadata", notes.target, Verdict.FAILED, perf_counter() - began, "answers after a login only")
             return replace(found, wants_login=True, mechanisms=await self._mechanisms(found))
         except TimeoutError:
             text = "connected, but no Kafka broker answers there"
             notes.note("versions", notes.target, Verdict.FAILED, perf_counter() - began, text)
             raise UpstreamError("silent", text) from None
-        except HungUp:
+        except ClosedOnOptionalRequest:
             raise
         except KproxyError as error:
             kind = "metadata" if found.answered else "versions"
@@ -234,7 +234,7 @@ class Contacts:
                     nodes[identity.key] = None
         return replace(found, others=tuple(nodes), other_clusters=tuple(clusters))
 
-    async def _ask_again(self, found: Contact, host: str) -> Identity | None:
+    async def _ask_again(self, found: Contact, host: str) -> BrokerIdentity | None:
         try:
             opened = await self._opener.open(found.address, host)
             with opened.sock:
@@ -244,7 +244,7 @@ class Contacts:
             return None
 
 
-def _who(identity: Identity) -> str:
+def _who(identity: BrokerIdentity) -> str:
     cluster = f"cluster {identity.cluster_id}" if identity.cluster_id else "a cluster without an id"
     if identity.key is None:
         return f"a node of {cluster}; which one, the broker does not tell this user"

@@ -27,7 +27,7 @@ from kproxy.inspect.doctor.listeners import listeners_of
 from kproxy.inspect.doctor.whereabouts import whereabouts
 from kproxy.net.dial.routes import Routes
 from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
-from kproxy.proxy.cluster.identity import Identity
+from kproxy.proxy.cluster.identity import BrokerIdentity
 from kproxy.proxy.cluster.topology import NodeKey
 
 if TYPE_CHECKING:
@@ -59,14 +59,14 @@ class _More:
     group: str | None
     seconds: float  # that each answer may take
     on_step: OnStep
-    asked: Identity | None = None
+    asked: BrokerIdentity | None = None
     contents: Contents | None = None
     settings: Mapping[str, str] | None = None
     told: dict[tuple[str | None, NodeKey], Settings] = field(default_factory=dict)
     coordinator: tuple[int, int] | None = None
     not_checked: list[str] = field(default_factory=list)
 
-    async def ask(self, ask: Over, versions: Versions, identity: Identity) -> None:
+    async def ask(self, ask: Over, versions: Versions, identity: BrokerIdentity) -> None:
         """Never raises an error of the broker: what it does not tell is noted."""
         if self.asked is not None or identity.members.kind is not Kind.BROKER:
             await self.note_settings(ask, versions, identity)
@@ -96,7 +96,7 @@ class _More:
         group = self.group or "kproxy-doctor"
         self.coordinator = await self._step("coordinator", group, ask, doctorquestions.coordinator(versions, group))
 
-    async def note_settings(self, ask: Over, versions: Versions, identity: Identity) -> None:
+    async def note_settings(self, ask: Over, versions: Versions, identity: BrokerIdentity) -> None:
         """Note the settings of one more broker, if it tells them; no step of the examination."""
         key = identity.key
         if key is None or key.kind is not Kind.BROKER or (identity.cluster_id, key) in self.told:
@@ -196,7 +196,7 @@ async def examine(
     return replace(found, elsewhere=tuple(tried))
 
 
-def _nodes(bootstrap: Sequence[Contact], asked: Identity) -> list[Endpoint]:
+def _nodes(bootstrap: Sequence[Contact], asked: BrokerIdentity) -> list[Endpoint]:
     """The nodes of the cluster of the server that was asked, as any bootstrap server of it names them."""
     found: dict[tuple[Kind, int], Endpoint] = {}
     for one in bootstrap:

@@ -12,7 +12,7 @@ from kproxy.client.ask.contents import Contents
 from kproxy.client.ask.questions import Versions
 from kproxy.client.ask.settings import Settings
 from kproxy.inspect.doctor.clients import Client
-from kproxy.proxy.cluster.identity import Identity
+from kproxy.proxy.cluster.identity import BrokerIdentity
 from kproxy.proxy.cluster.topology import NodeKey
 
 
@@ -89,7 +89,7 @@ class Contact:
     features: Mapping[str, int] = field(default_factory=dict)
     wants_login: bool = False
     mechanisms: tuple[str, ...] | None = None
-    identity: Identity | None = None
+    identity: BrokerIdentity | None = None
     others: tuple[NodeKey, ...] = ()
     other_clusters: tuple[str, ...] = ()
 

@@ -25,10 +25,10 @@ from kproxy.inspect.doctor.line import Line
 from kproxy.net.dial.dialer import Dialer
 from kproxy.net.dial.stream import Stream
 from kproxy.proxy.cluster.allsessions import AllSessions
-from kproxy.proxy.cluster.connectionlimit import Places
+from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.identity import Identities
-from kproxy.proxy.cluster.tasks import Supervised
+from kproxy.proxy.cluster.identity import BrokerIdentifier
+from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.selector import RelaySelector
@@ -172,10 +172,10 @@ def _before(listen: str) -> Address:
 
 async def _run(line: Line, config: ClusterConfig, selector: RelaySelector) -> Tried:
     metrics, config = Metrics(), config.model_copy(update=_FOR_A_TRIAL)
-    async with Supervised("a trial") as tasks:
+    async with SupervisedTaskGroup("a trial") as tasks:
         sessions = AllSessions(selector, metrics, tasks)
         gateway = Gateway(
-            config, metrics, tasks, Places(_FILES), partial(sessions.carry, config.name), sessions.wake,
+            config, metrics, tasks, ConnectionLimit(_FILES), partial(sessions.carry, config.name), sessions.wake,
         )  # fmt: skip
         sessions.serve([gateway])
         exploring = tasks.create_task(gateway.explorer.explore())
@@ -212,7 +212,7 @@ class _Client:
 
     def __init__(self, config: ClusterConfig, tasks: asyncio.TaskGroup) -> None:
         self._dialer = Dialer((), config.connect_timeout, tasks)
-        self._identities = Identities(Topology(1, 2))
+        self._identities = BrokerIdentifier(Topology(1, 2))
 
     async def nodes(self, bootstrap: Address) -> dict[NodeKey, Address]:
         """The brokers that the metadata names, at their local addresses."""

@@ -23,8 +23,8 @@ from kproxy.inspect.listing.snapshot import Seen, Snapshot, Wanted
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
 from kproxy.proxy.cluster.explorer import Explorer
-from kproxy.proxy.cluster.identity import WantsLogin
-from kproxy.proxy.cluster.nodedialer import Reach
+from kproxy.proxy.cluster.identity import LoginRequired
+from kproxy.proxy.cluster.nodedialer import NodeDialer
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
 
@@ -58,7 +58,7 @@ class _Gathering:
         self._servers = config.bootstrap_servers
         self._wanted = wanted
         self._topology = Topology(1, 65535)  # nobody listens: ports have no meaning here
-        self._reach = Reach(config, self._topology, Metrics(), tasks, lambda _: False)
+        self._reach = NodeDialer(config, self._topology, Metrics(), tasks, lambda _: False)
         self._explorer = Explorer(config, self._topology, self._reach, self._learn)
 
     def _learn(self, endpoints: Endpoints) -> Iterator[None]:
@@ -69,7 +69,7 @@ class _Gathering:
         try:
             try:
                 await self._explorer.ask_once()
-            except WantsLogin:
+            except LoginRequired:
                 raise NeedsLogin from None
             async with self._connected(None) as (asked, ask):
                 return await self._ask(asked, ask)

@@ -17,14 +17,14 @@ from kproxy.config.declarations import Reload
 from kproxy.proxy.app import nextstep
 from kproxy.proxy.app.nextstep import Invocation
 from kproxy.proxy.app.nodedisplay import show_nodes
-from kproxy.proxy.cluster.allsessions import AllSessions, Reconfigured
-from kproxy.proxy.cluster.connectionlimit import Places
-from kproxy.proxy.cluster.encryption import Ends
+from kproxy.proxy.cluster.allsessions import AllSessions, ClusterUpdate
+from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
+from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.ownaddresses import OwnAddresses
-from kproxy.proxy.cluster.portclaims import Sharing
+from kproxy.proxy.cluster.portclaims import ProcessClaims
 from kproxy.proxy.cluster.report import report
-from kproxy.proxy.cluster.tasks import Supervised, said
+from kproxy.proxy.cluster.tasks import SupervisedTaskGroup, error_summary
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.status.shown import ClusterStatus
@@ -44,7 +44,7 @@ class Clusters:
         self,
         config: Config,
         metrics: Metrics,
-        places: Places,
+        places: ConnectionLimit,
         sessions: AllSessions,
         supervised: contextlib.AsyncExitStack,
         invocation: Invocation | None,
@@ -56,7 +56,7 @@ class Clusters:
         self._supervised = supervised
         self._invocation = invocation
         self.own = OwnAddresses()
-        self._sharing = Sharing() if config.reuse_port else None
+        self._sharing = ProcessClaims() if config.reuse_port else None
         self.gateways: list[Gateway] = []
         self._exploring: dict[tuple[str, str], asyncio.Task[None]] = {}  # by the names of cluster and upstream
         self._around: dict[str, list[asyncio.Task[None]]] = {}  # what else is done for it
@@ -71,7 +71,7 @@ class Clusters:
 
     async def _open(self, cluster: ClusterConfig, others: Sequence[ClusterConfig]) -> Gateway:
         """Raises ConfigError if a port cannot be had."""
-        of_cluster = await self._supervised.enter_async_context(Supervised(f"cluster {cluster.name}"))
+        of_cluster = await self._supervised.enter_async_context(SupervisedTaskGroup(f"cluster {cluster.name}"))
         carry = partial(self._sessions.carry, cluster.name)
         return Gateway(
             cluster, self._metrics, of_cluster, self._places, carry, self._sessions.wake, others, self.own,
@@ -157,7 +157,7 @@ class Clusters:
                     self._show_nodes(report(gateway))
                 await upstream.explorer.watch()
             except Exception as error:
-                problem = f"defect, please report it: {said(error)}"
+                problem = f"defect, please report it: {error_summary(error)}"
                 if problem != told:
                     log.error("cluster %s: %s; trying again", upstream.config.title, problem, exc_info=error)
                 told = problem
@@ -168,19 +168,19 @@ class Clusters:
     def _show_nodes(self, cluster: ClusterStatus) -> None:
         show_nodes(cluster, self._config.log_format, self._config.ready_requires)
         if self._invocation is not None:
-            for line in nextstep.for_nodes(self._invocation, self._config, cluster):
+            for line in nextstep.node_hints(self._invocation, self._config, cluster):
                 log.warning("cluster %s: %s", cluster.name, line)
 
     async def _help_with_bootstrap(self, gateway: Gateway) -> None:
         """Say once what to do if no bootstrap server can be used at start."""
         await gateway.reach.settled.wait()
         if self._invocation is not None:
-            for line in nextstep.for_bootstrap(self._invocation, self._config, gateway.reach.known.explored):
+            for line in nextstep.bootstrap_hints(self._invocation, self._config, gateway.reach.known.explored):
                 log.warning("cluster %s: %s", gateway.config.name, line)
 
     # Another configuration
 
-    async def reconfigure(self, config: Config, ends: Mapping[str, Ends]) -> int:
+    async def reconfigure(self, config: Config, ends: Mapping[str, ClusterTls]) -> int:
         """Do as this configuration says; return how many sessions are drained. Raises ConfigError if a new cluster
         cannot be served, and has changed nothing then."""
         new = {cluster.name: (cluster, *config.others(cluster.name)) for cluster in config.served}
@@ -209,10 +209,10 @@ class Clusters:
         self,
         gateway: Gateway,
         configs: Sequence[ClusterConfig],
-        ends: Mapping[str, Ends],
+        ends: Mapping[str, ClusterTls],
         added: Mapping[str, Upstream],
         seconds: float,
-    ) -> Reconfigured:
+    ) -> ClusterUpdate:
         """Serve a cluster so, the active upstream first. Those that it has more, and those of which something has
         changed, are explored."""
         name, former, goes_on = gateway.config.name, dict(gateway.upstreams), gateway.goes_on(configs)
@@ -231,7 +231,7 @@ class Clusters:
             self._begin_upstream(gateway, upstream)
         parts = {part: (gateway.upstreams[led].config, concerns[led]) for part, led in gateway.parts.items()}
         clients = secured[gateway.active].clients
-        return Reconfigured(gateway.config, clients, concerns[gateway.active], len(configs) > 1, parts)
+        return ClusterUpdate(gateway.config, clients, concerns[gateway.active], len(configs) > 1, parts)
 
     async def _open_or_none(self, config: Config, clusters: Sequence[ClusterConfig]) -> Sequence[Gateway]:
         opened: list[Gateway] = []

@@ -15,7 +15,7 @@ from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.gateway import Gateway
 
 if TYPE_CHECKING:
-    from kproxy.proxy.app.exitconditions import Ending
+    from kproxy.proxy.app.exitconditions import ExitCondition
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Control:
         """Wait for what `--exit-with` names, in these tasks."""
         return [tasks.create_task(self._end_with(ending)) for ending in self._endings]
 
-    async def _end_with(self, ending: Ending) -> None:
+    async def _end_with(self, ending: ExitCondition) -> None:
         self.end(await ending.reached())
 
     def end(self, why: str) -> None:
@@ -84,12 +84,12 @@ class Control:
             await gateway.close()
 
 
-def _endings(config: Config) -> list[Ending]:
+def _endings(config: Config) -> list[ExitCondition]:
     if not config.exit_with:
         return []
-    from kproxy.proxy.app.exitconditions import Ending  # few need it
+    from kproxy.proxy.app.exitconditions import ExitCondition  # few need it
 
-    return [Ending(one) for one in config.exit_with]
+    return [ExitCondition(one) for one in config.exit_with]
 
 
 def _count(number: int, noun: str) -> str:

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class UpstreamState:
     """How it stands with an upstream: the id of its Kafka cluster, and why sessions cannot be led there now, or "".
     `login`: who logs in to its brokers. `tls`: kproxy speaks TLS with them."""
 
@@ -31,14 +31,14 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class PortSharers:
     """Which kproxies share the ports of a cluster: this one, "" if it shares none, and the others."""
 
     instance: str = ""
     others: Sequence[str] = ()
 
 
-class Writes(Protocol):
+class WriteCounts(Protocol):
     """How it stands with the writes of a cluster's clients; see `kproxy.proxy.cluster.writehold`."""
 
     @property
@@ -49,7 +49,7 @@ class Writes(Protocol):
     def doubts(self) -> Sequence[Doubt]: ...
 
 
-class Effects(Protocol):
+class SwitchEffects(Protocol):
     """What a switch does to the process, and asks it, about a unit. Nothing of it waits.
 
     `make_part`: lead these clients by themselves from now on, to this upstream. `end_part`: no more; returns why not,
@@ -62,17 +62,17 @@ class Effects(Protocol):
     def guard_everyone(self, unit: str) -> None: ...
     def fetched(self, unit: str) -> tuple[Identity, ...] | None: ...
     def know(self, unit: str, fetched: Sequence[Identity]) -> None: ...
-    def writes(self, unit: str) -> Writes: ...
+    def writes(self, unit: str) -> WriteCounts: ...
     def waiting(self, unit: str) -> Sequence[Waiting]: ...
-    def upstreams(self, unit: str) -> Mapping[str, Standing]: ...
+    def upstreams(self, unit: str) -> Mapping[str, UpstreamState]: ...
     def make_part(self, cluster: str, part: Part, active: str) -> None: ...
     def end_part(self, cluster: str, part: str) -> str: ...
     def say_where_it_leads(self, cluster: str) -> str: ...
-    def beside(self, cluster: str) -> Beside: ...
+    def beside(self, cluster: str) -> PortSharers: ...
 
 
-class OnClusters:
-    """`Effects` of this process."""
+class ProcessEffects:
+    """`SwitchEffects` of this process."""
 
     def __init__(self, clusters: Callable[[], Clusters], sessions: AllSessions) -> None:
         self._clusters = clusters
@@ -112,11 +112,11 @@ class OnClusters:
             return ""
         return gateway.say_where_it_leads()
 
-    def beside(self, cluster: str) -> Beside:
+    def beside(self, cluster: str) -> PortSharers:
         gateway = self._clusters().gateway(cluster)
         if gateway is None or gateway.shared is None:
-            return Beside()
-        return Beside(gateway.shared.instance, gateway.shared.others)
+            return PortSharers()
+        return PortSharers(gateway.shared.instance, gateway.shared.others)
 
     def fetched(self, unit: str) -> tuple[Identity, ...] | None:
         return self._sessions.fetched(unit)
@@ -124,19 +124,19 @@ class OnClusters:
     def know(self, unit: str, fetched: Sequence[Identity]) -> None:
         self._sessions.know(unit, fetched)
 
-    def writes(self, unit: str) -> Writes:
+    def writes(self, unit: str) -> WriteCounts:
         return self._sessions.writes(unit)
 
     def waiting(self, unit: str) -> Sequence[Waiting]:
         return self._sessions.waiting(unit)
 
-    def upstreams(self, unit: str) -> Mapping[str, Standing]:
+    def upstreams(self, unit: str) -> Mapping[str, UpstreamState]:
         cluster, part = split(unit)
         gateway = self._clusters().gateway(cluster)
         if gateway is None or (part and part not in gateway.parts):
             return {}
         return {
-            name: Standing(
+            name: UpstreamState(
                 one.reach.known.cluster_id,
                 gateway.why_not(name, part) or "",
                 one.reach.meetings.login,

@@ -46,12 +46,12 @@ def run(config: Config, words: Sequence[str], timeout: float) -> tuple[int, str]
     for unknown in (match[1] for word in words for match in _PLACEHOLDER.finditer(word)):
         if unknown is not None and unknown not in names:
             raise ConfigError(f"{{bootstrap:{unknown}}}: no cluster has that name; the clusters are {', '.join(names)}")
-    command = Command(words, timeout)
+    command = ChildCommand(words, timeout)
     code = main.run(config, command.run)
     return code, command.problem
 
 
-class Command:
+class ChildCommand:
     """The command, from waiting for kproxy to its end. `problem` says why it was not started."""
 
     def __init__(self, words: Sequence[str], timeout: float) -> None:

@@ -22,7 +22,7 @@ _LOOK_AGAIN, _ASK_AGAIN = 0.25, 1.0
 _FAILURES, _SILENCE = 3, 30.0
 
 
-class Ending:
+class ExitCondition:
     """One `--exit-with`. Raises ConfigError when it is a process that there is not."""
 
     def __init__(self, awaited: ExitWith) -> None:

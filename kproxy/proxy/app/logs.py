@@ -18,7 +18,7 @@ from typing import TextIO, TypeAlias
 
 from kproxy.base.printable import one_line
 from kproxy.base.repeats import LONGEST, OncePerWhile
-from kproxy.proxy.app.stderr import Stderr
+from kproxy.proxy.app.stderr import ThreadedStderr
 
 # How often it is looked whether lines were left out, in seconds.
 _LOOK_EVERY = 5.0
@@ -27,7 +27,7 @@ _ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | 
 _COLOURS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.CRITICAL: "\x1b[31m"}
 
 
-class _Harmless(logging.Formatter):
+class _EscapingFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = one_line(record.message, LONGEST)
         return super().formatMessage(record)
@@ -36,7 +36,7 @@ class _Harmless(logging.Formatter):
         return "\n".join(one_line(line, LONGEST) for line in super().formatException(ei).split("\n"))
 
 
-class _Text(_Harmless):
+class _TextFormatter(_EscapingFormatter):
     def __init__(self, short_time: bool, coloured: bool) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S" if short_time else "%Y-%m-%dT%H:%M:%S%z")
         self._coloured = coloured
@@ -47,7 +47,7 @@ class _Text(_Harmless):
         return f"{colour}{text}\x1b[0m" if colour else text
 
 
-class _Json(_Harmless):
+class _JsonFormatter(_EscapingFormatter):
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
@@ -65,12 +65,12 @@ def coloured(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-class _Lines(logging.StreamHandler[TextIO]):
+class _StderrHandler(logging.StreamHandler[TextIO]):
     """Writes to stderr, which a thread may do: then the end of logging waits for it."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
-        if isinstance(stream, Stderr):
+        if isinstance(stream, ThreadedStderr):
             stream.say_dropped = self._say_dropped
 
     def _say_dropped(self, lines: int) -> str:
@@ -78,17 +78,17 @@ class _Lines(logging.StreamHandler[TextIO]):
         return self.format(logging.LogRecord(__name__, logging.WARNING, "", 0, text, (lines,), None)) + self.terminator
 
     def close(self) -> None:
-        if isinstance(self.stream, Stderr):
+        if isinstance(self.stream, ThreadedStderr):
             self.stream.finish()
         super().close()
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class ProcessLog:
     """The log of this process. `once` leaves out what was written a moment ago; `stderr`: None if no thread writes."""
 
     once: OncePerWhile
-    stderr: Stderr | None = None
+    stderr: ThreadedStderr | None = None
 
     @property
     def dropped(self) -> int:
@@ -102,23 +102,23 @@ class Log:
             self.once.say_left_out()
 
 
-def set_up(log_format: str, level: str, stream: TextIO | None) -> Log:
+def set_up(log_format: str, level: str, stream: TextIO | None) -> ProcessLog:
     """Configure logging for the process: `auto`, `text` or `json`. None: stderr is closed, and nothing is logged."""
     once = OncePerWhile()
     writer: logging.Handler
     if stream is None:
         writer = logging.NullHandler()
     else:
-        writer = _Lines(stream)
+        writer = _StderrHandler(stream)
         if log_format == "json":
-            writer.setFormatter(_Json())
+            writer.setFormatter(_JsonFormatter())
         else:
             terminal = log_format == "auto" and stream.isatty()
-            writer.setFormatter(_Text(short_time=terminal, coloured=terminal and coloured(stream)))
+            writer.setFormatter(_TextFormatter(short_time=terminal, coloured=terminal and coloured(stream)))
     writer.addFilter(once)
     logging.basicConfig(handlers=[writer], force=True)
     set_level(level)
-    return Log(once, stream if isinstance(stream, Stderr) else None)
+    return ProcessLog(once, stream if isinstance(stream, ThreadedStderr) else None)
 
 
 def set_level(level: str) -> None:

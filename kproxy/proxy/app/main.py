@@ -28,16 +28,16 @@ from kproxy.proxy.admin.server import start_admin
 from kproxy.proxy.app import logs
 from kproxy.proxy.app.clusters import Clusters
 from kproxy.proxy.app.control import Control
-from kproxy.proxy.app.neighbours import say_neighbours
+from kproxy.proxy.app.neighbours import warn_about_neighbours
 from kproxy.proxy.app.nextstep import Invocation
-from kproxy.proxy.app.reload import Reloader, Source, watch
-from kproxy.proxy.app.stderr import written_by_thread
+from kproxy.proxy.app.reload import ConfigSource, Reloader, watch_files
+from kproxy.proxy.app.stderr import threaded_stderr
 from kproxy.proxy.cluster.allsessions import AllSessions
-from kproxy.proxy.cluster.connectionlimit import Places, raise_file_limit
-from kproxy.proxy.cluster.encryption import Ends
+from kproxy.proxy.cluster.connectionlimit import ConnectionLimit, raise_file_limit
+from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.report import lasting, report
-from kproxy.proxy.cluster.tasks import Supervised
+from kproxy.proxy.cluster.report import lasting_problems, report
+from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.loop import RelayLoop
 from kproxy.proxy.relay.selector import RelaySelector
@@ -50,12 +50,12 @@ from kproxy.proxy.watch.frames import FrameFeed, filter_of
 
 if TYPE_CHECKING:
     from kproxy.proxy.app.statedir import StateDir
-    from kproxy.proxy.app.switchregistry import Switching
+    from kproxy.proxy.app.switchregistry import SwitchRegistry
     from kproxy.proxy.watch.live import Live
 
 log = logging.getLogger(__name__)
 
-Errand: TypeAlias = Callable[["App"], Awaitable[int]]
+Job: TypeAlias = Callable[["App"], Awaitable[int]]
 """What a process is there for: it runs for as long as this does, and ends with this exit code."""
 
 
@@ -67,22 +67,22 @@ async def until_stopped(app: App) -> int:
 
 def run(
     config: Config,
-    errand: Errand = until_stopped,
+    errand: Job = until_stopped,
     invocation: Invocation | None = None,
-    source: Source | None = None,
+    source: ConfigSource | None = None,
 ) -> int:
     """Run until the errand is done, by default until a signal; return the exit code. With `invocation` kproxy says
     which command lines help where a broker cannot be reached. With `source` the configuration can be read again.
 
     Raises ConfigError if a port cannot be had.
     """
-    with written_by_thread():
+    with threaded_stderr():
         log = logs.set_up(config.log_format, config.log_level, sys.stderr)
         files = raise_file_limit()
         if config.reuse_port and sys.platform != "linux":
             raise ConfigError(f"--reuse-port {WHERE_NOT_SHARED}")
         selector = RelaySelector()
-        places = Places(files)
+        places = ConnectionLimit(files)
         with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
             return runner.run(App(config, selector, places, invocation, source, log).run(errand))
 
@@ -94,10 +94,10 @@ class App:
         self,
         config: Config,
         selector: RelaySelector,
-        places: Places,
+        places: ConnectionLimit,
         invocation: Invocation | None = None,
-        source: Source | None = None,
-        log: logs.Log | None = None,
+        source: ConfigSource | None = None,
+        log: logs.ProcessLog | None = None,
     ) -> None:
         """Raises ConfigError if what `--exit-with` names cannot be watched, or a file of the admin endpoint is no
         good."""
@@ -105,12 +105,12 @@ class App:
         self._invocation = invocation
         self._selector = selector
         self._places = places
-        self._log = log or logs.Log(OncePerWhile())
+        self._log = log or logs.ProcessLog(OncePerWhile())
         self._metrics = Metrics()
         self._metrics.log_lines_dropped = lambda: self._log.dropped
         self._metrics.configured_at = self._metrics.reload_succeeded_at = time.time()
         self._clusters: Clusters | None = None
-        self._switching: Switching | None = None
+        self._switching: SwitchRegistry | None = None
         self._state_dir: StateDir | None = None
         self._reloader = (
             None if source is None else Reloader(source, config, self._metrics, self._reconfigure, self._follow)
@@ -124,7 +124,7 @@ class App:
         """What clients on this machine use as their bootstrap server, by the cluster's name."""
         return {gateway.config.name: gateway.bootstrap for gateway in self._gateways}
 
-    async def run(self, errand: Errand) -> int:
+    async def run(self, errand: Job) -> int:
         """Serve until the errand is done, then drain."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_loop_complains)
@@ -139,12 +139,12 @@ class App:
                 raise
             raise _first(mistakes) from None
 
-    async def _serve(self, tasks: asyncio.TaskGroup, supervised: contextlib.AsyncExitStack, errand: Errand) -> int:
+    async def _serve(self, tasks: asyncio.TaskGroup, supervised: contextlib.AsyncExitStack, errand: Job) -> int:
         admin = None
         background = []
-        self._reloads = await supervised.enter_async_context(Supervised("a reload"))
+        self._reloads = await supervised.enter_async_context(SupervisedTaskGroup("a reload"))
         self.control.obey_signals(self._hear_of_reload)
-        of_sessions = await supervised.enter_async_context(Supervised("a session"))
+        of_sessions = await supervised.enter_async_context(SupervisedTaskGroup("a session"))
         self._sessions = AllSessions(self._selector, self._metrics, of_sessions)
         switching = self._switching = self._what_switches(supervised)
         if switching is not None:
@@ -153,7 +153,7 @@ class App:
             self._config, self._metrics, self._places, self._sessions, supervised, self._invocation
         )
         try:
-            await say_neighbours(self._config)
+            await warn_about_neighbours(self._config)
             await clusters.open_all()
             if switching is not None:
                 switching.begin(self._config)  # before the loop turns, and a client is heard
@@ -164,7 +164,7 @@ class App:
                 feed, frames = Feed(self._sessions.watch), FrameFeed(self._sessions.capture)
                 events = Events()
                 events.addFilter(self._log.once)
-                page = await supervised.enter_async_context(Supervised("the page"))
+                page = await supervised.enter_async_context(SupervisedTaskGroup("the page"))
                 logging.getLogger().addHandler(events)
                 supervised.callback(logging.getLogger().removeHandler, events)
                 pages = AdminPages(
@@ -197,7 +197,7 @@ class App:
             if self._config.watch_config and self._reloader is not None:
                 reloader = self._reloader
                 reread = partial(self._hear_of_reload, "--watch-config")
-                background.append(self._reloads.create_task(watch(lambda: reloader.files, reread)))
+                background.append(self._reloads.create_task(watch_files(lambda: reloader.files, reread)))
             # What was made until now lives as long as the process: the collector need not look at it again.
             gc.freeze()
             return await errand(self)
@@ -213,7 +213,7 @@ class App:
                 await admin.close()
             self._log.once.say_left_out(at_the_end=True)
 
-    def _what_switches(self, supervised: contextlib.AsyncExitStack) -> Switching | None:
+    def _what_switches(self, supervised: contextlib.AsyncExitStack) -> SwitchRegistry | None:
         """Raises ConfigError if the state directory cannot be used."""
         supervised.callback(self._close_state_dir)
         if not _needs_switching(self._config):
@@ -221,13 +221,13 @@ class App:
         self._state_dir = _state_dir(self._config)
         return self._new_switching(self._state_dir)
 
-    def _new_switching(self, directory: StateDir | None) -> Switching:
-        from kproxy.proxy.app.effects import OnClusters  # few need it
-        from kproxy.proxy.app.switchregistry import Switching
+    def _new_switching(self, directory: StateDir | None) -> SwitchRegistry:
+        from kproxy.proxy.app.effects import ProcessEffects  # few need it
+        from kproxy.proxy.app.switchregistry import SwitchRegistry
 
         served = [gateway.config.name for gateway in self._gateways]
-        effects = OnClusters(self._all_clusters, self._sessions)
-        switching = Switching(directory, effects, self.control.stopping.is_set, served)
+        effects = ProcessEffects(self._all_clusters, self._sessions)
+        switching = SwitchRegistry(directory, effects, self.control.stopping.is_set, served)
         self._metrics.switches = switching.numbers
         return switching
 
@@ -259,7 +259,7 @@ class App:
     def _follow(self, old: Config, new: Config) -> Config:
         return new if self._switching is None else self._switching.follow(old, new)
 
-    async def _reconfigure(self, config: Config, ends: Mapping[str, Ends]) -> int:
+    async def _reconfigure(self, config: Config, ends: Mapping[str, ClusterTls]) -> int:
         assert self._clusters is not None
         switching, directory = self._switching, None
         if _needs_switching(config):
@@ -301,7 +301,7 @@ class App:
 
     def lasting(self, requires: Requires) -> Sequence[str]:
         """The same, for one who does not wait either for a name that nobody knows, or for another certificate."""
-        return [reason for gateway in self._gateways for reason in lasting(gateway, requires)]
+        return [reason for gateway in self._gateways for reason in lasting_problems(gateway, requires)]
 
     def _report(self, gateway: Gateway) -> ClusterStatus:
         switch = None if self._switching is None else self._switching.status(gateway.config.name)
@@ -324,7 +324,9 @@ class App:
     def _status(self) -> bytes:
         return asjson.write(self.status())
 
-    def _page(self, tasks: Supervised, feed: Feed, events: Events) -> Callable[[], AsyncGenerator[bytes, None]]:
+    def _page(
+        self, tasks: SupervisedTaskGroup, feed: Feed, events: Events
+    ) -> Callable[[], AsyncGenerator[bytes, None]]:
         @cache
         def live() -> Live:
             from kproxy.proxy.watch.live import Live  # megabytes that only those need who look

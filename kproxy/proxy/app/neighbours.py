@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 _SECONDS = 2.0
 
 
-async def say_neighbours(config: Config) -> None:
+async def warn_about_neighbours(config: Config) -> None:
     """Ask another kproxy, which may be at the usual port if a bootstrap server is, and log what it says. One without an
     admin endpoint at the usual address is not found, and nothing is said of it."""
     clusters = [one for one in config.served if one.usual_port_taken_by]

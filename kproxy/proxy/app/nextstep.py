@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kproxy.config import Config
-from kproxy.proxy.cluster.reachability import Explored
+from kproxy.proxy.cluster.reachability import ExplorationState
 from kproxy.proxy.status.shown import ClusterStatus
 
 # A line with more maps than this is no help.
@@ -24,7 +24,7 @@ class Invocation:
     reach: tuple[str, ...]
 
 
-def for_nodes(invocation: Invocation, config: Config, cluster: ClusterStatus) -> list[str]:
+def node_hints(invocation: Invocation, config: Config, cluster: ClusterStatus) -> list[str]:
     """What to do next, a line each; empty if all nodes can be reached."""
     lost = cluster.out_of_reach
     if not lost:
@@ -42,7 +42,7 @@ def for_nodes(invocation: Invocation, config: Config, cluster: ClusterStatus) ->
     return [*lines, _doctor(invocation)]
 
 
-def for_bootstrap(invocation: Invocation, config: Config, explored: Explored) -> list[str]:
+def bootstrap_hints(invocation: Invocation, config: Config, explored: ExplorationState) -> list[str]:
     """What to do next, a line each, when no bootstrap server can be used; empty if one can."""
     if explored.answered:
         return []

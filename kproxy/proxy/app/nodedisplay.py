@@ -56,8 +56,8 @@ def _reachable(node: NodeStatus) -> str:
 
 def _table(cluster: ClusterStatus) -> None:
     rows = [
-        nodetable.Row(node.node, node.advertised, node.local, _reachable(node), node.problem is None)
+        nodetable.NodeRow(node.node, node.advertised, node.local, _reachable(node), node.problem is None)
         for node in cluster.nodes
     ]
-    terminal = nodetable.console(logs.coloured(sys.stderr))
-    nodetable.show(terminal, f"cluster {cluster.name}", rows)
+    terminal = nodetable.stderr_console(logs.coloured(sys.stderr))
+    nodetable.show_table(terminal, f"cluster {cluster.name}", rows)

@@ -19,7 +19,7 @@ _BETWEEN = 11
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class NodeRow:
     """One node: its label, where it is, what clients are told, and in words whether kproxy reaches it."""
 
     label: str
@@ -29,7 +29,7 @@ class Row:
     good: bool
 
 
-def console(coloured: bool) -> Console:
+def stderr_console(coloured: bool) -> Console:
     """The terminal on stderr."""
     # Only a terminal needs rich; importing it takes longer than everything else that is shown.
     from rich.console import Console
@@ -37,7 +37,7 @@ def console(coloured: bool) -> Console:
     return Console(stderr=True, color_system="auto" if coloured else None)
 
 
-def show(terminal: Console, title: str, rows: Sequence[Row]) -> None:
+def show_table(terminal: Console, title: str, rows: Sequence[NodeRow]) -> None:
     """Print the nodes, of which there is one at least, as the width allows."""
     from rich.table import Table
     from rich.text import Text
@@ -57,7 +57,7 @@ def show(terminal: Console, title: str, rows: Sequence[Row]) -> None:
         terminal.print(line, soft_wrap=True)
 
 
-def _widths(rows: Sequence[Row], room: int) -> list[int]:
+def _widths(rows: Sequence[NodeRow], room: int) -> list[int]:
     """Of the columns; none if there is no room for them. Of the first three no cell is wrapped, of the last one between
     words; the headings are if need be."""
     columns = list(zip(*[(row.label, row.advertised, row.local, row.reachable) for row in rows], strict=True))
@@ -71,7 +71,7 @@ def _widths(rows: Sequence[Row], room: int) -> list[int]:
     return []
 
 
-def _list(title: str, rows: Sequence[Row], width: int) -> list[Text]:
+def _list(title: str, rows: Sequence[NodeRow], width: int) -> list[Text]:
     from rich.text import Text
 
     lines = [Text(title, "italic")]

@@ -23,7 +23,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import AdminError, ConfigError
 from kproxy.base.printable import one_line
 from kproxy.proxy.app import pcapng
-from kproxy.proxy.app.pcapng import ACK, PSH, SYN, End, Ip
+from kproxy.proxy.app.pcapng import ACK, PSH, SYN, Ip, TcpEndpoint
 from kproxy.proxy.watch.lines import read
 
 LONGEST_LINE = 4 * 1024 * 1024
@@ -37,20 +37,20 @@ _NOWHERE: Ip = ipaddress.IPv4Address("0.0.0.0")
 
 
 @dataclass(slots=True)
-class _Connection:
+class _TcpConnection:
     interface: int
-    client: End
-    local: End
+    client: TcpEndpoint
+    local: TcpEndpoint
     sent: int  # the client's next sequence number
     received: int  # kproxy's
 
 
-class Capture:
+class PcapWriter:
     """Makes blocks of pcapng from lines. `frames`, `lost`: how many there were; `ports`: of the local addresses."""
 
     def __init__(self) -> None:
         self._interfaces: dict[str, int] = {}
-        self._connections: OrderedDict[str, _Connection] = OrderedDict()
+        self._connections: OrderedDict[str, _TcpConnection] = OrderedDict()
         self._begun = 0
         self._missing = 0  # frames, since the last one
         self.frames = 0
@@ -60,7 +60,7 @@ class Capture:
     @staticmethod
     def begin() -> bytes:
         """What the file begins with."""
-        return pcapng.section("kproxy tap")
+        return pcapng.section_block("kproxy tap")
 
     def add(self, value: Mapping[str, Any]) -> bytes:
         """The blocks for one line. Raises ValueError."""
@@ -75,7 +75,7 @@ class Capture:
         before, connection = self._connection(value, time)
         return before + b"".join(self._packets(connection, time, data, value["from"] == "client", self._comment(value)))
 
-    def _connection(self, value: Mapping[str, Any], time: float) -> tuple[bytes, _Connection]:
+    def _connection(self, value: Mapping[str, Any], time: float) -> tuple[bytes, _TcpConnection]:
         session = str(value["session"])
         connection = self._connections.get(session)
         if connection is not None:
@@ -86,16 +86,16 @@ class Capture:
         # A number that no other connection of these ports has: a port may be used again.
         self._begun += 1
         first = self._begun * 0x9E3779B1 & 0xFFFFFFFF
-        connection = self._connections[session] = _Connection(interface, client, local, _after(first, 1), 1)
+        connection = self._connections[session] = _TcpConnection(interface, client, local, _after(first, 1), 1)
         if len(self._connections) > _MOST_CONNECTIONS:
             self._connections.popitem(last=False)
         self.ports.add(local.port)
         handshake = (
-            pcapng.tcp(client, local, first, 0, SYN),
-            pcapng.tcp(local, client, 0, connection.sent, SYN | ACK),
-            pcapng.tcp(client, local, connection.sent, 1, ACK),
+            pcapng.tcp_packet(client, local, first, 0, SYN),
+            pcapng.tcp_packet(local, client, 0, connection.sent, SYN | ACK),
+            pcapng.tcp_packet(client, local, connection.sent, 1, ACK),
         )
-        return blocks + b"".join(pcapng.packet(interface, time, one) for one in handshake), connection
+        return blocks + b"".join(pcapng.packet_block(interface, time, one) for one in handshake), connection
 
     def _interface(self, name: str) -> tuple[bytes, int]:
         if len(self._interfaces) >= _MOST_INTERFACES and name not in self._interfaces:
@@ -103,7 +103,7 @@ class Capture:
         if name in self._interfaces:
             return b"", self._interfaces[name]
         number = self._interfaces[name] = len(self._interfaces)
-        return pcapng.interface(one_line(name, 200)), number
+        return pcapng.interface_block(one_line(name, 200)), number
 
     def _comment(self, value: Mapping[str, Any]) -> str:
         said = []
@@ -119,23 +119,23 @@ class Capture:
         return one_line("; ".join(said), 1000)
 
     def _packets(
-        self, connection: _Connection, time: float, data: bytes, from_client: bool, comment: str
+        self, connection: _TcpConnection, time: float, data: bytes, from_client: bool, comment: str
     ) -> Iterable[bytes]:
         self.frames += bool(data)
         for at in range(0, max(1, len(data)), _SEGMENT):
             part = data[at : at + _SEGMENT]
             flags = ACK | PSH if part else ACK
             if from_client:
-                made = pcapng.tcp(
+                made = pcapng.tcp_packet(
                     connection.client, connection.local, connection.sent, connection.received, flags, part
                 )
                 connection.sent = _after(connection.sent, len(part))
             else:
-                made = pcapng.tcp(
+                made = pcapng.tcp_packet(
                     connection.local, connection.client, connection.received, connection.sent, flags, part
                 )
                 connection.received = _after(connection.received, len(part))
-            yield pcapng.packet(connection.interface, time, made, comment)
+            yield pcapng.packet_block(connection.interface, time, made, comment)
             comment = ""
 
 
@@ -143,7 +143,7 @@ def _after(number: int, size: int) -> int:
     return (number + size) & 0xFFFFFFFF
 
 
-def _ends(client: str, local: str) -> tuple[End, End]:
+def _ends(client: str, local: str) -> tuple[TcpEndpoint, TcpEndpoint]:
     """Both ends, of the same version of IP."""
     ends = []
     for text in (client, local):
@@ -155,17 +155,17 @@ def _ends(client: str, local: str) -> tuple[End, End]:
             ip, port = _NOWHERE, 0
         if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
             ip = ip.ipv4_mapped
-        ends.append(End(ip, port))
+        ends.append(TcpEndpoint(ip, port))
     if ends[0].ip.version != ends[1].ip.version:
-        ends = [End(_NOWHERE, end.port) for end in ends]
+        ends = [TcpEndpoint(_NOWHERE, end.port) for end in ends]
     return ends[0], ends[1]
 
 
-def write(lines: Iterable[bytes], file: Path, say: TextIO) -> None:
+def write_capture(lines: Iterable[bytes], file: Path, say: TextIO) -> None:
     """Write the capture into the file until the lines end; "-" is the standard output. `say` is told what was lost, and
     how to open the file. Raises AdminError, ConfigError."""
-    check(file)
-    capture = Capture()
+    check_file(file)
+    capture = PcapWriter()
     out: BinaryIO | None = None
     told, told_at = 0, monotonic()
     try:
@@ -192,7 +192,7 @@ def write(lines: Iterable[bytes], file: Path, say: TextIO) -> None:
             out.close()
 
 
-def _summary(capture: Capture, file: Path) -> str:
+def _summary(capture: PcapWriter, file: Path) -> str:
     lost = f"; {capture.lost} more were lost, because this reader was too slow" if capture.lost else ""
     text = f"kproxy: {capture.frames} frames{lost}"
     if capture.ports and str(file) != "-":
@@ -202,7 +202,7 @@ def _summary(capture: Capture, file: Path) -> str:
     return text + "\n"
 
 
-def check(file: Path) -> None:
+def check_file(file: Path) -> None:
     """Raises ConfigError if a capture cannot be written there."""
     if str(file) == "-":
         if sys.stdout.isatty():

@@ -38,17 +38,17 @@ def _padded(value: bytes) -> bytes:
 _END_OF_OPTIONS = pack("<HH", 0, 0)
 
 
-def section(application: str) -> bytes:
+def section_block(application: str) -> bytes:
     """The block that a file begins with."""
     return _block(0x0A0D0D0A, pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + _option(4, application) + _END_OF_OPTIONS)
 
 
-def interface(name: str) -> bytes:
+def interface_block(name: str) -> bytes:
     """The block of one more interface; they count from 0. Times are in microseconds."""
     return _block(1, pack("<HHI", _RAW_IP, 0, 0) + _option(2, name) + _END_OF_OPTIONS)
 
 
-def packet(interface: int, time: float, data: bytes, comment: str = "") -> bytes:
+def packet_block(interface: int, time: float, data: bytes, comment: str = "") -> bytes:
     """The block of a packet. `time`: seconds since 1970."""
     at = int(time * 1_000_000) & 0xFFFFFFFFFFFFFFFF
     head = pack("<IIIII", interface, at >> 32, at & 0xFFFFFFFF, len(data), len(data))
@@ -57,14 +57,16 @@ def packet(interface: int, time: float, data: bytes, comment: str = "") -> bytes
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class TcpEndpoint:
     """One end of a TCP connection."""
 
     ip: Ip
     port: int
 
 
-def tcp(source: End, target: End, sequence: int, acknowledged: int, flags: int, payload: bytes = b"") -> bytes:
+def tcp_packet(
+    source: TcpEndpoint, target: TcpEndpoint, sequence: int, acknowledged: int, flags: int, payload: bytes = b""
+) -> bytes:
     """An IP packet with a TCP segment, checksums and all; of at most 65,000 bytes of payload."""
     options = _SCALE if flags & SYN else b""
     words = (20 + len(options)) // 4 << 12 | flags

@@ -21,7 +21,7 @@ from kproxy.net.dial.dialer import check_library
 from kproxy.net.tls.handshakes import BadFiles
 from kproxy.proxy.admin import bearer
 from kproxy.proxy.admin.encryption import admin_tls
-from kproxy.proxy.app.exitconditions import Ending
+from kproxy.proxy.app.exitconditions import ExitCondition
 from kproxy.proxy.cluster.encryption import broker_tls, client_tls
 
 # What each of these files is read with.
@@ -35,11 +35,11 @@ _READ_WITH = {
 
 def findings(config: Config) -> Iterator[Finding]:
     """What is wrong, where the user wrote it."""
-    yield from of_clusters(config)
+    yield from cluster_findings(config)
     yield from _of_process(config)
 
 
-def of_clusters(config: Config) -> Iterator[Finding]:
+def cluster_findings(config: Config) -> Iterator[Finding]:
     """The part of it that a reload can change."""
     for index, cluster in enumerate(config.clusters):
         for keys, text in chain(_certificates(cluster), _login(cluster), _hops(cluster)):
@@ -61,12 +61,12 @@ def _of_process(config: Config) -> Iterator[Finding]:
         yield Finding((("reuse-port",),), WHERE_NOT_SHARED)
     for index, awaited in enumerate(config.exit_with):
         try:
-            Ending(awaited)
+            ExitCondition(awaited)
         except ConfigError as error:
             yield Finding((("exit-with", index),), str(error).removeprefix("--exit-with: "))
 
 
-def commands(config: Config) -> Iterator[str]:
+def unchecked_commands(config: Config) -> Iterator[str]:
     """What stays unchecked: options whose commands nobody has run, and of which cluster they are."""
     for cluster in config.clusters:
         for key, command in _commands(cluster):

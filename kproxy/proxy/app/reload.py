@@ -15,7 +15,7 @@ from kproxy.config import Config, read
 from kproxy.config.changes import compare
 from kproxy.config.sources import CONFIG_VARIABLE
 from kproxy.proxy.admin.pages import Reloaded
-from kproxy.proxy.cluster.encryption import Ends
+from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -23,13 +23,13 @@ log = logging.getLogger(__name__)
 # How long reading all files may take, in seconds: one may be a pipe that nobody writes to.
 _READ_WITHIN = 30.0
 
-Apply = Callable[[Config, Mapping[str, Ends]], Awaitable[int]]
+Apply = Callable[[Config, Mapping[str, ClusterTls]], Awaitable[int]]
 """Does as a configuration says, with the TLS of each cluster by its title; returns how many sessions are drained for
 it. Raises ConfigError, and has changed nothing then."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Source:
+class ConfigSource:
     """Where the configuration comes from: flags over variables over a file."""
 
     flags: Mapping[str, object]
@@ -37,7 +37,7 @@ class Source:
     file: Path | None
 
     @classmethod
-    def of(cls, flags: Mapping[str, object], env: Mapping[str, str], file: Path | None) -> Source:
+    def of(cls, flags: Mapping[str, object], env: Mapping[str, str], file: Path | None) -> ConfigSource:
         """As `kproxy.config.read` takes them."""
         named = env.get(CONFIG_VARIABLE, "").strip()
         return cls(flags, dict(env), file or (Path(named) if named else None))
@@ -47,12 +47,12 @@ class Source:
         named = [cluster.client_config for cluster in config.clusters]
         return [path for path in (self.file, *named) if path is not None]
 
-    def read(self) -> tuple[Config, Mapping[str, Ends]]:
+    def read(self) -> tuple[Config, Mapping[str, ClusterTls]]:
         """All of it, and the files that it names. Raises ConfigError."""
         from kproxy.proxy.app import preflight  # with all that a login may need
 
-        config = read(self.flags, self.env, self.file, further=preflight.of_clusters).config
-        return config, {cluster.title: Ends.of(cluster) for cluster in config.clusters}
+        config = read(self.flags, self.env, self.file, further=preflight.cluster_findings).config
+        return config, {cluster.title: ClusterTls.of(cluster) for cluster in config.clusters}
 
 
 class Reloader:
@@ -60,7 +60,7 @@ class Reloader:
 
     def __init__(
         self,
-        source: Source,
+        source: ConfigSource,
         config: Config,
         metrics: Metrics,
         apply: Apply,
@@ -138,20 +138,20 @@ class Reloader:
         return Reloaded("refused", problems)
 
 
-async def watch(files: Callable[[], Sequence[Path]], changed: Callable[[], object], every: float = 1.0) -> None:
+async def watch_files(files: Callable[[], Sequence[Path]], changed: Callable[[], object], every: float = 1.0) -> None:
     """Call `changed` when a file is another one, for ever: written in place, replaced, or behind a link that leads
     elsewhere now, as in volumes of Kubernetes. Half-written files are given one more turn."""
-    known = before = _look(files())
+    known = before = _file_states(files())
     while True:
         await asyncio.sleep(every)
-        now = _look(files())
+        now = _file_states(files())
         if now != known and now == before:
             known = now
             changed()
         before = now
 
 
-def _look(files: Sequence[Path]) -> Mapping[Path, tuple[int, ...] | None]:
+def _file_states(files: Sequence[Path]) -> Mapping[Path, tuple[int, ...] | None]:
     found: dict[Path, tuple[int, ...] | None] = {}
     for path in files:
         try:

@@ -13,7 +13,7 @@ from kproxy.proxy.switching.state import Phase, State
 log = logging.getLogger(__name__)
 
 
-class Keeping:
+class StateWriter:
     """Of one unit. `problem`: why the state could not be written the last time, or "". `directory`: None if nothing is
     kept."""
 

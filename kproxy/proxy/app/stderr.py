@@ -19,7 +19,7 @@ MOST = 1024 * 1024
 _PATIENCE = 2.0
 
 
-class Stderr(io.TextIOBase):
+class ThreadedStderr(io.TextIOBase):
     """A text stream over the file descriptor of another one. `write` never waits.
 
     Lines keep their order. Once there is no room, lines are dropped until all that waits is written; then, where the
@@ -106,12 +106,12 @@ def _say_dropped(lines: int) -> str:
 
 
 @contextlib.contextmanager
-def written_by_thread() -> Iterator[Stderr | None]:
+def threaded_stderr() -> Iterator[ThreadedStderr | None]:
     """Have a thread write whatever this process writes to stderr meanwhile. None where stderr is no file, or closed."""
     before = sys.stderr
     try:
         before.flush()
-        stderr = Stderr(before)
+        stderr = ThreadedStderr(before)
     except (AttributeError, OSError):  # None if it was closed when Python started
         yield None
         return

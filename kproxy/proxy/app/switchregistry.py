@@ -17,9 +17,9 @@ from kproxy.base.printable import one_line
 from kproxy.config import ClusterConfig, Config
 from kproxy.config.changes import may_be_the_same
 from kproxy.proxy.admin.pages import Switched
-from kproxy.proxy.app.effects import Effects
+from kproxy.proxy.app.effects import SwitchEffects
 from kproxy.proxy.app.statedir import StateDir
-from kproxy.proxy.app.unitswitch import Switch
+from kproxy.proxy.app.unitswitch import UnitSwitch
 from kproxy.proxy.metrics.record import SwitchNumbers
 from kproxy.proxy.status.shown import SessionStatus, SwitchStatus
 from kproxy.proxy.switching import asjson
@@ -29,14 +29,14 @@ from kproxy.proxy.switching.parts import MOST_PARTS, Part, shared, split, unit
 log = logging.getLogger(__name__)
 
 
-class Switching:
+class SwitchRegistry:
     """All of them. They are adopted before their clusters are opened, for the state says which upstream one leads to;
     they begin when the listeners are there, before the event loop turns."""
 
     def __init__(
         self,
         directory: StateDir | None,
-        effects: Effects,
+        effects: SwitchEffects,
         is_stopping: Callable[[], bool],
         served: Iterable[str] = (),
     ) -> None:
@@ -44,8 +44,8 @@ class Switching:
         self._directory = directory
         self._effects = effects
         self._is_stopping = is_stopping
-        self._switches: dict[str, Switch] = {}  # by unit
-        self._next: dict[str, Switch] = {}  # as soon as its clusters are there
+        self._switches: dict[str, UnitSwitch] = {}  # by unit
+        self._next: dict[str, UnitSwitch] = {}  # as soon as its clusters are there
         self._adopts = False
         self._served = frozenset(served)  # the clusters, with upstreams or without
         self._said: dict[str, str] = {}  # which upstream the configuration calls active, by cluster
@@ -70,14 +70,14 @@ class Switching:
 
     def _adopted(
         self, config: Config, cluster: ClusterConfig, directory: StateDir | None, part: str = ""
-    ) -> Switch:  # fmt: skip
+    ) -> UnitSwitch:  # fmt: skip
         names = [cluster.upstream, *(other.upstream for other in config.others(cluster.name))]
         name = unit(cluster.name, part)
         there = self._switches.get(name)
         if there is not None and there.directory is directory:
             return there
         serves = cluster.name in self._served
-        switch = Switch(
+        switch = UnitSwitch(
             name, cluster.upstream, names, directory, self._effects, self._now, self._is_stopping,
             among_clients=serves,
         )  # fmt: skip
@@ -159,7 +159,7 @@ class Switching:
                     " are not"
                 )
 
-    def _part(self, cluster: str, part: str) -> Switch:
+    def _part(self, cluster: str, part: str) -> UnitSwitch:
         return self._switches[unit(cluster, part)]
 
     # What others see
@@ -246,7 +246,7 @@ class Switching:
 
     # Parts
 
-    def _make_part(self, cluster: Switch, parting: Parting) -> str:
+    def _make_part(self, cluster: UnitSwitch, parting: Parting) -> str:
         """Returns why not, or ""."""
         part = Part(parting.part, parting.clients)
         name = unit(cluster.cluster, part.name)
@@ -257,7 +257,7 @@ class Switching:
         problem = cluster.why_no_part or shared(part, others)
         if problem or len(others) >= MOST_PARTS:
             return problem or f"a cluster has at most {MOST_PARTS} parts"
-        made = Switch(
+        made = UnitSwitch(
             name, cluster.configured, cluster.upstreams, cluster.directory, self._effects, self._now,
             self._is_stopping, part_of=cluster, clients=part.clients,
         )  # fmt: skip
@@ -276,7 +276,7 @@ class Switching:
         )
         return ""
 
-    def _end_part(self, cluster: Switch, part: str) -> str:
+    def _end_part(self, cluster: UnitSwitch, part: str) -> str:
         """Returns why not, or ""."""
         name = unit(cluster.cluster, part)
         if name not in self._switches:

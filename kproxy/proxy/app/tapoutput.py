@@ -27,7 +27,7 @@ _HEADINGS = (*_NAMES, "requests", "per s", "p50", "p99", "errors")
 _WIDE = 100
 
 
-def as_json(lines: Iterable[bytes], out: TextIO) -> None:
+def write_json(lines: Iterable[bytes], out: TextIO) -> None:
     """Each line as it came. Raises AdminError."""
     for line in lines:
         if _value(line):
@@ -35,16 +35,16 @@ def as_json(lines: Iterable[bytes], out: TextIO) -> None:
             out.flush()
 
 
-def as_lines(lines: Iterable[bytes], out: TextIO) -> None:
+def write_lines(lines: Iterable[bytes], out: TextIO) -> None:
     """Each exchange as a line of text. Raises AdminError."""
     for line in lines:
         value = _value(line)
         if value:
-            out.write(one_line(text_of(value), _LONGEST) + "\n")
+            out.write(one_line(exchange_text(value), _LONGEST) + "\n")
             out.flush()
 
 
-def text_of(value: Mapping[str, Any]) -> str:
+def exchange_text(value: Mapping[str, Any]) -> str:
     """One exchange, or how many are missing, in words."""
     if "lost" in value:
         return f"... {value['lost']} lines are missing: this reader is too slow"
@@ -69,7 +69,7 @@ def _who(value: Mapping[str, Any]) -> str:
 
 
 @dataclass(slots=True)
-class _Row:
+class _SummaryRow:
     count: int = 0
     errors: int = 0
     latencies: deque[float] = field(default_factory=lambda: deque(maxlen=_LATENCIES))
@@ -79,7 +79,7 @@ class Summary:
     """Exchanges summed up by node, API and client. `lost` is how many lines are missing."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, str, str], _Row] = {}
+        self._rows: dict[tuple[str, str, str], _SummaryRow] = {}
         self._began = time.monotonic()
         self.lost = 0
 
@@ -91,7 +91,7 @@ class Summary:
         key = (str(value.get("node", "")), str(value.get("api", "")), str(value.get("client_id") or "-"))
         if key not in self._rows and len(self._rows) >= _ROWS:
             key = ("others", "", "")
-        row = self._rows.setdefault(key, _Row())
+        row = self._rows.setdefault(key, _SummaryRow())
         row.count += 1
         row.errors += bool(value.get("error"))
         if value.get("seconds") is not None:
@@ -120,7 +120,7 @@ def _duration(ordered: list[float], share: float) -> str:
     return f"{_short(seconds * 1000)} ms" if seconds < 0.9995 else f"{_short(seconds)} s"
 
 
-def drawn(summary: Summary, width: int) -> Table:
+def render_table(summary: Summary, width: int) -> Table:
     """The table as wide as this at most. Names give way, and numbers never do."""
     from rich.table import Table
     from rich.text import Text
@@ -136,13 +136,13 @@ def drawn(summary: Summary, width: int) -> Table:
     return table
 
 
-def as_table(lines: Iterable[bytes], out: TextIO) -> None:
+def write_table(lines: Iterable[bytes], out: TextIO) -> None:
     """A table that is renewed. Raises AdminError."""
     from rich.console import Console
     from rich.live import Live
 
     summary, console = Summary(), Console(file=out)
-    with Live(drawn(summary, console.width), console=console, auto_refresh=False) as live:
+    with Live(render_table(summary, console.width), console=console, auto_refresh=False) as live:
         renewed = 0.0
         for line in lines:
             value = _value(line)
@@ -150,7 +150,7 @@ def as_table(lines: Iterable[bytes], out: TextIO) -> None:
                 summary.add(value)
             if time.monotonic() - renewed >= _RENEW_EVERY:
                 renewed = time.monotonic()
-                live.update(drawn(summary, console.width), refresh=True)
+                live.update(render_table(summary, console.width), refresh=True)
 
 
 def _value(line: bytes) -> Mapping[str, Any]:

@@ -17,9 +17,9 @@ from typing import Any
 
 from kproxy.base.errors import ConfigError
 from kproxy.base.printable import one_line
-from kproxy.proxy.app.effects import Effects
+from kproxy.proxy.app.effects import SwitchEffects
 from kproxy.proxy.app.statedir import StateDir
-from kproxy.proxy.app.statewriter import Keeping
+from kproxy.proxy.app.statewriter import StateWriter
 from kproxy.proxy.status.shown import SwitchStatus
 from kproxy.proxy.switching import asjson, state
 from kproxy.proxy.switching.doubts import GIVEN_UP_LATE, Doubt
@@ -38,7 +38,7 @@ _REMIND = 30.0
 _GUARDED = 300.0
 
 
-class Switch:
+class UnitSwitch:
     """Of one unit. `now` tells Unix time that no clock puts back. `parts`: the names of a cluster's parts. `clients`:
     those of a part."""
 
@@ -48,12 +48,12 @@ class Switch:
         configured: str,
         upstreams: Sequence[str],
         directory: StateDir | None,
-        effects: Effects,
+        effects: SwitchEffects,
         now: Callable[[], float],
         is_stopping: Callable[[], bool],
         *,
         among_clients: bool = False,
-        part_of: Switch | None = None,
+        part_of: UnitSwitch | None = None,
         clients: Sequence[str] = (),
     ) -> None:
         """`among_clients`: sessions were there before, of which nobody has noted what they leave unanswered. `part_of`:
@@ -63,7 +63,7 @@ class Switch:
         self.configured = configured
         self.upstreams = upstreams
         self.directory = directory
-        self._keeping = Keeping(directory, cluster)
+        self._keeping = StateWriter(directory, cluster)
         self._effects = effects
         self._now = now
         self._is_stopping = is_stopping

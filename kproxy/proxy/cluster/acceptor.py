@@ -21,7 +21,7 @@ from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
 from kproxy.protocol.wire.greeting import ENOUGH, Greeting, recognise
 from kproxy.protocol.wire.mismatch import plaintext_client, wrong_client
-from kproxy.proxy.cluster.connectionlimit import Places
+from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
 from kproxy.proxy.cluster.listeners import Listener
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
@@ -40,11 +40,11 @@ _HTTP_HINT = (
 
 
 @dataclass(slots=True, eq=False)
-class Guest:
+class ConnectionSlot:
     """A connection that was let in, to a node, as those who carry its session tell the door about it. `since`: the
     loop's time at which it came."""
 
-    door: Door
+    door: Acceptor
     listener: Listener
     key: NodeKey | None
     peer: Address
@@ -70,20 +70,20 @@ class Guest:
             self.door.leave(self)
 
 
-Carry = Callable[[socket.socket, NodeKey | None, str, Guest], None]
+HandleClient = Callable[[socket.socket, NodeKey | None, str, ConnectionSlot], None]
 """Takes over a client that has spoken; see `Sessions.carry`."""
 
 
-class Door:
+class Acceptor:
     """`sessions`: the connections that have spoken. `local_host` says under which host a client finds kproxy."""
 
     def __init__(
         self,
         config: ClusterConfig,
         metrics: Metrics,
-        places: Places,
+        places: ConnectionLimit,
         local_host: Callable[[socket.socket], str],
-        carry: Carry,
+        carry: HandleClient,
         *,
         expects_tls: bool,
     ) -> None:
@@ -94,8 +94,10 @@ class Door:
         self._carry = carry
         self._expects_tls = expects_tls
         self._loop = asyncio.get_running_loop()
-        self._silent: dict[socket.socket, Guest] = {}  # nothing heard yet, the oldest first
-        self._waiting: dict[Guest, Callable[[], None]] = {}  # for their nodes, the oldest first, and how to close each
+        self._silent: dict[socket.socket, ConnectionSlot] = {}  # nothing heard yet, the oldest first
+        self._waiting: dict[
+            ConnectionSlot, Callable[[], None]
+        ] = {}  # for their nodes, the oldest first, and how to close each
         self._looking: asyncio.TimerHandle | None = None
         self._wanting: Counter[NodeKey | None] = Counter()
         self.sessions = 0
@@ -114,7 +116,7 @@ class Door:
         self._places.taken += 1
         listener.sessions += 1
         self.count(listener.key, 1)
-        guest = Guest(self, listener, listener.key, peer, self._loop.time())
+        guest = ConnectionSlot(self, listener, listener.key, peer, self._loop.time())
         # Brokers are dialled when the client has said something: a TCP probe costs them nothing.
         first = _peek(client)
         if first is not None:
@@ -150,7 +152,7 @@ class Door:
         """Connections that want this node."""
         return self._wanting[key]
 
-    def waits(self, guest: Guest, give_way: Callable[[], None] | None) -> None:
+    def waits(self, guest: ConnectionSlot, give_way: Callable[[], None] | None) -> None:
         """Let this guest give way to others, like those that say nothing; None: no more."""
         self._places.silent.pop(guest, None)
         self._waiting.pop(guest, None)
@@ -200,7 +202,7 @@ class Door:
         if first is not None:
             self._spoke(client, self._no_longer_silent(client), first)
 
-    def _spoke(self, client: socket.socket, guest: Guest, first: bytes) -> None:
+    def _spoke(self, client: socket.socket, guest: ConnectionSlot, first: bytes) -> None:
         error = self._objection(first)
         if error is not None:
             self._metrics.refused(self._config.name, "client", error.reason)
@@ -225,7 +227,7 @@ class Door:
             return None
         return plaintext_client() if greeting is None else wrong_client(greeting)
 
-    def _hand_over(self, client: socket.socket, guest: Guest) -> None:
+    def _hand_over(self, client: socket.socket, guest: ConnectionSlot) -> None:
         self.sessions += 1
         try:
             self._carry(client, guest.key, self._local_host(client), guest)
@@ -237,14 +239,14 @@ class Door:
             guest.over()
             raise
 
-    def leave(self, guest: Guest) -> None:
+    def leave(self, guest: ConnectionSlot) -> None:
         """Its place is free."""
         guest.inside = False
         guest.listener.sessions -= 1
         self.count(guest.key, -1)
         self._places.taken -= 1
 
-    def _no_longer_silent(self, client: socket.socket) -> Guest:
+    def _no_longer_silent(self, client: socket.socket) -> ConnectionSlot:
         self._loop.remove_reader(client.fileno())
         del self._places.silent[client]
         return self._silent.pop(client)

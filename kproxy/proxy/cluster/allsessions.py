@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from kproxy.config import ClusterConfig, Config
 from kproxy.net.tls.handshakes import ClientTls
-from kproxy.proxy.cluster.acceptor import Guest
-from kproxy.proxy.cluster.clientroute import Dial, Localise
+from kproxy.proxy.cluster.acceptor import ConnectionSlot
+from kproxy.proxy.cluster.clientroute import DialNode, LocaliseForHost
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.nodedialer import Concerns
-from kproxy.proxy.cluster.pendingconnections import Knows
+from kproxy.proxy.cluster.nodedialer import AffectsSession
+from kproxy.proxy.cluster.pendingconnections import NodeExists
 from kproxy.proxy.cluster.sessions import Sessions
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
@@ -29,8 +29,8 @@ from kproxy.proxy.watch.feed import Emit
 from kproxy.proxy.watch.frames import EmitFrame
 
 if TYPE_CHECKING:
-    from kproxy.proxy.cluster.switchableunit import Switchable
-    from kproxy.proxy.cluster.writehold import Writes
+    from kproxy.proxy.cluster.switchableunit import SwitchableUnit
+    from kproxy.proxy.cluster.writehold import WriteStatus
     from kproxy.proxy.switching.doubts import Identity
     from kproxy.proxy.switching.parts import Part
     from kproxy.proxy.switching.positions import Waiting
@@ -40,19 +40,19 @@ MOST_SESSIONS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Reconfigured:
+class ClusterUpdate:
     """A cluster that is served in another way from now on: its configuration, TLS with its clients, and which of the
     sessions that are there this concerns. `switches`: it may be switched to another upstream. `parts`: the same of its
     parts, by their names."""
 
     config: ClusterConfig
     tls: ClientTls | None
-    concerns: Concerns
+    concerns: AffectsSession
     switches: bool = False
-    parts: Mapping[str, tuple[ClusterConfig, Concerns]] = field(default_factory=dict)
+    parts: Mapping[str, tuple[ClusterConfig, AffectsSession]] = field(default_factory=dict)
 
 
-async def _knows_none(key: NodeKey) -> bool:
+async def _no_node_exists(key: NodeKey) -> bool:
     return False
 
 
@@ -79,9 +79,9 @@ class AllSessions:
     def make_room(
         self,
         config: ClusterConfig,
-        dial: Dial,
-        localise: Localise,
-        knows: Knows = _knows_none,
+        dial: DialNode,
+        localise: LocaliseForHost,
+        knows: NodeExists = _no_node_exists,
         *,
         switches: bool = False,
     ) -> Sessions:
@@ -94,7 +94,7 @@ class AllSessions:
         sessions.capture(self._emit_frame)
         return sessions
 
-    def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, guest: Guest) -> None:
+    def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, guest: ConnectionSlot) -> None:
         """Carry a client of this cluster; see `Sessions.carry`."""
         self._sessions[name].carry(client, key, host, guest)
 
@@ -105,7 +105,7 @@ class AllSessions:
         self._former = [sessions for sessions in (*self._former, *ending) if not sessions.none_left]
         return draining
 
-    def change(self, config: Config, taken: Sequence[Reconfigured]) -> int:
+    def change(self, config: Config, taken: Sequence[ClusterUpdate]) -> int:
         """Carry the sessions of these clusters so from now on; return how many of those that are there it concerns:
         they are drained."""
         seconds = config.drain_timeout
@@ -126,7 +126,7 @@ class AllSessions:
         if cluster in self._sessions:
             self._sessions[cluster].end_guards()
 
-    def make_part(self, part: Part, config: ClusterConfig, dial: Dial, localise: Localise) -> None:
+    def make_part(self, part: Part, config: ClusterConfig, dial: DialNode, localise: LocaliseForHost) -> None:
         """Lead these clients of the cluster by themselves from now on."""
         self._sessions[config.name].make_part(part, config, dial, localise)
 
@@ -191,12 +191,12 @@ class AllSessions:
         if (switchable := self._switchable(unit)) is not None:
             switchable.release()
 
-    def writes(self, unit: str) -> Writes:
+    def writes(self, unit: str) -> WriteStatus:
         """How it stands with the writes of this unit's clients."""
-        from kproxy.proxy.cluster.writehold import Writes  # few clusters can be switched
+        from kproxy.proxy.cluster.writehold import WriteStatus  # few clusters can be switched
 
         switchable = self._switchable(unit)
-        return Writes() if switchable is None else switchable.writes
+        return WriteStatus() if switchable is None else switchable.writes
 
     def guard_everyone(self, unit: str) -> None:
         """This unit has been switched lately, and kproxy was started since: guard its sessions all the same."""
@@ -218,7 +218,7 @@ class AllSessions:
         switchable = self._switchable(unit)
         return () if switchable is None else switchable.waiting
 
-    def _switchable(self, unit: str) -> Switchable | None:
+    def _switchable(self, unit: str) -> SwitchableUnit | None:
         cluster, part = split(unit)
         return self._sessions[cluster].switchable(part) if cluster in self._sessions else None
 

@@ -17,34 +17,34 @@ from kproxy.base.errors import WireError
 from kproxy.config import ClusterConfig
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoints
-from kproxy.proxy.cluster.nodeverifier import Met
+from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.topology import NodeKey
-from kproxy.proxy.relay.introduction import introduced, is_enough
+from kproxy.proxy.relay.introduction import is_long_enough, read_introduction
 
 if TYPE_CHECKING:
-    from kproxy.proxy.cluster.switchableunit import Switchable
+    from kproxy.proxy.cluster.switchableunit import SwitchableUnit
     from kproxy.proxy.switching.parts import Part
 
-Dial = Callable[["NodeKey | None"], Awaitable[Met]]
+DialNode = Callable[["NodeKey | None"], Awaitable[VerifiedConnection]]
 """Connects to a node, or, for None, to a bootstrap server. Raises UpstreamError."""
-Localise = Callable[[str, Endpoints], Sequence[Address]]
+LocaliseForHost = Callable[[str, Endpoints], Sequence[Address]]
 """The local addresses of endpoints, for a client that finds kproxy at this host; each is bound. Raises WireError."""
 
 # How long a client may take for the beginning of its first request, in seconds: they speak at once.
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 # One read: as much as a TLS record may have.
-_MOST = 16 * 1024
+_READ_SIZE = 16 * 1024
 
 
 @dataclass(eq=False)
-class Led:
+class ClientRoute:
     """The clients of a cluster, or of a part of it: who is led to one upstream. `config` is the upstream's.
     `switchable`: None if the cluster cannot be switched."""
 
     config: ClusterConfig
-    dial: Dial
-    localise: Localise
-    switchable: Switchable | None = None
+    dial: DialNode
+    localise: LocaliseForHost
+    switchable: SwitchableUnit | None = None
     part: Part | None = None
 
     @property
@@ -53,28 +53,28 @@ class Led:
         return "" if self.part is None else self.part.name
 
 
-def whose(client_id: str, parts: Iterable[Led], others: Led) -> Led:
+def route_for(client_id: str, parts: Iterable[ClientRoute], others: ClientRoute) -> ClientRoute:
     """The part that a client belongs to, or `others`."""
     return next((led for led in parts if led.part is not None and led.part.has(client_id)), others)
 
 
 def client_id_of(heard: bytes) -> str:
     """The client id in a client's first words, as kproxy shows it."""
-    return introduced(heard).client_id if heard else ""
+    return read_introduction(heard).client_id if heard else ""
 
 
-async def hear(client: socket.socket) -> bytes:
+async def read_first_request(client: socket.socket) -> bytes:
     """What a client says first, until it has said its client id. Raises WireError if that takes too long, and OSError
     if it goes."""
     heard, stream = b"", Stream(client)
     try:
-        async with asyncio.timeout(_PATIENCE):
-            while not is_enough(heard):
-                more = await stream.receive(_MOST)
+        async with asyncio.timeout(_TIMEOUT):
+            while not is_long_enough(heard):
+                more = await stream.receive(_READ_SIZE)
                 if not more:
                     raise ConnectionResetError("the client has gone")
                 heard += more
     except TimeoutError:
-        text = f"the client has not said who it is for {_PATIENCE:g} s, and the cluster has parts"
+        text = f"the client has not said who it is for {_TIMEOUT:g} s, and the cluster has parts"
         raise WireError("silent", text) from None
     return heard

@@ -13,11 +13,11 @@ _RESERVED_FILES = 128
 _FILES_PER_CONNECTION = 2
 # However few files there are, so many sockets may listen.
 _LEAST_LISTENING = 16
-# Bounds of what `most_under_way` says.
+# Bounds of what `pending_connection_limit` says.
 _LEAST_UNDER_WAY, _MOST_UNDER_WAY = 16, 256
 
 
-class Places:
+class ConnectionLimit:
     """Client connections there are, and may be (None: no limit). `files` is the limit of open files behind that, of
     which the sockets that are `listening` take their part.
 
@@ -87,7 +87,7 @@ def open_file_limit() -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
-def most_under_way(files: int | None) -> int:
+def pending_connection_limit(files: int | None) -> int:
     """How many clients of one cluster may be on their way to their nodes at the same time, with so many open files: an
     eighth of the files. They are as many as opened at once, not as there are."""
     return _MOST_UNDER_WAY if files is None else max(_LEAST_UNDER_WAY, min(files // 16, _MOST_UNDER_WAY))

@@ -19,7 +19,7 @@ _PART = 2
 _MOST_FAILING = 1000
 
 
-class Turn:
+class DialSlot:
     """A client on its way; `end` must be called, and may be called twice."""
 
     def __init__(self, on_end: Callable[[], None]) -> None:
@@ -32,7 +32,7 @@ class Turn:
             on_end()
 
 
-class Turns:
+class DialQueue:
     """At most `most` at the same time; `taken` are on their way now. A node is whatever the caller names it by."""
 
     def __init__(self, most: int) -> None:
@@ -40,23 +40,23 @@ class Turns:
         self._each = max(1, most // _PART)
         self.taken = 0
         self._taken: Counter[Hashable] = Counter()
-        self._waiting: dict[Hashable, deque[asyncio.Future[Turn | UpstreamError]]] = {}
+        self._waiting: dict[Hashable, deque[asyncio.Future[DialSlot | UpstreamError]]] = {}
         self._failing: set[Hashable] = set()
 
     def is_free(self, node: Hashable) -> bool:
         """Tell whether a client of this node need not wait."""
         return self._taken[node] < (1 if node in self._failing else self._each) and self.taken < self._most
 
-    async def take(self, node: Hashable) -> Turn | UpstreamError:
+    async def take(self, node: Hashable) -> DialSlot | UpstreamError:
         """Wait for a turn. Returns why the node is out of reach, if another client found that out meanwhile."""
         if self.is_free(node):
             return self._begin(node)
-        outcome: asyncio.Future[Turn | UpstreamError] = asyncio.get_running_loop().create_future()
+        outcome: asyncio.Future[DialSlot | UpstreamError] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(node, deque()).append(outcome)
         try:
             return await outcome
         except asyncio.CancelledError:
-            if outcome.done() and not outcome.cancelled() and isinstance(turn := outcome.result(), Turn):
+            if outcome.done() and not outcome.cancelled() and isinstance(turn := outcome.result(), DialSlot):
                 turn.end()
             raise
 
@@ -75,10 +75,10 @@ class Turns:
             if not outcome.done():
                 outcome.set_result(error)
 
-    def _begin(self, node: Hashable) -> Turn:
+    def _begin(self, node: Hashable) -> DialSlot:
         self.taken += 1
         self._taken[node] += 1
-        return Turn(lambda: self._end(node))
+        return DialSlot(lambda: self._end(node))
 
     def _end(self, node: Hashable) -> None:
         self.taken -= 1

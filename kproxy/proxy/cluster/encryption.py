@@ -33,19 +33,19 @@ def client_tls(config: ClusterConfig) -> ClientTls | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class ClusterTls:
     """TLS of both sides, None where a side has none."""
 
     brokers: BrokerTls | None
     clients: ClientTls | None
 
     @classmethod
-    def of(cls, config: ClusterConfig) -> Ends:
+    def of(cls, config: ClusterConfig) -> ClusterTls:
         """Read the files. Raises ConfigError if one is no good."""
         return cls(broker_tls(config), client_tls(config))
 
 
-def warn_of_tls(config: ClusterConfig) -> None:
+def warn_about_tls(config: ClusterConfig) -> None:
     """Say at start what is not checked, and what clients will refuse."""
     _warn_of_sni(config)
     if config.tls_insecure:

@@ -21,11 +21,11 @@ from kproxy.base.repeats import about
 from kproxy.client.sasl.mechanism import Refused
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
-from kproxy.proxy.cluster.encryption import warn_of_tls
-from kproxy.proxy.cluster.identity import Identity, WantsLogin
+from kproxy.proxy.cluster.encryption import warn_about_tls
+from kproxy.proxy.cluster.identity import BrokerIdentity, LoginRequired
 from kproxy.proxy.cluster.listeners import BOUND_AT_ONCE
-from kproxy.proxy.cluster.nodedialer import Reach
-from kproxy.proxy.cluster.reachability import BootstrapAnswered, Proof, Reached
+from kproxy.proxy.cluster.nodedialer import NodeDialer
+from kproxy.proxy.cluster.reachability import BootstrapAnswer, NodeReachability, Proof
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class _Conflict(UpstreamError):
 class Explorer:
     """Explores one cluster along its `reach`; `learn` takes in the nodes that are found."""
 
-    def __init__(self, config: ClusterConfig, topology: Topology, reach: Reach, learn: Learn) -> None:
+    def __init__(self, config: ClusterConfig, topology: Topology, reach: NodeDialer, learn: Learn) -> None:
         self._config = config
         self._topology = topology
         self._reach = reach
@@ -76,7 +76,7 @@ class Explorer:
 
     async def explore(self) -> None:
         """Ask for the nodes until a bootstrap server answers, and look for a way to each."""
-        warn_of_tls(self._config)
+        warn_about_tls(self._config)
         pause = _FIRST_PAUSE
         try:
             while not await self._one_round():
@@ -102,7 +102,7 @@ class Explorer:
         found = await self._ask_all()
         await self._settle(found)
         for error in found.values():
-            if isinstance(error, WantsLogin) and not self._topology.nodes:
+            if isinstance(error, LoginRequired) and not self._topology.nodes:
                 raise error
         self._note(settled=True, answered=True, searched=True, problem=None)
 
@@ -142,7 +142,7 @@ class Explorer:
                 async with asyncio.timeout(again_at - now() if lost else None):
                     await self._stirred.wait()
 
-    def _say_again(self, key: NodeKey, before: Reached) -> None:
+    def _say_again(self, key: NodeKey, before: NodeReachability) -> None:
         """Say that a node can be reached that could not, but no more than is known: where only clients have
         credentials, a connection shows that something listens there, and not that it is the node."""
         now = self._reach.known.reached(key)
@@ -196,7 +196,7 @@ class Explorer:
             )
             return False
         for server, answer in found.items():
-            if isinstance(answer, KproxyError) and not isinstance(answer, WantsLogin):
+            if isinstance(answer, KproxyError) and not isinstance(answer, LoginRequired):
                 log.info("cluster %s: kproxy skips bootstrap server %s: %s", self._config.title, server, answer)
         known = self._reach.known
         if known.said_by is not None:
@@ -210,9 +210,9 @@ class Explorer:
         )  # fmt: skip
         return True
 
-    async def _settle(self, found: dict[Address, Identity | KproxyError]) -> None:
+    async def _settle(self, found: dict[Address, BrokerIdentity | KproxyError]) -> None:
         """Take in what the bootstrap servers have answered. Raises KproxyError."""
-        answers = {server: one for server, one in found.items() if isinstance(one, Identity)}
+        answers = {server: one for server, one in found.items() if isinstance(one, BrokerIdentity)}
         clusters: dict[str, Address] = {}
         for server, identity in answers.items():
             if identity.cluster_id is not None:
@@ -223,7 +223,7 @@ class Explorer:
                 f"the bootstrap servers belong to different clusters: {named}; list those of one cluster only"
             )
         if not answers:
-            if any(isinstance(one, WantsLogin) for one in found.values()):
+            if any(isinstance(one, LoginRequired) for one in found.values()):
                 return
             errors = list(dict.fromkeys(str(one) for one in found.values()))
             raise UpstreamError("other", f"no bootstrap server answers: {'; '.join(errors)}")
@@ -236,12 +236,12 @@ class Explorer:
             log.debug("cluster %s: %s is %s", self._config.title, server, identity.key or "a node of it")
             if first:
                 first = False
-                self._reach.note(BootstrapAnswered(self._config.bootstrap_servers.index(server)))
+                self._reach.note(BootstrapAnswer(self._config.bootstrap_servers.index(server)))
                 for number, _ in enumerate(self._learn(Endpoints(identity.members.nodes, complete=True)), 1):
                     if number % BOUND_AT_ONCE == 0:
                         await asyncio.sleep(0)  # sessions go on meanwhile
 
-    async def _ask_all(self) -> dict[Address, Identity | KproxyError]:
+    async def _ask_all(self) -> dict[Address, BrokerIdentity | KproxyError]:
         """Whom each bootstrap server turns out to be, in their order."""
         servers = dict.fromkeys(self._config.bootstrap_servers)
         limit = asyncio.Semaphore(_AT_ONCE)
@@ -253,14 +253,14 @@ class Explorer:
                 done, left = await asyncio.wait(left, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 if not done:
                     break
-                if any(isinstance(task.result(), Identity) for task in done):
+                if any(isinstance(task.result(), BrokerIdentity) for task in done):
                     seconds = _OTHERS_MAY_TAKE
             for task in left:
                 task.cancel()
         late = UpstreamError("timeout", "no answer yet")
         return {server: late if task.cancelled() else task.result() for server, task in asked.items()}
 
-    async def _ask(self, server: Address, limit: asyncio.Semaphore) -> Identity | KproxyError:
+    async def _ask(self, server: Address, limit: asyncio.Semaphore) -> BrokerIdentity | KproxyError:
         async with limit:
             try:
                 return await self._reach.meetings.meet_bootstrap(server)

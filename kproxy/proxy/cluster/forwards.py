@@ -16,7 +16,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.base.repeats import about
 from kproxy.config.values import Forward
-from kproxy.proxy.cluster.connectionlimit import Places
+from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
 from kproxy.proxy.cluster.listeners import Listener, Listeners
 from kproxy.proxy.cluster.ownaddresses import OwnAddresses
 
@@ -30,7 +30,7 @@ Connect = Callable[[Address], Awaitable[socket.socket]]
 
 
 @dataclass(eq=False)
-class Leading:
+class PortForward:
     """One forward: where it listens, and to what it leads. `problem`: why the last connection to there failed; "" if it
     did not."""
 
@@ -52,7 +52,7 @@ class Forwards:
         forwards: Sequence[Forward],
         beside: Address,
         tasks: asyncio.TaskGroup,
-        places: Places,
+        places: ConnectionLimit,
         connect: Connect,
         own: OwnAddresses | None = None,
         *,
@@ -64,7 +64,7 @@ class Forwards:
         self._places = places
         self._connect = connect
         self._own = own
-        self.leading: list[Leading] = []
+        self.leading: list[PortForward] = []
         try:
             for forward in forwards:
                 self._listen(forward, forward.listen(beside))
@@ -84,7 +84,7 @@ class Forwards:
             taken = error.errno == errno.EADDRINUSE
             why = "the port is taken; choose another" if taken else error.strerror
             raise ConfigError(f"--forward {forward}: {why}") from None
-        leading = Leading(Address(listen.host, port), forward.to, listeners)
+        leading = PortForward(Address(listen.host, port), forward.to, listeners)
         self.leading.append(leading)
         self._places.listening += listeners.sockets
 
@@ -105,7 +105,7 @@ class Forwards:
             for task in one.open:
                 task.cancel()
 
-    def _accepted(self, leading: Leading, client: socket.socket) -> None:
+    def _accepted(self, leading: PortForward, client: socket.socket) -> None:
         if self._places.full and not self._places.make_room():
             text = "cluster %s: no place for a connection to %s: too many open files"
             log.error(text, self._name, leading.to, extra=about(self._name, leading.to))
@@ -123,7 +123,7 @@ class Forwards:
 
         task.add_done_callback(left)
 
-    async def _lead(self, leading: Leading, client: socket.socket) -> None:
+    async def _lead(self, leading: PortForward, client: socket.socket) -> None:
         try:
             upstream = await self._connect(leading.to)
         except UpstreamError as error:

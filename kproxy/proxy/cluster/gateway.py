@@ -18,19 +18,19 @@ from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
 from kproxy.config.changes import successors
 from kproxy.protocol.rewrite.endpoints import Endpoints, NotYet
-from kproxy.proxy.cluster.acceptor import Carry, Door
-from kproxy.proxy.cluster.connectionlimit import Places
-from kproxy.proxy.cluster.encryption import Ends, client_tls
+from kproxy.proxy.cluster.acceptor import Acceptor, HandleClient
+from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
+from kproxy.proxy.cluster.encryption import ClusterTls, client_tls
 from kproxy.proxy.cluster.explorer import Explorer
 from kproxy.proxy.cluster.forwards import Forwards
 from kproxy.proxy.cluster.listeners import BOUND_AT_ONCE, Listeners
 from kproxy.proxy.cluster.localports import LocalPorts
-from kproxy.proxy.cluster.nodedialer import Concerns, Reach
-from kproxy.proxy.cluster.nodeports import TOLD_APART, NodePorts
-from kproxy.proxy.cluster.nodeverifier import Met
+from kproxy.proxy.cluster.nodedialer import AffectsSession, NodeDialer
+from kproxy.proxy.cluster.nodeports import NODES_LOGGED_APART, NodePorts
+from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.ownaddresses import OwnAddresses
-from kproxy.proxy.cluster.portclaims import SharedPorts, Sharing, hashed
-from kproxy.proxy.cluster.topology import Learned, Node, NodeKey, Topology
+from kproxy.proxy.cluster.portclaims import ClusterClaims, ProcessClaims, short_hash
+from kproxy.proxy.cluster.topology import Node, NodeKey, Topology, TopologyChange
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.switching.logins import Login
@@ -68,12 +68,12 @@ class Gateway:
         config: ClusterConfig,
         metrics: Metrics,
         tasks: asyncio.TaskGroup,
-        places: Places,
-        carry: Carry,
+        places: ConnectionLimit,
+        carry: HandleClient,
         on_change: Callable[[], None] = lambda: None,
         others: Sequence[ClusterConfig] = (),
         own: OwnAddresses | None = None,
-        sharing: Sharing | None = None,
+        sharing: ProcessClaims | None = None,
     ) -> None:
         self.tasks = tasks
         self._on_change = on_change
@@ -85,12 +85,12 @@ class Gateway:
         self.active = config.upstream
         self.parts: dict[str, str] = {}  # to which upstream each part's clients are led
         self.upstreams: dict[str, Upstream] = {}
-        self.door = Door(
+        self.door = Acceptor(
             config, metrics, places, self.local_host, carry,
             expects_tls=client_tls(config) is not None,
         )  # fmt: skip
         self._listeners = Listeners(config.listen, self.door.accepted, self.own, shared=sharing is not None)
-        self.shared = None if sharing is None else _share(sharing, config, others, self._listeners.hosts)
+        self.shared = None if sharing is None else _claim_ports(sharing, config, others, self._listeners.hosts)
         try:
             bootstrap = self._listeners.bind(None, config.listen.port)
         except OSError as error:
@@ -105,7 +105,7 @@ class Gateway:
             )  # fmt: skip
             for one in (config, *others):
                 if one.cluster_id is not None and (said := self._agree(one.upstream, one.cluster_id)) != one.cluster_id:
-                    raise ConfigError(_another_cluster(one, said))
+                    raise ConfigError(_other_cluster_text(one, said))
         except ConfigError:
             self._listeners.close_all()
             if self.shared is not None:
@@ -167,7 +167,7 @@ class Gateway:
         if self.shared is None:
             return ""
         self.shared.retract("leads")
-        if self.shared.agree("leads", meaning := hashed(leads)) == meaning:
+        if self.shared.agree("leads", meaning := short_hash(leads)) == meaning:
             return ""
         return (
             f"cluster {self.config.name}: another kproxy that shares port {self.listen.port} leads clients to another"
@@ -196,7 +196,7 @@ class Gateway:
         return self.upstreams[self.active].topology
 
     @property
-    def reach(self) -> Reach:
+    def reach(self) -> NodeDialer:
         """The ways to them."""
         return self.upstreams[self.active].reach
 
@@ -209,7 +209,7 @@ class Gateway:
         """To which the clients of a part are led, or, for "", all others."""
         return self.upstreams[self.parts[part] if part else self.active]
 
-    async def dial(self, key: NodeKey | None, part: str = "") -> Met:
+    async def dial(self, key: NodeKey | None, part: str = "") -> VerifiedConnection:
         """Connect to a node of the active upstream, or of that of a part, or, for None, to a bootstrap server. Raises
         UpstreamError.
 
@@ -282,8 +282,12 @@ class Gateway:
         return {one.upstream: self._upstream(one) for one in configs if one.upstream not in kept}
 
     def reconfigure(
-        self, configs: Sequence[ClusterConfig], ends: Mapping[str, Ends], added: Mapping[str, Upstream], seconds: float
-    ) -> Mapping[str, Concerns]:
+        self,
+        configs: Sequence[ClusterConfig],
+        ends: Mapping[str, ClusterTls],
+        added: Mapping[str, Upstream],
+        seconds: float,
+    ) -> Mapping[str, AffectsSession]:
         """Serve the cluster so from now on, with the TLS of each upstream; return, by upstream, which sessions that
         concerns, which have so many seconds to end. Listeners and local ports stay as they are. The upstream that
         clients are led to stays, perhaps under another name."""
@@ -343,7 +347,7 @@ class Gateway:
         """Take in nodes. Each has a listener when the steps have been taken. Raises WireError."""
         self._nodes.make_room(upstream, endpoints)
         learned = upstream.topology.learn(endpoints, monotonic())
-        if learned != Learned():
+        if learned != TopologyChange():
             upstream.explorer.stir()
             self._say_learned(upstream, learned)
             self._on_change()
@@ -362,17 +366,17 @@ class Gateway:
         # At start they are all new, and shown together.
         level = logging.INFO if upstream.reach.known.explored.searched else logging.DEBUG
         here = self.local_host()
-        _say(level, upstream, f"{_whose(upstream)}%s: %s is at local port %d", [
+        _log_nodes(level, upstream, f"{_upstream_prefix(upstream)}%s: %s is at local port %d", [
             (node, node.advertised, self.local_address(node, here).port) for node in filter(self.is_bound, nodes)
         ])  # fmt: skip
 
-    def _say_learned(self, upstream: Upstream, learned: Learned) -> None:
-        whose = _whose(upstream)
-        _say(logging.INFO, upstream, f"{whose}%s moved from %s to %s; its local port stays %d", [
+    def _say_learned(self, upstream: Upstream, learned: TopologyChange) -> None:
+        whose = _upstream_prefix(upstream)
+        _log_nodes(logging.INFO, upstream, f"{whose}%s moved from %s to %s; its local port stays %d", [
             (node, before, node.advertised, node.port) for node, before in learned.moved
         ])  # fmt: skip
         for text, nodes in (("%s (%s) is no longer in the metadata", learned.gone), ("%s (%s) is back", learned.back)):
-            _say(logging.INFO, upstream, whose + text, [(node, node.advertised) for node in nodes])
+            _log_nodes(logging.INFO, upstream, whose + text, [(node, node.advertised) for node in nodes])
 
     def localise(self, host: str, endpoints: Endpoints, part: str = "") -> Sequence[Address]:
         """The local addresses of what a broker named; each is bound. Raises WireError, and NotYet."""
@@ -453,7 +457,7 @@ class Gateway:
         return self._nodes.is_bound(node.key)
 
 
-def _whose(upstream: Upstream) -> str:
+def _upstream_prefix(upstream: Upstream) -> str:
     return f"{upstream.config.upstream}: " if upstream.config.upstream else ""
 
 
@@ -461,7 +465,7 @@ def _not_served() -> WireError:
     return WireError("not-localised", "a new node of a cluster that kproxy no longer serves has no local port")
 
 
-def _say(level: int, upstream: Upstream, text: str, said: Sequence[tuple[Node, *tuple[object, ...]]]) -> None:
+def _log_nodes(level: int, upstream: Upstream, text: str, said: Sequence[tuple[Node, *tuple[object, ...]]]) -> None:
     """A line for each node; of many at once, one for all of them, with the first."""
     title = upstream.config.title
     if len(said) > _LINES_AT_ONCE:
@@ -471,12 +475,12 @@ def _say(level: int, upstream: Upstream, text: str, said: Sequence[tuple[Node, *
         return
     for node, *rest in said:
         # A broker may name others each time, which must not crowd what else there is to say out of the log.
-        log.log(level, text, node.key, *rest, extra=about(title, node.key.node_id % TOLD_APART))
+        log.log(level, text, node.key, *rest, extra=about(title, node.key.node_id % NODES_LOGGED_APART))
 
 
-def _share(
-    sharing: Sharing, config: ClusterConfig, others: Sequence[ClusterConfig], hosts: Sequence[str]
-) -> SharedPorts:
+def _claim_ports(
+    sharing: ProcessClaims, config: ClusterConfig, others: Sequence[ClusterConfig], hosts: Sequence[str]
+) -> ClusterClaims:
     """Raises ConfigError if another kproxy means something else by one of the ports."""
     window = config.effective_node_ports()
     upstreams = sorted(one.upstream for one in (config, *others))
@@ -488,10 +492,10 @@ def _share(
     for forward in config.forward:
         port = forward.listen(config.listen).port
         ports.append((port, port, f"forward {forward.to}"))
-    return SharedPorts(sharing, config.name, hosts, ports)
+    return ClusterClaims(sharing, config.name, hosts, ports)
 
 
-def _another_cluster(config: ClusterConfig, said: str) -> str:
+def _other_cluster_text(config: ClusterConfig, said: str) -> str:
     return (
         f"cluster {config.title}: cluster-id is {config.cluster_id}, and another kproxy that shares port"
         f" {config.listen.port} (--reuse-port) serves the Kafka cluster with the id {said}"

@@ -18,13 +18,13 @@ _TAKEN = 5.0
 """For how long at most, once kproxy has sent it."""
 
 
-def wind_up(session: Session) -> None:
+def close_gracefully(session: Session) -> None:
     """Let no further request through, and close as soon as the client has all answers. To be called from the loop."""
     session.hold()
-    close_when_taken(session)
+    close_when_acked(session)
 
 
-def close_when_taken(session: Session, settled_at: float | None = None, pause: float = _LOOK) -> None:
+def close_when_acked(session: Session, settled_at: float | None = None, pause: float = _LOOK) -> None:
     """Close a session that is held, or will be, as soon as the client has all answers. `settled_at`: since when they
     have all been sent, in the loop's seconds. `pause`: until the next look, in seconds."""
     if session.closed:
@@ -35,6 +35,6 @@ def close_when_taken(session: Session, settled_at: float | None = None, pause: f
     if session.taken or (settled_at is not None and loop.time() >= settled_at + _TAKEN):
         session.close()
     elif settled_at is not None:
-        loop.call_later(_LOOK, close_when_taken, session, settled_at)
+        loop.call_later(_LOOK, close_when_acked, session, settled_at)
     else:
-        loop.call_later(pause, close_when_taken, session, None, min(2 * pause, _LOOK_AT_LEAST))
+        loop.call_later(pause, close_when_acked, session, None, min(2 * pause, _LOOK_AT_LEAST))

@@ -35,7 +35,7 @@ _LEADERS_HOLD = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class BrokerIdentity:
     """Who has answered, as a member of which nodes. `key` is None if nothing tells which of them it is."""
 
     members: Members
@@ -47,18 +47,18 @@ class Identity:
         return self.members.cluster_id
 
 
-class WantsLogin(UpstreamError):
+class LoginRequired(UpstreamError):
     """The broker tells nothing before a login. The connection is closed."""
 
     def __init__(self) -> None:
         super().__init__("closed", "the broker tells only authenticated clients which node it is")
 
 
-class HungUp(UpstreamError):
+class ClosedOnOptionalRequest(UpstreamError):
     """The broker has closed the connection on a question that it need not have answered. It may be asked without."""
 
 
-class Identities:
+class BrokerIdentifier:
     """Who answers at the addresses of one cluster."""
 
     def __init__(self, topology: Topology) -> None:
@@ -94,7 +94,7 @@ class Identities:
         *,
         logged_in: bool = False,
         versions: Versions | None = None,
-    ) -> Identity:
+    ) -> BrokerIdentity:
         """Ask who is there. `supposed`: the node that it should be, or was. `names`: those in its certificate, if that
         was verified. `logged_in`: somebody has logged in on this connection. `versions`: what the broker has said on
         this connection, which before a login it says once.
@@ -122,11 +122,11 @@ class Identities:
         self._versions = versions
         if node_id is not None:
             self._tells_its_id = self._tells_its_id or suppose != node_id
-            return Identity(members, NodeKey(members.kind, node_id), Proof.OWN_WORD)
+            return BrokerIdentity(members, NodeKey(members.kind, node_id), Proof.OWN_WORD)
         key, proof = self._inferred(members, names)
         if key is None and members.kind is Kind.BROKER:
             key, proof = await self._from_duties(ask, versions)
-        return Identity(members, key, proof)
+        return BrokerIdentity(members, key, proof)
 
     async def _members(self, who: Question[Members], ask: Ask, logged_in: bool) -> Members:
         try:
@@ -135,7 +135,7 @@ class Identities:
             if error.reason == "closed" and not (logged_in or self._answers_all):
                 self._has_wanted_login = True
                 self._wants_login_until = monotonic() + _WANTS_LOGIN
-                raise WantsLogin from None
+                raise LoginRequired from None
             raise
         if not logged_in:
             self._answers_all = True
@@ -174,7 +174,7 @@ class Identities:
         except UpstreamError as error:
             if error.reason == "closed":
                 self._note_hung_up(name)
-                raise HungUp(error.reason, str(error)) from None
+                raise ClosedOnOptionalRequest(error.reason, str(error)) from None
             raise
         except Unreadable:
             self._answered.add(name)

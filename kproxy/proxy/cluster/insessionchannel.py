@@ -9,7 +9,7 @@ from kproxy.client.ask.channel import Ask
 from kproxy.proxy.relay.session import Session
 
 
-class Between(Ask):
+class InSessionChannel(Ask):
     """Between the requests of a session's client. With `hold` it holds them from the first question on; without,
     they are held already. Whoever asks releases them."""
 

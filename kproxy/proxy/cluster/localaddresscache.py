@@ -17,7 +17,7 @@ from kproxy.protocol.rewrite.prefixcache import MOST_ENDPOINTS
 _MOST = 32
 
 
-class Told:
+class LocalAddressCache:
     """Answers on one basis: all that they depend on beside the client's host and the endpoints. Another basis ends them
     all."""
 

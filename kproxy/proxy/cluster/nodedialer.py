@@ -21,11 +21,19 @@ from kproxy.config.changes import changed
 from kproxy.config.declarations import Reload
 from kproxy.net.dial.routes import Route, RouteKind, Routes
 from kproxy.net.tls.handshakes import BrokerTls
-from kproxy.proxy.cluster.nodeverifier import BOOTSTRAP, Meetings, Met
+from kproxy.proxy.cluster.nodeverifier import BOOTSTRAP, NodeVerifier, VerifiedConnection
 from kproxy.proxy.cluster.outages import Outage, Outages, Unreachable
-from kproxy.proxy.cluster.reachability import BootstrapAnswered, Explored, Fact, Known, LeadsTo, NodeReached, Reached
+from kproxy.proxy.cluster.reachability import (
+    BootstrapAnswer,
+    DialOutcome,
+    ExplorationState,
+    Fact,
+    NodeAddress,
+    NodeReachability,
+    ReachabilityState,
+)
 from kproxy.proxy.cluster.topology import NodeKey, Topology
-from kproxy.proxy.cluster.upstreamconnector import Opener
+from kproxy.proxy.cluster.upstreamconnector import UpstreamConnector
 from kproxy.proxy.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -33,12 +41,12 @@ log = logging.getLogger(__name__)
 # Between two lines about addresses that are kproxy's own, in seconds: a broker may name thousands.
 _LOOPS_SAID_EVERY = 30.0
 
-Concerns = Callable[[NodeKey | None, Address], bool]
+AffectsSession = Callable[[NodeKey | None, Address], bool]
 """Whether a new configuration concerns a session that was opened to a node (None: a bootstrap server) at this
 address."""
 
 
-class Reach:
+class NodeDialer:
     """The upstream side of one cluster.
 
     `known` is what has been found out; `on_news` is told each fact that is new. `agree` says,
@@ -57,18 +65,18 @@ class Reach:
     ) -> None:
         self._config = config
         self._topology = topology
-        self._opener = Opener(config, tasks, is_own)
-        self.meetings = Meetings(config, topology, metrics, self._opener, self)
+        self._opener = UpstreamConnector(config, tasks, is_own)
+        self.meetings = NodeVerifier(config, topology, metrics, self._opener, self)
         self._on_news = on_news
         self._agree = agree
         self.routes = Routes(config.map)
-        self.known = Known(cluster_id=config.cluster_id)
+        self.known = ReachabilityState(cluster_id=config.cluster_id)
         self._outages = Outages()
         self._silent_on_loops_until = 0.0
         self.settled = asyncio.Event()  # all bootstrap servers have been asked once
         self.searched = asyncio.Event()  # a route to each node has been looked for
 
-    def reconfigure(self, config: ClusterConfig, tls: BrokerTls | None, seconds: float) -> Concerns:
+    def reconfigure(self, config: ClusterConfig, tls: BrokerTls | None, seconds: float) -> AffectsSession:
         """Reach the cluster so from now on; return whom that concerns. Sessions of the former way have so many
         seconds to end. What is known stays known, unless it is of addresses that are out of use: whoever is dialled
         next is asked who it is, as always."""
@@ -126,17 +134,17 @@ class Reach:
         """Take in a fact, and tell others if it is news. A way that was out of use before it was told is none, and of a
         node that was forgotten meanwhile there is nothing to know."""
         match fact:
-            case NodeReached(key) if key not in self._topology.nodes:
+            case DialOutcome(key) if key not in self._topology.nodes:
                 return
-            case LeadsTo(address, key, _) if not self._in_use(address, key):
+            case NodeAddress(address, key, _) if not self._in_use(address, key):
                 return
-            case NodeReached(key, Reached(route)) if route is not None and not self._in_use(route.dial, key):
+            case DialOutcome(key, NodeReachability(route)) if route is not None and not self._in_use(route.dial, key):
                 return
-            case NodeReached(key, Reached(problem=None)):
+            case DialOutcome(key, NodeReachability(problem=None)):
                 self._outages.end(key)
-            case NodeReached(key, _):
+            case DialOutcome(key, _):
                 self._outages.begin(key)
-            case BootstrapAnswered() | Explored(answered=True, conflict=None):
+            case BootstrapAnswer() | ExplorationState(answered=True, conflict=None):
                 self._outages.end(None)
         if self.known.note(fact):
             self._wake()
@@ -152,7 +160,7 @@ class Reach:
         """A connection to something that is no broker, along the same hops. Raises UpstreamError."""
         return await self._opener.connect(address)
 
-    async def dial(self, key: NodeKey | None) -> Met:
+    async def dial(self, key: NodeKey | None) -> VerifiedConnection:
         """Connect to a node, or, for None, to a bootstrap server. Raises UpstreamError; Unreachable if that says
         something of the node."""
         try:
@@ -169,7 +177,7 @@ class Reach:
             return self._outages.begin(key)
         return Outage(asyncio.get_running_loop().time())  # it was forgotten meanwhile
 
-    async def _dial(self, key: NodeKey | None) -> Met:
+    async def _dial(self, key: NodeKey | None) -> VerifiedConnection:
         # Until all bootstrap servers have been asked it is not known whether they are of one cluster.
         await self.settled.wait()
         conflict = self.known.explored.conflict
@@ -185,7 +193,7 @@ class Reach:
         await self.searched.wait()  # the start-up search may find another route
         return await self._dial_node(key)
 
-    async def _dial_bootstrap(self) -> Met:
+    async def _dial_bootstrap(self) -> VerifiedConnection:
         """Connect to a bootstrap server, beginning with the one that worked last. Raises UpstreamError."""
         servers = self._config.bootstrap_servers
         errors: list[UpstreamError] = []
@@ -194,17 +202,17 @@ class Reach:
             try:
                 upstream = await self.meetings.meet(None, Route(servers[at], RouteKind.ADVERTISED))
             except UpstreamError as error:
-                errors.append(_bare(error))
+                errors.append(_without_traceback(error))
                 if isinstance(error, ViaError | Refused):  # all of them are behind it, or would refuse it as well
                     break
                 continue
             if at != self.known.bootstrap_at:
-                self.note(BootstrapAnswered(at))
-            _say_wrong(BOOTSTRAP, errors)
+                self.note(BootstrapAnswer(at))
+            _log_wrong_addresses(BOOTSTRAP, errors)
             return upstream
-        raise _all_of(errors)
+        raise _combined(errors)
 
-    async def _dial_node(self, key: NodeKey) -> Met:
+    async def _dial_node(self, key: NodeKey) -> VerifiedConnection:
         """Connect to a node along its route. Raises UpstreamError."""
         errors: list[UpstreamError] = []
         for route in self.candidates(key):
@@ -213,18 +221,18 @@ class Reach:
             except UpstreamError as error:
                 if error.reason == "limit":  # of this machine, and says nothing of the node
                     raise
-                errors.append(_bare(error))
+                errors.append(_without_traceback(error))
                 if isinstance(error, ViaError | Refused):  # all routes go along it, or would refuse it as well
                     break
             else:
-                _say_wrong(key.label, errors)
+                _log_wrong_addresses(key.label, errors)
                 return upstream
-        failure = errors[0] if len(errors) == 1 else _all_of(errors)
+        failure = errors[0] if len(errors) == 1 else _combined(errors)
         if any(error.reason == "loop" for error in errors):
             self._say_loop(key, failure)
         lasting = all(error.lasting for error in errors)
-        reached = Reached(problem=str(failure), reason=failure.reason, since=time(), lasting=lasting)
-        self.note(NodeReached(key, reached))
+        reached = NodeReachability(problem=str(failure), reason=failure.reason, since=time(), lasting=lasting)
+        self.note(DialOutcome(key, reached))
         raise failure
 
     def _say_loop(self, key: NodeKey, failure: UpstreamError) -> None:
@@ -264,19 +272,19 @@ class Reach:
         return self.known.claim(cluster_id, said_by)
 
 
-def _bare(error: UpstreamError) -> UpstreamError:
+def _without_traceback(error: UpstreamError) -> UpstreamError:
     """The error without what was known where it was raised, such as all nodes that a broker named: it would stay until
     the garbage collector finds it, which takes long when a thousand dials fail."""
     return error.with_traceback(None)
 
 
-def _say_wrong(label: str, errors: Sequence[UpstreamError]) -> None:
+def _log_wrong_addresses(label: str, errors: Sequence[UpstreamError]) -> None:
     """Addresses that lead elsewhere are named, although another one works."""
     for number, error in enumerate(errors):
         if error.reason in ("wrong-cluster", "wrong-node"):
             log.warning("%s; kproxy used the next address", error, extra=about(label, number, error.reason))
 
 
-def _all_of(errors: list[UpstreamError]) -> UpstreamError:
+def _combined(errors: list[UpstreamError]) -> UpstreamError:
     texts = list(dict.fromkeys(str(error) for error in errors))
     return UpstreamError(errors[0].reason, "; ".join(texts))

@@ -13,7 +13,7 @@ from kproxy.base.errors import WireError
 from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
-from kproxy.proxy.cluster.connectionlimit import Places
+from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
 from kproxy.proxy.cluster.listeners import Listeners
 from kproxy.proxy.cluster.localports import LocalPorts
 from kproxy.proxy.cluster.topology import NodeKey
@@ -30,7 +30,7 @@ _FEW = 20
 # It gets its nodes once, and a few more in its life; one upstream may follow on another.
 _CLUSTERS_AT_ONCE, _NEW_PER_SECOND = 2, 10
 # Of so many nodes each has a line of its own in a while.
-TOLD_APART = 64
+NODES_LOGGED_APART = 64
 
 
 class NodePorts:
@@ -48,7 +48,7 @@ class NodePorts:
         ports: LocalPorts,
         upstreams: Mapping[str, Upstream],
         metrics: Metrics,
-        places: Places,
+        places: ConnectionLimit,
     ) -> None:
         self._listeners = listeners
         self._ports = ports
@@ -315,7 +315,7 @@ class NodePorts:
             if listener.sessions or not gone or len(gone) < len(nodes) or monotonic() - max(gone) < after:
                 continue
             self._close(key)
-            text, which = "%s has been gone for %g s: closed port %d", key.node_id % TOLD_APART if key else 0
+            text, which = "%s has been gone for %g s: closed port %d", key.node_id % NODES_LOGGED_APART if key else 0
             log.info(text, key, after, listener.port, extra=about(self._config.name, which))
             yield
 

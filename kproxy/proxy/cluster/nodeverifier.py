@@ -19,10 +19,18 @@ from kproxy.base.errors import UpstreamError, WireError
 from kproxy.client.ask.channel import Ask
 from kproxy.config import ClusterConfig
 from kproxy.net.dial.routes import Route, RouteKind
-from kproxy.proxy.cluster.identity import HungUp, Identities, Identity, WantsLogin
-from kproxy.proxy.cluster.reachability import BootstrapAnswered, Fact, Known, LeadsTo, NodeReached, Proof, Reached
+from kproxy.proxy.cluster.identity import BrokerIdentifier, BrokerIdentity, ClosedOnOptionalRequest, LoginRequired
+from kproxy.proxy.cluster.reachability import (
+    BootstrapAnswer,
+    DialOutcome,
+    Fact,
+    NodeAddress,
+    NodeReachability,
+    Proof,
+    ReachabilityState,
+)
 from kproxy.proxy.cluster.topology import NodeKey, Topology
-from kproxy.proxy.cluster.upstreamconnector import Opened, Opener
+from kproxy.proxy.cluster.upstreamconnector import UpstreamConnection, UpstreamConnector
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.metrics.record import BOOTSTRAP as BOOTSTRAP
 from kproxy.proxy.switching.logins import Login
@@ -41,7 +49,7 @@ _QUESTIONS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class VerifiedConnection:
     """An open upstream connection. `key`: to which node; None: to a bootstrap server. `login`: what came of kproxy's
     own login to the broker, if it made one. `check`: what must be asked within the client's session, after its login
     and before its first request passes; None: it is known whom the connection leads to. `dial`: the address that was
@@ -54,36 +62,41 @@ class Met:
     dial: Address | None = None
 
 
-class Facts(Protocol):
+class FactRecorder(Protocol):
     """Where what is found out goes: `Reach`."""
 
     @property
-    def known(self) -> Known: ...
+    def known(self) -> ReachabilityState: ...
     @property
     def searched(self) -> asyncio.Event: ...
     def note(self, fact: Fact) -> None: ...
     def claim(self, cluster_id: str, said_by: Address) -> str: ...
 
 
-class Meetings:
+class NodeVerifier:
     """Those of one cluster."""
 
     def __init__(
-        self, config: ClusterConfig, topology: Topology, metrics: Metrics, opener: Opener, facts: Facts
+        self,
+        config: ClusterConfig,
+        topology: Topology,
+        metrics: Metrics,
+        opener: UpstreamConnector,
+        facts: FactRecorder,
     ) -> None:
         self._config = config
         self._topology = topology
         self._metrics = metrics
         self._opener = opener
         self._facts = facts
-        self._identities = Identities(topology)
+        self._identities = BrokerIdentifier(topology)
         self._assumed: set[NodeKey] = set()  # what was said of them
         self._told_at: dict[Address, float] = {}  # when a bootstrap server last told which node it is
 
     def reconfigure(self, config: ClusterConfig) -> None:
         """Judge by this from now on. Whether brokers want a login first is found out anew."""
         self._config = config
-        self._identities = Identities(self._topology)
+        self._identities = BrokerIdentifier(self._topology)
 
     def forget(self, key: NodeKey) -> None:
         """The node is in no metadata any more."""
@@ -111,17 +124,17 @@ class Meetings:
             raise UpstreamError("other", f"{key} is no longer in the metadata")
         return node.advertised
 
-    async def meet(self, key: NodeKey | None, route: Route) -> Met:
+    async def meet(self, key: NodeKey | None, route: Route) -> VerifiedConnection:
         """Open a connection to a node, or, for None, to a bootstrap server, and see whom it leads to. Raises
         UpstreamError."""
         name = route.dial.host if key is None else self.advertised(key).host
         return await self._counted(key, self._meet(key, route, name))
 
-    async def _meet(self, key: NodeKey | None, route: Route, name: str) -> Met:
+    async def _meet(self, key: NodeKey | None, route: Route, name: str) -> VerifiedConnection:
         for _ in range(_QUESTIONS):
             try:
                 return await self._meet_once(key, route, name)
-            except (WantsLogin, HungUp) as error:
+            except (LoginRequired, ClosedOnOptionalRequest) as error:
                 hung_up = error
         raise UpstreamError(hung_up.reason, f"{route.dial}: {hung_up}")
 
@@ -129,7 +142,7 @@ class Meetings:
         began, label = perf_counter(), BOOTSTRAP if key is None else key.label
         try:
             met = await meeting
-        except WantsLogin:
+        except LoginRequired:
             raise
         except UpstreamError as error:
             if key is None or key in self._topology.nodes:  # else it was forgotten meanwhile, with what was counted
@@ -139,35 +152,39 @@ class Meetings:
             self._metrics.dialled(self._config.name, label, perf_counter() - began, self._config.upstream)
         return met
 
-    async def _meet_once(self, key: NodeKey | None, route: Route, name: str) -> Met:
+    async def _meet_once(self, key: NodeKey | None, route: Route, name: str) -> VerifiedConnection:
         """Open a connection and ask who is there."""
         opened = await self._opener.open(route.dial, name)
         try:
             if self.within_sessions:
                 if key is not None:
                     self._note_reached(key, route, Proof.UNCHECKED)
-                return Met(opened.sock, key, opened.login, partial(self._check, key, route, opened.names), route.dial)
+                return VerifiedConnection(
+                    opened.sock, key, opened.login, partial(self._check, key, route, opened.names), route.dial
+                )
             self._judge(key, route, await self._identify_new(opened, route.dial, key))
         except BaseException:
             opened.sock.close()
             raise
-        return Met(opened.sock, key, opened.login, dial=route.dial)
+        return VerifiedConnection(opened.sock, key, opened.login, dial=route.dial)
 
-    async def meet_bootstrap(self, server: Address) -> Identity:
+    async def meet_bootstrap(self, server: Address) -> BrokerIdentity:
         """Ask a bootstrap server who it is, on a connection for that alone. Raises UpstreamError (WantsLogin)."""
         return await self._counted(None, self._meet_bootstrap(server))
 
-    async def _meet_bootstrap(self, server: Address) -> Identity:
+    async def _meet_bootstrap(self, server: Address) -> BrokerIdentity:
         for _ in range(_QUESTIONS):
             opened = await self._opener.open(server, server.host)
             with opened.sock:
                 try:
                     return await self._identify_new(opened, server)
-                except HungUp as error:
+                except ClosedOnOptionalRequest as error:
                     hung_up = error
         raise UpstreamError(hung_up.reason, f"{server}: {hung_up}")
 
-    async def _identify_new(self, opened: Opened, address: Address, expected: NodeKey | None = None) -> Identity:
+    async def _identify_new(
+        self, opened: UpstreamConnection, address: Address, expected: NodeKey | None = None
+    ) -> BrokerIdentity:
         """Ask who is at the other end of a new connection. Raises UpstreamError."""
         before = self._facts.known.leads_to.get(address)
         supposed = before.key if expected is None and before is not None else expected
@@ -181,17 +198,17 @@ class Meetings:
             self._judge(key, route, identity)
         except UpstreamError as error:
             if key is not None:
-                problem = Reached(problem=str(error), reason=error.reason, since=time())
-                self._facts.note(NodeReached(key, problem))
+                problem = NodeReachability(problem=str(error), reason=error.reason, since=time())
+                self._facts.note(DialOutcome(key, problem))
             else:  # the client's next attempt begins with the next one
                 servers = self._config.bootstrap_servers
                 if route.dial in servers:  # else a reload has taken it away meanwhile
-                    self._facts.note(BootstrapAnswered((servers.index(route.dial) + 1) % len(servers)))
+                    self._facts.note(BootstrapAnswer((servers.index(route.dial) + 1) % len(servers)))
             raise
 
     async def _identify(
-        self, asking: Awaitable[Identity], address: Address, finish: Callable[[], None] = lambda: None
-    ) -> Identity:
+        self, asking: Awaitable[BrokerIdentity], address: Address, finish: Callable[[], None] = lambda: None
+    ) -> BrokerIdentity:
         seconds = self._config.connect_timeout
         try:
             async with asyncio.timeout(seconds):
@@ -199,7 +216,7 @@ class Meetings:
             finish()
         except TimeoutError:
             raise UpstreamError("timeout", f"{address}: connected, but no Kafka broker answers there") from None
-        except (WantsLogin, HungUp):
+        except (LoginRequired, ClosedOnOptionalRequest):
             raise
         except (UpstreamError, WireError) as error:
             raise UpstreamError(error.reason, f"{address}: {error}") from None
@@ -210,7 +227,7 @@ class Meetings:
 
     # Whether it is the right one
 
-    def _judge(self, key: NodeKey | None, route: Route, identity: Identity) -> None:
+    def _judge(self, key: NodeKey | None, route: Route, identity: BrokerIdentity) -> None:
         """Note who answered; raise UpstreamError if it is not who was to be reached."""
         address = route.dial
         if identity.cluster_id is not None and self._facts.claim(identity.cluster_id, address) != identity.cluster_id:
@@ -230,7 +247,7 @@ class Meetings:
             raise UpstreamError("wrong-node", f"{address} answers, but it is {identity.key} of this cluster, not {key}")
         self._note_reached(key, route, identity.proof or Proof.ASSUMED)
 
-    def note_identity(self, address: Address, identity: Identity) -> None:
+    def note_identity(self, address: Address, identity: BrokerIdentity) -> None:
         """An address has told which node it is, or not."""
         key, proof = identity.key, identity.proof
         if key is not None and proof is not None:
@@ -238,7 +255,7 @@ class Meetings:
                 self._told_at[address] = monotonic()
             before = self._facts.known.leads_to.get(address)
             if before is None or before.key != key or before.proof is not proof:
-                self._facts.note(LeadsTo(address, key, proof))
+                self._facts.note(NodeAddress(address, key, proof))
 
     def _note_reached(self, key: NodeKey, route: Route, proof: Proof) -> None:
         before = self._facts.known.reached(key)
@@ -248,7 +265,7 @@ class Meetings:
             return
         if before.route != route and route.kind is not RouteKind.ADVERTISED and self._facts.searched.is_set():
             log.info("%s is reached through %s (%s)", key, route.dial, route.kind.value)
-        self._facts.note(NodeReached(key, Reached(route, proof)))
+        self._facts.note(DialOutcome(key, NodeReachability(route, proof)))
 
     def _say_assumed(self, key: NodeKey, route: Route) -> None:
         if key not in self._assumed:

@@ -19,7 +19,7 @@ from kproxy.proxy.watch.lines import Where
 _numbers = count(1)  # of captured sessions in this process
 
 
-class Onlookers:
+class SessionObservers:
     """Who is told the exchanges, and who is given copies of the frames: nobody, unless they ask for it."""
 
     def __init__(self, sessions: Callable[[], Iterable[tuple[Session, Where]]]) -> None:
@@ -64,7 +64,7 @@ def _local(client: socket.socket) -> str:
         return "?"
 
 
-def shown(session: Session, where: Where, since: float, login: str) -> SessionStatus:
+def session_status(session: Session, where: Where, since: float, login: str) -> SessionStatus:
     """An open session, as people see it."""
     introduction, used = session.conversation.introduction, session.conversation.used
     return SessionStatus(

@@ -22,11 +22,11 @@ from kproxy.base.errors import UpstreamError, WireError
 from kproxy.base.repeats import about
 from kproxy.net.tls.handshakes import ClientTls
 from kproxy.net.tls.tlssocket import TlsSocket
-from kproxy.proxy.cluster.acceptor import Guest
-from kproxy.proxy.cluster.clientroute import Led, client_id_of, hear, whose
-from kproxy.proxy.cluster.connectionlimit import most_under_way, open_file_limit
-from kproxy.proxy.cluster.dialqueue import Turn, Turns
-from kproxy.proxy.cluster.nodeverifier import Met
+from kproxy.proxy.cluster.acceptor import ConnectionSlot
+from kproxy.proxy.cluster.clientroute import ClientRoute, client_id_of, read_first_request, route_for
+from kproxy.proxy.cluster.connectionlimit import open_file_limit, pending_connection_limit
+from kproxy.proxy.cluster.dialqueue import DialQueue, DialSlot
+from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.outages import Unreachable
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
@@ -36,23 +36,23 @@ log = logging.getLogger(__name__)
 # How long a client at most is kept whose node cannot be reached, from its arrival on, in seconds.
 _LONGEST_WAIT = 2.0
 
-Knows = Callable[[NodeKey], Awaitable[bool]]
+NodeExists = Callable[[NodeKey], Awaitable[bool]]
 """Whether there is such a node, as far as is known."""
 
 
 @dataclass(slots=True)
-class Arrival:
+class PendingConnection:
     """A client that was told that kproxy is at `host`. `asked`: the node whose port or name it came to (None: a
     bootstrap server's). `key`: where it is to be led, which is a bootstrap server if there is no such node. `led`: to
     whose upstream, as soon as that is known. `came`: the loop's time then. `turn`: until the node has answered it."""
 
     key: NodeKey | None
     host: str
-    guest: Guest
+    guest: ConnectionSlot
     asked: NodeKey | None = None
-    led: Led | None = None
+    led: ClientRoute | None = None
     came: float = 0.0
-    turn: Turn | None = None
+    turn: DialSlot | None = None
     task: asyncio.Task[None] | None = None  # sees the client in
 
     def end_turn(self) -> None:
@@ -62,12 +62,12 @@ class Arrival:
             self.turn = None
 
 
-Arrived = Callable[[socket.socket, Arrival, Led, Met, bytes], None]
+OnConnected = Callable[[socket.socket, PendingConnection, ClientRoute, VerifiedConnection, bytes], None]
 """Takes over a client, with what it has said and with the connection to its node. If that was not asked yet who it is,
 the client keeps its turn."""
 
 
-class Arrivals:
+class PendingConnections:
     """Those of one cluster, and of its `parts`; `others` leads whoever belongs to none of them. `tls`: None if clients
     come without it."""
 
@@ -75,12 +75,12 @@ class Arrivals:
         self,
         name: str,
         tls: ClientTls | None,
-        others: Led,
-        parts: Mapping[str, Led],
-        knows: Knows,
+        others: ClientRoute,
+        parts: Mapping[str, ClientRoute],
+        knows: NodeExists,
         metrics: Metrics,
         tasks: asyncio.TaskGroup,
-        arrived: Arrived,
+        arrived: OnConnected,
     ) -> None:
         self._name = name
         self.tls = tls
@@ -89,21 +89,21 @@ class Arrivals:
         self._metrics = metrics
         self._tasks = tasks
         self._arrived = arrived
-        self._arrivals: dict[socket.socket, Arrival] = {}
-        self._most = most_under_way(open_file_limit())
-        self._turns = Turns(self._most)
+        self._arrivals: dict[socket.socket, PendingConnection] = {}
+        self._most = pending_connection_limit(open_file_limit())
+        self._turns = DialQueue(self._most)
         self._kept = 0  # clients whose node cannot be reached
 
     def __len__(self) -> int:
         return len(self._arrivals)
 
-    def begin(self, client: socket.socket, arrival: Arrival) -> None:
+    def begin(self, client: socket.socket, arrival: PendingConnection) -> None:
         """See this client to its node."""
         arrival.came = asyncio.get_running_loop().time()
         self._arrivals[client] = arrival
         arrival.task = self._tasks.create_task(self._see_in(client, arrival))
 
-    def drop(self, led: Led) -> None:
+    def drop(self, led: ClientRoute) -> None:
         """Close those that are on their way to this upstream."""
         for client in [client for client, arrival in self._arrivals.items() if arrival.led is led]:
             self._drop(client)
@@ -115,7 +115,7 @@ class Arrivals:
                 arrival.task.cancel()
             self._drop(client)
 
-    async def _see_in(self, client: socket.socket, arrival: Arrival) -> None:
+    async def _see_in(self, client: socket.socket, arrival: PendingConnection) -> None:
         if self.tls is not None:
             secured = await self._secure(client, arrival, self.tls)
             if secured is None:
@@ -129,7 +129,7 @@ class Arrivals:
         first = await self._hear(client, arrival) if self._parts else b""
         if first is None:
             return
-        led = arrival.led = whose(client_id_of(first), self._parts.values(), self._others)
+        led = arrival.led = route_for(client_id_of(first), self._parts.values(), self._others)
         try:
             upstream = await self._lead(client, arrival, led)
         except BaseException:
@@ -146,7 +146,9 @@ class Arrivals:
             arrival.end_turn()
         self._arrived(client, arrival, led, upstream, first)
 
-    async def _lead(self, client: socket.socket, arrival: Arrival, led: Led) -> Met | None:
+    async def _lead(
+        self, client: socket.socket, arrival: PendingConnection, led: ClientRoute
+    ) -> VerifiedConnection | None:
         """Dial when it is this client's turn, and again when its node can be reached; None if it cannot."""
         node, said = (led.name, arrival.key), False
         while client in self._arrivals:
@@ -155,10 +157,10 @@ class Arrivals:
             else:
                 with self._may_give_way(client, arrival):
                     outcome = await self._turns.take(node)
-            if isinstance(outcome, Turn):
+            if isinstance(outcome, DialSlot):
                 arrival.turn = outcome
                 try:
-                    upstream = await _reach(led, arrival.key)
+                    upstream = await _dial(led, arrival.key)
                 except UpstreamError as error:
                     outcome = error
                     if isinstance(error, Unreachable):
@@ -171,7 +173,7 @@ class Arrivals:
                     self._turns.worked(node)
                     return upstream
             if not said:
-                name = name_of(arrival.key)
+                name = node_text(arrival.key)
                 what = about(led.config.title, name, outcome.reason)
                 log.warning("%s cannot be reached: %s", name, outcome, extra=what)
                 said = True
@@ -179,7 +181,7 @@ class Arrivals:
                 break
         return None
 
-    async def _keep(self, client: socket.socket, arrival: Arrival, error: UpstreamError) -> bool:
+    async def _keep(self, client: socket.socket, arrival: PendingConnection, error: UpstreamError) -> bool:
         """Keep a client whose node is out of reach; whether the node may be reached now."""
         if not isinstance(error, Unreachable) or self._kept >= self._most:
             return False
@@ -197,7 +199,7 @@ class Arrivals:
         return True
 
     @contextlib.contextmanager
-    def _may_give_way(self, client: socket.socket, arrival: Arrival) -> Iterator[None]:
+    def _may_give_way(self, client: socket.socket, arrival: PendingConnection) -> Iterator[None]:
         """Meanwhile the client waits, and is closed if others need its place."""
 
         def give_way() -> None:
@@ -212,11 +214,11 @@ class Arrivals:
         finally:
             arrival.guest.waits(None)
 
-    def failed(self, led: Led, key: NodeKey | None, error: UpstreamError) -> None:
+    def failed(self, led: ClientRoute, key: NodeKey | None, error: UpstreamError) -> None:
         """A node has not answered a client that had its turn."""
         self._turns.failed((led.name, key), error)
 
-    async def _secure(self, client: socket.socket, arrival: Arrival, tls: ClientTls) -> TlsSocket | None:
+    async def _secure(self, client: socket.socket, arrival: PendingConnection, tls: ClientTls) -> TlsSocket | None:
         """Do the TLS handshake; None if it failed."""
         try:
             secured = await tls.accept(client)
@@ -229,7 +231,7 @@ class Arrivals:
         self._arrivals[secured] = self._arrivals.pop(client)
         return secured
 
-    async def _ask_for(self, client: TlsSocket, arrival: Arrival) -> None:
+    async def _ask_for(self, client: TlsSocket, arrival: PendingConnection) -> None:
         """The client wants the node of its port, or, with --sni, of the name that it asked for. If there is no such
         node, a bootstrap server tells the client which there are."""
         sni = self._others.config.sni
@@ -240,10 +242,10 @@ class Arrivals:
                 arrival.key = arrival.asked
                 arrival.guest.wants(arrival.key)
 
-    async def _hear(self, client: socket.socket, arrival: Arrival) -> bytes | None:
+    async def _hear(self, client: socket.socket, arrival: PendingConnection) -> bytes | None:
         """The client's first words; None if it has gone without them."""
         try:
-            heard = await hear(client)
+            heard = await read_first_request(client)
             return heard if client in self._arrivals else None  # closed meanwhile: kproxy stops
         except WireError as error:
             self._refuse(client, arrival, error)
@@ -256,7 +258,7 @@ class Arrivals:
         self._drop(client)
         return None
 
-    def _refuse(self, client: socket.socket, arrival: Arrival, error: WireError) -> None:
+    def _refuse(self, client: socket.socket, arrival: PendingConnection, error: WireError) -> None:
         self._metrics.refused(self._name, "client", error.reason)
         peer = arrival.guest.peer
         log.warning("refused a connection from %s: %s", peer, error, extra=about(peer.host, error.reason))
@@ -269,7 +271,7 @@ class Arrivals:
             arrival.guest.over()
 
 
-async def _reach(led: Led, key: NodeKey | None) -> Met:
+async def _dial(led: ClientRoute, key: NodeKey | None) -> VerifiedConnection:
     """Dial, and once more if the way has changed meanwhile. Raises UpstreamError."""
     while True:
         config = led.config
@@ -284,6 +286,6 @@ async def _reach(led: Led, key: NodeKey | None) -> Met:
         upstream.sock.close()
 
 
-def name_of(key: NodeKey | None) -> str:
+def node_text(key: NodeKey | None) -> str:
     """A node in the words of a message."""
     return "the bootstrap server" if key is None else str(key)

@@ -35,7 +35,7 @@ _CREDENTIALS = struct.Struct("3i")  # of SO_PEERCRED: process, user, group
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PortClaim:
     """On `host`, an IP address, the ports from `first` to `last` mean this. `topic`: of which kind the meaning is."""
 
     host: str
@@ -45,19 +45,19 @@ class Claim:
     meaning: str
 
     @classmethod
-    def of(cls, host: str, first: int, last: int, topic: str, meaning: str) -> Claim:
+    def of(cls, host: str, first: int, last: int, topic: str, meaning: str) -> PortClaim:
         """What does not fit a socket's name is there as its hash."""
         return cls(
-            host if _PLAIN_HOST.fullmatch(host) else hashed(host), first, last, topic,
-            meaning if _PLAIN_MEANING.fullmatch(meaning) else hashed(meaning),
+            host if _PLAIN_HOST.fullmatch(host) else short_hash(host), first, last, topic,
+            meaning if _PLAIN_MEANING.fullmatch(meaning) else short_hash(meaning),
         )  # fmt: skip
 
-    def shares(self, other: Claim) -> bool:
+    def shares(self, other: PortClaim) -> bool:
         """Whether the two are about a port in common."""
         hosts = self.host == other.host or not _WILDCARDS.isdisjoint((self.host, other.host))
         return hosts and self.first <= other.last and other.first <= self.last
 
-    def contradicts(self, other: Claim) -> bool:
+    def contradicts(self, other: PortClaim) -> bool:
         """Whether the two cannot both be true."""
         return self.topic == other.topic and self.meaning != other.meaning and self.shares(other)
 
@@ -68,7 +68,7 @@ class Claim:
         return b"\0" + text.encode()
 
     @classmethod
-    def read(cls, name: str) -> tuple[str, Claim] | None:
+    def read(cls, name: str) -> tuple[str, PortClaim] | None:
         """The kproxy that makes it, and the claim; None if this is none."""
         if not name.startswith(_PREFIX):
             return None
@@ -78,21 +78,21 @@ class Claim:
         return parts[0], cls(parts[1], int(ports[1]), int(ports[2]), parts[3], parts[4])
 
 
-def hashed(text: str) -> str:
+def short_hash(text: str) -> str:
     """A short word that stands for the text."""
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
-class Sharing:
+class ProcessClaims:
     """The claims of this process. `instance` names it among the kproxies of this machine; of two, that of the one that
     began first comes first."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.instance = f"{time.monotonic_ns() // 1_000_000 & 0xFFFF_FFFF:08x}{secrets.token_hex(2)}"
-        self._made: dict[Claim, socket.socket] = {}
+        self._made: dict[PortClaim, socket.socket] = {}
 
-    def make(self, claim: Claim) -> Claim | None:
+    def make(self, claim: PortClaim) -> PortClaim | None:
         """Make this claim. If another kproxy of this user contradicts it, do not, and return the other one's."""
         if claim not in self._made:
             # Made before it looks: of two that come at the same moment, one sees the other at least.
@@ -103,14 +103,14 @@ class Sharing:
                 return other
         return None
 
-    def withdraw(self, claim: Claim) -> None:
+    def withdraw(self, claim: PortClaim) -> None:
         """Claim this no more."""
         sock = self._made.pop(claim, None)
         if sock is not None:
             self._loop.remove_reader(sock.fileno())
             sock.close()
 
-    def beside(self, claims: Iterable[Claim]) -> list[str]:
+    def beside(self, claims: Iterable[PortClaim]) -> list[str]:
         """The other kproxies of this user that share a port of these claims."""
         own = list(claims)
         found = {
@@ -125,18 +125,18 @@ class Sharing:
         sock.setblocking(False)
         sock.bind(name)
         sock.listen(16)  # who asks whose it is connects, and goes
-        self._loop.add_reader(sock.fileno(), _turn_away, sock)
+        self._loop.add_reader(sock.fileno(), _close_one, sock)
         return sock
 
 
-def _turn_away(sock: socket.socket) -> None:
+def _close_one(sock: socket.socket) -> None:
     try:
         sock.accept()[0].close()
     except OSError:
         return
 
 
-def _others(instance: str) -> Iterator[tuple[str, Claim]]:
+def _others(instance: str) -> Iterator[tuple[str, PortClaim]]:
     try:
         lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()
     except OSError as error:
@@ -144,7 +144,7 @@ def _others(instance: str) -> Iterator[tuple[str, Claim]]:
             f"--reuse-port reads /proc/net/unix to see the other kproxies: {error.strerror}; mount /proc"
         ) from None
     for name in {line.rpartition(" @")[2] for line in lines if f" @{_PREFIX}" in line}:
-        found = Claim.read(name)
+        found = PortClaim.read(name)
         if found is not None and found[0] != instance:
             yield found
 
@@ -165,22 +165,22 @@ def _is_of_this_user(name: bytes) -> bool:
     return bool(user == os.geteuid())
 
 
-class SharedPorts:
+class ClusterClaims:
     """The claims of one cluster of the configuration, on all addresses of its host.
 
     `ports`: first port, last port, and what they mean. Raises ConfigError if another kproxy means something else.
     """
 
     def __init__(
-        self, sharing: Sharing, title: str, hosts: Iterable[str], ports: Iterable[tuple[int, int, str]]
+        self, sharing: ProcessClaims, title: str, hosts: Iterable[str], ports: Iterable[tuple[int, int, str]]
     ) -> None:
         self._sharing = sharing
-        self._claims: list[Claim] = []
+        self._claims: list[PortClaim] = []
         hosts, ports = list(hosts), list(ports)
         self._at = [(host, ports[0][0]) for host in hosts]  # where clients find the cluster
         for host in hosts:
             for first, last, meaning in ports:
-                other = self._make(Claim.of(host, first, last, "ports", meaning))
+                other = self._make(PortClaim.of(host, first, last, "ports", meaning))
                 if other is not None:
                     self.end()
                     both = f"{max(first, other.first)}-{min(last, other.last)}"
@@ -190,7 +190,7 @@ class SharedPorts:
                         " upstreams"
                     )
 
-    def _make(self, claim: Claim) -> Claim | None:
+    def _make(self, claim: PortClaim) -> PortClaim | None:
         if claim in self._claims:
             return None
         other = self._sharing.make(claim)
@@ -200,9 +200,9 @@ class SharedPorts:
 
     def agree(self, topic: str, meaning: str) -> str:
         """What those that share the ports say of this topic: `meaning`, if no other kproxy has said something else."""
-        made: list[Claim] = []
+        made: list[PortClaim] = []
         for host, port in self._at:
-            claim = Claim.of(host, port, port, hashed(topic)[:9], meaning)
+            claim = PortClaim.of(host, port, port, short_hash(topic)[:9], meaning)
             other = self._make(claim)
             if other is not None:
                 for one in made:
@@ -213,10 +213,10 @@ class SharedPorts:
 
     def retract(self, topic: str) -> None:
         """Say nothing of this topic any more."""
-        for claim in [one for one in self._claims if one.topic == hashed(topic)[:9]]:
+        for claim in [one for one in self._claims if one.topic == short_hash(topic)[:9]]:
             self._withdraw(claim)
 
-    def _withdraw(self, claim: Claim) -> None:
+    def _withdraw(self, claim: PortClaim) -> None:
         self._claims.remove(claim)
         self._sharing.withdraw(claim)
 
@@ -237,5 +237,5 @@ class SharedPorts:
 
     def is_first(self, topic: str) -> bool:
         """Whether none of those that say something of this topic began before this kproxy."""
-        there = self._sharing.beside(one for one in self._claims if one.topic == hashed(topic)[:9])
+        there = self._sharing.beside(one for one in self._claims if one.topic == short_hash(topic)[:9])
         return not there or self.instance < there[0]

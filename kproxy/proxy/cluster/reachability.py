@@ -35,7 +35,7 @@ class Proof(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class NodeReachability:
     """What came of the last try to reach a node: the route that worked last and how it is known to lead there; or,
     where `problem` is set, why none did. `since`: the Unix time from which on none did, with another `problem` or this
     one. `lasting`: that stays so before a person changes something."""
@@ -53,15 +53,15 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeReached:
+class DialOutcome:
     """A fact: this came of trying to reach a node."""
 
     key: NodeKey
-    reached: Reached
+    reached: NodeReachability
 
 
 @dataclass(frozen=True, slots=True)
-class LeadsTo:
+class NodeAddress:
     """A fact: an address leads to this node."""
 
     address: Address
@@ -70,14 +70,14 @@ class LeadsTo:
 
 
 @dataclass(frozen=True, slots=True)
-class BootstrapAnswered:
+class BootstrapAnswer:
     """A fact: this one of the bootstrap servers answered last."""
 
     at: int
 
 
 @dataclass(frozen=True, slots=True)
-class Explored:
+class ExplorationState:
     """A fact: so far has the exploration come. `settled`: the bootstrap servers have been asked once; `answered`: one
     has answered; `searched`: a way to each node of then has been looked for. `problem`: what is wrong with the
     bootstrap servers; `since`: the Unix time from which on something is. `conflict`: they are of different clusters,
@@ -95,27 +95,27 @@ class Explored:
     lasting: bool = False
 
 
-Fact = NodeReached | LeadsTo | BootstrapAnswered | Explored
+Fact = DialOutcome | NodeAddress | BootstrapAnswer | ExplorationState
 
 
 @dataclass(slots=True)
-class Known:
+class ReachabilityState:
     """All of it. `cluster_id`: the cluster that kproxy serves, as `said_by` told first, or, if that is None, as the
     user says; None while nobody has, or where brokers do not know."""
 
     cluster_id: str | None = None
     said_by: Address | None = None
     agreed: bool = False
-    nodes: dict[NodeKey, Reached] = field(default_factory=dict)
-    leads_to: dict[Address, LeadsTo] = field(default_factory=dict)
+    nodes: dict[NodeKey, NodeReachability] = field(default_factory=dict)
+    leads_to: dict[Address, NodeAddress] = field(default_factory=dict)
     bootstrap_at: int = 0
-    explored: Explored = Explored()
+    explored: ExplorationState = ExplorationState()
 
     def note(self, fact: Fact) -> bool:
         """Take in a fact; whether it is news."""
         match fact:
-            case NodeReached(key, reached):
-                before = self.nodes.get(key, Reached())
+            case DialOutcome(key, reached):
+                before = self.nodes.get(key, NodeReachability())
                 if reached.problem is not None and before.problem is not None:
                     reached = replace(reached, since=before.since)
                 if reached.route is None:  # the route that worked last is the first to be tried again
@@ -125,15 +125,15 @@ class Known:
                     reached = before
                 news = before != reached
                 self.nodes[key] = reached
-            case LeadsTo(address, _, _):
+            case NodeAddress(address, _, _):
                 news = self.leads_to.get(address) != fact
                 if news and address not in self.leads_to and len(self.leads_to) >= _ADDRESSES:
                     del self.leads_to[next(iter(self.leads_to))]
                 self.leads_to[address] = fact
-            case BootstrapAnswered(at):
+            case BootstrapAnswer(at):
                 news = self.bootstrap_at != at
                 self.bootstrap_at = at
-            case Explored():
+            case ExplorationState():
                 news = self.explored != fact
                 self.explored = fact
         return news
@@ -157,9 +157,9 @@ class Known:
             f" id {self.cluster_id}, {why}"
         )
 
-    def reached(self, key: NodeKey) -> Reached:
+    def reached(self, key: NodeKey) -> NodeReachability:
         """What came of the last try to reach a node."""
-        return self.nodes.get(key, Reached())
+        return self.nodes.get(key, NodeReachability())
 
     def forget(self, keys: Collection[NodeKey]) -> None:
         """No client asks for these nodes any more."""
@@ -168,7 +168,7 @@ class Known:
             self.nodes.pop(key, None)
         self.leads_to = {address: one for address, one in self.leads_to.items() if one.key not in gone}
 
-    def addresses_of(self, key: NodeKey) -> list[LeadsTo]:
+    def addresses_of(self, key: NodeKey) -> list[NodeAddress]:
         """Addresses that lead to a node."""
         return [known for known in self.leads_to.values() if known.key == key]
 

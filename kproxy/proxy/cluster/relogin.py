@@ -8,7 +8,7 @@ import random
 
 from kproxy.base.errors import UpstreamError
 from kproxy.client.sasl.login import Attempt, LoggedIn
-from kproxy.proxy.cluster.insessionchannel import Between
+from kproxy.proxy.cluster.insessionchannel import InSessionChannel
 from kproxy.proxy.relay.session import Session
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ async def keep_logged_in(session: Session, logged_in: LoggedIn) -> None:
             return
         await asyncio.sleep(lifetime * random.uniform(_EARLIEST, _LATEST))
         attempt = await _prepare(logged_in, began + lifetime * _LAST_TRY)
-        result = await logged_in.login.log_in(Between(session, hold=True), attempt, result.versions)
+        result = await logged_in.login.log_in(InSessionChannel(session, hold=True), attempt, result.versions)
         session.release()
         log.debug("%s: SASL: logged in again, for %g s", logged_in.address, result.lifetime_ms / 1000)
 

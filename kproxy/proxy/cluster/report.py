@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from time import monotonic, time
 
-from kproxy.proxy.cluster.forwards import Leading
+from kproxy.proxy.cluster.forwards import PortForward
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.reachability import Reached
+from kproxy.proxy.cluster.reachability import NodeReachability
 from kproxy.proxy.cluster.topology import Node
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.status.readiness import Requires, missing
@@ -38,7 +38,7 @@ def report(gateway: Gateway) -> ClusterStatus:
     )
 
 
-def lasting(gateway: Gateway, requires: Requires) -> list[str]:
+def lasting_problems(gateway: Gateway, requires: Requires) -> list[str]:
     """Why trying again will not make the cluster ready before a person changes something, a line each; empty if it may:
     a refused login, a name that nobody knows, a certificate with another name."""
     known, name = gateway.reach.known, gateway.config.name
@@ -57,7 +57,7 @@ def lasting(gateway: Gateway, requires: Requires) -> list[str]:
     return missing(report(gateway))
 
 
-def _forward(leading: Leading) -> ForwardStatus:
+def _forward(leading: PortForward) -> ForwardStatus:
     return ForwardStatus(
         listen=str(leading.listen),
         to=str(leading.to),
@@ -113,7 +113,7 @@ def _node(gateway: Gateway, upstream: Upstream, node: Node, host: str) -> NodeSt
     )
 
 
-def _lost_since(reached: Reached, node: Node) -> float | None:
+def _lost_since(reached: NodeReachability, node: Node) -> float | None:
     """The Unix time since when clients cannot use the node; None if they can."""
     times = [] if reached.problem is None or reached.since is None else [reached.since]
     if node.absent_since is not None:

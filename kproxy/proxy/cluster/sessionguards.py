@@ -15,8 +15,8 @@ from time import perf_counter
 
 from kproxy.base.printable import escaped
 from kproxy.protocol.wire.api import FETCH, LIST_OFFSETS
-from kproxy.proxy.cluster.gracefulclose import close_when_taken
-from kproxy.proxy.relay.guard import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_FETCH, Guard, Rules
+from kproxy.proxy.cluster.gracefulclose import close_when_acked
+from kproxy.proxy.relay.guard import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_FETCH, Guard, GuardRules
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.switching.doubts import GIVEN_UP_LATE, Identity
 from kproxy.proxy.switching.positions import MOST_CLIENTS, MOST_KEPT, Position, Positions, Waiting
@@ -31,7 +31,7 @@ _REMEMBERED = 24 * 3600.0
 """Seconds after its last session for which a client is known to have fetched."""
 
 
-class Guards:
+class SessionGuards:
     """Those of one cluster. `wake` lets the loop see what was scheduled from within the data plane."""
 
     def __init__(self, name: str, wake: Callable[[], None]) -> None:
@@ -41,7 +41,7 @@ class Guards:
         self._too_many_until = float("-inf")  # while more have fetched than are remembered
         self._unknown_until = float("-inf")  # while a client that comes may have fetched before kproxy was started
         self._guards: dict[Session, Guard] = {}
-        self._rules: Rules | None = None
+        self._rules: GuardRules | None = None
         self._written = False  # writes have passed since the cluster was led elsewhere
         self._said: set[Identity] = set()
 
@@ -86,21 +86,21 @@ class Guards:
         for identity in fetched:
             self._note_fetched(identity)
 
-    def split(self, sessions: Collection[Session]) -> Guards:
+    def split(self, sessions: Collection[Session]) -> SessionGuards:
         """Those of a part, whose `sessions` are these. It knows of all clients what was known: a client of a series may
         go on where another one of it was, and what is known of others does no harm."""
-        other = Guards(self._name, self._wake)
+        other = SessionGuards(self._name, self._wake)
         other._fetched, other._too_many_until = self._fetched.copy(), self._too_many_until
         other._unknown_until = self._unknown_until
         other._rules, other._written, other._said = self._rules, self._written, set(self._said)
         other._guards = {session: self._guards.pop(session) for session in sessions if session in self._guards}
         return other
 
-    def has_rules_of(self, other: Guards) -> bool:
+    def has_rules_of(self, other: SessionGuards) -> bool:
         """Whether neither of the two has begun anew since it was split from the other."""
         return self._rules is other._rules
 
-    def unite(self, other: Guards) -> None:
+    def unite(self, other: SessionGuards) -> None:
         """Take over those of a part that is one no more; see `has_rules_of`."""
         assert self.has_rules_of(other), "nobody has been led elsewhere"
         for identity, at in sorted(other._fetched.items(), key=lambda one: one[1]):
@@ -131,7 +131,7 @@ class Guards:
             left = self._rules.positions
             right, full = {one for one in self._fetched if not left.has_moved(one)}, left.full
         stale = [one for one in self._fetched if one not in right]
-        self._rules, self._written = Rules(Positions(stale, right, everyone=everyone)), False
+        self._rules, self._written = GuardRules(Positions(stale, right, everyone=everyone)), False
         self._rules.positions.full |= full
         self._said.clear()
 
@@ -173,7 +173,7 @@ class Guards:
         would be in doubt about a write that was only refused, perhaps at a node to which it never writes again."""
         session.conversation.hold()
         self._wake()
-        asyncio.get_running_loop().call_soon(close_when_taken, session)
+        asyncio.get_running_loop().call_soon(close_when_acked, session)
 
     def _begins_to_wait(self, identity: Identity, position: Position) -> None:
         if identity in self._said:

@@ -23,30 +23,30 @@ from kproxy.net.tls.handshakes import ClientTls
 from kproxy.protocol.rewrite.apiversions import NO_OTHER
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.protocol.wire.mismatch import bound_to_host, client_logs_in
-from kproxy.proxy.cluster.acceptor import Guest
-from kproxy.proxy.cluster.clientroute import Dial, Led, Localise
-from kproxy.proxy.cluster.dialqueue import Turn
+from kproxy.proxy.cluster.acceptor import ConnectionSlot
+from kproxy.proxy.cluster.clientroute import ClientRoute, DialNode, LocaliseForHost
+from kproxy.proxy.cluster.dialqueue import DialSlot
 from kproxy.proxy.cluster.encryption import client_tls
-from kproxy.proxy.cluster.gracefulclose import wind_up
-from kproxy.proxy.cluster.insessionchannel import Between
-from kproxy.proxy.cluster.nodedialer import Concerns
-from kproxy.proxy.cluster.nodeverifier import BOOTSTRAP, Met
-from kproxy.proxy.cluster.observers import Onlookers, shown
-from kproxy.proxy.cluster.pendingconnections import Arrival, Arrivals, Knows, name_of
+from kproxy.proxy.cluster.gracefulclose import close_gracefully
+from kproxy.proxy.cluster.insessionchannel import InSessionChannel
+from kproxy.proxy.cluster.nodedialer import AffectsSession
+from kproxy.proxy.cluster.nodeverifier import BOOTSTRAP, VerifiedConnection
+from kproxy.proxy.cluster.observers import SessionObservers, session_status
+from kproxy.proxy.cluster.pendingconnections import NodeExists, PendingConnection, PendingConnections, node_text
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.metrics.counters import NodeCounters
 from kproxy.proxy.relay.calls import Calls
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.pump import Pump
-from kproxy.proxy.relay.roster import Roster
+from kproxy.proxy.relay.roster import SessionRoster
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.status.shown import SessionStatus
 from kproxy.proxy.watch.lines import Where
 
 if TYPE_CHECKING:
     from kproxy.client.sasl.login import LoggedIn
-    from kproxy.proxy.cluster.switchableunit import Switchable
+    from kproxy.proxy.cluster.switchableunit import SwitchableUnit
     from kproxy.proxy.switching.parts import Part
 
 log = logging.getLogger(__name__)
@@ -55,21 +55,21 @@ log = logging.getLogger(__name__)
 # may take so many seconds for that. If it stayed, it would take the bootstrap server for the node when there is one.
 _STANDS_IN = 5.0
 _LONGEST_MECHANISM = 40
-NO_PARTS: Mapping[str, tuple[ClusterConfig, Concerns]] = {}
+NO_PARTS: Mapping[str, tuple[ClusterConfig, AffectsSession]] = {}
 
 
 @dataclass(slots=True)
-class _Carried:
+class _OpenSession:
     """What is known of a session beside itself. `led`: to whose upstream, now. `dial`: where the node was reached."""
 
     key: NodeKey | None
-    guest: Guest
-    led: Led
+    guest: ConnectionSlot
+    led: ClientRoute
     dial: Address | None
     since: float  # a Unix time
-    turn: Turn | None  # until the node has answered the client, if it was not asked before
-    asking: Between | None = None  # while kproxy asks whom it has reached
-    switchable: Switchable | None = None  # that knows of it
+    turn: DialSlot | None  # until the node has answered the client, if it was not asked before
+    asking: InSessionChannel | None = None  # while kproxy asks whom it has reached
+    switchable: SwitchableUnit | None = None  # that knows of it
     login: str = ""  # the mechanism with which the client logs in itself
 
     @property
@@ -84,9 +84,9 @@ class Sessions:
     def __init__(
         self,
         config: ClusterConfig,
-        dial: Dial,
-        localise: Localise,
-        knows: Knows,
+        dial: DialNode,
+        localise: LocaliseForHost,
+        knows: NodeExists,
         pump: Pump,
         metrics: Metrics,
         tasks: asyncio.TaskGroup,
@@ -94,29 +94,36 @@ class Sessions:
         switches: bool = False,
     ) -> None:
         self._name = config.name
-        self._roster = Roster(pump)
+        self._roster = SessionRoster(pump)
         self._metrics = metrics
         self._tasks = tasks
-        self._led = Led(config, dial, localise, _switchable(config, pump) if switches else None)
-        self._parts: dict[str, Led] = {}
+        self._led = ClientRoute(config, dial, localise, _switchable(config, pump) if switches else None)
+        self._parts: dict[str, ClientRoute] = {}
         self._calls: dict[str, tuple[NodeCounters, Calls]] = {}
-        self._arrivals = Arrivals(
+        self._arrivals = PendingConnections(
             config.name, client_tls(config), self._led, self._parts, knows, metrics, tasks, self._arrived
         )
-        self._open: dict[Session, _Carried] = {}
+        self._open: dict[Session, _OpenSession] = {}
         self._relogins: dict[Session, asyncio.Task[None]] = {}
         self._warned_of: set[str] = set()  # mechanisms
-        self._onlookers = Onlookers(self._seen)
+        self._onlookers = SessionObservers(self._seen)
         self.watch, self.capture = self._onlookers.watch, self._onlookers.capture
 
-    def carry(self, client: socket.socket, key: NodeKey | None, host: str, guest: Guest) -> None:
+    def carry(self, client: socket.socket, key: NodeKey | None, host: str, guest: ConnectionSlot) -> None:
         """Open a session between the client and a node (None: a bootstrap server). The client is told that kproxy is at
         `host`. `guest.over` is called once, when the client's connection is closed."""
-        self._arrivals.begin(client, Arrival(key, host, guest, asked=key))
+        self._arrivals.begin(client, PendingConnection(key, host, guest, asked=key))
 
-    def _arrived(self, client: socket.socket, arrival: Arrival, led: Led, upstream: Met, first: bytes) -> None:
+    def _arrived(
+        self,
+        client: socket.socket,
+        arrival: PendingConnection,
+        led: ClientRoute,
+        upstream: VerifiedConnection,
+        first: bytes,
+    ) -> None:
         key, label = upstream.key, _label(upstream.key)
-        carried = _Carried(key, arrival.guest, led, upstream.dial, time.time(), arrival.turn)
+        carried = _OpenSession(key, arrival.guest, led, upstream.dial, time.time(), arrival.turn)
         counters = self._metrics.node(self._name, label)
         switchable = led.switchable
         calls = self._calls_of(label, counters, switchable)
@@ -149,9 +156,9 @@ class Sessions:
         if first:
             session.begin_with(first)
         if arrival.asked is not None and upstream.key is None:
-            asyncio.get_running_loop().call_later(_STANDS_IN, wind_up, session)
+            asyncio.get_running_loop().call_later(_STANDS_IN, close_gracefully, session)
 
-    def _calls_of(self, label: str, counters: NodeCounters, switchable: Switchable | None) -> Calls:
+    def _calls_of(self, label: str, counters: NodeCounters, switchable: SwitchableUnit | None) -> Calls:
         """The calls towards a node, which all sessions share. Those of nodes that were forgotten go with what was
         counted of these."""
         known = self._calls.get(label)
@@ -167,11 +174,11 @@ class Sessions:
         self,
         config: ClusterConfig,
         tls: ClientTls | None,
-        concerns: Concerns,
+        concerns: AffectsSession,
         seconds: float,
         *,
         switches: bool,
-        parts: Mapping[str, tuple[ClusterConfig, Concerns]] = NO_PARTS,
+        parts: Mapping[str, tuple[ClusterConfig, AffectsSession]] = NO_PARTS,
     ) -> int:
         """Open the next sessions so, and those of each of the `parts`. Those that are there and that it concerns end
         when nothing is in flight in them, and after so many seconds anyway; return how many those are.
@@ -194,7 +201,7 @@ class Sessions:
         going = [session for session, carried in self._open.items() if begins or _concerns(concerned, carried)]
         for session in going:
             if begins:
-                wind_up(session)  # not `drain`: who writes without a pause would be cut, and in doubt
+                close_gracefully(session)  # not `drain`: who writes without a pause would be cut, and in doubt
             else:
                 session.drain()
         if left := [session for session in going if not session.closed]:
@@ -211,23 +218,23 @@ class Sessions:
             carried.led, carried.switchable = self._led, switchable
             switchable.took_over(session, _label(carried.key), carried.address)
 
-    def switchable(self, part: str = "") -> Switchable | None:
+    def switchable(self, part: str = "") -> SwitchableUnit | None:
         """What a part, or the cluster without its parts, needs to be switched; None: it cannot be, or is not there."""
         led = self._parts.get(part) if part else self._led
         return None if led is None else led.switchable
 
-    def make_part(self, part: Part, config: ClusterConfig, dial: Dial, localise: Localise) -> None:
+    def make_part(self, part: Part, config: ClusterConfig, dial: DialNode, localise: LocaliseForHost) -> None:
         """Lead these clients by themselves from now on. What is open stays open, and what is known of them goes with
         them. Of a connection that has no session yet, or has not said whose it is, the client connects again."""
         assert self._led.switchable is not None, "the cluster can be switched"
         self._arrivals.drop_all()
         ours = [session for session in self._open if part.has(session.conversation.introduction.client_id)]
-        led = Led(config, dial, localise, self._led.switchable.split(part, ours), part)
+        led = ClientRoute(config, dial, localise, self._led.switchable.split(part, ours), part)
         self._parts[part.name] = led
         for session in ours:
             self._open[session].led, self._open[session].switchable = led, led.switchable
         for session in [one for one in self._open if not one.conversation.introduction.client_id]:
-            wind_up(session)
+            close_gracefully(session)
 
     def end_part(self, name: str) -> str:
         """Lead the clients of this part with all others again. Returns why not, or ""."""
@@ -267,7 +274,7 @@ class Sessions:
         """The cluster is served no more: all sessions end, as those that a new configuration concerns."""
         self._arrivals.drop_all()
         switches = self._led.switchable is not None
-        parts: dict[str, tuple[ClusterConfig, Concerns]] = {
+        parts: dict[str, tuple[ClusterConfig, AffectsSession]] = {
             name: (led.config, lambda key, dial: True) for name, led in self._parts.items()
         }
         return self.reconfigure(
@@ -299,7 +306,7 @@ class Sessions:
             session.close(error)
         self._end_turn(carried)
 
-    def _end_turn(self, carried: _Carried) -> None:
+    def _end_turn(self, carried: _OpenSession) -> None:
         if carried.turn is not None:
             carried.turn.end()
             carried.turn = None
@@ -316,7 +323,7 @@ class Sessions:
         carried = self._open.get(session)
         if carried is None:
             return
-        carried.asking = Between(session)
+        carried.asking = InSessionChannel(session)
         try:
             await check(carried.asking)
         except UpstreamError as error:
@@ -328,7 +335,7 @@ class Sessions:
         carried.asking = None
         session.release()
 
-    def _on_handshake(self, carried: _Carried, mechanism: str) -> None:
+    def _on_handshake(self, carried: _OpenSession, mechanism: str) -> None:
         """A client logs in with this mechanism. Raises WireError if kproxy has done so."""
         if carried.led.config.sasl is not None:
             raise client_logs_in()
@@ -338,7 +345,7 @@ class Sessions:
             self._warned_of.add(mechanism)
             log.warning("cluster %s: %s", self._name, warning)
 
-    async def _keep_logged_in(self, session: Session, carried: _Carried, logged_in: LoggedIn) -> None:
+    async def _keep_logged_in(self, session: Session, carried: _OpenSession, logged_in: LoggedIn) -> None:
         from kproxy.proxy.cluster.relogin import keep_logged_in  # few need it
 
         try:
@@ -370,7 +377,7 @@ class Sessions:
                 error = UpstreamError(
                     "sasl", "SASL: the broker closed the connection while kproxy was logging in again"
                 )
-        name = name_of(carried.key)
+        name = node_text(carried.key)
         if isinstance(error, WireError | UpstreamError):
             self._report(carried, session.ended_by, error)
         elif isinstance(error, ssl.SSLError):
@@ -383,12 +390,12 @@ class Sessions:
             text = "%s closed the connection before it answered the client's first request"
             log.warning(text, name, extra=about(self._name, name, carried.address))
 
-    def _report(self, carried: _Carried, side: str, error: WireError | UpstreamError) -> None:
+    def _report(self, carried: _OpenSession, side: str, error: WireError | UpstreamError) -> None:
         self._metrics.refused(self._name, side, error.reason)
         self._say_closed(carried, error.reason, error)
 
-    def _say_closed(self, carried: _Carried, reason: str, text: object) -> None:
-        name = name_of(carried.key)
+    def _say_closed(self, carried: _OpenSession, reason: str, text: object) -> None:
+        name = node_text(carried.key)
         log.warning("closed a connection to %s: %s", name, text, extra=about(self._name, name, carried.address, reason))
 
     # For those who look on
@@ -396,14 +403,14 @@ class Sessions:
     def _seen(self) -> Iterator[tuple[Session, Where]]:
         return ((session, self._where(carried)) for session, carried in self._open.items())
 
-    def _where(self, carried: _Carried) -> Where:
+    def _where(self, carried: _OpenSession) -> Where:
         return Where(self._name, _label(carried.key), str(carried.guest.peer))
 
     def shown(self) -> Iterator[SessionStatus]:
         """Each session that is open now."""
         for session, where in self._seen():
             carried = self._open[session]
-            yield shown(session, where, carried.since, carried.login)
+            yield session_status(session, where, carried.since, carried.login)
 
     # All of them at once
 
@@ -444,18 +451,18 @@ class Sessions:
             yield self._name, _label(carried.key), session.conversation.in_flight
 
 
-def _switchable(config: ClusterConfig, pump: Pump) -> Switchable:
-    from kproxy.proxy.cluster.switchableunit import Switchable  # few clusters can be
+def _switchable(config: ClusterConfig, pump: Pump) -> SwitchableUnit:
+    from kproxy.proxy.cluster.switchableunit import SwitchableUnit  # few clusters can be
 
-    return Switchable.new(config.name, partial(setattr, pump.selector, "wake", True))
+    return SwitchableUnit.new(config.name, partial(setattr, pump.selector, "wake", True))
 
 
-def _localised(carried: _Carried, host: str, endpoints: Endpoints) -> Sequence[Address]:
+def _localised(carried: _OpenSession, host: str, endpoints: Endpoints) -> Sequence[Address]:
     """By where a session is led now: it may have become one of a part since it was opened, or be one no more."""
     return carried.led.localise(host, endpoints)
 
 
-def _concerns(concerned: Mapping[str, Concerns], carried: _Carried) -> bool:
+def _concerns(concerned: Mapping[str, AffectsSession], carried: _OpenSession) -> bool:
     if carried.dial is None:
         return False
     return concerned.get(carried.led.name, concerned[""])(carried.key, carried.dial)

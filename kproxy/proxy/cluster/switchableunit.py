@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from kproxy.proxy.cluster.sessionguards import Guards
-from kproxy.proxy.cluster.writehold import Writes, Writing
+from kproxy.proxy.cluster.sessionguards import SessionGuards
+from kproxy.proxy.cluster.writehold import WriteHold, WriteStatus
 from kproxy.proxy.relay.calls import Calls, SessionCalls
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.switching.caps import CAPS
@@ -15,17 +15,17 @@ from kproxy.proxy.switching.parts import Part
 from kproxy.proxy.switching.positions import Waiting
 
 
-class Switchable:
+class SwitchableUnit:
     """Of one cluster without its parts, or of one part."""
 
-    def __init__(self, writing: Writing, guards: Guards) -> None:
+    def __init__(self, writing: WriteHold, guards: SessionGuards) -> None:
         self._writing, self._guards = writing, guards
 
     @classmethod
-    def new(cls, name: str, wake: Callable[[], None]) -> Switchable:
+    def new(cls, name: str, wake: Callable[[], None]) -> SwitchableUnit:
         """Of a cluster whose clients nobody knows yet. `wake` lets the loop see what was scheduled from within the data
         plane."""
-        return cls(Writing(), Guards(name, wake))
+        return cls(WriteHold(), SessionGuards(name, wake))
 
     @property
     def highest(self) -> Mapping[int, int]:
@@ -53,16 +53,16 @@ class Switchable:
         self._writing.ended(session)
         self._guards.ended(session, address)
 
-    def split(self, part: Part, sessions: Collection[Session]) -> Switchable:
+    def split(self, part: Part, sessions: Collection[Session]) -> SwitchableUnit:
         """What these clients need, who are switched by themselves from now on; `sessions` are theirs."""
         writing = self._writing.split(lambda identity: part.has(identity.client_id), sessions)
-        return Switchable(writing, self._guards.split(sessions))
+        return SwitchableUnit(writing, self._guards.split(sessions))
 
-    def is_as_when_it_was_split(self, other: Switchable) -> bool:
+    def is_as_when_it_was_split(self, other: SwitchableUnit) -> bool:
         """Whether neither has led its clients elsewhere since."""
         return self._guards.has_rules_of(other._guards)
 
-    def unite(self, other: Switchable) -> None:
+    def unite(self, other: SwitchableUnit) -> None:
         """Take over what the clients of a part need, which is one no more; see `is_as_when_it_was_split`."""
         self._writing.unite(other._writing)
         self._guards.unite(other._guards)
@@ -77,7 +77,7 @@ class Switchable:
         self._writing.release()
 
     @property
-    def writes(self) -> Writes:
+    def writes(self) -> WriteStatus:
         """How it stands with the writes of the cluster's clients."""
         return self._writing.shown
 

@@ -19,7 +19,7 @@ _LONGEST = 1000
 log = logging.getLogger(__name__)
 
 
-class Supervised(asyncio.TaskGroup):
+class SupervisedTaskGroup(asyncio.TaskGroup):
     """A task group in which a task that fails is logged, as a defect of kproxy, and the others go on.
 
     Who awaits the task sees its error too. What is still running at the end is cancelled. `what` is what the tasks are
@@ -47,7 +47,7 @@ class Supervised(asyncio.TaskGroup):
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("defect in %s, please report it: %s", self._what, said(error), exc_info=error)
+            log.error("defect in %s, please report it: %s", self._what, error_summary(error), exc_info=error)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -59,7 +59,7 @@ class Supervised(asyncio.TaskGroup):
             await asyncio.wait(self._running)
 
 
-def said(error: BaseException) -> str:
+def error_summary(error: BaseException) -> str:
     """An error that nobody has foreseen, in some words: its kind and its text, of several the first one's."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

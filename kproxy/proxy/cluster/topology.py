@@ -26,7 +26,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class TopologyChange:
     """What a response told that was not known: nodes that are new, have moved, are gone, are back."""
 
     new: tuple[Node, ...] = ()
@@ -46,7 +46,7 @@ class Topology:
         self.nodes: dict[NodeKey, Node] = {}
         self.edition = 0
 
-    def learn(self, endpoints: Endpoints, now: float) -> Learned:
+    def learn(self, endpoints: Endpoints, now: float) -> TopologyChange:
         """Take in what a response says at `now` (seconds of a clock that does not go back)."""
         seen = {NodeKey(e.kind, e.node_id): e for e in endpoints.nodes}
         new, moved, back = [], [], []
@@ -66,7 +66,7 @@ class Topology:
         gone = self._missing(endpoints.nodes, seen, now) if endpoints.complete else []
         if new or moved or back or gone:
             self.edition += 1
-        return Learned(tuple(new), tuple(moved), tuple(gone), tuple(back))
+        return TopologyChange(tuple(new), tuple(moved), tuple(gone), tuple(back))
 
     def knows(self, endpoints: Endpoints) -> bool:
         """Whether a response says nothing new: `learn` would change nothing."""

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from kproxy.base.address import Address
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
-from kproxy.proxy.cluster.encryption import Ends
+from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.cluster.explorer import Explorer
-from kproxy.proxy.cluster.localaddresscache import Told
+from kproxy.proxy.cluster.localaddresscache import LocalAddressCache
 from kproxy.proxy.cluster.localports import LocalPorts
-from kproxy.proxy.cluster.nodedialer import Concerns, Reach
+from kproxy.proxy.cluster.nodedialer import AffectsSession, NodeDialer
 from kproxy.proxy.cluster.reachability import Fact
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
@@ -40,11 +40,11 @@ class Upstream:
         self._on_news = on_news
         self._agree = agree
         self.topology = Topology(ports.first, ports.last, ports)
-        self.told = Told()
-        self.reach = Reach(config, self.topology, metrics, tasks, is_own, self._news, self._agreed)
+        self.told = LocalAddressCache()
+        self.reach = NodeDialer(config, self.topology, metrics, tasks, is_own, self._news, self._agreed)
         self.explorer = Explorer(config, self.topology, self.reach, lambda endpoints: learn(self, endpoints))
 
-    def reconfigure(self, config: ClusterConfig, ends: Ends, seconds: float) -> Concerns:
+    def reconfigure(self, config: ClusterConfig, ends: ClusterTls, seconds: float) -> AffectsSession:
         """Reach it so from now on; return which sessions that concerns, which have so many seconds to end."""
         self.config = config
         self.explorer.reconfigure(config)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class UpstreamConnection:
     """An open upstream connection. `ask`: asks the broker, before anybody else does. `login`: what came of kproxy's own
     login to the broker, if it made one. `names`: the names in the broker's certificate, if each broker must have its
     own."""
@@ -37,7 +37,7 @@ class Opened:
     names: tuple[str, ...] = ()
 
 
-class Opener:
+class UpstreamConnector:
     """Opens the connections of one cluster."""
 
     def __init__(self, config: ClusterConfig, tasks: asyncio.TaskGroup, is_own: Callable[[Address], bool]) -> None:
@@ -82,7 +82,7 @@ class Opener:
         """A connection as it is before TLS and login, along the same hops. Raises UpstreamError."""
         return await self._dialer.connect(address)
 
-    async def open(self, address: Address, name: str, on_step: OnStep | None = None) -> Opened:
+    async def open(self, address: Address, name: str, on_step: OnStep | None = None) -> UpstreamConnection:
         """Connect; TLS; log in. `name` is the broker's own host name, which its certificate must have. `on_step` is
         told each step when it is over. Raises UpstreamError."""
         login = self._login
@@ -94,13 +94,13 @@ class Opener:
         names = tuple(sock.peer_names()) if config.tls_server_name is None and isinstance(sock, TlsSocket) else ()
         ask = Over(Stream(sock))
         if login is None or attempt is None:
-            return Opened(sock, ask, None, names)
+            return UpstreamConnection(sock, ask, None, names)
         from kproxy.client.sasl.login import LoggedIn  # few need it
 
         try:
             with limit.step(StepKind.LOGIN, address):
                 result = await login.log_in(ask, attempt)
-            return Opened(sock, ask, LoggedIn(login, address, name, result), names)
+            return UpstreamConnection(sock, ask, LoggedIn(login, address, name, result), names)
         except BaseException:
             sock.close()
             raise

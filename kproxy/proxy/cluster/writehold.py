@@ -21,7 +21,7 @@ _PAUSE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Writes:
+class WriteStatus:
     """How it stands with the writes of one cluster. `unanswered` are under way; `held` is how many sessions wait with
     one."""
 
@@ -36,17 +36,17 @@ class Writes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
+class _WritingSession:
     node: str
     address: str
     opened: float  # in the loop's seconds
 
 
-class Writing:
+class WriteHold:
     """The sessions of one cluster as far as they write. They are added and removed by `sessions`."""
 
     def __init__(self) -> None:
-        self._writers: dict[Session, _Writer] = {}
+        self._writers: dict[Session, _WritingSession] = {}
         self._doubts = Doubts()
         self._held: set[Session] = set()  # that wait with a write
         self._exempt: set[Session] = set()  # of clients in doubt: their writes pass during a hold
@@ -59,7 +59,7 @@ class Writing:
 
     def opened(self, session: Session, node: str, address: str) -> None:
         """A session has begun, with a client at this address. Nothing has passed in it yet."""
-        self._writers[session] = _Writer(node, address, _now())
+        self._writers[session] = _WritingSession(node, address, _now())
         if self._holds:
             self._gate(session)
 
@@ -79,16 +79,16 @@ class Writing:
             for held in [held for held in self._held if self._identity(held) == identity]:
                 self._let_pass(held)
 
-    def split(self, belongs: Callable[[Identity], bool], sessions: Collection[Session]) -> Writing:
+    def split(self, belongs: Callable[[Identity], bool], sessions: Collection[Session]) -> WriteHold:
         """The writes of the clients that belong to a part, which are led by themselves from now on; `sessions` are
         theirs. Not while writes are held."""
         assert not self._holds, "writes are held"
-        other = Writing()
+        other = WriteHold()
         other._doubts = self._doubts.split(belongs)
         other._writers = {session: self._writers.pop(session) for session in sessions if session in self._writers}
         return other
 
-    def unite(self, other: Writing) -> None:
+    def unite(self, other: WriteHold) -> None:
         """Take over those of a part that is one no more. Not while writes are held, here or there."""
         assert not self._holds, "writes are held"
         assert not other._holds, "writes are held there"
@@ -128,12 +128,12 @@ class Writing:
         return self._holds
 
     @property
-    def shown(self) -> Writes:
+    def shown(self) -> WriteStatus:
         """How it stands now. Without a hold `unanswered` changes with each request."""
         doubts = self._doubts_left()
         waited_for = self._unsettled | self._exempt if self._holds else self._writers
         unanswered = sum(session.unanswered(WRITES) for session in waited_for)
-        return Writes(unanswered, len(self._held), doubts)
+        return WriteStatus(unanswered, len(self._held), doubts)
 
     def _gate(self, session: Session) -> None:
         session.hold_writes(partial(self._met, session))

@@ -14,5 +14,5 @@ cdef class OwnCall(Call):
     cdef public object _on_response
 
 
-cdef class AnsweredHere(Call):
+cdef class LocalCall(Call):
     cdef public object answer

@@ -72,16 +72,16 @@ class OwnCall(Call):
         self.api = ""
         self.key = NO_KEY
         self.here = False
-        self.counters = _Uncounted()
+        self.counters = _NoCounters()
         self.edited = True
         self.plain = None
         self._on_response = on_response
 
     def respond(self, size: int, available: int, localise: Localise) -> Response:
-        return _Taken(size, self._on_response)
+        return _OwnResponse(size, self._on_response)
 
 
-class AnsweredHere(Call):
+class LocalCall(Call):
     """Requests that kproxy answers itself: no broker sees them, and nobody counts them. `answer` makes the answer, for
     a correlation id."""
 
@@ -92,11 +92,11 @@ class AnsweredHere(Call):
         self.key = key
         self.version = version
         self.here = True
-        self.counters = _Uncounted()
+        self.counters = _NoCounters()
         self.answer = answer
 
 
-class _Taken(Response):
+class _OwnResponse(Response):
     """A response of which nothing goes on."""
 
     def __init__(self, size: int, on_response: Callable[[bytes], None]) -> None:
@@ -110,7 +110,7 @@ class _Taken(Response):
         return len(chunk), b""
 
 
-class _Uncounted:
+class _NoCounters:
     count = 0
 
     def add(self, seconds: float, times: int = 1) -> None: ...
@@ -137,7 +137,7 @@ class Calls(dict[int, "Call | None"]):
     @cached_property
     def without_writes(self) -> Calls:
         """Of these calls those that are no writes; None for any other."""
-        return _Questions(self)
+        return _CallsWithoutWrites(self)
 
 
 class LoginCalls(Calls):
@@ -151,7 +151,7 @@ class LoginCalls(Calls):
         return self._all[code] if code >> 16 in LOGIN_APIS else None
 
 
-class _Questions(Calls):
+class _CallsWithoutWrites(Calls):
     """Of the calls towards a node those that are no writes; None for any other."""
 
     def __init__(self, calls: Calls) -> None:
@@ -193,5 +193,5 @@ class SessionCalls(Calls):
             del self[code]
 
 
-TOO_NEW = AnsweredHere(API_VERSIONS, 0, unsupported_version)
+TOO_NEW = LocalCall(API_VERSIONS, 0, unsupported_version)
 """The call of every ApiVersions request of a version that kproxy does not know."""

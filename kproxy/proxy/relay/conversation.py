@@ -52,14 +52,14 @@ from kproxy.protocol.wire.api import PRODUCE, SASL_HANDSHAKE
 from kproxy.protocol.wire.greeting import ENOUGH, recognise
 from kproxy.protocol.wire.mismatch import wrong_client
 from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
-from kproxy.proxy.relay.calls import LOGIN_APIS, TOO_NEW, AnsweredHere, Call, Calls, LoginCalls, OwnCall, SessionCalls
+from kproxy.proxy.relay.calls import LOGIN_APIS, TOO_NEW, Call, Calls, LocalCall, LoginCalls, OwnCall, SessionCalls
 from kproxy.proxy.relay.inflight import InFlight
-from kproxy.proxy.relay.introduction import NOBODY, introduced
-from kproxy.proxy.relay.observer import Beginning
+from kproxy.proxy.relay.introduction import NO_INTRODUCTION, read_introduction
+from kproxy.proxy.relay.observer import ObserverStart
 from kproxy.proxy.relay.requests import SMALLEST, Acks, check_answerable, check_size, find_mechanism
 from kproxy.proxy.relay.responses import Responses
-from kproxy.proxy.relay.tokens import hop_over_tokens
-from kproxy.proxy.relay.verdict import LONGEST_REQUEST, Verdict
+from kproxy.proxy.relay.tokens import skip_tokens
+from kproxy.proxy.relay.verdict import LONGEST_REQUEST, GuardVerdict
 from kproxy.proxy.switching.writes import WRITES
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Conversation:
         self._guarded: GuardedCalls | None = None
         self._head_limit = _HEAD_LIMIT
         self.holding = 0
-        self.introduction = NOBODY
+        self.introduction = NO_INTRODUCTION
         self.requested = False
 
     @property
@@ -184,10 +184,12 @@ class Conversation:
     # For those who look on
 
     @property
-    def beginning(self) -> Beginning:
+    def beginning(self) -> ObserverStart:
         """Where an observer begins that comes now."""
         left, head = self._responses.position
-        return Beginning(self._left_to_broker, self._client_tail, left, head, self._in_flight.tokens, self.introduction)
+        return ObserverStart(
+            self._left_to_broker, self._client_tail, left, head, self._in_flight.tokens, self.introduction
+        )
 
     @property
     def capture_beginning(self) -> sessioncapture.Beginning | None:
@@ -242,7 +244,7 @@ class Conversation:
         code, asked, first, beyond = -1, -1, 0, 0  # `asked`: which code `next_call` has
         while True:
             if in_flight.tokens:
-                at, in_flight.tokens = hop_over_tokens(chunk, at, end, limit)
+                at, in_flight.tokens = skip_tokens(chunk, at, end, limit)
             while at <= stop:
                 size, next_code, correlation_id = headers.read_request(view, at)
                 if next_code != code or correlation_id != beyond or not 10 <= size <= limit:
@@ -273,10 +275,10 @@ class Conversation:
                 beyond += 1
             elif call.guard is not None:
                 verdict = self._consult(call, chunk, at, after if after < end else end, size, now)
-                if verdict is Verdict.MORE or verdict is Verdict.HOLD:
+                if verdict is GuardVerdict.MORE or verdict is GuardVerdict.HOLD:
                     break
                 code = asked = -1  # the guard may judge the next one no more
-                if verdict is Verdict.PASS:
+                if verdict is GuardVerdict.PASS:
                     beyond += 1
                 elif verdict is None:
                     call.counters.count += 1
@@ -284,7 +286,7 @@ class Conversation:
                     if first != beyond:
                         call.counters.count += beyond - first
                         in_flight.note(call, first, beyond, now)
-                    self._answer(AnsweredHere(call.key, call.version, partial(_said, verdict)), correlation_id)
+                    self._answer(LocalCall(call.key, call.version, partial(_constant_answer, verdict)), correlation_id)
                     _cut_out(cut, at, after)
                     call, first, beyond = None, 0, 0
             elif call.key == SASL_HANDSHAKE:
@@ -338,7 +340,9 @@ class Conversation:
         self._head_limit = LONGEST_REQUEST + _HEAD_LIMIT
         self._choose_calls()
 
-    def _consult(self, call: Call, chunk: Buffer, at: int, end: int, size: int, now: float) -> Verdict | bytes | None:
+    def _consult(
+        self, call: Call, chunk: Buffer, at: int, end: int, size: int, now: float
+    ) -> GuardVerdict | bytes | None:
         """What becomes of a request, chunk[at:end] of it, that a guard judges; None: it passes, and has no response."""
         guard, calls = call.guard, self._guarded
         assert guard is not None
@@ -346,10 +350,10 @@ class Conversation:
         if call.key == PRODUCE:
             expects = self._acks.expected(chunk, at, at + 4 + size, end, call)
             if not expects:
-                return Verdict.MORE if expects is None else None
+                return GuardVerdict.MORE if expects is None else None
         verdict = guard.judge(call, memoryview(chunk)[at:end], size, now)
         calls.fit(guard.keys)
-        if verdict is Verdict.HOLD:
+        if verdict is GuardVerdict.HOLD:
             self.hold()
         return verdict
 
@@ -418,18 +422,18 @@ class Conversation:
         if len(chunk) >= 5 and chunk[4] == 0x60 and INT32.unpack_from(chunk)[0] >= SMALLEST:
             self._in_flight.tokens = True
         else:
-            self.introduction = introduced(chunk)
+            self.introduction = read_introduction(chunk)
             if self._used is not None:
                 self._used.software = self.introduction.software
 
-    def _answer(self, call: AnsweredHere, correlation_id: int) -> None:
+    def _answer(self, call: LocalCall, correlation_id: int) -> None:
         if self._in_flight.runs or self._responses.within:
             self._in_flight.note_answered_here(call, correlation_id)
         else:
             self.answers += call.answer(correlation_id)
 
 
-def _said(answer: bytes, correlation_id: int) -> bytes:
+def _constant_answer(answer: bytes, correlation_id: int) -> bytes:
     return answer
 
 

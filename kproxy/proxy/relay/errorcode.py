@@ -32,7 +32,7 @@ def error_code(key: int, version: int, head: Buffer) -> int | None:
     flexible = version >= api.flexible
     if flexible and key != API_VERSIONS and head[:1] != b"\0":
         return None  # tagged fields in the header, which no broker sends yet
-    place = error_place(key, version)
+    place = error_code_offset(key, version)
     first = None
     if place is not None:
         if place + 2 > len(head):
@@ -53,7 +53,7 @@ def error_code(key: int, version: int, head: Buffer) -> int | None:
 
 
 @cache
-def error_place(key: int, version: int) -> int | None:
+def error_code_offset(key: int, version: int) -> int | None:
     """Where the error code of a response stands behind its correlation id, in bytes; None if more than numbers stand
     before it."""
     api = APIS.get(key)

@@ -32,7 +32,7 @@ from kproxy.protocol.rewrite.response import HOLD_LIMIT, Response
 from kproxy.protocol.wire.api import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE
 from kproxy.protocol.wire.primitives import Buffer, Underflow, malformed
 from kproxy.proxy.relay.calls import Call, Calls
-from kproxy.proxy.relay.verdict import LONGEST_REQUEST, Verdict
+from kproxy.proxy.relay.verdict import LONGEST_REQUEST, GuardVerdict
 from kproxy.proxy.switching import connect, requests, responses
 from kproxy.proxy.switching.caps import is_franz_go, is_librdkafka
 from kproxy.proxy.switching.doubts import Identity
@@ -54,7 +54,7 @@ LONGEST_METADATA = 1024 * 1024
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.1, 1.0
 
 
-class Rules:
+class GuardRules:
     """What the guards of one cluster have in common. `first_writes_until`: until when first writes pass one at a time,
     and records are not deleted, in seconds of the clock that requests come with; infinite while all writes are held."""
 
@@ -73,7 +73,7 @@ class Guard:
 
     def __init__(
         self,
-        rules: Rules,
+        rules: GuardRules,
         identify: Callable[[], Identity],
         software: Callable[[], str],
         again: Callable[[float], None],
@@ -99,7 +99,7 @@ class Guard:
         """These calls, as the guard judges them."""
         return GuardedCalls(calls, self)
 
-    def judge(self, call: Call, request: Buffer, size: int, now: float) -> Verdict | bytes:
+    def judge(self, call: Call, request: Buffer, size: int, now: float) -> GuardVerdict | bytes:
         """What becomes of a request that begins so, of `size` bytes without its size field. Raises WireError."""
         if call.key == PRODUCE:
             return self._judge_produce(now)
@@ -107,19 +107,19 @@ class Guard:
             self.keys -= {METADATA}
         if call.key == DELETE_RECORDS and now >= self._rules.first_writes_until:
             self.keys -= {DELETE_RECORDS}
-            return Verdict.PASS
+            return GuardVerdict.PASS
         if call.key not in (FETCH, OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH, END_TXN, DELETE_RECORDS):
-            return Verdict.PASS
+            return GuardVerdict.PASS
         if call.key not in (END_TXN, DELETE_RECORDS) and self._client() is None:
-            return Verdict.PASS
+            return GuardVerdict.PASS
         if len(request) < 4 + size:
             if size > LONGEST_REQUEST:
                 raise malformed(f"a {call.api} request of {size} bytes is too large to be examined after a switch")
-            return Verdict.MORE
+            return GuardVerdict.MORE
         try:
             if call.key == END_TXN:
                 self._commits.append(read_commits(request))
-                return Verdict.PASS
+                return GuardVerdict.PASS
             if call.key == DELETE_RECORDS:
                 return requests.refused_deletion(request)
             return self._judge_position(call.key, request, now)
@@ -130,20 +130,20 @@ class Guard:
         """The requests that wait are judged again."""
         self.holds = False
 
-    def _hold(self) -> Verdict:
+    def _hold(self) -> GuardVerdict:
         self.holds = True
-        return Verdict.HOLD
+        return GuardVerdict.HOLD
 
     # First writes
 
-    def _judge_produce(self, now: float) -> Verdict:
+    def _judge_produce(self, now: float) -> GuardVerdict:
         if self._refused or self._producing:
             return self._hold()
         if self._accepted and now >= self._rules.first_writes_until:
             self.keys -= {PRODUCE}
         else:
             self._producing = True
-        return Verdict.PASS
+        return GuardVerdict.PASS
 
     def _produced(self, refused: bool) -> None:
         self._producing = False
@@ -175,7 +175,7 @@ class Guard:
             self.followed = Followed(client)
         return self.followed
 
-    def _judge_position(self, key: int, request: Buffer, now: float) -> Verdict | bytes:
+    def _judge_position(self, key: int, request: Buffer, now: float) -> GuardVerdict | bytes:
         followed = self._client()
         assert followed is not None
         if key == FETCH:
@@ -183,15 +183,15 @@ class Guard:
         if key == OFFSET_COMMIT:
             commit = requests.read_commit(request)
             if followed.may_commit(commit.positions):
-                return Verdict.PASS
+                return GuardVerdict.PASS
             return requests.refused_commit(commit, keeps_positions=is_franz_go(self._software()))
         epochs = requests.read_epochs(request)
         if not followed.unknown(epochs.positions):
-            return Verdict.PASS
+            return GuardVerdict.PASS
         self._note_waiting(epochs.positions[0], now)
         return requests.unknown_epochs(epochs, for_good=self._rebuilds)
 
-    def _judge_fetch(self, followed: Followed, request: Buffer, now: float) -> Verdict | bytes:
+    def _judge_fetch(self, followed: Followed, request: Buffer, now: float) -> GuardVerdict | bytes:
         named = requests.fetch_positions(request)
         if named is None:
             fetch = requests.read_fetch(request)
@@ -206,7 +206,7 @@ class Guard:
             self._fetch_until = None
             if self._rules.positions.waits:
                 self._rules.positions.note_served(self._identify())
-            return Verdict.PASS
+            return GuardVerdict.PASS
         fetch = requests.read_fetch(request)
         if self._fetch_until is None:
             wait = min(max(fetch.max_wait / 1000, _SHORTEST_WAIT), _LONGEST_WAIT)
@@ -314,11 +314,11 @@ class GuardedCall(Call):
     def respond(self, size: int, available: int, localise: Localise) -> Response:
         assert self.guard is not None
         if self.guard.looks_at_this(self.key, size):
-            return _Seen(size, self._call, self.guard, localise)
+            return _GuardedResponse(size, self._call, self.guard, localise)
         return self._call.respond(size, available, localise)
 
 
-class _Seen(Response):
+class _GuardedResponse(Response):
     """A response that a guard looks at, and may change, before it is rewritten."""
 
     def __init__(self, size: int, call: Call, guard: Guard, localise: Localise) -> None:

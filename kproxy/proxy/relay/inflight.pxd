@@ -1,6 +1,6 @@
 # What the compiled form of inflight.py knows of types.
 
-from kproxy.proxy.relay.calls cimport AnsweredHere, Call
+from kproxy.proxy.relay.calls cimport LocalCall, Call
 
 
 cdef class Run:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from kproxy.base.errors import WireError
-from kproxy.proxy.relay.calls import AnsweredHere, Call, OwnCall
+from kproxy.proxy.relay.calls import Call, LocalCall, OwnCall
 
 # Requests of one connection that wait for their responses. A broker works on one at a time, clients send 5 to
 # some hundreds ahead; this bounds what a client can make kproxy remember.
@@ -52,7 +52,7 @@ class InFlight:
         run.first, run.beyond, run.call, run.since = first, beyond, call, now
         self.runs.append(run)
 
-    def note_answered_here(self, call: AnsweredHere, correlation_id: int) -> None:
+    def note_answered_here(self, call: LocalCall, correlation_id: int) -> None:
         """Note a request that kproxy answers itself, when it is its turn. Raises WireError."""
         last = self.runs[-1] if self.runs else None
         if last is None or last.call is not call or last.beyond != correlation_id:
@@ -77,7 +77,7 @@ class InFlight:
         run = self.runs.popleft()
         self.answered_here -= 1
         self.count -= run.beyond - run.first
-        assert isinstance(run.call, AnsweredHere)
+        assert isinstance(run.call, LocalCall)
         return [run.call.answer(correlation_id) for correlation_id in range(run.first, run.beyond)]
 
 

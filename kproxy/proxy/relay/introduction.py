@@ -32,11 +32,11 @@ class Introduction:
     software: str = ""
 
 
-NOBODY = Introduction()
+NO_INTRODUCTION = Introduction()
 
 
-def is_enough(request: Buffer) -> bool:
-    """Whether this beginning of a session's first request has all that `introduced` looks at: it, or HEAD bytes of it,
+def is_long_enough(request: Buffer) -> bool:
+    """Whether this beginning of a first request has all that `read_introduction` looks at: it, or HEAD bytes of it,
     is there. A client that begins with something else is as nameless now as later."""
     if len(request) >= 5 and request[4] == _TOKEN:
         return True
@@ -46,26 +46,26 @@ def is_enough(request: Buffer) -> bool:
     return len(request) >= min(4 + size, HEAD)
 
 
-def introduced(request: Buffer) -> Introduction:
+def read_introduction(request: Buffer) -> Introduction:
     """What the first request of a session says, if this beginning of it has it."""
     if len(request) < _FIXED:
-        return NOBODY
+        return NO_INTRODUCTION
     size, key, version, _, length = _read_request(request, 0)
     end = min(4 + size, len(request), HEAD)
     if end < _FIXED + length or length < -1:
-        return NOBODY
-    software = software_of(bytes(request[12:end])) if key == API_VERSIONS and version >= 3 else ""
-    return Introduction(name(request, _FIXED, length), software)
+        return NO_INTRODUCTION
+    software = read_software(bytes(request[12:end])) if key == API_VERSIONS and version >= 3 else ""
+    return Introduction(client_name(request, _FIXED, length), software)
 
 
-def name(data: Buffer, at: int, length: int) -> str:
+def client_name(data: Buffer, at: int, length: int) -> str:
     """A client's name for itself, escaped and cut."""
     if length <= 0:
         return ""
     return one_line(bytes(data[at : at + length]).decode("utf-8", "replace"), LONGEST_NAME)
 
 
-def software_of(head: bytes) -> str:
+def read_software(head: bytes) -> str:
     """The software's name and version in an ApiVersions request of version 3 or later, from its client id on."""
     try:
         _, at = read_string(head, 0, len(head), compact=False, nullable=True)

@@ -19,7 +19,7 @@ EmitFrame = Callable[[Frame], None]
 P = ParamSpec("P")
 
 
-class Observation:
+class ObservedConversation:
     """Takes the place of the conversation's two steps until `end`."""
 
     def __init__(self, conversation: Conversation) -> None:

@@ -24,7 +24,7 @@ from kproxy.protocol.rewrite.endpoints import Endpoints, Localise
 from kproxy.protocol.wire.api import API_VERSIONS, APIS, METADATA, SASL_HANDSHAKE
 from kproxy.protocol.wire.primitives import Buffer, Underflow, read_string, skip_tags
 from kproxy.proxy.relay.errorcode import LONGEST, error_code
-from kproxy.proxy.relay.introduction import HEAD, NOBODY, Introduction, name, software_of
+from kproxy.proxy.relay.introduction import HEAD, NO_INTRODUCTION, Introduction, client_name, read_software
 
 _read_request = Struct(">ihhih").unpack_from  # size, API key, version, correlation id, length of the client id
 _read_response = Struct(">ii").unpack_from
@@ -73,7 +73,7 @@ class Exchange:
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _PendingRequest:
     at: float
     key: int
     version: int
@@ -83,7 +83,7 @@ class _Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class ObserverStart:
     """Where an observer begins. `request_left` and `response_left` are bytes of a frame under way that pass first;
     `request_head` and `response_head` are the beginning of a frame that has come already. `tokens`: SASL tokens without
     headers may come. `introduction` is what the client has said of itself."""
@@ -93,20 +93,20 @@ class Beginning:
     response_left: int = 0
     response_head: bytes = b""
     tokens: bool = False
-    introduction: Introduction = NOBODY
+    introduction: Introduction = NO_INTRODUCTION
 
 
 class Observer:
     """Sees what both sides of one session send. `emit` is told each exchange when its response has begun, in the order
     of the responses."""
 
-    def __init__(self, emit: Callable[[Exchange], None], beginning: Beginning = Beginning()) -> None:
+    def __init__(self, emit: Callable[[Exchange], None], beginning: ObserverStart = ObserverStart()) -> None:
         self._emit = emit
         self._request_left = beginning.request_left
         self._request_head = beginning.request_head
         self._response_left = beginning.response_left
         self._response_head = beginning.response_head
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_PendingRequest] = deque()
         self._rewritten: tuple[tuple[str, str], ...] = ()
         self._begun: Exchange | None = None  # whose response may still be rewritten
         self._blind = beginning.tokens
@@ -196,16 +196,16 @@ class Observer:
         wanted = min(after, at + HEAD if whole else at + _REQUEST_HEAD + max(0, length), at + HEAD)
         if end < wanted:
             return None
-        self.client_id = name(data, at + _REQUEST_HEAD, min(length, wanted - at - _REQUEST_HEAD))
+        self.client_id = client_name(data, at + _REQUEST_HEAD, min(length, wanted - at - _REQUEST_HEAD))
         group = ""
         if key == API_VERSIONS and version >= 3:
-            self.software = software_of(bytes(data[at + 12 : wanted])) or self.software
+            self.software = read_software(bytes(data[at + 12 : wanted])) or self.software
         elif whole:
             group = _group(key, version, bytes(data[at + 12 : wanted]))
         if key == SASL_HANDSHAKE and version == 0:
             self._blind = True  # tokens without headers follow: nothing more is looked at
             return end
-        self._waiting.append(_Waiting(now, key, version, correlation_id, size, group))
+        self._waiting.append(_PendingRequest(now, key, version, correlation_id, size, group))
         if len(self._waiting) > _MOST_WAITING:
             self._tell_unanswered(self._waiting.popleft())
         return after
@@ -245,7 +245,7 @@ class Observer:
         self._metadata_at = now
         return bytes(data[at + _RESPONSE_HEAD : after])
 
-    def _find(self, correlation_id: int) -> _Waiting | None:
+    def _find(self, correlation_id: int) -> _PendingRequest | None:
         """The request that this answers. A broker answers in order, so those before it have no answer (acks=0, or
         kproxy has answered). None: it answers kproxy, or a request from before."""
         for place, one in enumerate(self._waiting):
@@ -255,12 +255,12 @@ class Observer:
                 return self._waiting.popleft()
         return None
 
-    def _tell_unanswered(self, waiting: _Waiting) -> None:
+    def _tell_unanswered(self, waiting: _PendingRequest) -> None:
         self.flush()
         self._emit(self._exchange(waiting, 0, None, None))
 
     def _exchange(
-        self, waiting: _Waiting, size: int, seconds: float | None, error: int | None, metadata: bytes = b""
+        self, waiting: _PendingRequest, size: int, seconds: float | None, error: int | None, metadata: bytes = b""
     ) -> Exchange:
         return Exchange(
             waiting.at, waiting.key, waiting.version, self.client_id, self.software, waiting.size, size, seconds, error,
@@ -284,4 +284,4 @@ def _group(key: int, version: int, head: bytes) -> str:
         group, _ = read_string(head, at, len(head), compact=flexible, nullable=False)
     except (Underflow, WireError):
         return ""
-    return name(group or b"", 0, len(group or b""))
+    return client_name(group or b"", 0, len(group or b""))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kproxy.proxy.relay.session import Session
 
 
-class _Wait:
+class _SessionWait:
     """Somebody waits for something to happen to each of these sessions. `over` is done when it has."""
 
     def __init__(self, left: Iterable[Session]) -> None:
@@ -33,15 +33,15 @@ class _Wait:
             self.over.set_result(None)
 
 
-class Roster:
+class SessionRoster:
     """The open sessions of one cluster in this process. They add themselves, and say when they settle and end."""
 
     def __init__(self, pump: Pump) -> None:
         self.pump = pump
         self.sessions: set[Session] = set()
         self._holding = 0  # who hold all of them
-        self._settling: set[_Wait] = set()
-        self._ending: set[_Wait] = set()
+        self._settling: set[_SessionWait] = set()
+        self._ending: set[_SessionWait] = set()
 
     def add(self, session: Session) -> None:
         self.sessions.add(session)
@@ -89,13 +89,13 @@ class Roster:
             session.close()
         return len(left)
 
-    def _wait(self, waits: set[_Wait], left: Iterable[Session]) -> asyncio.Future[None]:
-        wait = _Wait(left)
+    def _wait(self, waits: set[_SessionWait], left: Iterable[Session]) -> asyncio.Future[None]:
+        wait = _SessionWait(left)
         waits.add(wait)
         wait.over.add_done_callback(lambda _: waits.discard(wait))  # when it is over, or its waiter has been cancelled
         return wait.over
 
-    def _strike(self, session: Session, waits: set[_Wait]) -> None:
+    def _strike(self, session: Session, waits: set[_SessionWait]) -> None:
         if waits:
             self.pump.selector.wake = True  # somebody may go on
             for wait in waits:

@@ -25,8 +25,8 @@ from kproxy.base.errors import WireError
 from kproxy.protocol.wire.api import FETCH
 from kproxy.protocol.wire.primitives import Buffer
 from kproxy.proxy.relay.conversation import Conversation
-from kproxy.proxy.relay.observedconversation import EmitExchange, EmitFrame, Observation
-from kproxy.proxy.relay.roster import Roster
+from kproxy.proxy.relay.observedconversation import EmitExchange, EmitFrame, ObservedConversation
+from kproxy.proxy.relay.roster import SessionRoster
 from kproxy.proxy.relay.selector import HANGUP, READ, WRITE, Callback
 from kproxy.proxy.relay.side import Side, Step
 from kproxy.proxy.switching.writes import DOUBLED
@@ -58,7 +58,7 @@ class Session:
 
     def __init__(
         self,
-        roster: Roster,
+        roster: SessionRoster,
         client: socket.socket,
         upstream: socket.socket,
         conversation: Conversation,
@@ -75,7 +75,7 @@ class Session:
         self._on_end = on_end
         self._on_held: list[Callable[[], None]] = []  # whom to call when the last request has left whole
         self._draining = False
-        self._observation: Observation | None = None
+        self._observation: ObservedConversation | None = None
         self._awaited = False  # whether anybody wants to know when nothing is in flight
         self._busy = False  # with a response that takes long
         conversation.when_busy(self._be_busy)
@@ -123,7 +123,7 @@ class Session:
             return
         wanted = exchanges is not None or frames is not None
         if wanted and self._observation is None:
-            seen = self._observation = Observation(self.conversation)
+            seen = self._observation = ObservedConversation(self.conversation)
             self._set_steps(seen.from_client, seen.from_upstream)
         if self._observation is not None:
             self._observation.look(exchanges, frames)

@@ -17,7 +17,7 @@ _VERSIONS = 30
 _read_call = Struct(">hH").unpack_from  # API key and version
 
 
-def hop_over_tokens(chunk: Buffer, at: int, end: int, max_request: int) -> tuple[int, bool]:
+def skip_tokens(chunk: Buffer, at: int, end: int, max_request: int) -> tuple[int, bool]:
     """Hop over what the client sends; return the index after it and whether more tokens may come.
 
     There bytes are missing, or a request begins, which ends the tokens. Raises WireError.

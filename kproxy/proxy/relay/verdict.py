@@ -8,7 +8,7 @@ LONGEST_REQUEST = 1024 * 1024
 """Bytes of a request that are kept until it can be judged whole: a Fetch of 30,000 partitions."""
 
 
-class Verdict(Enum):
+class GuardVerdict(Enum):
     """What becomes of a request. It may also be answered: then the verdict is the answer."""
 
     PASS = auto()

@@ -18,8 +18,8 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.config import ClusterConfig, Config
 from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
-from kproxy.proxy.cluster.allsessions import AllSessions, Reconfigured
-from kproxy.proxy.cluster.nodeverifier import Met
+from kproxy.proxy.cluster.allsessions import AllSessions, ClusterUpdate
+from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.loop import RelayLoop
@@ -81,7 +81,7 @@ class Switchable:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.here.carry(NAME, client, NODE, "127.0.0.1", _Unseen(Address(*peer[:2])))
 
-    async def _dial(self, key: NodeKey | None) -> Met:
+    async def _dial(self, key: NodeKey | None) -> VerifiedConnection:
         sock = socket.socket()
         sock.setblocking(False)
         try:
@@ -90,7 +90,7 @@ class Switchable:
             sock.close()
             raise UpstreamError("refused", str(error)) from None
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return Met(sock, key, dial=self.upstream)
+        return VerifiedConnection(sock, key, dial=self.upstream)
 
     def _localise(self, host: str, endpoints: Endpoints) -> list[Address]:
         return [self.address for _ in endpoints.nodes]
@@ -131,7 +131,7 @@ class Switchable:
 
         def begin() -> None:
             config = Config(clusters=(self._config,))
-            self.here.change(config, [Reconfigured(self._config, None, lambda key, dial: False, switches=True)])
+            self.here.change(config, [ClusterUpdate(self._config, None, lambda key, dial: False, switches=True)])
 
         self.call(begin)
 

@@ -23,7 +23,7 @@ from kproxy.cli import group, invoke
 from kproxy.config import Config
 from kproxy.config.options import all_settings
 from kproxy.proxy.app.nextstep import Invocation
-from kproxy.proxy.app.reload import Source
+from kproxy.proxy.app.reload import ConfigSource
 
 ROOT = Path(__file__).parents[3]
 RUN = ["run", "-b", "kafka"]
@@ -46,7 +46,7 @@ class App(ModuleType):
         self.configs: list[Config] = []
         self.invocations: list[Invocation] = []
 
-    def run(self, config: Config, *, invocation: Invocation, source: Source) -> int:
+    def run(self, config: Config, *, invocation: Invocation, source: ConfigSource) -> int:
         self.configs.append(config)
         self.invocations.append(invocation)
         if isinstance(self.outcome, BaseException):

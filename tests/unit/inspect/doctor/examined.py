@@ -11,7 +11,7 @@ from kproxy.client.ask.settings import Settings
 from kproxy.inspect.doctor.found import Contact, Examination
 from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
 from kproxy.protocol.wire import api
-from kproxy.proxy.cluster.identity import Identity
+from kproxy.proxy.cluster.identity import BrokerIdentity
 from kproxy.proxy.cluster.reachability import Proof
 from kproxy.proxy.cluster.topology import NodeKey
 
@@ -22,10 +22,10 @@ def key(node: int) -> NodeKey:
     return NodeKey(Kind.BROKER, node)
 
 
-def identity(node: int | None, cluster: str = "c", nodes: int = 3) -> Identity:
+def identity(node: int | None, cluster: str = "c", nodes: int = 3) -> BrokerIdentity:
     endpoints = tuple(Endpoint(Kind.BROKER, n, Address(f"kafka-{n}.example", 9092)) for n in range(1, nodes + 1))
     proof = None if node is None else Proof.OWN_WORD
-    return Identity(Members(cluster, Kind.BROKER, endpoints), None if node is None else key(node), proof)
+    return BrokerIdentity(Members(cluster, Kind.BROKER, endpoints), None if node is None else key(node), proof)
 
 
 def good(address: str, node: int, expected: int | None = None, **more: Any) -> Contact:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kproxy.protocol.capture.sessioncapture import OUT_OF_STEP, TOKENS, Beginning, Capture, Frame
 from kproxy.protocol.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
-from kproxy.proxy.relay.observedconversation import Observation
+from kproxy.proxy.relay.observedconversation import ObservedConversation
 from kproxy.proxy.relay.observer import Exchange
 from tests.unit.kafka_frames import CHUNKINGS, Talk, chunks, request, response, string
 from tests.unit.protocol.capture.shown import NO_RECORDS, SECRET, fetched
@@ -66,7 +66,7 @@ class Looked(Talk):
     def __init__(self) -> None:
         super().__init__()
         self.frames: list[Frame] = []
-        self.observation = Observation(self.conversation)
+        self.observation = ObservedConversation(self.conversation)
         self.heard = b""
 
     def look(self) -> None:

@@ -63,7 +63,7 @@ def _line(place: Place, number: int, frame: Frame) -> dict[str, Any]:
 
 
 def test_wireshark_reads_copies_as_it_reads_the_frames(tmp_path: Path) -> None:
-    as_they_were, copies = pcap.Capture(), pcap.Capture()
+    as_they_were, copies = pcap.PcapWriter(), pcap.PcapWriter()
     one, other = tmp_path / "whole.pcapng", tmp_path / "copies.pcapng"
     with one.open("wb") as of_frames, other.open("wb") as of_copies:
         of_frames.write(as_they_were.begin())

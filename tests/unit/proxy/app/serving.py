@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.proxy.app.main import App
-from kproxy.proxy.app.reload import Source
-from kproxy.proxy.cluster.connectionlimit import Places
+from kproxy.proxy.app.reload import ConfigSource
+from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Peer
@@ -23,14 +23,14 @@ def put(file: Path, text: str) -> None:
 
 
 def served(file: Path, scenario: Callable[[App], Awaitable[None]]) -> None:
-    source = Source.of({}, {}, file)
+    source = ConfigSource.of({}, {}, file)
 
     async def errand(running: App) -> int:
         await scenario(running)
         return 0
 
     async def run(selector: RelaySelector) -> None:
-        app = App(source.read()[0], selector, Places(), None, source)
+        app = App(source.read()[0], selector, ConnectionLimit(), None, source)
         assert await app.run(errand) == 0
 
     in_loop(run)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kproxy.proxy.app.effects import Beside, Standing
+from kproxy.proxy.app.effects import PortSharers, UpstreamState
 from kproxy.proxy.app.statedir import StateDir
-from kproxy.proxy.app.unitswitch import Switch
+from kproxy.proxy.app.unitswitch import UnitSwitch
 from kproxy.proxy.switching.doubts import Doubt, Identity
 from kproxy.proxy.switching.positions import Waiting
 from kproxy.proxy.switching.state import Command, Do, Phase, State
@@ -60,11 +60,11 @@ class Process:
     def waiting(self, cluster: str) -> Sequence[Waiting]:
         return [Waiting(Identity("10.0.0.2", "reader"), b"t", 0, 5, 0.0)]
 
-    def upstreams(self, cluster: str) -> Mapping[str, Standing]:
-        return {"blue": Standing("b", ""), "green": Standing("g", "")}
+    def upstreams(self, cluster: str) -> Mapping[str, UpstreamState]:
+        return {"blue": UpstreamState("b", ""), "green": UpstreamState("g", "")}
 
-    def beside(self, cluster: str) -> Beside:
-        return Beside()
+    def beside(self, cluster: str) -> PortSharers:
+        return PortSharers()
 
 
 @dataclass
@@ -75,9 +75,9 @@ class Bench:
     now: float = 1000.0
     directory: StateDir | None = None
     process: Process = field(init=False)
-    switch: Switch = field(init=False)
+    switch: UnitSwitch = field(init=False)
 
-    def begin(self, *, settled: bool = True) -> Switch:
+    def begin(self, *, settled: bool = True) -> UnitSwitch:
         if self.directory is not None:
             self.directory.close()
         directory = self.directory = StateDir(self.path)
@@ -85,7 +85,7 @@ class Bench:
             directory.write("c", State("blue"), ended=True)
         self.process = Process(self.on_disk)
         stopping = [False]
-        self.switch = Switch(
+        self.switch = UnitSwitch(
             "c", "blue", ["blue", "green"], directory, self.process, lambda: self.now, lambda: stopping[0]
         )
         self.stopping = stopping

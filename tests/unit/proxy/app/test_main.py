@@ -21,9 +21,9 @@ from kproxy.proxy.app import clusters, main
 from kproxy.proxy.app.main import App
 from kproxy.proxy.app.nextstep import Invocation
 from kproxy.proxy.cluster import explorer
-from kproxy.proxy.cluster.connectionlimit import Places
+from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
 from kproxy.proxy.cluster.explorer import Explorer
-from kproxy.proxy.cluster.nodedialer import Reach
+from kproxy.proxy.cluster.nodedialer import NodeDialer
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Peer
@@ -53,7 +53,7 @@ def serve(config: Config, scenario: Callable[[App], Awaitable[None]]) -> None:
         return 0
 
     async def main(selector: RelaySelector) -> None:
-        assert await App(config, selector, Places()).run(errand) == 0
+        assert await App(config, selector, ConnectionLimit()).run(errand) == 0
 
     in_loop(main)
 
@@ -118,7 +118,7 @@ def test_what_to_do_next_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
             return sorted(message for message in messages if "kproxy doctor" in message)
 
         async def main(selector: RelaySelector) -> None:
-            assert await App(config, selector, Places(), typed).run(errand) == 0
+            assert await App(config, selector, ConnectionLimit(), typed).run(errand) == 0
 
         in_loop(main)
     line = "to find out why: kproxy doctor -b x"
@@ -176,12 +176,12 @@ def test_a_defect_of_a_session_is_its_own(monkeypatch: pytest.MonkeyPatch, caplo
             settled = works(running, "only")
             await answered(settled)
 
-            async def fails(self: Reach, key: object) -> None:
+            async def fails(self: NodeDialer, key: object) -> None:
                 raise ZeroDivisionError
 
             (gateway,) = running._gateways
             with monkeypatch.context() as patched:
-                patched.setattr(Reach, "_dial_bootstrap", lambda self: fails(self, None))
+                patched.setattr(NodeDialer, "_dial_bootstrap", lambda self: fails(self, None))
                 client = works(running, "only")
                 await until(lambda: is_closed(client), "its connection is closed")
                 client.close()

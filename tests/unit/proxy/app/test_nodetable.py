@@ -10,13 +10,13 @@ import pytest
 from rich.console import Console
 
 from kproxy.proxy.app import nodetable
-from kproxy.proxy.app.nodetable import Row
+from kproxy.proxy.app.nodetable import NodeRow
 
 LONG = "b-{}.mskcluster.abc123.c2.kafka.eu-central-1.amazonaws.com"
 SHORT = "kafka-{}"
 
 
-def rows(host: str, kinds: Sequence[str] = ("1", "2", "controller-3000")) -> list[Row]:
+def rows(host: str, kinds: Sequence[str] = ("1", "2", "controller-3000")) -> list[NodeRow]:
     """Three nodes: one reachable, one not, one another way."""
     hosts = [host.format(kind) for kind in kinds]
     words = [
@@ -25,16 +25,16 @@ def rows(host: str, kinds: Sequence[str] = ("1", "2", "controller-3000")) -> lis
         "reachable through localhost:9092 (learned)",
     ]
     return [
-        Row(kind, f"{host}:9098", f"127.0.0.1:{19094 + index}", words[index], index != 1)
+        NodeRow(kind, f"{host}:9098", f"127.0.0.1:{19094 + index}", words[index], index != 1)
         for index, (kind, host) in enumerate(zip(kinds, hosts, strict=True))
     ]
 
 
-def shown(nodes: Sequence[Row], width: int, terminal: bool = False) -> str:
+def shown(nodes: Sequence[NodeRow], width: int, terminal: bool = False) -> str:
     out = io.StringIO()
     colours = "truecolor" if terminal else None
     console = Console(file=out, width=width, force_terminal=terminal, color_system=colours)  # type: ignore[arg-type]
-    nodetable.show(console, "cluster default", nodes)
+    nodetable.show_table(console, "cluster default", nodes)
     return out.getvalue()
 
 
@@ -75,7 +75,7 @@ def test_the_list() -> None:
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_what_a_broker_says_is_no_markup(width: int) -> None:
-    nodes = [Row("1", "[red]:1", "[::1]:2", "reachable through [bold]x[/bold]:1 (map)", True)]
+    nodes = [NodeRow("1", "[red]:1", "[::1]:2", "reachable through [bold]x[/bold]:1 (map)", True)]
     words = shown(nodes, width).split()
     assert {"[red]:1", "[::1]:2", "[bold]x[/bold]:1"} <= set(words)
 
@@ -90,4 +90,4 @@ def test_good_and_bad_have_colours(width: int) -> None:
 
 def test_no_escapes_for_those_who_want_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")  # what rich would otherwise go by
-    assert nodetable.console(coloured=False).color_system is None
+    assert nodetable.stderr_console(coloured=False).color_system is None

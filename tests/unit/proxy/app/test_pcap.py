@@ -64,7 +64,7 @@ def sums_up(data: bytes) -> bool:
 
 def test_a_connection() -> None:
     """A handshake, then frames with the numbers that they have in TCP."""
-    capture = pcap.Capture()
+    capture = pcap.PcapWriter()
     first = packets(capture.begin() + capture.add(line()))
     answer = packets(capture.add(line(**{"from": "kproxy"})))
     again = packets(capture.add(line()))
@@ -81,7 +81,7 @@ def test_a_connection() -> None:
 
 
 def test_ipv6_and_a_client_that_is_gone() -> None:
-    capture = pcap.Capture()
+    capture = pcap.PcapWriter()
     assert packets(capture.add(line(client="[fd00::1]:40000", local="[fd00::2]:19092")))[0][0] >> 4 == 6
     mapped = packets(capture.add(line(session="2", client="[::ffff:10.0.0.1]:4", local="[::ffff:10.0.0.2]:5")))[0]
     assert mapped[12:20] == bytes([10, 0, 0, 1, 10, 0, 0, 2])
@@ -90,7 +90,7 @@ def test_ipv6_and_a_client_that_is_gone() -> None:
 
 def test_a_large_frame_comes_in_segments() -> None:
     frame = struct.pack(">i", 1_000_000) + bytes(1_000_000)
-    capture = pcap.Capture()
+    capture = pcap.PcapWriter()
     found = packets(capture.add(line(frame=base64.b64encode(frame).decode())))
     assert b"".join(payload(packet) for packet in found) == frame
     assert max(map(len, found)) < 65_536
@@ -100,7 +100,7 @@ def test_a_large_frame_comes_in_segments() -> None:
 
 
 def test_comments() -> None:
-    capture = pcap.Capture()
+    capture = pcap.PcapWriter()
     assert capture.add({"lost": 3}) == b""
     one = capture.add(line(left_out=4))
     assert b"kproxy: 3 frames are missing before this one" in one
@@ -112,14 +112,14 @@ def test_comments() -> None:
 
 
 def test_nodes_are_interfaces() -> None:
-    capture = pcap.Capture()
+    capture = pcap.PcapWriter()
     data = capture.add(line()) + capture.add(line(session="2", node="2")) + capture.add(line(session="3"))
     named = [body for kind, body in blocks(data) if kind == 1]
     assert [b"default/1" in named[0], b"default/2" in named[1], len(named)] == [True, True, 2]
 
 
 def test_connections_are_bounded() -> None:
-    capture = pcap.Capture()
+    capture = pcap.PcapWriter()
     for number in range(pcap._MOST_CONNECTIONS + 10):
         capture.add(line(session=str(number), node=str(number)))
     assert len(capture._connections) == pcap._MOST_CONNECTIONS
@@ -131,7 +131,7 @@ def test_connections_are_bounded() -> None:
 
 def written(lines: list[bytes], file: Path) -> str:
     said = io.StringIO()
-    pcap.write(iter(lines), file, said)
+    pcap.write_capture(iter(lines), file, said)
     return said.getvalue()
 
 
@@ -182,7 +182,7 @@ def test_whoever_reads_the_pipe_has_seen_enough(tmp_path: Path) -> None:
         pytest.fail("it goes on")
 
     said = io.StringIO()
-    pcap.write(lines(), pipe, said)
+    pcap.write_capture(lines(), pipe, said)
     assert said.getvalue().startswith("kproxy: 2 frames.")
 
 

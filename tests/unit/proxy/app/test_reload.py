@@ -19,8 +19,8 @@ from kproxy.base.errors import ConfigError
 from kproxy.config import Config, read
 from kproxy.proxy.app import reload as module
 from kproxy.proxy.app.main import App
-from kproxy.proxy.app.reload import Reloader, Source, watch
-from kproxy.proxy.cluster.encryption import Ends
+from kproxy.proxy.app.reload import ConfigSource, Reloader, watch_files
+from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.metrics import Metrics
 from tests.harness.process import wait_until
 from tests.harness.servers.fakebroker import FakeBroker
@@ -44,13 +44,13 @@ class Held:
     """A reloader whose configurations are noted instead of applied."""
 
     def __init__(self, file: Path, **env: str) -> None:
-        self.source = Source.of({}, env, file)
+        self.source = ConfigSource.of({}, env, file)
         self.metrics = Metrics()
         self.applied: list[Config] = []
         self.draining = 0
         self.reloader = Reloader(self.source, read({}, env, file).config, self.metrics, self.apply)
 
-    async def apply(self, config: Config, ends: Mapping[str, Ends]) -> int:
+    async def apply(self, config: Config, ends: Mapping[str, ClusterTls]) -> int:
         assert set(ends) == {cluster.name for cluster in config.clusters}
         self.applied.append(config)
         return self.draining
@@ -160,7 +160,7 @@ def test_who_asks_during_a_reload_gets_one_more(file: Path) -> None:
         held = Held(file)
         during: list[str] = []
 
-        async def apply(config: Config, ends: Mapping[str, Ends]) -> int:
+        async def apply(config: Config, ends: Mapping[str, ClusterTls]) -> int:
             during.append(",".join(str(one) for one in config.clusters[0].map))
             if len(during) == 1:
                 put(file, GOOD + "map: second=y\n")
@@ -197,7 +197,9 @@ def test_a_changed_file_is_noticed(tmp_path: Path, how: str) -> None:
             looks.append(1)
             return [file, tmp_path / "not there"]
 
-        watching = asyncio.get_running_loop().create_task(watch(files, lambda: noticed.append(file.read_text()), 0.001))
+        watching = asyncio.get_running_loop().create_task(
+            watch_files(files, lambda: noticed.append(file.read_text()), 0.001)
+        )
         await until(lambda: len(looks) > 5, "it looks")
         assert not noticed
         if how == "in place":
@@ -428,11 +430,13 @@ def test_a_source_names_its_files(file: Path) -> None:
     properties = file.parent / "client.properties"
     properties.write_text("bootstrap.servers=a:1\n")
     file.write_text(f"client-config: {properties}\n")
-    source = Source.of({}, {"KPROXY_CONFIG": str(file)}, None)
+    source = ConfigSource.of({}, {"KPROXY_CONFIG": str(file)}, None)
     assert source.files(source.read()[0]) == [file, properties]
     assert (
-        Source.of({"bootstrap_servers": ("a",)}, {}, None).files(read({"bootstrap_servers": "a"}, {}, None).config)
+        ConfigSource.of({"bootstrap_servers": ("a",)}, {}, None).files(
+            read({"bootstrap_servers": "a"}, {}, None).config
+        )
         == []
     )
     with pytest.raises(ConfigError):
-        Source.of({}, {}, None).read()
+        ConfigSource.of({}, {}, None).read()

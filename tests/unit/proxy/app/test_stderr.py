@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.proxy.app import logs, stderr
-from kproxy.proxy.app.stderr import Stderr, written_by_thread
+from kproxy.proxy.app.stderr import ThreadedStderr, threaded_stderr
 from tests.harness.process import PATIENCE_S, Kproxy, free_window, wait_until
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Peer
@@ -150,7 +150,7 @@ def test_kproxy_runs_with_a_closed_stderr(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_dropped_and_counted_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stderr, "MOST", 100)
     with full_pipe() as (reading, writing, size), os.fdopen(os.dup(writing), "w") as stream:
-        out = Stderr(stream)
+        out = ThreadedStderr(stream)
         out.say_dropped = lambda lines: f"dropped {lines}\n"
         written = [f"{number:3d} " + "x" * 36 + "\n" for number in range(20)]
         for line in written:
@@ -168,7 +168,7 @@ def test_the_lines_that_were_dropped_are_said_in_the_form_of_the_log(monkeypatch
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     with full_pipe() as (reading, writing, size), os.fdopen(os.dup(writing), "w") as stream:
-        out = Stderr(stream)
+        out = ThreadedStderr(stream)
         log = logs.set_up("json", "info", out)
         try:
             for number in range(10):
@@ -189,7 +189,7 @@ def test_the_lines_that_were_dropped_are_said_in_the_form_of_the_log(monkeypatch
 
 def test_the_end_waits_for_a_reader_that_reads() -> None:
     with full_pipe() as (reading, writing, size), os.fdopen(os.dup(writing), "w") as stream:
-        out = Stderr(stream)
+        out = ThreadedStderr(stream)
         for number in range(1000):
             out.write(f"{number}\n")
         got: list[str] = []
@@ -205,7 +205,7 @@ def test_the_end_waits_for_a_reader_that_reads() -> None:
 def test_a_reader_that_is_gone_costs_its_lines_only() -> None:
     reading, writing = os.pipe()
     with os.fdopen(writing, "w") as stream:
-        out = Stderr(stream)
+        out = ThreadedStderr(stream)
         os.close(reading)
         out.write("lost\n")
         wait_until(lambda: out.dropped == 1, "the line is lost")
@@ -218,7 +218,7 @@ def test_a_pipe_that_does_not_block_loses_nothing() -> None:
     """Node.js gives its children such pipes."""
     with full_pipe() as (reading, writing, size), os.fdopen(os.dup(writing), "w") as stream:
         os.set_blocking(writing, False)
-        out = Stderr(stream)
+        out = ThreadedStderr(stream)
         out.write("a line\n")
         assert read(reading, size + 7)[size:] == "a line\n"
         out.finish()
@@ -227,6 +227,6 @@ def test_a_pipe_that_does_not_block_loses_nothing() -> None:
 def test_stderr_that_is_no_file_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     text = io.StringIO()
     monkeypatch.setattr(sys, "stderr", text)
-    with written_by_thread() as out:
+    with threaded_stderr() as out:
         assert out is None
         assert sys.stderr is text

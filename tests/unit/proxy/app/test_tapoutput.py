@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 from rich.console import Console
 
-from kproxy.proxy.app.tapoutput import Summary, as_table, drawn
+from kproxy.proxy.app.tapoutput import Summary, render_table, write_table
 
 LONG = {
     "node": "controller-3000", "api": "ConsumerGroupHeartbeat", "client_id": "billing-service-eu-central-1-7f9c",
@@ -24,7 +24,7 @@ def lines(width: int, *values: Mapping[str, object], times: int = 1) -> list[str
         for _ in range(times):
             summary.add(value)
     out = io.StringIO()
-    Console(file=out, width=width).print(drawn(summary, width))
+    Console(file=out, width=width).print(render_table(summary, width))
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
@@ -58,5 +58,5 @@ def test_texts_of_clients_are_harmless() -> None:
 
 def test_the_last_table_stays() -> None:
     out = io.StringIO()
-    as_table([json.dumps(SHORT).encode() + b"\n"], out)
+    write_table([json.dumps(SHORT).encode() + b"\n"], out)
     assert "till" in out.getvalue()

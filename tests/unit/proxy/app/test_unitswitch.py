@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.errors import ConfigError
-from kproxy.proxy.app.unitswitch import Switch
+from kproxy.proxy.app.unitswitch import UnitSwitch
 from kproxy.proxy.switching.doubts import Doubt, Identity
 from kproxy.proxy.switching.state import Command, Do, Phase, State
 from tests.unit.proxy.app.switchbench import COMMIT, FLIP, HOLD, RELEASE, Bench, Process
@@ -152,7 +152,9 @@ async def test_a_start_that_fails_leaves_a_good_end(bench: Bench) -> None:
     bench.switch.end()
     assert bench.directory is not None
     before = bench.directory.read("c")
-    another = Switch("c", "blue", ["blue", "green"], bench.directory, bench.process, lambda: bench.now, lambda: False)
+    another = UnitSwitch(
+        "c", "blue", ["blue", "green"], bench.directory, bench.process, lambda: bench.now, lambda: False
+    )
     another.write()
     another.end()
     assert bench.directory.read("c") == before
@@ -162,7 +164,7 @@ async def test_a_start_that_fails_leaves_a_good_end(bench: Bench) -> None:
 
 async def test_without_a_directory_nothing_is_held(tmp_path: Path) -> None:
     process = Process(lambda: State("blue"))
-    switch = Switch("c", "blue", ["blue", "green"], None, process, lambda: 0.0, lambda: False)
+    switch = UnitSwitch("c", "blue", ["blue", "green"], None, process, lambda: 0.0, lambda: False)
     switch.begin()
     assert "no --state-dir" in switch.obey(HOLD)
     assert switch.status().active == "blue"
@@ -180,7 +182,7 @@ async def test_a_state_of_other_upstreams_stops_the_start(bench: Bench) -> None:
     bench.to(HOLD, FLIP, RELEASE)
     assert bench.directory is not None
     with pytest.raises(ConfigError, match="led to or from upstream green, which the configuration does not have"):
-        Switch("c", "blue", ["blue", "red"], bench.directory, bench.process, lambda: 0.0, lambda: False)
+        UnitSwitch("c", "blue", ["blue", "red"], bench.directory, bench.process, lambda: 0.0, lambda: False)
 
 
 READER = Identity("10.0.0.2", "reader")
@@ -244,7 +246,7 @@ async def test_an_end_from_before_its_clients_says_nothing_of_them(bench: Bench)
     """A cluster that gets its second upstream by a reload has had clients whom nobody has noted."""
     bench.begin()
     bench.switch.end()
-    among = Switch(
+    among = UnitSwitch(
         "c", "blue", ["blue", "green"], bench.directory, bench.process, lambda: bench.now, lambda: False,
         among_clients=True,
     )  # fmt: skip

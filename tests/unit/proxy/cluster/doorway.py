@@ -16,11 +16,11 @@ from kproxy.base.repeats import OncePerWhile
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind, NotYet
 from kproxy.proxy.cluster.allsessions import AllSessions
-from kproxy.proxy.cluster.connectionlimit import Places
+from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.portclaims import Sharing
-from kproxy.proxy.cluster.reachability import Explored
-from kproxy.proxy.cluster.tasks import Supervised
+from kproxy.proxy.cluster.portclaims import ProcessClaims
+from kproxy.proxy.cluster.reachability import ExplorationState
+from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.loop import RelayLoop
 from kproxy.proxy.relay.selector import RelaySelector
@@ -36,19 +36,19 @@ class Doorway:
         self,
         selector: RelaySelector,
         broker: str,
-        places: Places | None = None,
-        sharing: Sharing | None = None,
+        places: ConnectionLimit | None = None,
+        sharing: ProcessClaims | None = None,
         **options: Any,
     ) -> None:
         options = {"listen": Address("127.0.0.1", 0), "connect_timeout": 0.2, **options}
         config = ClusterConfig(bootstrap_servers=(Address.parse(broker),), **options)
         self.metrics = Metrics()
-        self.places = places or Places()
-        self.tasks = Supervised("cluster default")
+        self.places = places or ConnectionLimit()
+        self.tasks = SupervisedTaskGroup("cluster default")
         self._here = AllSessions(selector, self.metrics, self.tasks)
         carry, changed = partial(self._here.carry, config.name), self._here.wake
         self.gateway = Gateway(config, self.metrics, self.tasks, self.places, carry, changed, sharing=sharing)
-        self.gateway.reach.note(Explored(settled=True, answered=True, searched=True, problem=None))
+        self.gateway.reach.note(ExplorationState(settled=True, answered=True, searched=True, problem=None))
         self._here.serve([self.gateway])
 
     def learn(self, *nodes: tuple[int, str], complete: bool = True) -> None:

@@ -19,7 +19,7 @@ from kproxy.base.address import Address
 from kproxy.protocol.rewrite.endpoints import Kind
 from kproxy.proxy.cluster import acceptor as door_room
 from kproxy.proxy.cluster import pendingconnections
-from kproxy.proxy.cluster.connectionlimit import Places
+from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.servers.fakebroker import FakeBroker
@@ -347,7 +347,7 @@ def test_silent_connections_give_way_to_new_ones_the_oldest_first() -> None:
 
 def test_silent_connections_to_one_cluster_give_way_to_clients_of_another() -> None:
     async def scenario(selector: RelaySelector) -> None:
-        places = Places(128 + 2 + 4 * 2)  # two listeners
+        places = ConnectionLimit(128 + 2 + 4 * 2)  # two listeners
         with Peer(silent) as broker:
             async with (
                 opened(Doorway(selector, broker.address, places)) as one,
@@ -369,7 +369,7 @@ def test_clients_that_wait_for_a_node_give_way_to_clients_of_another_cluster(mon
     monkeypatch.setattr(pendingconnections, "_LONGEST_WAIT", 60.0)
 
     async def scenario(selector: RelaySelector) -> None:
-        places = Places(128 + 2 + 4 * 2)  # two listeners
+        places = ConnectionLimit(128 + 2 + 4 * 2)  # two listeners
         with Peer(silent) as broker, refused() as nobody:
             async with (
                 opened(Doorway(selector, nobody, places)) as one,

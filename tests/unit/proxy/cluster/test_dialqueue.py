@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.base.errors import UpstreamError
 from kproxy.proxy.cluster import dialqueue as room
-from kproxy.proxy.cluster.dialqueue import Turn, Turns
+from kproxy.proxy.cluster.dialqueue import DialQueue, DialSlot
 
 LOST = UpstreamError("refused", "nobody listens")
 
@@ -18,20 +18,20 @@ def a_quarter_for_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "_PART", 4)
 
 
-async def taken(turns: Turns, node: str) -> Turn:
+async def taken(turns: DialQueue, node: str) -> DialSlot:
     turn = await turns.take(node)
-    assert isinstance(turn, Turn)
+    assert isinstance(turn, DialSlot)
     return turn
 
 
-async def begun(turns: Turns, node: str) -> asyncio.Task[Turn | UpstreamError]:
+async def begun(turns: DialQueue, node: str) -> asyncio.Task[DialSlot | UpstreamError]:
     task = asyncio.get_running_loop().create_task(turns.take(node))
     await asyncio.sleep(0)
     return task
 
 
 async def test_no_more_at_once_than_allowed_and_a_part_for_each_node() -> None:
-    turns = Turns(8)
+    turns = DialQueue(8)
     first = [await taken(turns, node) for node in ("a", "a", "b", "b")]
     waits = [await begun(turns, "a") for _ in range(2)]
     assert not any(task.done() for task in waits)
@@ -52,7 +52,7 @@ async def test_no_more_at_once_than_allowed_and_a_part_for_each_node() -> None:
 
 
 async def test_one_finds_out_for_all() -> None:
-    turns = Turns(40)
+    turns = DialQueue(40)
     first = [await taken(turns, "a") for _ in range(10)]
     waits = [await begun(turns, "a") for _ in range(100)]
     turns.failed("a", LOST)
@@ -71,7 +71,7 @@ async def test_one_finds_out_for_all() -> None:
 
 
 async def test_who_goes_while_he_waits_takes_no_turn() -> None:
-    turns = Turns(4)
+    turns = DialQueue(4)
     first = await taken(turns, "a")
     gone, later = await begun(turns, "a"), await begun(turns, "a")
     gone.cancel()
@@ -79,7 +79,7 @@ async def test_who_goes_while_he_waits_takes_no_turn() -> None:
     first.end()
     gone_with_it = await begun(turns, "a")
     second = await later
-    assert isinstance(second, Turn)
+    assert isinstance(second, DialSlot)
     second.end()  # given to one that is cancelled before it knows
     gone_with_it.cancel()
     await asyncio.wait([gone_with_it])
@@ -87,7 +87,7 @@ async def test_who_goes_while_he_waits_takes_no_turn() -> None:
 
 
 async def test_nodes_for_ever_leave_nothing() -> None:
-    turns = Turns(4)
+    turns = DialQueue(4)
     for number in range(5000):
         (await taken(turns, str(number))).end()
         turns.failed(str(number), LOST)

@@ -14,7 +14,7 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.config.values import Forward
-from kproxy.proxy.cluster.connectionlimit import Places
+from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
 from kproxy.proxy.cluster.report import report
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.unit.proxy.cluster.doorway import Doorway, Lines, in_loop, reset, until
@@ -187,7 +187,7 @@ def test_a_side_that_does_not_read_costs_little() -> None:
 
 def test_no_place_is_left(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(selector: RelaySelector) -> None:
-        async with forwarded(selector, echo, places=Places(128 + 20)) as there:
+        async with forwarded(selector, echo, places=ConnectionLimit(128 + 20)) as there:
             most = there.doorway.places.most
             assert most is not None
             opened = [await there.connect() for _ in range(most)]

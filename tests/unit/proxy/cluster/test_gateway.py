@@ -12,7 +12,7 @@ from kproxy.base.errors import WireError
 from kproxy.config.values import Advertise, PortRange
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.proxy.cluster import nodeports as room
-from kproxy.proxy.cluster.connectionlimit import Places
+from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.process import free_window
@@ -181,7 +181,7 @@ def test_the_port_of_a_retired_node_serves_another_when_the_window_is_exhausted(
 
 def test_a_client_is_told_no_address_that_is_not_served(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(selector: RelaySelector) -> None:
-        places = Places(128 + 10)  # sixteen may listen
+        places = ConnectionLimit(128 + 10)  # sixteen may listen
         door = Doorway(selector, AT, places, node_ports=window(40))
         first, more = endpoints(*range(15)), endpoints(*range(40))
         assert len({address.port for address in localised(door.gateway, "kproxy", first)}) == 15
@@ -214,7 +214,7 @@ def test_each_cluster_has_a_share_of_the_listeners() -> None:
     """A cluster that names a thousand nodes takes no port from those of another one."""
 
     async def scenario(selector: RelaySelector) -> None:
-        places = Places(128 + 60)  # thirty may listen
+        places = ConnectionLimit(128 + 60)  # thirty may listen
         hostile, honest = (Doorway(selector, AT, places, node_ports=window(40), name=name) for name in ("a", "b"))
         honest.learn(*((number, AT) for number in range(4)))
         hostile.learn(*((number, AT) for number in range(40)))
@@ -247,7 +247,7 @@ def test_a_port_that_the_user_has_not_mapped_is_not_told() -> None:
 
 def test_listeners_count_as_open_files() -> None:
     async def scenario(selector: RelaySelector) -> None:
-        places = Places(128 + 60)
+        places = ConnectionLimit(128 + 60)
         door = Doorway(selector, AT, places, node_ports=window(40))
         before = places.most
         door.learn(*((number, AT) for number in range(20)))

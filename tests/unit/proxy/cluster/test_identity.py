@@ -11,7 +11,7 @@ from kproxy.base.errors import UpstreamError
 from kproxy.protocol.rewrite.endpoints import Kind
 from kproxy.protocol.wire import api
 from kproxy.proxy.cluster import identity
-from kproxy.proxy.cluster.identity import HungUp, Identities, WantsLogin
+from kproxy.proxy.cluster.identity import BrokerIdentifier, ClosedOnOptionalRequest, LoginRequired
 from kproxy.proxy.cluster.reachability import Proof
 from kproxy.proxy.cluster.topology import Node, NodeKey, Topology
 from tests.harness.servers.answers import ALL, configs, coordinator, groups, metadata, offsets, refusal, versions
@@ -56,8 +56,8 @@ class Cluster(Broker):
 
 
 @pytest.fixture
-def identities() -> Identities:
-    return Identities(Topology(1, 100))
+def identities() -> BrokerIdentifier:
+    return BrokerIdentifier(Topology(1, 100))
 
 
 @pytest.mark.parametrize(
@@ -69,12 +69,12 @@ def identities() -> Identities:
     ],
 )
 @pytest.mark.parametrize("node", [1, 2, 3])
-async def test_what_tells(identities: Identities, tells: tuple[str, ...], proof: Proof, node: int) -> None:
+async def test_what_tells(identities: BrokerIdentifier, tells: tuple[str, ...], proof: Proof, node: int) -> None:
     found = await identities.ask(Cluster(node, *tells), ONE)
     assert (found.cluster_id, found.key, found.proof) == ("id-1", NodeKey(Kind.BROKER, node), proof)
 
 
-async def test_nothing_tells(identities: Identities) -> None:
+async def test_nothing_tells(identities: BrokerIdentifier) -> None:
     found = await identities.ask(Cluster(2), ONE)
     assert (found.cluster_id, found.key, found.proof) == ("id-1", None, None)
 
@@ -91,14 +91,14 @@ async def test_nothing_tells(identities: Identities) -> None:
     ],
 )
 async def test_a_certificate_tells_if_it_is_one_node_s(
-    identities: Identities, names: tuple[str, ...], node: int | None
+    identities: BrokerIdentifier, names: tuple[str, ...], node: int | None
 ) -> None:
     found = await identities.ask(Cluster(2), ONE, names)
     assert found.key == (None if node is None else NodeKey(Kind.BROKER, node))
     assert found.proof is (None if node is None else Proof.CERTIFICATE)
 
 
-async def test_of_one_broker_there_is_nothing_to_ask(identities: Identities) -> None:
+async def test_of_one_broker_there_is_nothing_to_ask(identities: BrokerIdentifier) -> None:
     found = await identities.ask(Cluster(1, brokers={1: "kafka-1.in:9092"}), ONE)
     assert (found.key, found.proof) == (ONE, Proof.ONLY_BROKER)
 
@@ -106,11 +106,11 @@ async def test_of_one_broker_there_is_nothing_to_ask(identities: Identities) -> 
 async def test_one_broker_that_is_left_of_several_is_not_the_only_one() -> None:
     topology = Topology(1, 100)
     topology.nodes[TWO] = Node(TWO, Address("kafka-2.in", 9092), absent_since=1.0)
-    found = await Identities(topology).ask(Cluster(2, brokers={1: "kafka-1.in:9092"}), ONE)
+    found = await BrokerIdentifier(topology).ask(Cluster(2, brokers={1: "kafka-1.in:9092"}), ONE)
     assert found.key is None
 
 
-async def test_a_broker_that_is_the_expected_one_has_nothing_to_refuse(identities: Identities) -> None:
+async def test_a_broker_that_is_the_expected_one_has_nothing_to_refuse(identities: BrokerIdentifier) -> None:
     """A refusal stands in the broker's log: only the first one is needed."""
     refused = []
     for node in (1, 1, 2, 2):
@@ -120,7 +120,7 @@ async def test_a_broker_that_is_the_expected_one_has_nothing_to_refuse(identitie
     assert refused == [1, 0, 0, 0]
 
 
-async def test_who_takes_any_id_for_its_own_is_not_believed(identities: Identities) -> None:
+async def test_who_takes_any_id_for_its_own_is_not_believed(identities: BrokerIdentifier) -> None:
     cluster = Cluster(1)
     cluster.answers[api.DESCRIBE_CONFIGS] = configs()
     for _ in range(2):
@@ -130,7 +130,7 @@ async def test_who_takes_any_id_for_its_own_is_not_believed(identities: Identiti
 # Leaders that move
 
 
-async def test_leaders_that_have_moved_are_looked_up_again(identities: Identities) -> None:
+async def test_leaders_that_have_moved_are_looked_up_again(identities: BrokerIdentifier) -> None:
     assert (await identities.ask(Cluster(2, "leaders"))).key == TWO
     cluster = Cluster(2, "leaders")
     moved = {("a", 0): 0, ("a", 1): 0, ("a", 2): 6, ("b", 0): 6, ("b", 1): 6, ("b", 2): 6}
@@ -141,7 +141,7 @@ async def test_leaders_that_have_moved_are_looked_up_again(identities: Identitie
     assert answers == []
 
 
-async def test_leaders_that_go_on_moving_tell_nothing(identities: Identities) -> None:
+async def test_leaders_that_go_on_moving_tell_nothing(identities: BrokerIdentifier) -> None:
     cluster = Cluster(2, "leaders")
     cluster.answers[api.LIST_OFFSETS] = offsets({("a", 0): 0, ("a", 1): 0, ("a", 2): 6})
     assert (await identities.ask(cluster)).key is None
@@ -150,19 +150,19 @@ async def test_leaders_that_go_on_moving_tell_nothing(identities: Identities) ->
 # Logins
 
 
-async def test_a_broker_that_answers_after_a_login_only(identities: Identities) -> None:
+async def test_a_broker_that_answers_after_a_login_only(identities: BrokerIdentifier) -> None:
     assert not identities.wants_login
-    with pytest.raises(WantsLogin):
+    with pytest.raises(LoginRequired):
         await identities.ask(Cluster(1, "its id", login=False))
     assert identities.wants_login
     assert (await identities.ask(Cluster(1, "its id"), logged_in=True)).key == ONE
 
 
-async def test_who_has_answered_without_a_login_does_not_want_one_when_it_dies(identities: Identities) -> None:
+async def test_who_has_answered_without_a_login_does_not_want_one_when_it_dies(identities: BrokerIdentifier) -> None:
     await identities.ask(Cluster(1, "its id"))
     with pytest.raises(UpstreamError) as error:
         await identities.ask(Cluster(1, "its id", login=False))
-    assert not isinstance(error.value, WantsLogin)
+    assert not isinstance(error.value, LoginRequired)
     assert not identities.wants_login
 
 
@@ -170,23 +170,25 @@ async def test_who_has_answered_without_a_login_does_not_want_one_when_it_dies(i
 
 
 @pytest.mark.parametrize("key", [api.DESCRIBE_CONFIGS, api.LIST_OFFSETS, api.LIST_GROUPS])
-async def test_a_question_on_which_the_broker_hangs_up_is_not_asked_for_ever(identities: Identities, key: int) -> None:
+async def test_a_question_on_which_the_broker_hangs_up_is_not_asked_for_ever(
+    identities: BrokerIdentifier, key: int
+) -> None:
     asked = 0
     for _ in range(5):
         cluster = Cluster(1, *(() if key == api.LIST_GROUPS else ("leaders",)))
         cluster.answers[key] = EOFError()
-        with contextlib.suppress(HungUp):
+        with contextlib.suppress(ClosedOnOptionalRequest):
             await identities.ask(cluster)
         asked += cluster.asked.count(key)
     assert asked == 2
 
 
-async def test_it_is_asked_again_later(identities: Identities, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_asked_again_later(identities: BrokerIdentifier, monkeypatch: pytest.MonkeyPatch) -> None:
     """That the connection broke at that moment twice may have been chance."""
     broken = Cluster(1)
     broken.answers[api.DESCRIBE_CONFIGS] = EOFError()
     for _ in range(2):
-        with pytest.raises(HungUp):
+        with pytest.raises(ClosedOnOptionalRequest):
             await identities.ask(broken)
     assert (await identities.ask(Cluster(1, "its id"))).key is None
     now = identity.monotonic()
@@ -203,21 +205,21 @@ async def test_it_is_asked_again_later(identities: Identities, monkeypatch: pyte
     ],
 )
 async def test_a_question_that_was_answered_once_is_always_asked(
-    identities: Identities, key: int, tells: str, proof: Proof
+    identities: BrokerIdentifier, key: int, tells: str, proof: Proof
 ) -> None:
     """Connections break at that moment too. Else kproxy would never again know whom it reaches."""
     assert (await identities.ask(Cluster(1, tells))).proof is proof
     broken = Cluster(1, tells)
     broken.answers[key] = EOFError()
     for _ in range(5):
-        with pytest.raises(HungUp):
+        with pytest.raises(ClosedOnOptionalRequest):
             await identities.ask(broken)
     assert (await identities.ask(Cluster(1, tells))).proof is proof
 
 
 @pytest.mark.parametrize("served", [{}, {api.METADATA: (0, 1)}, {key: (9, 9) for key in ALL}])
 async def test_brokers_of_any_kind_are_asked_what_they_serve(
-    identities: Identities, served: dict[int, tuple[int, int]]
+    identities: BrokerIdentifier, served: dict[int, tuple[int, int]]
 ) -> None:
     cluster = Cluster(1, "its id", "leaders", "groups")
     cluster.answers[api.API_VERSIONS] = versions(served)

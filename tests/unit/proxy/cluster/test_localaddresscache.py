@@ -16,7 +16,7 @@ from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.protocol.rewrite.prefixcache import MOST_ENDPOINTS
 from kproxy.proxy.cluster import localaddresscache as room
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.localaddresscache import Told
+from kproxy.proxy.cluster.localaddresscache import LocalAddressCache
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.unit.proxy.cluster.doorway import Doorway, in_loop
 from tests.unit.proxy.cluster.twoupstreams import Two
@@ -230,7 +230,7 @@ def test_whatever_happens_what_is_told_is_what_would_be_found_out(said: list[tup
 
 
 def test_the_memory_is_bounded() -> None:
-    told = Told()
+    told = LocalAddressCache()
     for _ in range(10 * room._MOST):
         said = named(1)
         told.note(HOST, said, 1, ())
@@ -245,7 +245,7 @@ def test_the_memory_is_bounded() -> None:
 
 def test_other_endpoints_are_never_taken_for_those_that_were_told() -> None:
     """They may get the memory of former ones, and so their identity."""
-    told = Told()
+    told = LocalAddressCache()
     for number in range(1000):
         said = named(number)
         assert told.recall(HOST, said, 1) is None

@@ -21,10 +21,10 @@ from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.protocol.wire import api
 from kproxy.proxy.cluster import explorer, nodeverifier
 from kproxy.proxy.cluster.explorer import Explorer
-from kproxy.proxy.cluster.nodedialer import Reach
-from kproxy.proxy.cluster.nodeverifier import Met
-from kproxy.proxy.cluster.reachability import Explored, Fact, Proof
-from kproxy.proxy.cluster.tasks import Supervised
+from kproxy.proxy.cluster.nodedialer import NodeDialer
+from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
+from kproxy.proxy.cluster.reachability import ExplorationState, Fact, Proof
+from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
 from tests.harness.servers.fakebroker import FakeBroker
@@ -40,7 +40,7 @@ def key(node: int) -> NodeKey:
 class Site:
     """Brokers that say where they are, and kproxy's way to them. `facts` are what it has told."""
 
-    def __init__(self, held: ExitStack, tasks: Supervised) -> None:
+    def __init__(self, held: ExitStack, tasks: SupervisedTaskGroup) -> None:
         self._held, self.tasks = held, tasks
         self.metrics = Metrics()
         self.topology = Topology(1, 100)
@@ -57,9 +57,9 @@ class Site:
         made.serves[api.LIST_GROUPS] = (9, 9)
         return made, self.peer(made)
 
-    def cluster(self, *bootstrap: Address, **options: object) -> Reach:
+    def cluster(self, *bootstrap: Address, **options: object) -> NodeDialer:
         config = ClusterConfig(bootstrap_servers=bootstrap, connect_timeout=0.5, **options)
-        self.reach = Reach(config, self.topology, self.metrics, self.tasks, lambda _: False, self.facts.append)
+        self.reach = NodeDialer(config, self.topology, self.metrics, self.tasks, lambda _: False, self.facts.append)
         self.explorer = Explorer(config, self.topology, self.reach, self.learn)
         return self.reach
 
@@ -76,14 +76,14 @@ class Site:
 async def site() -> AsyncIterator[Site]:
     async with AsyncExitStack() as stack:
         held = stack.enter_context(ExitStack())
-        yield Site(held, await stack.enter_async_context(Supervised("a test")))
+        yield Site(held, await stack.enter_async_context(SupervisedTaskGroup("a test")))
 
 
 def at(*nodes: tuple[int, Address]) -> list[tuple[int, str, int]]:
     return [(node, address.host, address.port) for node, address in nodes]
 
 
-async def reaches(reach: Reach, node: int | None) -> Met:
+async def reaches(reach: NodeDialer, node: int | None) -> VerifiedConnection:
     upstream = await reach.dial(None if node is None else key(node))
     upstream.sock.close()
     return upstream
@@ -362,7 +362,7 @@ async def test_bootstrap_servers_of_different_clusters_serve_nobody_until_that_i
             assert text in str(reach.known.explored.problem)
             other.cluster_id = "c"
             await exploring
-        assert reach.known.explored == Explored(settled=True, answered=True, searched=True, problem=None)
+        assert reach.known.explored == ExplorationState(settled=True, answered=True, searched=True, problem=None)
         await reaches(reach, None)
 
 

@@ -1,4 +1,4 @@
-"""Kproxies at the same ports: each `Sharing` here is one of another process, as the claims are in sockets' names."""
+"""Several kproxies at the same ports. Each `ProcessClaims` stands for another process: claims are names of sockets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kproxy.protocol.rewrite.endpoints import Kind
 from kproxy.proxy.cluster import gateway
 from kproxy.proxy.cluster.listeners import Listener, Listeners
 from kproxy.proxy.cluster.localports import LocalPorts, NodeKey
-from kproxy.proxy.cluster.portclaims import Claim, SharedPorts, Sharing, hashed
+from kproxy.proxy.cluster.portclaims import ClusterClaims, PortClaim, ProcessClaims, short_hash
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.process import free_window
 from tests.unit.proxy.cluster.doorway import Doorway, until
@@ -34,8 +34,8 @@ def in_loop(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(scenario())
 
 
-def claim(first: int, last: int, meaning: str = "a", topic: str = "ports", host: str = HOST) -> Claim:
-    return Claim.of(host, first, last, topic, meaning)
+def claim(first: int, last: int, meaning: str = "a", topic: str = "ports", host: str = HOST) -> PortClaim:
+    return PortClaim.of(host, first, last, topic, meaning)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def claim(first: int, last: int, meaning: str = "a", topic: str = "ports", host:
         (claim(1, 9, host="::"), claim(9, 12, "b"), True),
     ],
 )
-def test_what_contradicts(one: Claim, other: Claim, contradicts: bool) -> None:
+def test_what_contradicts(one: PortClaim, other: PortClaim, contradicts: bool) -> None:
     assert one.contradicts(other) is contradicts
     assert other.contradicts(one) is contradicts
 
@@ -59,27 +59,27 @@ def test_what_contradicts(one: Claim, other: Claim, contradicts: bool) -> None:
     "made",
     [
         claim(1, 65535),
-        Claim.of("2001:0db8:0000:0000:0000:0000:0000:0001", 10000, 65535, hashed("x")[:9], "M" * 22),
-        Claim.of("fe80::1%a/b", 1, 1, hashed("id")[:9], "an id / with \0 what not"),
+        PortClaim.of("2001:0db8:0000:0000:0000:0000:0000:0001", 10000, 65535, short_hash("x")[:9], "M" * 22),
+        PortClaim.of("fe80::1%a/b", 1, 1, short_hash("id")[:9], "an id / with \0 what not"),
     ],
 )
-def test_a_claim_is_read_as_it_was_made(made: Claim) -> None:
+def test_a_claim_is_read_as_it_was_made(made: PortClaim) -> None:
     name = made.name("0" * 12)
     assert len(name) <= 108
-    assert Claim.read(name[1:].decode()) == ("0" * 12, made)
+    assert PortClaim.read(name[1:].decode()) == ("0" * 12, made)
 
 
 @pytest.mark.parametrize(
     "name", ["", "kproxy/1/", "kproxy/1/a/b/1-2/c", "kproxy/1/a/b/x-y/c/d", "kproxy/2/a/b/1-2/c/d"]
 )
 def test_other_names_are_no_claims(name: str) -> None:
-    assert Claim.read(name) is None
+    assert PortClaim.read(name) is None
 
 
 def test_the_later_one_gives_way_until_the_first_one_is_gone() -> None:
     async def scenario() -> None:
         first = free_window(10)
-        one, other = Sharing(), Sharing()
+        one, other = ProcessClaims(), ProcessClaims()
         mine = claim(first, first + 9)
         assert one.make(mine) is None
         assert other.make(claim(first + 9, first + 9, "b")) == mine
@@ -111,7 +111,7 @@ def test_what_a_killed_process_claimed_is_free() -> None:
             assert process.stdout is not None
             instance = process.stdout.readline().strip()
             try:
-                sharing, mine = Sharing(), claim(port, port)
+                sharing, mine = ProcessClaims(), claim(port, port)
                 assert instance < sharing.instance, "it began first"
                 assert sharing.make(mine) == claim(port, port, "b")
                 assert sharing.make(claim(port, port, "b")) is None
@@ -146,7 +146,7 @@ def test_a_claim_of_another_user_counts_for_nothing() -> None:
         with process:
             assert process.stdout is not None
             process.stdout.readline()
-            sharing = Sharing()
+            sharing = ProcessClaims()
             assert sharing.make(claim(port, port)) is None
             assert sharing.beside([claim(port, port)]) == []
             sharing.withdraw(claim(port, port))
@@ -159,7 +159,7 @@ def test_they_agree_on_what_the_first_one_says() -> None:
     async def scenario() -> None:
         first = free_window(12)
         ports = [(first, first, "x"), (first + 1, first + 11, "y")]
-        one, other = (SharedPorts(Sharing(), "c", [HOST], ports) for _ in range(2))
+        one, other = (ClusterClaims(ProcessClaims(), "c", [HOST], ports) for _ in range(2))
         assert one.agree("id", "A") == "A"
         assert other.agree("id", "B") == "A"
         assert other.agree("another id", "B") == "B"
@@ -171,7 +171,7 @@ def test_they_agree_on_what_the_first_one_says() -> None:
         other.retract("id")
         assert other.agree("id", "B") == "B"
         with pytest.raises(ConfigError, match=f"another kproxy shares port {first + 11}-{first + 11}"):
-            SharedPorts(Sharing(), "c", [HOST], [(first + 11, first + 20, "z")])
+            ClusterClaims(ProcessClaims(), "c", [HOST], [(first + 11, first + 20, "z")])
         other.end()
 
     in_loop(scenario)
@@ -258,7 +258,7 @@ def test_after_a_switch_the_one_that_began_first_accepts_clients(monkeypatch: py
     async def scenario(selector: RelaySelector) -> None:
         options = {"listen": Address(HOST, port), "node_ports": PortRange(port + 1, port + 11)}
         one, other = sorted(
-            (Doorway(selector, "127.0.0.1:1", sharing=Sharing(), **options) for _ in range(2)), key=instance
+            (Doorway(selector, "127.0.0.1:1", sharing=ProcessClaims(), **options) for _ in range(2)), key=instance
         )
         both, over = (one.gateway._listeners, other.gateway._listeners), list[str]()
         assert [each._listening for each in both] == [True, True], "a bootstrap server has answered"
@@ -271,7 +271,7 @@ def test_after_a_switch_the_one_that_began_first_accepts_clients(monkeypatch: py
         await one.close()
         await until(lambda: other.gateway._listeners._listening, "the other one accepts clients")
         socket.create_connection((HOST, port + 4)).close()
-        third = Doorway(selector, "127.0.0.1:1", sharing=Sharing(), **options)
+        third = Doorway(selector, "127.0.0.1:1", sharing=ProcessClaims(), **options)
         third.gateway.lead_to_one(3600.0, lambda: over.append("never"))
         assert not third.gateway._listeners._listening
         third.gateway.lead_to_one(0.0, lambda: over.append("over"))

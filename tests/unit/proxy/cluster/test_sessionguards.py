@@ -10,9 +10,9 @@ from unittest.mock import Mock
 import pytest
 
 from kproxy.proxy.cluster import sessionguards
-from kproxy.proxy.cluster.sessionguards import Guards
+from kproxy.proxy.cluster.sessionguards import SessionGuards
 from kproxy.proxy.relay.guard import Guard
-from kproxy.proxy.relay.verdict import Verdict
+from kproxy.proxy.relay.verdict import GuardVerdict
 from kproxy.proxy.switching import positions
 from kproxy.proxy.switching.doubts import Identity
 
@@ -23,9 +23,9 @@ class Clock:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now = 1_000.0
         patch.setattr(sessionguards, "perf_counter", lambda: self.now)
-        self.guards = Guards("default", lambda: None)
+        self.guards = SessionGuards("default", lambda: None)
 
-    def session(self, client_id: str, made: Guards | None = None) -> tuple[Any, Guard]:
+    def session(self, client_id: str, made: SessionGuards | None = None) -> tuple[Any, Guard]:
         """One that begins now, and its guard."""
         seen: list[Guard] = []
         session: Any = Mock()
@@ -34,7 +34,7 @@ class Clock:
         (made or self.guards).opened(session, "10.1.2.3")
         return session, seen[0]
 
-    def comes(self, client_id: str, made: Guards | None = None) -> bool:
+    def comes(self, client_id: str, made: SessionGuards | None = None) -> bool:
         """Whether this client, which begins a session now, is taken for one that has fetched before."""
         _, guard = self.session(client_id, made)
         return guard._client() is not None
@@ -89,15 +89,15 @@ async def test_what_waits_in_a_session_passes_when_it_becomes_one_of_a_part(cloc
     clock.guards.begin()
     clock.guards.writes_pass()
     session, guard = clock.session("producer")
-    assert guard._judge_produce(clock.now) is Verdict.PASS
-    assert guard._judge_produce(clock.now) is Verdict.HOLD
+    assert guard._judge_produce(clock.now) is GuardVerdict.PASS
+    assert guard._judge_produce(clock.now) is GuardVerdict.HOLD
     part = clock.guards.split([session])
     if united:
         clock.guards.unite(part)
     guard._produced(refused=False)
     await asyncio.sleep(0.01)
     session.release.assert_called_once_with()
-    assert guard._judge_produce(clock.now) is Verdict.PASS
+    assert guard._judge_produce(clock.now) is GuardVerdict.PASS
 
 
 def test_when_all_clients_have_positions_of_the_cluster_none_is_guarded(clock: Clock) -> None:
@@ -106,7 +106,7 @@ def test_when_all_clients_have_positions_of_the_cluster_none_is_guarded(clock: C
     clock.guards.writes_pass()
     session, guard = clock.session("running")
     assert guard._client() is not None
-    assert [guard._judge_produce(clock.now) for _ in range(2)] == [Verdict.PASS, Verdict.HOLD]
+    assert [guard._judge_produce(clock.now) for _ in range(2)] == [GuardVerdict.PASS, GuardVerdict.HOLD]
     clock.guards.end()
     assert guard.keys == frozenset()
     session.release.assert_called_once_with()

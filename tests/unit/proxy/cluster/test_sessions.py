@@ -18,10 +18,10 @@ from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
 from kproxy.proxy.cluster import pendingconnections, relogin, sessions
 from kproxy.proxy.cluster.allsessions import AllSessions
-from kproxy.proxy.cluster.nodedialer import Met
+from kproxy.proxy.cluster.nodedialer import VerifiedConnection
 from kproxy.proxy.cluster.outages import Outage, Unreachable
 from kproxy.proxy.cluster.sessions import Sessions
-from kproxy.proxy.cluster.tasks import Supervised
+from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.pump import _SIZES, COPY, Pump
@@ -75,7 +75,7 @@ class Running:
     """`Sessions` of a cluster whose broker is this test. `dial` may be replaced."""
 
     def __init__(self, here: AllSessions, metrics: Metrics, name: str) -> None:
-        self.dial: Callable[[NodeKey | None], Coroutine[Any, Any, Met]] = self._dial
+        self.dial: Callable[[NodeKey | None], Coroutine[Any, Any, VerifiedConnection]] = self._dial
         self.upstreams: list[End] = []
         self.ends: list[End] = []
         self.done = 0
@@ -87,19 +87,19 @@ class Running:
     def _localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
         raise WireError("not-localised", "none is expected")
 
-    async def _dial(self, key: NodeKey | None) -> Met:
+    async def _dial(self, key: NodeKey | None) -> VerifiedConnection:
         return self.upstream(key)
 
-    async def bootstrap(self, key: NodeKey | None) -> Met:
+    async def bootstrap(self, key: NodeKey | None) -> VerifiedConnection:
         """As for a node that is not there."""
         return self.upstream(None)
 
-    def upstream(self, key: NodeKey | None = NODE, **more: Any) -> Met:
+    def upstream(self, key: NodeKey | None = NODE, **more: Any) -> VerifiedConnection:
         far, near = connected()
         near.setblocking(False)
         self.upstreams.append(End(far))
         self.ends.append(self.upstreams[-1])
-        return Met(near, key, **more)
+        return VerifiedConnection(near, key, **more)
 
     # The visit of each client
 
@@ -140,7 +140,7 @@ class House:
     def __init__(self, selector: RelaySelector) -> None:
         self.selector = selector
         self.metrics = Metrics()
-        self.tasks = Supervised("a test")
+        self.tasks = SupervisedTaskGroup("a test")
         self.here = AllSessions(selector, self.metrics, self.tasks)
         self.clusters: list[Running] = []
 
@@ -216,7 +216,7 @@ def test_a_session_from_its_first_request_to_its_end() -> None:
 
 
 def test_a_dial_that_fails_closes_the_client(caplog: pytest.LogCaptureFixture) -> None:
-    async def fails(key: NodeKey | None) -> Met:
+    async def fails(key: NodeKey | None) -> VerifiedConnection:
         raise UpstreamError("refused", "nobody listens")
 
     async def scenario(house: House) -> None:
@@ -236,7 +236,7 @@ class Lost:
         self.outage = Outage(asyncio.get_running_loop().time() - seconds)
         self.dials = 0
 
-    async def dial(self, key: NodeKey | None) -> Met:
+    async def dial(self, key: NodeKey | None) -> VerifiedConnection:
         self.dials += 1
         raise Unreachable(UpstreamError("refused", "nobody listens"), self.outage)
 
@@ -316,7 +316,7 @@ def test_no_more_clients_are_kept_or_on_their_way_than_allowed(monkeypatch: pyte
         go = asyncio.Event()
         dialled: list[NodeKey | None] = []
 
-        async def slow(key: NodeKey | None) -> Met:
+        async def slow(key: NodeKey | None) -> VerifiedConnection:
             dialled.append(key)
             await go.wait()
             return one.upstream()
@@ -347,7 +347,7 @@ def test_where_only_the_client_can_ask_the_node_must_answer_the_client(
         async def check(ask: object) -> None:
             raise AssertionError("it has not logged in")
 
-        async def unasked(key: NodeKey | None) -> Met:
+        async def unasked(key: NodeKey | None) -> VerifiedConnection:
             return one.upstream(key, check=check)
 
         one.dial = unasked
@@ -372,7 +372,7 @@ def test_a_client_that_goes_while_its_node_is_dialled() -> None:
     async def scenario(house: House) -> None:
         one, go = house.cluster(), asyncio.Event()
 
-        async def slow(key: NodeKey | None) -> Met:
+        async def slow(key: NodeKey | None) -> VerifiedConnection:
             await go.wait()
             return one.upstream()
 
@@ -566,7 +566,7 @@ def test_a_login_is_repeated_while_all_are_held(monkeypatch: pytest.MonkeyPatch)
 
         monkeypatch.setattr(login, "prepare", prepare)
 
-        async def dial(key: NodeKey | None) -> Met:
+        async def dial(key: NodeKey | None) -> VerifiedConnection:
             return one.upstream(login=LoggedIn(login, NOBODY, "kafka", Authenticated(20_000, {17: 1, 36: 2})))
 
         one.dial = dial
@@ -666,7 +666,7 @@ def test_a_drain_closes_who_is_not_connected_yet() -> None:
     async def scenario(house: House) -> None:
         one = house.cluster()
 
-        async def never(key: NodeKey | None) -> Met:
+        async def never(key: NodeKey | None) -> VerifiedConnection:
             await asyncio.Event().wait()
             raise AssertionError
 
@@ -688,7 +688,7 @@ def test_a_flip_leaves_no_way_to_the_former_cluster() -> None:
         client, far = await one.session()
         former = one.upstream()
 
-        async def slow(key: NodeKey | None) -> Met:
+        async def slow(key: NodeKey | None) -> VerifiedConnection:
             try:
                 await go.wait()
             except asyncio.CancelledError:
@@ -726,7 +726,7 @@ def test_what_a_broker_names_is_taken_for_where_the_session_is_led_now() -> None
 
             return note
 
-        def dial(key: NodeKey | None) -> Coroutine[Any, Any, Met]:
+        def dial(key: NodeKey | None) -> Coroutine[Any, Any, VerifiedConnection]:
             return one.dial(key)
 
         one.sessions = house.here.make_room(config, dial, localise("others"), switches=True)

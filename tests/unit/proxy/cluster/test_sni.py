@@ -14,8 +14,8 @@ from kproxy.base.errors import UpstreamError
 from kproxy.config import ClusterConfig
 from kproxy.config.values import Sni
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
-from kproxy.proxy.cluster.encryption import warn_of_tls
-from kproxy.proxy.cluster.nodeverifier import Met
+from kproxy.proxy.cluster.encryption import warn_about_tls
+from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.report import report
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.selector import RelaySelector
@@ -37,7 +37,7 @@ class Asked:
         self.counted: list[tuple[int, ...]] = []
         self.door.gateway.reach.dial = self._dial  # type: ignore[method-assign]
 
-    async def _dial(self, key: NodeKey | None) -> Met:
+    async def _dial(self, key: NodeKey | None) -> VerifiedConnection:
         self.keys.append(key)
         self.counted.append(self.sessions())
         raise UpstreamError("refused", "nobody is there")
@@ -168,7 +168,7 @@ def test_a_certificate_that_clients_will_refuse(
     both = Authority(tmp_path).one_file(*names)
     config = ClusterConfig(bootstrap_servers=(Address("a", 1),), client_tls_cert=both, sni=NAMES)
     with caplog.at_level(logging.WARNING):
-        warn_of_tls(config)
+        warn_about_tls(config)
     assert ("cannot connect to nodes" in caplog.text) is warned
     if warned:
         assert names[0] in caplog.text
@@ -180,7 +180,7 @@ def test_a_certificate_for_which_clients_need_one(tmp_path: Path, caplog: pytest
     options = {"client_tls_cert": authority.one_file("kafka.example"), "client_tls_ca": authority.pem, "sni": NAMES}
     config = ClusterConfig(bootstrap_servers=(Address("a", 1),), **options)  # type: ignore[arg-type]
     with caplog.at_level(logging.WARNING):
-        warn_of_tls(config)
+        warn_about_tls(config)
     assert "kafka.example, and not for b1.kafka.example" in caplog.text
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kproxy.base.address import Address
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
 from kproxy.proxy.cluster.localports import LocalPorts
-from kproxy.proxy.cluster.topology import Learned, NodeKey, Topology
+from kproxy.proxy.cluster.topology import NodeKey, Topology, TopologyChange
 
 FIRST, LAST = 19093, 19292  # the default 200 ports
 KEYS = st.builds(
@@ -33,7 +33,7 @@ def key(node_id: int, kind: Kind = Kind.BROKER) -> NodeKey:
     return NodeKey(kind, node_id)
 
 
-def learn(topology: Topology, *nodes: Endpoint, complete: bool = True, now: float = 0.0) -> Learned:
+def learn(topology: Topology, *nodes: Endpoint, complete: bool = True, now: float = 0.0) -> TopologyChange:
     return topology.learn(Endpoints(nodes, complete), now)
 
 
@@ -209,7 +209,7 @@ def test_new_nodes_come_in_the_order_of_the_rule() -> None:
 def test_what_is_known_is_not_told_again() -> None:
     topology = Topology(FIRST, LAST)
     learn(topology, broker(1), broker(2))
-    assert learn(topology, broker(2), broker(1)) == Learned()
+    assert learn(topology, broker(2), broker(1)) == TopologyChange()
 
 
 def test_a_node_that_moves_keeps_its_port() -> None:
@@ -228,7 +228,7 @@ def test_nodes_go_and_come_back() -> None:
     learn(topology, broker(1), broker(2))
     assert ids(learn(topology, broker(1), now=5.0).gone) == [2]
     assert topology.nodes[key(2)].absent_since == 5.0
-    assert learn(topology, broker(1), now=6.0) == Learned(), "gone once, told once"
+    assert learn(topology, broker(1), now=6.0) == TopologyChange(), "gone once, told once"
     assert topology.nodes[key(2)].absent_since == 5.0
     told = learn(topology, broker(1), broker(2, "elsewhere"), now=7.0)
     assert ids(told.back) == [2]
@@ -239,7 +239,7 @@ def test_nodes_go_and_come_back() -> None:
 def test_only_a_complete_list_makes_nodes_absent() -> None:
     topology = Topology(FIRST, LAST)
     learn(topology, broker(1), broker(2), controller(1))
-    assert learn(topology, broker(1), complete=False) == Learned()
+    assert learn(topology, broker(1), complete=False) == TopologyChange()
     assert ids(learn(topology, broker(2), complete=True).gone) == [1]
     assert topology.nodes[key(1, Kind.CONTROLLER)].absent_since is None, (
         "a list of brokers tells nothing of controllers"
@@ -275,7 +275,7 @@ def test_what_is_known_would_change_nothing(before: list[Endpoints], endpoints: 
     for each in before:
         topology.learn(each, 0.0)
     known = topology.knows(endpoints)
-    assert known == (topology.learn(endpoints, 1.0) == Learned())
+    assert known == (topology.learn(endpoints, 1.0) == TopologyChange())
 
 
 # Editions

@@ -10,8 +10,8 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.config import ClusterConfig, Hop
 from kproxy.net.dial.steps import Step, StepKind
-from kproxy.proxy.cluster.tasks import Supervised
-from kproxy.proxy.cluster.upstreamconnector import Opener
+from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
+from kproxy.proxy.cluster.upstreamconnector import UpstreamConnector
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Behaviour, Peer, refused, saying, silent
 
@@ -23,8 +23,8 @@ async def steps(address: Address, **options: object) -> list[Step]:
     """The steps of one attempt; the last of one that fails has a problem."""
     found: list[Step] = []
     config = ClusterConfig(bootstrap_servers=(address,), connect_timeout=0.5, **options)  # type: ignore[arg-type]
-    async with Supervised("a test") as tasks:
-        opener = Opener(config, tasks, lambda _: False)
+    async with SupervisedTaskGroup("a test") as tasks:
+        opener = UpstreamConnector(config, tasks, lambda _: False)
         problem = None
         try:
             (await opener.open(address, address.host, found.append)).sock.close()
@@ -84,7 +84,7 @@ async def test_one_that_is_given_up_is_reported_too() -> None:
     found: list[Step] = []
     with Peer(silent) as peer:
         address = Address.parse(peer.address)
-        async with Supervised("a test") as tasks:
+        async with SupervisedTaskGroup("a test") as tasks:
             config = ClusterConfig(bootstrap_servers=(address,), connect_timeout=60, tls=True, tls_insecure=True)
             connected = asyncio.Event()
 
@@ -93,7 +93,9 @@ async def test_one_that_is_given_up_is_reported_too() -> None:
                 if step.kind is StepKind.CONNECT:
                     connected.set()
 
-            opening = tasks.create_task(Opener(config, tasks, lambda _: False).open(address, "kafka", on_step))
+            opening = tasks.create_task(
+                UpstreamConnector(config, tasks, lambda _: False).open(address, "kafka", on_step)
+            )
             await connected.wait()
             opening.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -13,7 +13,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.protocol.wire.api import FETCH, PRODUCE
-from kproxy.proxy.cluster.writehold import Writes
+from kproxy.proxy.cluster.writehold import WriteStatus
 from kproxy.proxy.relay.side import Side
 from kproxy.proxy.switching import doubts
 from tests.harness.clusters.switchable import NAME, Switchable, listening
@@ -62,10 +62,10 @@ class Lab:
         self.kproxy.call(lambda: self.kproxy.here.begin_write_hold(NAME, self.settled.set))
 
     @property
-    def writes(self) -> Writes:
+    def writes(self) -> WriteStatus:
         return self.kproxy.call(lambda: self.kproxy.here.writes(NAME))
 
-    def wait(self, reached: Callable[[Writes], bool], what: str) -> None:
+    def wait(self, reached: Callable[[WriteStatus], bool], what: str) -> None:
         wait_until(lambda: reached(self.writes), what)
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ def test_without_writes_a_hold_settles_at_once_and_questions_pass(lab: Lab) -> N
     assert receive(client, len(FETCHED)) == FETCHED
     client.sendall(FETCH_REQUEST)
     assert receive(broker, len(FETCH_REQUEST)) == FETCH_REQUEST
-    assert lab.writes == Writes(0, 0, ())
+    assert lab.writes == WriteStatus(0, 0, ())
 
 
 def test_a_hold_settles_with_the_last_answer_and_no_write_passes_before_the_release(lab: Lab) -> None:
@@ -115,7 +115,7 @@ def test_a_hold_settles_with_the_last_answer_and_no_write_passes_before_the_rele
     broker.sendall(produced(2)[6:])
     assert receive(client, 2 * len(produced())) == produced(1) + produced(2)
     assert lab.settled.wait(30)
-    assert lab.writes == Writes(0, 2, ())
+    assert lab.writes == WriteStatus(0, 2, ())
     lab.kproxy.release()
     assert receive(broker, len(produce(3))) == produce(3)
     assert receive(there, len(produce(9))) == produce(9)
@@ -187,7 +187,7 @@ def test_whose_first_write_was_refused_is_not_in_doubt(lab: Lab, monkeypatch: py
             broker.sendall(refused)
             assert receive(client, len(refused)) == refused
             assert broker.recv(1) == b"", "the second one has not followed"
-        lab.wait(lambda writes: writes == Writes(), "nobody is in doubt")
+        lab.wait(lambda writes: writes == WriteStatus(), "nobody is in doubt")
 
 
 @pytest.mark.parametrize("who_ends", ["client", "broker"])
@@ -229,7 +229,7 @@ def test_who_lost_what_does_no_harm_is_not_in_doubt(lab: Lab, lost: bytes) -> No
     broker.close()
     lab.hold()
     assert lab.settled.wait(30)
-    assert lab.writes == Writes()
+    assert lab.writes == WriteStatus()
 
 
 def test_a_session_that_ends_during_the_hold_leaves_its_doubt_behind(lab: Lab) -> None:
@@ -253,7 +253,7 @@ def test_a_cluster_that_is_never_switched_notes_nothing() -> None:
         receive(there, len(produce(1)))
         client.close()
         there.close()
-        assert lab.writes == Writes()
+        assert lab.writes == WriteStatus()
         lab.close()
 
 
@@ -331,4 +331,4 @@ def test_who_has_an_answer_on_its_way_when_the_cluster_begins_to_be_switched_is_
     lab.kproxy.begin_to_switch()
     assert client.recv(1) == b""
     assert next(looks) > 5, "kproxy has waited for the confirmation"
-    lab.wait(lambda writes: writes == Writes(), "nobody is in doubt")
+    lab.wait(lambda writes: writes == WriteStatus(), "nobody is in doubt")

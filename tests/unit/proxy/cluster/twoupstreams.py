@@ -10,12 +10,12 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
-from kproxy.proxy.cluster.connectionlimit import Places
-from kproxy.proxy.cluster.encryption import Ends
+from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
+from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.nodeverifier import Met
-from kproxy.proxy.cluster.reachability import Explored
-from kproxy.proxy.cluster.tasks import Supervised
+from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
+from kproxy.proxy.cluster.reachability import ExplorationState
+from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
 from tests.harness.process import free_window
@@ -32,9 +32,9 @@ class Two:
         blue = ClusterConfig(bootstrap_servers=SERVERS, listen=listen, upstream="blue", **options)
         green = ClusterConfig(bootstrap_servers=SERVERS, listen=listen, upstream="green", active=False, **options)
         self.changes = 0
-        self.tasks = Supervised("cluster default")
+        self.tasks = SupervisedTaskGroup("cluster default")
         self.gateway = Gateway(
-            blue, Metrics(), self.tasks, Places(), lambda *_: None, partial(self._changed), others=(green,)
+            blue, Metrics(), self.tasks, ConnectionLimit(), lambda *_: None, partial(self._changed), others=(green,)
         )  # fmt: skip
         self.dialled: list[tuple[str, NodeKey | None]] = []
         for name, upstream in self.gateway.upstreams.items():
@@ -48,15 +48,15 @@ class Two:
             )
             for name in names
         ]
-        ends = {one.upstream: Ends.of(one) for one in configs}
+        ends = {one.upstream: ClusterTls.of(one) for one in configs}
         self.gateway.reconfigure(configs, ends, self.gateway.prepare(configs), 0.0)
 
     def _changed(self) -> None:
         self.changes += 1
 
-    async def _dial(self, name: str, key: NodeKey | None) -> Met:
+    async def _dial(self, name: str, key: NodeKey | None) -> VerifiedConnection:
         self.dialled.append((name, key))
-        return Met(None, key)  # type: ignore[arg-type]  # nobody uses it
+        return VerifiedConnection(None, key)  # type: ignore[arg-type]  # nobody uses it
 
     def learn(self, name: str, *nodes: int) -> None:
         endpoints = tuple(Endpoint(Kind.BROKER, node, Address(f"{name}-{node}.invalid", 9092)) for node in nodes)
@@ -66,7 +66,7 @@ class Two:
     def answers(self, name: str, cluster_id: str | None) -> None:
         reach = self.gateway.upstreams[name].reach
         reach.known.cluster_id = cluster_id
-        reach.note(replace(Explored(), settled=True, answered=True, searched=True, problem=None))
+        reach.note(replace(ExplorationState(), settled=True, answered=True, searched=True, problem=None))
 
     def ports(self, name: str) -> dict[int, int]:
         return {key.node_id: node.port for key, node in self.gateway.upstreams[name].topology.nodes.items()}

@@ -20,7 +20,7 @@ from kproxy.proxy.relay.calls import Calls
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.loop import RelayLoop
 from kproxy.proxy.relay.pump import Pump
-from kproxy.proxy.relay.roster import Roster
+from kproxy.proxy.relay.roster import SessionRoster
 from kproxy.proxy.relay.selector import PortablePoller, RelaySelector
 from kproxy.proxy.relay.session import Session
 from tests.harness.tls import connected
@@ -59,7 +59,7 @@ class Relay:
         self.sessions: list[Session] = []
         self.sockets: list[socket.socket] = []
         self.loop = RelayLoop(selector)
-        self.roster = Roster(Pump(selector))
+        self.roster = SessionRoster(Pump(selector))
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import API_VERSIONS, APIS, FETCH, FIND_COORDINATOR, METADATA
-from kproxy.proxy.relay.errorcode import LONGEST, error_code, error_place
+from kproxy.proxy.relay.errorcode import LONGEST, error_code, error_code_offset
 from tests.unit.kafka_frames import READERS, encode, messages, name_of, read, response
 
 HEARTBEAT, ADD_PARTITIONS_TO_TXN = 12, 24
@@ -50,7 +50,7 @@ def test_the_first_that_is_not_0(call: tuple[int, int], data: st.DataObject) -> 
     expected = next((code for code in found if code), 0 if found else None)
     assert error_code(key, version, whole[8:]) == expected
     cut = data.draw(st.integers(0, len(whole) - 8))
-    own = 0 if error_place(key, version) is not None else None
+    own = 0 if error_code_offset(key, version) is not None else None
     assert error_code(key, version, whole[8 : 8 + cut]) in (None, own, expected)
 
 
@@ -81,11 +81,11 @@ def test_what_kproxy_does_not_know() -> None:
     ],
 )  # fmt: skip
 def test_where_it_stands(key: int, version: int, place: int | None) -> None:
-    assert error_place(key, version) == place
+    assert error_code_offset(key, version) == place
 
 
 def test_every_api_and_version_has_a_place_or_none() -> None:
     for api in APIS.values():
         for version in range(api.oldest, api.newest + 1):
-            place = error_place(api.key, version)
+            place = error_code_offset(api.key, version)
             assert place is None or 0 <= place <= 6

@@ -15,7 +15,7 @@ from kproxy.protocol.rewrite.response import HOLD_LIMIT
 from kproxy.protocol.wire.api import API_VERSIONS, END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE
 from kproxy.proxy.relay.calls import Calls, SessionCalls
 from kproxy.proxy.relay.conversation import Conversation
-from kproxy.proxy.relay.guard import LONGEST_METADATA, LONGEST_REQUEST, Guard, Rules
+from kproxy.proxy.relay.guard import LONGEST_METADATA, LONGEST_REQUEST, Guard, GuardRules
 from kproxy.proxy.switching import requests
 from kproxy.proxy.switching.doubts import Identity
 from kproxy.proxy.switching.positions import Position, Positions
@@ -31,7 +31,7 @@ class Guarded:
     """A guarded conversation, and what its guard has asked for."""
 
     def __init__(self, *stale: Identity, software: str = "", sure_from: float = float("inf")) -> None:
-        self.rules = Rules(Positions(stale))
+        self.rules = GuardRules(Positions(stale))
         self.rules.first_writes_until = sure_from
         self.again: list[float] = []
         self.ended: list[int] = []

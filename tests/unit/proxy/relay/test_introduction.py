@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.protocol.wire.api import API_VERSIONS, METADATA
-from kproxy.proxy.relay.introduction import HEAD, LONGEST_NAME, NOBODY, Introduction, introduced
+from kproxy.proxy.relay.introduction import HEAD, LONGEST_NAME, NO_INTRODUCTION, Introduction, read_introduction
 from tests.unit.kafka_frames import request
 
 
@@ -21,36 +21,36 @@ HELLO = request(API_VERSIONS, 3, 1, compact("apache-kafka-java") + compact("4.1.
 
 
 def test_a_client_with_a_name_and_software() -> None:
-    assert introduced(HELLO) == Introduction("billing", "apache-kafka-java 4.1.0")
-    assert introduced(memoryview(HELLO + b"more")) == introduced(HELLO)
+    assert read_introduction(HELLO) == Introduction("billing", "apache-kafka-java 4.1.0")
+    assert read_introduction(memoryview(HELLO + b"more")) == read_introduction(HELLO)
 
 
 def test_an_old_client_says_its_name_only() -> None:
-    assert introduced(request(METADATA, 1, 1, b"\0\0\0\0", client_id="old")) == Introduction("old", "")
+    assert read_introduction(request(METADATA, 1, 1, b"\0\0\0\0", client_id="old")) == Introduction("old", "")
 
 
 def test_no_client_id() -> None:
     frame = struct.pack(">ihhih", 10, METADATA, 1, 1, -1)
-    assert introduced(frame) == NOBODY
+    assert read_introduction(frame) == NO_INTRODUCTION
 
 
 @pytest.mark.parametrize("end", range(len(HELLO)))
 def test_a_part_of_it_says_less_and_harms_nobody(end: int) -> None:
-    said = introduced(HELLO[:end])
+    said = read_introduction(HELLO[:end])
     assert said.client_id in ("", "billing")
     assert said.software in ("", "apache-kafka-java 4.1.0")
 
 
 def test_names_are_cut_and_escaped() -> None:
-    said = introduced(request(METADATA, 1, 1, b"", client_id="\x1b[31m" + "x" * 400))
+    said = read_introduction(request(METADATA, 1, 1, b"", client_id="\x1b[31m" + "x" * 400))
     assert len(said.client_id) < LONGEST_NAME + 30
     assert "\x1b" not in said.client_id
 
 
 def test_a_name_that_is_too_long_to_look_at_is_left_out() -> None:
-    assert introduced(request(METADATA, 1, 1, b"", client_id="x" * (HEAD + 1))) == NOBODY
+    assert read_introduction(request(METADATA, 1, 1, b"", client_id="x" * (HEAD + 1))) == NO_INTRODUCTION
 
 
 @given(st.binary(max_size=64))
 def test_nonsense(data: bytes) -> None:
-    assert isinstance(introduced(data), Introduction)
+    assert isinstance(read_introduction(data), Introduction)

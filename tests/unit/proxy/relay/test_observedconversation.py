@@ -6,7 +6,7 @@ import pytest
 
 from kproxy.protocol.capture.sessioncapture import Frame
 from kproxy.protocol.wire.api import API_VERSIONS, METADATA
-from kproxy.proxy.relay.observedconversation import Observation
+from kproxy.proxy.relay.observedconversation import ObservedConversation
 from kproxy.proxy.relay.observer import Exchange
 from tests.unit.kafka_frames import Talk, request, response
 from tests.unit.proxy.relay.talking import metadata_body
@@ -16,9 +16,9 @@ ASK = request(METADATA, 1, 2, b"\xff\xff\xff\xff", client_id="billing")
 SAID = [response(API_VERSIONS, 0, bytes(6), 1), response(METADATA, 1, metadata_body("kafka-1.internal"), 2)]
 
 
-def passed(observation: Observation | Talk) -> tuple[bytes, bytes]:
+def passed(observation: ObservedConversation | Talk) -> tuple[bytes, bytes]:
     """What went on to the broker, and to the client."""
-    seen = observation if isinstance(observation, Observation) else observation.conversation
+    seen = observation if isinstance(observation, ObservedConversation) else observation.conversation
     there = b"".join(bytes(seen.from_client(memoryview(one), 1.0)) for one in (HELLO, ASK))
     back = b"".join(bytes(seen.from_upstream(memoryview(one), 2.0)) for one in SAID)
     return there, back
@@ -27,7 +27,7 @@ def passed(observation: Observation | Talk) -> tuple[bytes, bytes]:
 def test_nothing_is_changed() -> None:
     talk, exchanges = Talk(), list[Exchange]()
     frames = list[Frame]()
-    observation = Observation(talk.conversation)
+    observation = ObservedConversation(talk.conversation)
     observation.look(exchanges.append, frames.append)
     assert passed(observation) == passed(Talk())
     assert [(one.api, one.client_id) for one in exchanges] == [("ApiVersions", "billing"), ("Metadata", "billing")]
@@ -41,7 +41,7 @@ def test_a_defect_of_those_who_look_on_ends_no_session(frames: bool, caplog: pyt
         raise ZeroDivisionError
 
     talk = Talk()
-    observation = Observation(talk.conversation)
+    observation = ObservedConversation(talk.conversation)
     observation.look(None if frames else fails, fails if frames else None)
     assert passed(observation) == passed(Talk())
     assert [one for one in caplog.messages if "defect in" in one and "please report it" in one]

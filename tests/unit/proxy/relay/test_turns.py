@@ -17,7 +17,7 @@ from kproxy.protocol.rewrite.endpoints import Endpoints, Localise, NotYet
 from kproxy.protocol.rewrite.walk import MAX_NODES
 from kproxy.protocol.wire.api import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA
 from kproxy.protocol.wire.primitives import uvarint
-from kproxy.proxy.relay.guard import _Seen
+from kproxy.proxy.relay.guard import _GuardedResponse
 from kproxy.proxy.relay.observer import Exchange
 from tests.unit.kafka_frames import asked, chunks, frame
 from tests.unit.proxy.relay.talking import LOCAL, Relay, receive, relay, request, response
@@ -158,7 +158,7 @@ def test_a_long_response_that_was_examined_first_arrives_whole(localise: Localis
     talk = asked(FIND_COORDINATOR, 4, lambda found: [LOCAL for _ in found.nodes])
     run: Any = talk.conversation._in_flight.runs[0]
     guard: Any = _Guard()
-    seen, out = _Seen(len(RESPONSE) - 4, run.call, guard, localise), b""
+    seen, out = _GuardedResponse(len(RESPONSE) - 4, run.call, guard, localise), b""
     piece = RESPONSE
     while True:
         taken, said = seen.feed(piece)

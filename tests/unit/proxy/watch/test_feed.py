@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from kproxy.proxy.app.tapoutput import Summary, text_of
+from kproxy.proxy.app.tapoutput import Summary, exchange_text
 from kproxy.proxy.relay.observer import Exchange
 from kproxy.proxy.watch import feed
 from kproxy.proxy.watch.feed import Feed, Filter, TooMany
@@ -104,9 +104,12 @@ def test_what_a_person_reads() -> None:
         "api": "Fetch", "version": 11, "request_bytes": 9, "response_bytes": 70, "seconds": 0.5, "error": 6,
         "rewritten": [{"from": "a:1", "to": "b:2"}],
     }  # fmt: skip
-    assert text_of(value).partition(" ")[2] == "127.0.0.1:1 me (x 1) -> 2 Fetch v11 9/70 B 500.0 ms error 6 a:1 => b:2"
-    assert "no response" in text_of({})
-    assert text_of({"lost": 7}) == "... 7 lines are missing: this reader is too slow"
+    assert (
+        exchange_text(value).partition(" ")[2]
+        == "127.0.0.1:1 me (x 1) -> 2 Fetch v11 9/70 B 500.0 ms error 6 a:1 => b:2"
+    )
+    assert "no response" in exchange_text({})
+    assert exchange_text({"lost": 7}) == "... 7 lines are missing: this reader is too slow"
 
 
 def test_the_summary() -> None:

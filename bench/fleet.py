@@ -14,10 +14,10 @@ from typing import Any
 
 from bench.fleetjob import UPSTREAMS
 from bench.machine import BenchError, start, stop
-from kproxy.migrate.journal.switch import SWITCHING, Entry
-from kproxy.migrate.spec.section import Kproxies, Switch
-from kproxy.migrate.switch.drive import Drive, Driven
-from kproxy.migrate.switch.kproxies import fleet
+from kproxy.migrate.journal.switch_journal import SWITCHING, SwitchEntry
+from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
+from kproxy.migrate.switch.drive import Drive, DriveResult
+from kproxy.migrate.switch.fleet import open_fleet
 from kproxy.proxy.switching.plan import End, Plan, later
 
 COUNTS = (3, 100, 1000)
@@ -29,7 +29,7 @@ _HOLD_S = 25.0
 class _Journal:
     """Nowhere: what the target's brokers take for it is not the driver's time."""
 
-    def write(self, entry: Entry, seconds: float = 30.0) -> Entry:
+    def write(self, entry: SwitchEntry, seconds: float = 30.0) -> SwitchEntry:
         return entry
 
 
@@ -65,8 +65,8 @@ def _run(count: int) -> dict[str, float]:
     return {**figures, "held_seconds": driven.held}
 
 
-def _driven(names: tuple[str, ...]) -> Driven:
+def _driven(names: tuple[str, ...]) -> DriveResult:
     former, to = UPSTREAMS
     plan = Plan("bench", later(1, "bench"), names, former, to, _HOLD_S, work=())
-    with fleet(Switch(Kproxies(names), to)) as those:
-        return Drive(plan, those, _Journal(), Entry("bench", SWITCHING, "default", former, to, names), {}).run()
+    with open_fleet(SwitchSection(KproxySelection(names), to)) as those:
+        return Drive(plan, those, _Journal(), SwitchEntry("bench", SWITCHING, "default", former, to, names), {}).run()

@@ -48,19 +48,19 @@ def measure(rounds: int, progress: Callable[[str], None], say: Callable[[str], N
 
 
 def _round(spark: Any, source: str, target: str) -> dict[str, float]:
-    from kproxy.migrate.clusters.roads import Roads
-    from kproxy.migrate.prepare.examining import Sides
-    from kproxy.migrate.prepare.prepare import Preparation
-    from kproxy.migrate.spec.migration import Migration, Topics
-    from kproxy.migrate.spec.section import Kproxies, Switch
-    from kproxy.migrate.switch.kproxies import fleet
-    from kproxy.migrate.switch.running import switched
+    from kproxy.migrate.clusters.endpoints import ClusterEndpoints
+    from kproxy.migrate.prepare.cluster_pair import ClusterPair
+    from kproxy.migrate.prepare.preparation import Preparation
+    from kproxy.migrate.spec.migration import Migration, TopicSelection
+    from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
+    from kproxy.migrate.switch.fleet import open_fleet
+    from kproxy.migrate.switch.operations import switch_clients
     from kproxy.proxy.switching.plan import End
     from tests.harness.migration.moving import rows, topics
     from tests.harness.migration.switched import TOKEN, Switched
     from tests.harness.topics import unique
 
-    topic, roads = unique("bench"), Roads.of(source, target)
+    topic, roads = unique("bench"), ClusterEndpoints.of(source, target)
     topics(source, {topic: _PARTITIONS}, 1)
     with ExitStack() as running:
         directory = Path(running.enter_context(tempfile.TemporaryDirectory()))
@@ -70,10 +70,12 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
         token = directory / "token"
         token.write_text(TOKEN)
         token.chmod(0o600)
-        section = Switch(Kproxies(tuple(one.admin for one in kproxies)), "green", token_file=token, hold_seconds=25)
+        section = SwitchSection(
+            KproxySelection(tuple(one.admin for one in kproxies)), "green", token_file=token, hold_seconds=25
+        )
         servers = ({"bootstrap-servers": source}, {"bootstrap-servers": target})
-        migration = Migration(*servers, unique("mv"), topics=Topics((topic,)), switch=section)
-        with Sides(migration, roads) as sides:
+        migration = Migration(*servers, unique("mv"), topics=TopicSelection((topic,)), switch=section)
+        with ClusterPair(migration, roads) as sides:
             Preparation(sides, sides.examine(0.0), lambda _: None).run()
         words = [topic, str(CLIENTS), *(one.bootstrap for one in kproxies)]
         process = start(
@@ -84,8 +86,8 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
             if process.stdout.readline() != b"flows\n":
                 raise BenchError("the producers do not write")
             said: list[str] = []
-            with fleet(section) as those:
-                came = switched(
+            with open_fleet(section) as those:
+                came = switch_clients(
                     spark, migration, roads, those, section, said.append,
                     lambda found: said.extend(f"{one.severity}: {one.about}: {one.text}" for one in found),
                     lambda _: None, dry_run=False, reversible=False, until=lambda kept: kept.close(),

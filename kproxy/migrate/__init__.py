@@ -1,15 +1,15 @@
-"""`kproxy migrate`: moving topics, with proof, from one cluster to another.
+"""`kproxy migrate`: copying topics from one cluster to another, with proof, and moving the clients.
 
-commands  the commands, as a person gives them
+commands  the commands of `kproxy migrate`
 spec      the file of a migration (move.yaml)
-clusters  both clusters: connections to them, and what they have
-journal   what drivers note in the state topic
-plan      what has to be done, what cannot be kept, and how long it takes
-prepare   does the changes of a plan on the target, and takes them back
+clusters  connections to both clusters, and an inventory of each
+journal   records of the drivers in the state topic
+plan      changes to make, findings, and an estimate of the duration
+prepare   applies the changes of a plan to the target, and undoes them
 copy      the copy, as Spark jobs
 copier    copies records of one partition, exactly once, without Spark
-offsets   positions of groups, translated and written
-verify    compares what was copied with the source, record by record
-switch    moves the clients of all kproxies, and leads them back
-figures   numbers as people read them (pure)
+offsets   translates committed offsets of groups and writes them
+verify    compares the copy with the source, record by record
+switch    moves the clients of all kproxies to the target, and back
+format    numbers as text for people (pure)
 """

@@ -32,7 +32,7 @@ from confluent_kafka.admin import (
 )
 
 from kproxy.dev.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster
-from kproxy.migrate.clusters import identities, producerids
+from kproxy.migrate.clusters import producerids, topic_identities
 from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.copier import Copier
 from kproxy.migrate.copier.slices import Job, Slice
@@ -302,7 +302,7 @@ def test_copied_records_hinder_nobody_and_go_with_their_topic(old: DevCluster, n
     file = written({"include": [topic, there]})
     before = as_seen(new)
     migrate("prepare", file)
-    migration = document.read(file)
+    migration = document.read_migration(file)
     source, target = Cluster(old.direct_bootstrap), Cluster(new.direct_bootstrap)
     copier = Copier(source, target, Job(migration.name, migration.state_topic, 16))
     for name in (topic, there):
@@ -332,13 +332,13 @@ def test_a_topic_that_was_deleted_after_it_was_copied_is_not_made_anew(
         produce(old, name)
     file = written({"include": [topic, other]})
     migrate("prepare", file)
-    migration = document.read(file)
-    first = identities.read(new.direct_bootstrap, migration.name)
+    migration = document.read_migration(file)
+    first = topic_identities.read_migrated_topics(new.direct_bootstrap, migration.name)
     assert first.keys() == {topic, other}
     assert all(len(one.origin.split("/")[1]) == len(one.destination.split("/")[1]) == 32 for one in first.values())
     delete(new, topic)
     assert f"did: create topic {topic}" in migrate("prepare", file)
-    second = identities.read(new.direct_bootstrap, migration.name)
+    second = topic_identities.read_migrated_topics(new.direct_bootstrap, migration.name)
     assert second[other] == first[other]
     assert second[topic].origin == first[topic].origin
     assert second[topic].destination not in ("", first[topic].destination)
@@ -414,10 +414,10 @@ def test_what_the_target_would_refuse_stops_it(old: DevCluster, new: DevCluster,
 
 def test_producer_ids_are_raised_on_every_broker(new: DevCluster, figures: list[str]) -> None:
     nodes = {node: str(address) for node, address in new.listener(INTERNAL).items()}
-    before = producerids.now(nodes)
+    before = producerids.take_one_id_each(nodes)
     floor = max(before.values()) + 3500  # blocks of both brokers are used up
     raised = producerids.raise_to(nodes, floor, before)
-    assert min(producerids.now(nodes).values()) >= floor
+    assert min(producerids.take_one_id_each(nodes).values()) >= floor
     assert raised.asked < 3500 + 2 * 1000 + 2 * 400
     assert producerids.raise_to(nodes, floor, raised.lowest).asked == 0
     figures.append(f"producer ids: {raised.asked / raised.seconds:,.0f} a second, from two brokers")

@@ -11,11 +11,11 @@ from confluent_kafka import Producer
 
 from kproxy.migrate.clusters import producerids
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.clusters.roads import Roads
-from kproxy.migrate.clusters.stocktaking import producer_ids
+from kproxy.migrate.clusters.endpoints import ClusterEndpoints
+from kproxy.migrate.clusters.inventory_reader import read_logged_producer_ids
 from kproxy.migrate.plan.finding import STOP
-from kproxy.migrate.prepare.examining import Sides
-from kproxy.migrate.spec.migration import Migration, Topics
+from kproxy.migrate.prepare.cluster_pair import ClusterPair
+from kproxy.migrate.spec.migration import Migration, TopicSelection
 from kproxy.migrate.switch import preflight
 from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
 from tests.harness.clusters.twosides import TwoSides, two_sides
@@ -55,17 +55,20 @@ def write(one: Producer, topic: str, values: list[str]) -> None:
 
 def ids(bootstrap: str, topic: str) -> frozenset[int]:
     with Admin(bootstrap) as admin:
-        found, unseen = producer_ids(admin, topic.__eq__)
+        found, unseen = read_logged_producer_ids(admin, topic.__eq__)
     assert not unseen
     return (found or {}).get((topic, 0), frozenset())
 
 
 def stops(sides: TwoSides, topic: str, *, first: bool = True) -> list[str]:
     migration = Migration(
-        {"bootstrap-servers": sides.source}, {"bootstrap-servers": sides.target}, sides.name, topics=Topics((topic,))
+        {"bootstrap-servers": sides.source},
+        {"bootstrap-servers": sides.target},
+        sides.name,
+        topics=TopicSelection((topic,)),
     )
-    with Sides(migration, Roads.of(sides.source, sides.target)) as both:
-        return [one.text for one in preflight.of_clusters(both, first=first) if one.severity == STOP]
+    with ClusterPair(migration, ClusterEndpoints.of(sides.source, sides.target)) as both:
+        return [one.text for one in preflight.check_clusters(both, first=first) if one.severity == STOP]
 
 
 def test_ids_that_would_collide_are_refused(sides: TwoSides) -> None:
@@ -80,7 +83,7 @@ def test_ids_that_would_collide_are_refused(sides: TwoSides) -> None:
     assert f"partition 0 of {topic} on the target has records of producer" in in_log
 
     nodes = {1: sides.target}
-    producerids.raise_to(nodes, 10_000, producerids.now(nodes))  # what `prepare` does
+    producerids.raise_to(nodes, 10_000, producerids.take_one_id_each(nodes))  # what `prepare` does
     (left,) = stops(sides, topic)
     assert left.partition(", and")[0] == in_log.partition(", and")[0]
     assert stops(sides, topic, first=False) == []  # they are those of clients that have been there

@@ -11,9 +11,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kproxy.dev.devcluster import DevCluster
-from kproxy.migrate.spec.section import Kproxies, Switch
+from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch import preflight
-from kproxy.migrate.switch.kproxies import fleet
+from kproxy.migrate.switch.fleet import open_fleet
 from tests.harness.clients.flow import create_topic
 from tests.harness.clusters.steady import STEADY
 from tests.harness.migration.switched import BLUE, GREEN, Switched
@@ -74,11 +74,11 @@ def found(kproxy: Switched, clusters: Mapping[str, DevCluster], tmp_path: Path) 
     """Of the preflight, by severity."""
     (tmp_path / "token").write_text("a-token-of-the-tests")
     (tmp_path / "token").chmod(0o600)
-    section = Switch(Kproxies((kproxy.admin,)), GREEN, token_file=tmp_path / "token")
+    section = SwitchSection(KproxySelection((kproxy.admin,)), GREEN, token_file=tmp_path / "token")
     direction = preflight.Direction(GREEN, id_of(clusters[BLUE]), id_of(clusters[GREEN]))
     said: dict[str, list[str]] = {}
-    with fleet(section) as those:
-        for one in preflight.of_kproxies(those, section, direction)[0]:
+    with open_fleet(section) as those:
+        for one in preflight.check_kproxies(those, section, direction)[0]:
             said.setdefault(one.severity, []).append(one.text)
     return said
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.migrate.switch.answers import Answer
-from kproxy.migrate.switch.fitness import Heard, Wanted, judged
+from kproxy.migrate.switch.kproxy_replies import KproxyReply
+from kproxy.migrate.switch.readiness import ExpectedState, TimedReply, check_readiness
 from tests.harness.clients.flow import Flow, create_topic
 from tests.harness.clients.rawclient import RawClient
 from tests.harness.clusters.twosides import TwoSides, two_sides
@@ -111,14 +111,14 @@ def test_both_lead_all_clients_to_green(sides: TwoSides, pair: list[Switched]) -
 
 
 def test_one_that_is_not_listed_stops_the_switch(pair: list[Switched]) -> None:
-    heard = {kproxy.admin: Heard(Answer.read(kproxy.ask()[1], kproxy.admin), 0.0, 2e9) for kproxy in pair}
+    heard = {kproxy.admin: TimedReply(KproxyReply.read(kproxy.ask()[1], kproxy.admin), 0.0, 2e9) for kproxy in pair}
     cluster = next(iter(heard.values())).answer.clusters["default"]  # type: ignore[union-attr]
     ids = dict(cluster.upstreams)
-    wanted = Wanted("default", GREEN, ids["blue"], ids["green"], heard[pair[0].admin].answer.version)  # type: ignore[union-attr]
-    stops = [one.text for one in judged(heard, wanted) if one.severity == "stop"]
+    wanted = ExpectedState("default", GREEN, ids["blue"], ids["green"], heard[pair[0].admin].answer.version)  # type: ignore[union-attr]
+    stops = [one.text for one in check_readiness(heard, wanted) if one.severity == "stop"]
     assert stops == []
     alone = {pair[0].admin: heard[pair[0].admin]}
-    (stop,) = [one.text for one in judged(alone, wanted) if one.severity == "stop"]
+    (stop,) = [one.text for one in check_readiness(alone, wanted) if one.severity == "stop"]
     assert stop.startswith("1 more share these ports")
 
 

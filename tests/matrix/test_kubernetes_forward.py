@@ -21,7 +21,7 @@ import yaml
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError, ViaError
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster, Programs
-from kproxy.migrate.spec.section import Kproxies
+from kproxy.migrate.spec.switch_section import KproxySelection
 from kproxy.migrate.switch.kubernetes import addresses_of_pods
 from kproxy.net.dial import kubeapi, kubepipe
 from kproxy.net.dial.connector import Limit
@@ -360,10 +360,12 @@ def test_kproxies_of_a_switch_by_their_labels(cluster: Cluster) -> None:
         return {pod["metadata"]["name"]: pod["status"].get("podIP", "") for pod in pods}
 
     wait_until(lambda: all(addresses().values()), "the pods run", 60)
-    found = addresses_of_pods(Kproxies(labels="app=kproxy,tier=edge", namespace="kafka", kubeconfig=cluster.kubeconfig))
+    found = addresses_of_pods(
+        KproxySelection(labels="app=kproxy,tier=edge", namespace="kafka", kubeconfig=cluster.kubeconfig)
+    )
     assert dict(found) == addresses()
     with pytest.raises(ConfigError, match="has no pod with labels app=another"):
-        addresses_of_pods(Kproxies(labels="app=another", namespace="kafka", kubeconfig=cluster.kubeconfig))
+        addresses_of_pods(KproxySelection(labels="app=another", namespace="kafka", kubeconfig=cluster.kubeconfig))
 
 
 def discovered(cluster: Cluster, *words: str) -> list[tuple[str, list[str]]]:

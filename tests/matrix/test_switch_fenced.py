@@ -10,9 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.switch.affected import clients
-from kproxy.migrate.switch.answers import Client
-from kproxy.migrate.switch.transactions import known_ids
+from kproxy.migrate.switch.client_effects import check_clients
+from kproxy.migrate.switch.kproxy_replies import ConnectedClient
+from kproxy.migrate.switch.transactions import read_transactional_ids
 from tests.harness.clients.going import Going, java, python
 from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.carried import in_log
@@ -70,7 +70,7 @@ def rolled_back(led: Led, topic: str, client: Going) -> None:
 
 def known(bootstrap: str) -> set[str]:
     with Admin(bootstrap) as admin:
-        return known_ids(admin, time.monotonic() + 60) or set()
+        return read_transactional_ids(admin, time.monotonic() + 60) or set()
 
 
 Happens = Callable[[Led, str, Going], None]
@@ -135,8 +135,8 @@ def test_an_idempotent_producer_that_is_led_back(led: Led, topic: str, library: 
     client.wait_more("acked", 20)
     (seen,) = (one for one in led.kproxy.seen()["clients"] if one["client"] == "writer")
     assert seen["produces"] == "idempotent"
-    told = Client("writer", "127.0.0.1", seen["software"], writes=True, produces=seen["produces"])
-    warned = [one.about for one in clients([told], again=True) if "both sides" in one.text]
+    told = ConnectedClient("writer", "127.0.0.1", seen["software"], writes=True, produces=seen["produces"])
+    warned = [one.about for one in check_clients([told], again=True) if "both sides" in one.text]
     led.kproxy.hold("back", to=BLUE)
     for step in ("flip", "commit", "release"):
         led.kproxy.must(step, "back")

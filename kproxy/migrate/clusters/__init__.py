@@ -1,14 +1,14 @@
-"""Both clusters: connections to them, and what they have.
+"""Connections to both clusters, and what each of them contains.
 
-administration  one connection for administration to a cluster
-groups          positions of groups in one cluster
-identities      whether topics are those with which a migration began
-inventory       what is in a cluster (pure)
-logs            where logs begin and end, and which topics are compacted
-producerids     which ids the target hands out
-roads           both clusters through kproxy, with Spark and without
-seeing          asking about what one may perhaps not see
-stocktaking     asks a cluster for all of it
-topicstock      asks for the topics of a cluster
-shares          requests of share groups that kafka-python lacks
+administration    a connection for administration to a cluster
+endpoints         the local addresses of both clusters behind kproxy, with Spark and without
+group_offsets     committed offsets of groups in one cluster
+inventory         the contents of a cluster (pure)
+inventory_reader  reads the inventory of a cluster
+log_bounds        first and last offsets of logs, and which topics are compacted
+permissions       queries that the principal may not be allowed to make
+producerids       the producer ids that the target assigns
+topic_identities  detects topics that were deleted or recreated since the migration began
+topic_reader      reads the topics of a cluster
+shares            requests for share groups that kafka-python lacks
 """

@@ -15,7 +15,7 @@ from kproxy.base.errors import UpstreamError, WireError
 _BOOTSTRAP, _REQUEST = 20_000, 40_000
 
 
-class NotThereError(Exception):
+class UnsupportedRequestError(Exception):
     """The brokers do not have this request: they are too old for it."""
 
 
@@ -35,7 +35,7 @@ class Admin:
                 request_timeout_ms=_REQUEST,
             )
         except KafkaError as error:
-            raise UpstreamError("other", f"{bootstrap}: no broker answers: {_said(error)}") from None
+            raise UpstreamError("other", f"{bootstrap}: no broker answers: {_message_of(error)}") from None
 
     def __enter__(self) -> Admin:
         return self
@@ -53,10 +53,10 @@ class Admin:
         try:
             return manager.run(manager.send, request, node)
         except IncompatibleBrokerVersion:
-            raise NotThereError(type(request).__name__.removesuffix("Request")) from None
+            raise UnsupportedRequestError(type(request).__name__.removesuffix("Request")) from None
         except KafkaError as error:
             name = type(request).__name__.removesuffix("Request")
-            raise UpstreamError("other", f"{self.bootstrap}: no answer to {name}: {_said(error)}") from None
+            raise UpstreamError("other", f"{self.bootstrap}: no answer to {name}: {_message_of(error)}") from None
 
     def ask_controller(self, request: Any) -> Any:
         """The answer of the controller: without KRaft, only that one changes anything."""
@@ -90,7 +90,7 @@ class Admin:
         return str(answer.cluster_id)
 
 
-def _said(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""What is in one cluster, as far as one may see it (pure). `kproxy.migrate.clusters.stocktaking` asks for it."""
+"""What is in one cluster, as far as one may see it (pure). `kproxy.migrate.clusters.inventory_reader` asks for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 # The configurations of a topic that decide whether records can be copied as they are, and how long they stay.
-MATTER = (
+RELEVANT_CONFIGS = (
     "cleanup.policy",
     "compression.type",
     "max.message.bytes",
@@ -20,15 +20,26 @@ MATTER = (
 )
 # Kafka's numbers (KIP-4), by their names.
 OPERATIONS = {
-    3: "Read", 4: "Write", 5: "Create", 6: "Delete", 7: "Alter", 8: "Describe", 9: "ClusterAction",
-    10: "DescribeConfigs", 11: "AlterConfigs", 12: "IdempotentWrite",
-    2: "All", 13: "CreateTokens", 14: "DescribeTokens", 15: "TwoPhaseCommit",
-}  # fmt: skip
+    3: "Read",
+    4: "Write",
+    5: "Create",
+    6: "Delete",
+    7: "Alter",
+    8: "Describe",
+    9: "ClusterAction",
+    10: "DescribeConfigs",
+    11: "AlterConfigs",
+    12: "IdempotentWrite",
+    2: "All",
+    13: "CreateTokens",
+    14: "DescribeTokens",
+    15: "TwoPhaseCommit",
+}
 RESOURCES = {2: "Topic", 3: "Group", 4: "Cluster", 5: "TransactionalId", 6: "DelegationToken", 7: "User"}
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class PartitionInventory:
     """`begin`, `end`: the first offset and the next one; None if nobody leads it. `size`: bytes of one replica."""
 
     begin: int | None
@@ -44,12 +55,12 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicInventory:
     """`configs`: set for this topic. `effective`: of MATTER, the broker's defaults included; empty if one may not see
     them. `operations`: what one may do with it; None if the broker is too old to say. `rate`: offsets a second."""
 
     name: str
-    partitions: tuple[Partition, ...]
+    partitions: tuple[PartitionInventory, ...]
     configs: Mapping[str, str] = field(default_factory=dict)
     effective: Mapping[str, str] = field(default_factory=dict)
     operations: frozenset[str] | None = None
@@ -80,7 +91,7 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class BrokerInventory:
     """`configs`: those of it that matter here; empty if one may not see them."""
 
     id: int
@@ -88,7 +99,7 @@ class Broker:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupInventory:
     """`kind`: classic, consumer (KIP-848), share, streams; as old brokers do not say it, classic. `protocol`: of a
     classic group: consumer, connect, … ("" if it has only positions)."""
 
@@ -118,12 +129,12 @@ class Acl:
         return f"{self.principal} {verb} {OPERATIONS.get(self.operation, self.operation)} {what} {name}{host}"
 
 
-Entity = tuple[tuple[str, str | None], ...]
+QuotaEntity = tuple[tuple[str, str | None], ...]
 """Of a quota: ("user", "alice"), ("client-id", None for the default), …; in order."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
+class InventoryGap:
     """What could not be asked: `what` of the cluster, and `why`. `operation` and `resource`: the right that is missing,
     "" if it is not that."""
 
@@ -144,15 +155,15 @@ class Inventory:
 
     cluster_id: str
     version: tuple[int, ...]
-    brokers: tuple[Broker, ...]
-    topics: Mapping[str, Topic]
-    groups: Mapping[str, Group] = field(default_factory=dict)
+    brokers: tuple[BrokerInventory, ...]
+    topics: Mapping[str, TopicInventory]
+    groups: Mapping[str, GroupInventory] = field(default_factory=dict)
     acls: tuple[Acl, ...] | None = None
-    quotas: Mapping[Entity, Mapping[str, float]] | None = None
+    quotas: Mapping[QuotaEntity, Mapping[str, float]] | None = None
     users: Mapping[str, tuple[tuple[str, int], ...]] | None = None
     operations: frozenset[str] | None = None
     defaults: Mapping[str, str] | None = None
     replication: int | None = None
     authorizes: bool | None = None
     producer_id: int | None = None
-    unseen: tuple[Unseen, ...] = ()
+    unseen: tuple[InventoryGap, ...] = ()

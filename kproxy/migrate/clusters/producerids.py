@@ -25,16 +25,16 @@ from kproxy.migrate.copier.requests import reading
 # Ids that the source may still hand out before the switch, in the default.
 MARGIN = 20_000
 # A broker gets ids in blocks of so many, and may have two of them.
-_BLOCK, _BLOCKS = 1000, 2
+_BLOCK_SIZE, _BLOCKS_PER_BROKER = 1000, 2
 # Connections to each broker, and requests in flight on each.
-_LINKS, _IN_FLIGHT = 4, 100
+_LINKS_PER_BROKER, _IN_FLIGHT = 4, 100
 _VERSION = 0
 _NOT_ALLOWED = 31
-_PATIENCE, _AGAIN = 30.0, 0.1
+_TIMEOUT, _RETRY_INTERVAL = 30.0, 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ProducerIdUsage:
     """What is known of a cluster's ids. `in_log`: the highest in its topics, None if that cannot be asked.
     `handed_out`: what its brokers gave just now, the highest; None if one may not ask. `why`: of what is None."""
 
@@ -49,11 +49,11 @@ class Known:
         in_log = -1 if self.in_log is None else self.in_log
         if self.handed_out is None:
             return in_log + 1
-        return max(in_log + 1, self.handed_out + 1 + _BLOCK * _BLOCKS * self.brokers)
+        return max(in_log + 1, self.handed_out + 1 + _BLOCK_SIZE * _BLOCKS_PER_BROKER * self.brokers)
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class RaisedProducerIds:
     """`lowest`: by broker, what it hands out at least from now on. `asked`: how many ids were used up."""
 
     lowest: Mapping[int, int]
@@ -61,47 +61,47 @@ class Raised:
     seconds: float
 
 
-def known(inventory: Inventory, nodes: Mapping[int, str]) -> Known:
+def read_usage(inventory: Inventory, nodes: Mapping[int, str]) -> ProducerIdUsage:
     """Of the source. Raises UpstreamError."""
     why = [f"{one.what}: {one.why}" for one in inventory.unseen if one.what.startswith("the producer ids")]
     handed_out: int | None = -1
     try:
-        handed_out = max(now(nodes).values(), default=-1)
+        handed_out = max(take_one_id_each(nodes).values(), default=-1)
     except Refused as error:
         handed_out = None
         why.append(str(error))
-    return Known(inventory.producer_id, handed_out, len(nodes), tuple(why))
+    return ProducerIdUsage(inventory.producer_id, handed_out, len(nodes), tuple(why))
 
 
-def now(nodes: Mapping[int, str]) -> dict[int, int]:
+def take_one_id_each(nodes: Mapping[int, str]) -> dict[int, int]:
     """One id of each broker. Raises Refused if one may not ask, and UpstreamError."""
     found = {}
     for node, address in nodes.items():
-        with _Brokers({node: address}, 1) as brokers:
+        with _BrokerLinks({node: address}, 1) as brokers:
             found[node] = max(brokers.ask(1)[node])
     return found
 
 
 def raise_to(
     nodes: Mapping[int, str], floor: int, lowest: Mapping[int, int], progress: Callable[[int], None] = lambda _: None
-) -> Raised:
+) -> RaisedProducerIds:
     """Use up ids until every broker hands out `floor` or more. `lowest` is what they gave last. `progress` is told the
     lowest of all. Raises Refused and UpstreamError."""
     began, asked, last = time.monotonic(), 0, dict(lowest)
     while behind := {node: nodes[node] for node, given in last.items() if given < floor}:
-        with _Brokers(behind, _LINKS) as brokers:
+        with _BrokerLinks(behind, _LINKS_PER_BROKER) as brokers:
             while behind:
                 # Brokers share the numbers: the more of them are asked, the fewer each has to give.
-                most = max(1, min(_IN_FLIGHT, -(-(floor - min(last[node] for node in behind)) // _LINKS)))
+                most = max(1, min(_IN_FLIGHT, -(-(floor - min(last[node] for node in behind)) // _LINKS_PER_BROKER)))
                 for node, ids in brokers.ask(most, behind).items():
                     asked += len(ids)
                     last[node] = max(last[node], *ids)
                 behind = {node: address for node, address in behind.items() if last[node] < floor}
                 progress(min(last.values()))
-    return Raised(last, asked, time.monotonic() - began)
+    return RaisedProducerIds(last, asked, time.monotonic() - began)
 
 
-class _Brokers:
+class _BrokerLinks:
     """Some connections to each of some brokers."""
 
     def __init__(self, nodes: Mapping[int, str], links: int) -> None:
@@ -116,7 +116,7 @@ class _Brokers:
             self.close()
             raise
 
-    def __enter__(self) -> _Brokers:
+    def __enter__(self) -> _BrokerLinks:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -129,7 +129,7 @@ class _Brokers:
 
     def ask(self, count: int, nodes: Iterable[int] | None = None) -> dict[int, list[int]]:
         """So many ids on each connection, one at least of each broker, which may need a moment for the first."""
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + _TIMEOUT
         wanted = list(self._links if nodes is None else nodes)
         found: dict[int, list[int]] = {node: [] for node in wanted}
         while missing := [node for node in wanted if not found[node]]:
@@ -153,5 +153,5 @@ class _Brokers:
                     "timeout", f"the brokers give no producer ids: {Refused(passing, 'InitProducerId')}"
                 )
             if any(not found[node] for node in wanted):
-                time.sleep(_AGAIN)
+                time.sleep(_RETRY_INTERVAL)
         return found

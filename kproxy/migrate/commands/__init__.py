@@ -1,10 +1,10 @@
-"""The commands of `kproxy migrate`, as a person gives them.
+"""The commands of `kproxy migrate`.
 
-copying      the commands copy, pause, resume, status
-group        the group of commands
-preparing    the commands plan, prepare, undo
-status       where a migration stands, from the target alone
-switching    the commands switch, rollback, finish
-translating  the command offsets
-verifying    the command `verify`
+copy     the commands `copy`, `pause`, `resume` and `status`
+group    the click group of all commands
+offsets  the command `offsets`
+prepare  the commands `plan`, `prepare` and `undo`
+status   the status of a migration, read from the target alone
+switch   the commands `switch`, `rollback` and `finish`
+verify   the command `verify`
 """

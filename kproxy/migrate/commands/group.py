@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from kproxy.migrate.commands.copying import copy, pause, resume, status
-from kproxy.migrate.commands.preparing import plan, prepare, undo
-from kproxy.migrate.commands.switching import finish, rollback, switch
-from kproxy.migrate.commands.translating import offsets
-from kproxy.migrate.commands.verifying import verify_command
+from kproxy.migrate.commands.copy import copy, pause, resume, status
+from kproxy.migrate.commands.offsets import offsets
+from kproxy.migrate.commands.prepare import plan, prepare, undo
+from kproxy.migrate.commands.switch import finish, rollback, switch
+from kproxy.migrate.commands.verify import verify_command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kproxy.base.errors import WireError
-from kproxy.migrate.clusters.identities import Begun, begun, lost
+from kproxy.migrate.clusters.topic_identities import MigratedTopic, find_lost, migrated_topics
 from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.state import State, parts_of
 from kproxy.migrate.copier.statetopic import read_all
-from kproxy.migrate.figures import counted, size
-from kproxy.migrate.journal.driver import JOB, ORDER, Order
-from kproxy.migrate.journal.switch import SWITCH, Entry
+from kproxy.migrate.format import format_count, format_size
+from kproxy.migrate.journal.driver import JOB_KEY, ORDER_KEY, DriverOrder
+from kproxy.migrate.journal.switch_journal import SWITCH_KEY, SwitchEntry
 from kproxy.migrate.verify.results import Kept, kept_in
 from kproxy.proxy.switching.plan import Record
 
@@ -24,7 +24,7 @@ _PATIENCE = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MigrationStatus:
     """`partitions`: what is copied, by topic and partition of the source. `verified`: the same, and what is verified.
     `driver`: what the last one said, {} if none ever ran. `switch`: the last one, None if there was none. `topics`: by
     topic of the source, what is known of it. `lost`: by topic of the source, why the target has not what was copied any
@@ -36,8 +36,8 @@ class Standing:
     groups: tuple[str, ...]
     driver: Mapping[str, Any]
     paused: bool
-    switch: Entry | None = None
-    topics: Mapping[str, Begun] = field(default_factory=dict)
+    switch: SwitchEntry | None = None
+    topics: Mapping[str, MigratedTopic] = field(default_factory=dict)
     lost: Mapping[str, str] = field(default_factory=dict)
 
     def verified_upto(self, where: tuple[str, int]) -> int | None:
@@ -64,10 +64,17 @@ class Standing:
                 ],
                 "partitions": [
                     {
-                        "topic": topic, "partition": partition, "target_topic": state.target_topic,
-                        "source_begin": state.source_begin, "source_next": state.source_next,
-                        "target_next": state.target_next, "records": state.records, "bytes": state.size,
-                        "skipped": state.skipped, "checksum": f"{state.checksum:08x}", "at": state.at,
+                        "topic": topic,
+                        "partition": partition,
+                        "target_topic": state.target_topic,
+                        "source_begin": state.source_begin,
+                        "source_next": state.source_next,
+                        "target_next": state.target_next,
+                        "records": state.records,
+                        "bytes": state.size,
+                        "skipped": state.skipped,
+                        "checksum": f"{state.checksum:08x}",
+                        "at": state.at,
                         "verified_upto": self.verified_upto((topic, partition)),
                         "foreign": self.foreign((topic, partition)),
                     }
@@ -75,16 +82,16 @@ class Standing:
                 ],
             },
             indent=2,
-        )  # fmt: skip
+        )
 
 
-def standing(target: str, name: str) -> Standing:
+def read_status(target: str, name: str) -> MigrationStatus:
     """Ask the target. Raises ConfigError if nothing was prepared there; UpstreamError and WireError."""
     cluster = Cluster(target)
     try:
         topic = read_all(cluster, name, lambda found: not found.startswith(b'["map",'))
-        topics = begun(topic.values)
-        missing = insist(cluster, lambda: lost(cluster, topics), _PATIENCE)
+        topics = migrated_topics(topic.values)
+        missing = insist(cluster, lambda: find_lost(cluster, topics), _PATIENCE)
     finally:
         cluster.close()
     partitions: dict[tuple[str, int], State] = {}
@@ -95,10 +102,17 @@ def standing(target: str, name: str) -> Standing:
                 partitions[of, partition] = State.from_json(value)
             case ["offsets", str(group)]:
                 groups.add(group)
-    return Standing(
-        name, partitions, kept_in(topic.values), tuple(sorted(groups)), _object(topic.values.get(JOB, b"{}")),
-        Order.read(topic.values.get(ORDER)).paused, Entry.read(topic.values.get(SWITCH)), topics, missing,
-    )  # fmt: skip
+    return MigrationStatus(
+        name,
+        partitions,
+        kept_in(topic.values),
+        tuple(sorted(groups)),
+        _object(topic.values.get(JOB_KEY, b"{}")),
+        DriverOrder.read(topic.values.get(ORDER_KEY)).paused,
+        SwitchEntry.read(topic.values.get(SWITCH_KEY)),
+        topics,
+        missing,
+    )
 
 
 def _object(value: bytes) -> dict[str, Any]:
@@ -111,7 +125,7 @@ def _object(value: bytes) -> dict[str, Any]:
     return said
 
 
-def lines(standing: Standing) -> Iterator[str]:
+def status_lines(standing: MigrationStatus) -> Iterator[str]:
     """For a terminal."""
     driver = standing.driver
     if not driver:
@@ -120,7 +134,7 @@ def lines(standing: Standing) -> Iterator[str]:
         how = "ended" if driver.get("ended") else "copies (when this was written)"
         yield f"{standing.name}: process {driver.get('pid')} on {driver.get('host')} {how}"
     if standing.switch is not None:
-        yield _switched(standing.switch)
+        yield _switch_line(standing.switch)
     if standing.paused:
         yield "paused: kproxy migrate resume goes on"
     topics: dict[str, list[tuple[int, State]]] = {}
@@ -130,10 +144,11 @@ def lines(standing: Standing) -> Iterator[str]:
         records, copied = sum(state.records for _, state in parts), sum(state.size for _, state in parts)
         target = parts[0][1].target_topic
         yield (
-            f"{topic}" + (f" -> {target}" if target != topic else "")
-            + f": {counted(len(parts), 'partition')}, {counted(records, 'record')}, {size(copied)},"
-            + f" {_verified(standing, topic, parts)}"
-        )  # fmt: skip
+            f"{topic}"
+            + (f" -> {target}" if target != topic else "")
+            + f": {format_count(len(parts), 'partition')}, {format_count(records, 'record')}, {format_size(copied)},"
+            + f" {_verification_text(standing, topic, parts)}"
+        )
         skipped = sum(state.skipped for _, state in parts)
         if skipped:
             yield (
@@ -149,19 +164,20 @@ def lines(standing: Standing) -> Iterator[str]:
         yield f"positions written for groups: {', '.join(standing.groups)}"
 
 
-def _switched(last: Entry) -> str:
+def _switch_line(last: SwitchEntry) -> str:
     where = last.to if last.decision is Record.RELEASED else last.origin
     over = "" if last.ended else "; it is not over: kproxy migrate switch --resume or --abort"
     return f"{last.what} {last.switch} from {last.origin} to {last.to}: clients are on {where}{over}"
 
 
-def _verified(standing: Standing, topic: str, parts: list[tuple[int, State]]) -> str:
+def _verification_text(standing: MigrationStatus, topic: str, parts: list[tuple[int, State]]) -> str:
     upto = [standing.verified_upto((topic, partition)) for partition, _ in parts]
     if not any(upto):
         return "not verified"
     if foreign := sum(one.foreign for (of, _), one in standing.verified.items() if of == topic):
         return (
-            f"not verified: {counted(foreign, 'record')} behind the last copied one: kproxy migrate verify names them"
+            f"not verified: {format_count(foreign, 'record')} behind the last copied one: kproxy migrate verify names"
+            " them"
         )
     if all(found == state.source_next for found, (_, state) in zip(upto, parts, strict=True)):
         return "verified up to all that is copied"

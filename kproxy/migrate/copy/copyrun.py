@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from kproxy.base.errors import ConfigError, KproxyError
-from kproxy.migrate.clusters.identities import Watched, identity_in, is_of_interest
+from kproxy.migrate.clusters.topic_identities import TopicWatcher, identity_in, is_topic_record
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.errorcodes import Fenced
@@ -27,8 +27,8 @@ from kproxy.migrate.copy.repartition import Applications
 from kproxy.migrate.copy.rounds import Ahead, packed, share
 from kproxy.migrate.copy.sparksession import unfit_python
 from kproxy.migrate.copy.tasks import copying
-from kproxy.migrate.journal.driver import BEAT, LEAVE, ORDER, Driver, Order
-from kproxy.migrate.journal.switch import last_switch
+from kproxy.migrate.journal.driver import BEAT_INTERVAL, LEAVE_KEY, ORDER_KEY, CopyDriver, DriverOrder
+from kproxy.migrate.journal.switch_journal import read_last_switch
 from kproxy.spark.tasks import first_line
 
 # Until a partition's records are known: bytes an offset takes.
@@ -82,7 +82,7 @@ class Copy:
         self._source, self._target = Cluster(source), Cluster(target)
         self._what, self._shown = what, shown
         self._applications = Applications(source)
-        self._same = Watched(self._target, what.topics)
+        self._same = TopicWatcher(self._target, what.topics)
         self._allowed = allowed or self._not_switched
         self._group = f"kproxy migrate {what.name}"
         self.progress = Progress(what.name)
@@ -96,7 +96,7 @@ class Copy:
         self._broken_off = False  # the round, by `stop`
         self.copying = False  # whether `run` has come to its rounds
         self._defect: Exception | None = None  # of the thread that watches
-        self._order = Order()
+        self._order = DriverOrder()
         self._stopped: dict[tuple[str, int], str] = {}  # only a person can help these
         self._goals: dict[tuple[str, int], int] = {}  # where each partition ended when it was seen first
 
@@ -107,7 +107,7 @@ class Copy:
         cluster cannot be reached at start; another driver took over)."""
         try:
             job = self._job()
-            driver = Driver(self._target, job)
+            driver = CopyDriver(self._target, job)
             if self._what.take_over and self._what.grace:
                 driver.succeed(self._target_address, self._what.grace)
             driver.take(take_over=self._what.take_over)
@@ -150,7 +150,7 @@ class Copy:
 
     def _not_switched(self) -> None:
         """Raises ConfigError when clients have gone: what comes to the source then was copied back from the target."""
-        last = last_switch(self._target_address, self._what.name)
+        last = read_last_switch(self._target_address, self._what.name)
         if last is not None and last.moved:
             raise ConfigError(
                 f"clients of {self._what.name} are on {last.after} now: nothing"
@@ -160,7 +160,7 @@ class Copy:
     # Rounds
 
     def _rounds(self, job: Job) -> None:
-        known = read_all(self._target, self._what.name, is_of_interest)
+        known = read_all(self._target, self._what.name, is_topic_record)
         number, patient = 0, time.monotonic() + self._what.patience
         while not self._ended.is_set():
             if self._order.paused:
@@ -321,14 +321,14 @@ class Copy:
 
     # Meanwhile
 
-    def _watch(self, driver: Driver, job: Job) -> None:
+    def _watch(self, driver: CopyDriver, job: Job) -> None:
         """In a thread of its own, with connections of its own: the driver's record, orders, and what is new."""
         # `driver` is this thread's from now on; the rounds have connections of their own.
         cluster = Cluster(self._target_address)
         driver.use(cluster)
         topic: StateTopic | None = None
         try:
-            while self._fenced is None and not self._over.wait(BEAT / 3):
+            while self._fenced is None and not self._over.wait(BEAT_INTERVAL / 3):
                 try:
                     if topic is None:
                         topic = read_all(cluster, self._what.name, _of_interest)
@@ -363,11 +363,11 @@ class Copy:
             if self._over.wait(_CANCEL_AGAIN):
                 return
 
-    def _look(self, topic: StateTopic, driver: Driver) -> None:
-        if driver.is_to_leave(topic.values.get(LEAVE)):
+    def _look(self, topic: StateTopic, driver: CopyDriver) -> None:
+        if driver.is_to_leave(topic.values.get(LEAVE_KEY)):
             self._leaves = True
             self._ended.set()
-        self._order = Order.read(topic.values.get(ORDER))
+        self._order = DriverOrder.read(topic.values.get(ORDER_KEY))
         self.progress.paused = self._order.paused
         self.progress.committed(topic.values)
         self.progress.remember(time.time_ns() // 1_000_000)
@@ -379,4 +379,4 @@ def _of_partitions(name: bytes) -> bool:
 
 
 def _of_interest(name: bytes) -> bool:
-    return _of_partitions(name) or name in (ORDER, LEAVE)
+    return _of_partitions(name) or name in (ORDER_KEY, LEAVE_KEY)

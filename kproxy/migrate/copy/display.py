@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from kproxy.base.printable import one_line
 from kproxy.migrate.copy.progress import Line, Progress
-from kproxy.migrate.figures import counted, duration, size
+from kproxy.migrate.format import format_count, format_duration, format_size
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -29,11 +29,11 @@ def summary(progress: Progress) -> str:
     """One line."""
     total = progress.total()
     said = (
-        f"{progress.name}: {total.share:.1%} of {counted(total.partitions, 'partition')}, {total.records:,} records,"
-        f" {size(total.size)}, {total.lag:,} offsets left, {size(total.rate)}/s"
+        f"{progress.name}: {total.share:.1%} of {format_count(total.partitions, 'partition')}, {total.records:,}"
+        f" records, {format_size(total.size)}, {total.lag:,} offsets left, {format_size(total.rate)}/s"
     )
     if total.left:
-        said += f", {duration(total.left)} left"
+        said += f", {format_duration(total.left)} left"
     if progress.paused:
         said += ", paused"
     return said
@@ -83,8 +83,8 @@ def _table(progress: Progress, width: int) -> Group:
 
 def _cells(line: Line) -> tuple[str, ...]:
     return (
-        one_line(line.topic, _WIDTH), f"{100 * line.share:.1f}%", f"{line.records:,}", size(line.size), f"{line.lag:,}",
-        size(line.rate), "stuck" if line.stuck else duration(line.left),
+        one_line(line.topic, _WIDTH), f"{100 * line.share:.1f}%", f"{line.records:,}", format_size(line.size),
+        f"{line.lag:,}", format_size(line.rate), "stuck" if line.stuck else format_duration(line.left),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.clusters.groups import Groups
+from kproxy.migrate.clusters.group_offsets import GroupOffsetsClient
 
 _SUFFIX = "-repartition"
 
@@ -30,7 +30,7 @@ class Applications:
         """Whether the topic's application has committed this offset or a later one. If several groups may be meant by
         its name, each that reads it must have. Raises UpstreamError."""
         with Admin(self._bootstrap) as admin:
-            groups = Groups(admin).read(lambda name: topic.startswith(f"{name}-"))
+            groups = GroupOffsetsClient(admin).read(lambda name: topic.startswith(f"{name}-"))
         there = [group.positions.get((topic, partition)) for group in groups]
         read = [one.offset for one in there if one is not None]
         return bool(read) and all(offset >= upto for offset in read) and not any(group.unseen for group in groups)

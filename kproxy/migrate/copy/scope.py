@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.clusters.identities import read
 from kproxy.migrate.clusters.inventory import Inventory
-from kproxy.migrate.clusters.stocktaking import take
+from kproxy.migrate.clusters.inventory_reader import read_inventory
+from kproxy.migrate.clusters.topic_identities import read_migrated_topics
 from kproxy.migrate.copy.copyrun import What
 from kproxy.migrate.copy.repartition import is_repartition
 from kproxy.migrate.spec.migration import Migration
@@ -21,11 +21,11 @@ def what_to_copy(
     """From the file and from what both clusters have. A topic to which records were copied and that is not there any
     more is the copy's to judge. Raises ConfigError if another topic is not there on the target."""
     with Admin(source) as admin:
-        there = take(admin, migration.wants)
+        there = read_inventory(admin, migration.wants)
     topics = {topic: migration.target_of(topic) for topic in sorted(there.topics) if migration.wants(topic)}
     wanted = set(topics.values())
     with Admin(target) as admin:
-        here = take(admin, wanted.__contains__)
+        here = read_inventory(admin, wanted.__contains__)
     if not topics:
         raise ConfigError("topics: the source has no topic that the file includes")
     missing = [topic for topic, name in topics.items() if _partitions(here, name) < _partitions(there, topic)]
@@ -56,7 +56,7 @@ def what_to_copy(
 def _copied_to(target: str, name: str) -> set[str]:
     """The topics of the source of which records were copied. Raises ConfigError if nothing was prepared; UpstreamError
     and WireError."""
-    return {topic for topic, one in read(target, name).items() if one.ends}
+    return {topic for topic, one in read_migrated_topics(target, name).items() if one.ends}
 
 
 def _partitions(inventory: Inventory, topic: str) -> int:

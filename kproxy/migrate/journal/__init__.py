@@ -1,5 +1,5 @@
-"""What drivers note in the state topic on the target, so that another one can go on where one died.
+"""Records of drivers in the state topic on the target, from which another driver resumes if one dies.
 
-driver  who copies, and the orders of other commands
-switch  moving the clients, and the way back: a package of its own
+driver          the process that copies, and the orders that other commands send to it
+switch_journal  the decisions of a switch or rollback
 """

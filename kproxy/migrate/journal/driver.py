@@ -26,19 +26,19 @@ from kproxy.migrate.copier.state import key, partition_of, topic_of
 from kproxy.migrate.copier.statetopic import prepared, read_one
 
 # How often the driver writes its record, and how long another one looks whether it does, in seconds.
-BEAT, LOOK = 3.0, 10.0
+BEAT_INTERVAL, LOOK_TIMEOUT = 3.0, 10.0
 # A driver that has not written for so long is not waited for, when it is asked to leave.
-_SILENT = 3 * BEAT
-_LOOK_AGAIN = 0.5
+_SILENCE_LIMIT = 3 * BEAT_INTERVAL
+_POLL_INTERVAL = 0.5
 _PATIENCE = 60.0
-JOB, ORDER, LEAVE = key("job"), key("order"), key("leave")
+JOB_KEY, ORDER_KEY, LEAVE_KEY = key("job"), key("order"), key("leave")
 
 
 Records = Mapping[bytes, Mapping[str, Any] | bytes | None]
 """Of the state topic, by key; None removes one."""
 
 
-def write(job: Job, producer: Producer, records: Records) -> None:
+def write_records(job: Job, producer: Producer, records: Records) -> None:
     """Write records of the state topic in one transaction. Raises UpstreamError and WireError; Fenced if
     another process has the producer's id."""
     by_partition: dict[int, list[tuple[bytes, bytes | None]]] = {}
@@ -52,7 +52,7 @@ def write(job: Job, producer: Producer, records: Records) -> None:
     producer.commit()
 
 
-def tell(target: str, job: Job, records: Records, what: str) -> None:
+def write_once(target: str, job: Job, records: Records, what: str) -> None:
     """The same from a command that does nothing else: `what` names it. Whoever reads the state topic after this returns
     sees the records. Raises UpstreamError and WireError."""
     cluster = Cluster(target)
@@ -61,7 +61,7 @@ def tell(target: str, job: Job, records: Records, what: str) -> None:
 
         def once() -> None:
             producer.start(time.monotonic() + _PATIENCE)
-            write(job, producer, records)
+            write_records(job, producer, records)
             # A coordinator says that a transaction has ended before its markers are written. It gives no new epoch
             # before they are.
             producer.start(time.monotonic() + _PATIENCE)
@@ -72,13 +72,13 @@ def tell(target: str, job: Job, records: Records, what: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class DriverOrder:
     """What other commands want of the driver."""
 
     paused: bool = False
 
     @classmethod
-    def read(cls, value: bytes | None) -> Order:
+    def read(cls, value: bytes | None) -> DriverOrder:
         """From the state topic; a record that cannot be read is none."""
         try:
             said = json.loads(value or b"{}")
@@ -90,11 +90,11 @@ class Order:
         return {"v": 1, "paused": self.paused}
 
 
-Identity = tuple[object, object, object]
+DriverIdentity = tuple[object, object, object]
 """Of a driver: where it runs, its process id, and since when, in ms of Unix time."""
 
 
-def _identity(value: bytes | Mapping[str, Any] | None) -> Identity | None:
+def _identity(value: bytes | Mapping[str, Any] | None) -> DriverIdentity | None:
     """Of whom a record of the state topic is, the driver's or that which asks it to leave; None if nobody can say."""
     try:
         said = json.loads(value or b"{}") if value is None or isinstance(value, bytes) else value
@@ -103,7 +103,7 @@ def _identity(value: bytes | Mapping[str, Any] | None) -> Identity | None:
         return None
 
 
-def driver_now(target: str, name: str, seconds: float = _SILENT) -> dict[str, Any] | None:
+def find_active_driver(target: str, name: str, seconds: float = _SILENCE_LIMIT) -> dict[str, Any] | None:
     """What the driver says that copies now, to this cluster; None if there is none, or its record does not change for
     so long. Raises UpstreamError and WireError."""
     cluster = Cluster(target)
@@ -112,11 +112,11 @@ def driver_now(target: str, name: str, seconds: float = _SILENT) -> dict[str, An
             partitions = insist(cluster, lambda: prepared(cluster, name), _PATIENCE)
         except ConfigError:  # nothing was prepared there, or is any more
             return None
-        driver = Driver(cluster, Job(name, topic_of(name), partitions))
+        driver = CopyDriver(cluster, Job(name, topic_of(name), partitions))
         seen = driver.seen()
         until = time.monotonic() + seconds
         while seen and not seen.get("ended") and time.monotonic() < until:
-            time.sleep(_LOOK_AGAIN)
+            time.sleep(_POLL_INTERVAL)
             now = driver.seen()
             if now.get("beat") != seen.get("beat") and not now.get("ended"):
                 return now
@@ -126,11 +126,11 @@ def driver_now(target: str, name: str, seconds: float = _SILENT) -> dict[str, An
         cluster.close()
 
 
-class CopiedAlready(ConfigError):
+class CopyAlreadyRunning(ConfigError):
     """Another driver copies."""
 
 
-class Driver:
+class CopyDriver:
     """This process as the one that copies."""
 
     def __init__(self, target: Cluster, job: Job) -> None:
@@ -139,18 +139,18 @@ class Driver:
         self._since = time.time_ns() // 1_000_000
         self._beat = 0
         self._due = 0.0
-        self._partition = partition_of(JOB, job.state_partitions)
+        self._partition = partition_of(JOB_KEY, job.state_partitions)
 
     def take(self, *, take_over: bool = False) -> None:
         """Raises CopiedAlready if another driver copies (it writes while this one looks), unless it is to be taken
         over; UpstreamError, WireError."""
         seen = self.seen()
-        until = time.monotonic() + LOOK
+        until = time.monotonic() + LOOK_TIMEOUT
         while not take_over and seen and not seen.get("ended") and time.monotonic() < until:
-            time.sleep(_LOOK_AGAIN)
+            time.sleep(_POLL_INTERVAL)
             now = self.seen()
             if now and now.get("beat") != seen.get("beat") and not now.get("ended"):
-                raise CopiedAlready(
+                raise CopyAlreadyRunning(
                     f"{self._job.name} is being copied already, by process {now.get('pid')} on {now.get('host')}: end"
                     " it first, or take its place with --take-over"
                 )
@@ -165,29 +165,31 @@ class Driver:
         other = _identity(seen)
         if other is None or seen.get("ended"):
             return
-        tell(target, self._job, {LEAVE: {"v": 1, **dict(zip(("host", "pid", "since"), other, strict=True))}}, "leave")
+        write_once(
+            target, self._job, {LEAVE_KEY: {"v": 1, **dict(zip(("host", "pid", "since"), other, strict=True))}}, "leave"
+        )
         now = time.monotonic()
-        until, silent, beat = now + seconds, now + _SILENT, seen.get("beat")
+        until, silent, beat = now + seconds, now + _SILENCE_LIMIT, seen.get("beat")
         while time.monotonic() < min(until, silent):
-            time.sleep(_LOOK_AGAIN)
+            time.sleep(_POLL_INTERVAL)
             seen = self.seen()
             if seen.get("ended") or _identity(seen) != other:
                 return
             if seen.get("beat") != beat:
-                silent, beat = time.monotonic() + _SILENT, seen.get("beat")
+                silent, beat = time.monotonic() + _SILENCE_LIMIT, seen.get("beat")
 
     def is_to_leave(self, value: bytes | None) -> bool:
         """Whether this record of the state topic asks this driver to leave."""
         return _identity(value) == self._who
 
     @property
-    def _who(self) -> Identity:
+    def _who(self) -> DriverIdentity:
         return platform.node(), os.getpid(), self._since
 
     def seen(self) -> dict[str, Any]:
         """The record of the one that copies, or did last; {} if there is none. Raises UpstreamError and WireError."""
         topic = self._job.state_topic
-        value = insist(self._target, lambda: read_one(self._target, topic, self._partition, 0, JOB), BEAT)
+        value = insist(self._target, lambda: read_one(self._target, topic, self._partition, 0, JOB_KEY), BEAT_INTERVAL)
         try:
             said = json.loads(value or b"{}")
         except ValueError:
@@ -208,14 +210,20 @@ class Driver:
         """Say that this process copies. Raises Fenced if another one does; anything else passes, the next beat is soon
         enough."""
         self._beat += 1
-        self._due = time.monotonic() + BEAT
+        self._due = time.monotonic() + BEAT_INTERVAL
         host, pid, since = self._who
         record = {
-            "v": 1, "host": host, "pid": pid, "since": since, "beat": self._beat,
-            "at": time.time_ns() // 1_000_000, "ended": ended, **more,
-        }  # fmt: skip
+            "v": 1,
+            "host": host,
+            "pid": pid,
+            "since": since,
+            "beat": self._beat,
+            "at": time.time_ns() // 1_000_000,
+            "ended": ended,
+            **more,
+        }
         try:
-            write(self._job, self._producer, {JOB: record})
+            write_records(self._job, self._producer, {JOB_KEY: record})
         except Fenced:
             raise
         except KproxyError:
@@ -230,7 +238,7 @@ class Driver:
         if seen and not mine:
             raise Fenced(90, "the driver's record")
         try:
-            self._producer.start(time.monotonic() + BEAT)
+            self._producer.start(time.monotonic() + BEAT_INTERVAL)
         except Fenced:
             raise
         except KproxyError:

@@ -18,16 +18,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kproxy.base.errors import WireError
-from kproxy.migrate.clusters import identities
+from kproxy.migrate.clusters import topic_identities
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.clusters.groups import SHARE, Committed, Group, Groups, Place, RefusedError
+from kproxy.migrate.clusters.group_offsets import (
+    SHARE,
+    CommittedOffset,
+    GroupOffsets,
+    GroupOffsetsClient,
+    GroupRefusedError,
+    TopicPartition,
+)
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copier.state import key, parts_of
 from kproxy.migrate.copier.statetopic import Copied, StateTopic, copied, read_all
-from kproxy.migrate.journal.driver import tell
+from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.offsets.positions import NOT_COPIED, PAST_END, Position, translate, translate_past_end
 from kproxy.migrate.spec.migration import Migration
 
@@ -56,7 +63,7 @@ class Row:
     ours: int | None = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TopicPartition:
         """On the target."""
         return self.position.target_topic, self.position.partition
 
@@ -88,12 +95,14 @@ class Result:
         }  # fmt: skip
 
 
-Wrote = Mapping[Place, Collection[int]]
+Wrote = Mapping[TopicPartition, Collection[int]]
 """By place on the target, what kproxy has written for a group: the last position and, as it may not have come to that,
 the one before."""
 
 
-def decide(group: Group, rows: Iterable[Row], there: Mapping[Place, Committed], wrote: Wrote, force: bool) -> Result:
+def decide(
+    group: GroupOffsets, rows: Iterable[Row], there: Mapping[TopicPartition, CommittedOffset], wrote: Wrote, force: bool
+) -> Result:
     """What is to be written (pure). `there`: the positions on the target."""
     found, foreign = [], ""
     for row in rows:
@@ -123,10 +132,10 @@ def _foreign(position: Position, at: int, known: Sequence[int]) -> str:
 
 
 def rows_of(
-    group: Group,
+    group: GroupOffsets,
     migration: Migration,
-    known: Mapping[Place, Copied],
-    ends: Mapping[Place, int] | None = None,
+    known: Mapping[TopicPartition, Copied],
+    ends: Mapping[TopicPartition, int] | None = None,
     lost: Mapping[str, str] | None = None,
 ) -> list[Row]:
     """Its positions, translated (pure). `ends`: of the source's logs, where that is known. `lost`: topics that are not
@@ -149,7 +158,7 @@ def rows_of(
     return rows
 
 
-def _past_copied(groups: Iterable[Group], known: Mapping[Place, Copied]) -> set[Place]:
+def _past_copied(groups: Iterable[GroupOffsets], known: Mapping[TopicPartition, Copied]) -> set[TopicPartition]:
     """Where a group has a position beyond what is copied: either the copy or the group is ahead of the other."""
     return {
         place
@@ -160,8 +169,8 @@ def _past_copied(groups: Iterable[Group], known: Mapping[Place, Copied]) -> set[
 
 
 def empty_partitions(
-    source: str, target: str, migration: Migration, places: Iterable[Place]
-) -> dict[Place, Copied]:  # fmt: skip
+    source: str, target: str, migration: Migration, places: Iterable[TopicPartition]
+) -> dict[TopicPartition, Copied]:  # fmt: skip
     """Nothing is copied of a partition without records, and somebody may have a position there all the same. Those of
     these that have no record on the source, as if what they have were copied: what comes next goes to the end of the
     target's log. A partition of which a cluster does not tell is left out. Raises UpstreamError and WireError."""
@@ -181,7 +190,7 @@ def empty_partitions(
     }  # fmt: skip
 
 
-def _offsets(bootstrap: str, partitions: Iterable[Place], which: int) -> dict[Place, int]:
+def _offsets(bootstrap: str, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
     """With what is not committed yet. Raises UpstreamError and WireError."""
     if not (partitions := list(partitions)):
         return {}
@@ -192,9 +201,9 @@ def _offsets(bootstrap: str, partitions: Iterable[Place], which: int) -> dict[Pl
         cluster.close()
 
 
-def journaled(values: Mapping[bytes, bytes]) -> dict[str, dict[Place, list[int]]]:
+def journaled(values: Mapping[bytes, bytes]) -> dict[str, dict[TopicPartition, list[int]]]:
     """By group, from the records of a state topic. Raises WireError."""
-    found: dict[str, dict[Place, list[int]]] = {}
+    found: dict[str, dict[TopicPartition, list[int]]] = {}
     for name, value in values.items():
         match parts_of(name):
             case ["offsets", str(group)]:
@@ -204,7 +213,7 @@ def journaled(values: Mapping[bytes, bytes]) -> dict[str, dict[Place, list[int]]
     return found
 
 
-def _from_record(value: bytes) -> dict[Place, list[int]]:
+def _from_record(value: bytes) -> dict[TopicPartition, list[int]]:
     try:
         said = json.loads(value)
         if said["v"] != 1:
@@ -245,10 +254,10 @@ def write_down(target: str, migration: Migration, partitions: int, wrote: Mappin
         records[key("offsets", group)] = record = to_record(one)
         size += len(json.dumps(record))
         if size > _AT_ONCE:
-            tell(target, job, records, "offsets")
+            write_once(target, job, records, "offsets")
             records, size = {}, 0
     if records:
-        tell(target, job, records, "offsets")
+        write_once(target, job, records, "offsets")
 
 
 @dataclass
@@ -263,7 +272,7 @@ class Offsets:
     known: Mapping[tuple[str, int], Copied] = field(default_factory=dict)
     journal: bool = True
     lost: Mapping[str, str] = field(default_factory=dict)
-    _wrote: dict[str, dict[Place, list[int]]] = field(default_factory=dict)
+    _wrote: dict[str, dict[TopicPartition, list[int]]] = field(default_factory=dict)
     _partitions: int = 0
 
     def read_state(self) -> Offsets:
@@ -276,13 +285,13 @@ class Offsets:
     def check_topics(self) -> Offsets:
         """Translate no position of a topic that was deleted or created again on either side since it was copied. Raises
         ConfigError, UpstreamError and WireError."""
-        topics = identities.read(self.target.bootstrap, self.migration.name)
-        self.lost = identities.problems(self.source.bootstrap, self.target.bootstrap, topics)
+        topics = topic_identities.read_migrated_topics(self.target.bootstrap, self.migration.name)
+        self.lost = topic_identities.find_topic_problems(self.source.bootstrap, self.target.bootstrap, topics)
         return self
 
     def run(self, wants: Callable[[str], bool], *, dry_run: bool) -> list[Result]:
         """For the groups of the source with these names. Raises UpstreamError and WireError."""
-        there, groups = Groups(self.target), list(Groups(self.source).read(wants))
+        there, groups = GroupOffsetsClient(self.target), list(GroupOffsetsClient(self.source).read(wants))
         places = {place for group in groups for place in group.positions} - self.known.keys()
         known = {**self.known, **empty_partitions(self.source.bootstrap, self.target.bootstrap, self.migration, places)}
         # After the positions: a log only grows, so one that is beyond an end now was never in it.
@@ -290,7 +299,13 @@ class Offsets:
         results = [self._decided(group, there, known, ends) for group in groups]
         return results if dry_run else list(self._written(results, there))
 
-    def _decided(self, group: Group, there: Groups, known: Mapping[Place, Copied], ends: Mapping[Place, int]) -> Result:
+    def _decided(
+        self,
+        group: GroupOffsets,
+        there: GroupOffsetsClient,
+        known: Mapping[TopicPartition, Copied],
+        ends: Mapping[TopicPartition, int],
+    ) -> Result:
         if group.unseen:
             return Result(group.name, group.kind, refused=f"its positions on the source: {group.unseen}")
         rows = rows_of(group, self.migration, known, ends, self.lost)
@@ -298,16 +313,16 @@ class Offsets:
             return Result(group.name, group.kind, tuple(rows))
         try:
             found = there.positions(group.name, group.kind)
-        except RefusedError as error:
+        except GroupRefusedError as error:
             return Result(group.name, group.kind, tuple(_all(rows, SKIPPED)), f"its positions on the target: {error}")
         return decide(group, rows, found, self._wrote.get(group.name, {}), self.force)
 
-    def _written(self, results: list[Result], there: Groups) -> Iterator[Result]:
+    def _written(self, results: list[Result], there: GroupOffsetsClient) -> Iterator[Result]:
         if self.journal:
             self._keep(result for result in results if any(row.done == WOULD for row in result.rows))
         for result in results:
             wanted = {
-                row.place: Committed(row.position.target, row.metadata)
+                row.place: CommittedOffset(row.position.target, row.metadata)
                 for row in result.rows
                 if row.done == WOULD and row.position.target is not None
             }
@@ -316,13 +331,13 @@ class Offsets:
                 continue
             try:
                 said = there.write(result.group, result.kind, wanted)
-            except RefusedError as error:
+            except GroupRefusedError as error:
                 yield Result(result.group, result.kind, tuple(_all(result.rows, SKIPPED)), str(error))
                 continue
             yield Result(result.group, result.kind, tuple(_told(row, said) for row in result.rows))
 
     def _keep(self, results: Iterable[Result]) -> None:
-        wrote: dict[str, dict[Place, list[int]]] = {}
+        wrote: dict[str, dict[TopicPartition, list[int]]] = {}
         for result in results:
             wrote[result.group] = dict(self._wrote.get(result.group, {}))
             for row in result.rows:
@@ -340,7 +355,7 @@ def _present(offsets: Iterable[int | None]) -> list[int]:
     return [offset for offset in offsets if offset is not None]
 
 
-def _told(row: Row, said: Mapping[Place, str]) -> Row:
+def _told(row: Row, said: Mapping[TopicPartition, str]) -> Row:
     if row.done != WOULD:
         return row
     text = said.get(row.place, "the brokers said nothing about it")

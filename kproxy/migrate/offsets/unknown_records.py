@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kproxy.migrate.clusters.inventory import Topic
+from kproxy.migrate.clusters.inventory import TopicInventory
 from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.statetopic import Copied
 from kproxy.migrate.offsets.aborted_ranges import between
 
 
-def foreign_records(target: str, topic: Topic, copied: Mapping[int, Copied]) -> int:
+def foreign_records(target: str, topic: TopicInventory, copied: Mapping[int, Copied]) -> int:
     """At least so many: what is there before and after the copied ones, what others wrote between two copied ones, and
     all of a partition to which none was copied. Committed ones only; their markers do not count.
 

@@ -1,10 +1,10 @@
-"""What has to be done, what cannot be kept, and how long it takes.
+"""The plan of a migration: changes to the target, findings, and an estimate of the duration.
 
-changes    what has to be done on the target (pure)
-estimate   how long it takes (pure)
-finding    one thing to know before, and all that is looked at to find it (pure)
-findings   what cannot be kept and what would be lost (pure)
-plan       changes, findings and estimate (pure)
-planshown  a plan for people
-rights     which rights are missing (pure)
+changes   the changes to make on the target (pure)
+display   a plan as text for a terminal
+estimate  how long the migration takes (pure)
+finding   a finding, and the inputs of all rules (pure)
+plan      changes, findings and estimate together (pure)
+rights    missing rights (pure)
+rules     the rules that find what cannot be kept or would be lost (pure)
 """

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kproxy.migrate.clusters.inventory import MATTER, Acl, Entity, Inventory, Topic
+from kproxy.migrate.clusters.inventory import RELEVANT_CONFIGS, Acl, Inventory, QuotaEntity, TopicInventory
 from kproxy.migrate.copier.state import PARTITIONS
-from kproxy.migrate.figures import counted
+from kproxy.migrate.format import format_count
 from kproxy.migrate.spec.migration import Migration
 
 _FOREVER = "9223372036854775807"
 # As long as records are copied. Compaction keeps offsets, so the offset map would stay exact; but brokers compact
 # whenever they like, and what one side has removed and the other not could not be told from a loss.
-HELD = {
+HELD_CONFIGS = {
     "cleanup.policy": "delete",
     "compression.type": "producer",
     "message.timestamp.after.max.ms": _FOREVER,
@@ -30,7 +30,7 @@ HELD = {
     "retention.ms": "-1",
 }
 # Of one cluster only: its brokers' numbers, its remote storage, and what new brokers ignore.
-_STAY = frozenset(
+_CLUSTER_SPECIFIC_CONFIGS = frozenset(
     {
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
@@ -50,7 +50,7 @@ _ALLOW = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class MigrationHistory:
     """What has been done for this migration. `wanted`: by topic of the target, from the journal. `copied`: topics of
     the target to which records have been copied. `created`: those that `prepare` made. `state`: the state topic is
     there."""
@@ -85,9 +85,9 @@ class CreateTopic:
     kind = "topic"
 
     def __str__(self) -> str:
-        copies = counted(self.replication, "replica") if self.replication else "the brokers' number of replicas"
-        text = f"create topic {self.topic}: {counted(self.partitions, 'partition')}, {copies}"
-        return text + _configs(self.configs, self.wanted)
+        copies = format_count(self.replication, "replica") if self.replication else "the brokers' number of replicas"
+        text = f"create topic {self.topic}: {format_count(self.partitions, 'partition')}, {copies}"
+        return text + _describe_configs(self.configs, self.wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,8 @@ class AlterTopic:
 
     def __str__(self) -> str:
         if not self.after:
-            return f"note for topic {self.topic}{_configs({}, self.wanted)}"
-        return f"alter topic {self.topic}{_configs(self.after, self.wanted)}"
+            return f"note for topic {self.topic}{_describe_configs({}, self.wanted)}"
+        return f"alter topic {self.topic}{_describe_configs(self.after, self.wanted)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,64 +134,67 @@ class CreateAcl:
 class SetQuota:
     """Of one entity. `before`: None where there was none."""
 
-    entity: Entity
+    entity: QuotaEntity
     before: Mapping[str, float | None]
     after: Mapping[str, float]
     kind = "quota"
 
     def __str__(self) -> str:
-        return f"set quota of {entity_text(self.entity)}: {_pairs({k: f'{v:.15g}' for k, v in self.after.items()})}"
+        values = _join_values({key: f"{value:.15g}" for key, value in self.after.items()})
+        return f"set quota of {describe_entity(self.entity)}: {values}"
 
 
 Change = CreateState | CreateTopic | AddPartitions | AlterTopic | CreateAcl | SetQuota
 
 
-def entity_text(entity: Entity) -> str:
+def describe_entity(entity: QuotaEntity) -> str:
     """Of whom a quota is."""
     return ", ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)
 
 
-def _pairs(given: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={_shown(value)}" for key, value in sorted(given.items()))
+def _join_values(given: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={_display_value(value)}" for key, value in sorted(given.items()))
 
 
-def _configs(now: Mapping[str, str | None], wanted: Mapping[str, str | None]) -> str:
+def _describe_configs(now: Mapping[str, str | None], wanted: Mapping[str, str | None]) -> str:
     lasting = {key: value for key, value in now.items() if key not in wanted}
-    text = f"; {_pairs(lasting)}" if lasting else ""
+    text = f"; {_join_values(lasting)}" if lasting else ""
     held = [
-        f"{key}{'=' + _shown(now[key]) if key in now else ''} (then {_shown(value)})"
+        f"{key}{'=' + _display_value(now[key]) if key in now else ''} (then {_display_value(value)})"
         for key, value in sorted(wanted.items())
     ]
     return text + (f"; until the switch {', '.join(held)}" if held else "")
 
 
-def _shown(value: str | None) -> str:
+def _display_value(value: str | None) -> str:
     return "default" if value is None else "unlimited" if value == _FOREVER else value
 
 
-def changes(migration: Migration, source: Inventory, target: Inventory, past: Past) -> list[Change]:
+def plan_changes(migration: Migration, source: Inventory, target: Inventory, past: MigrationHistory) -> list[Change]:
     """All of them, in the order in which they are to be done. Empty if there is nothing to do."""
     found: list[Change] = []
     if not past.state:
         found.append(CreateState(migration.state_topic, migration.topics.replication))
-    for topic in copied(migration, source):
-        found += _of_topic(migration, source, target, past, topic)
+    for topic in selected_topics(migration, source):
+        found += _topic_changes(migration, source, target, past, topic)
     if migration.acls and target.acls is not None and target.authorizes:
         there = set(target.acls)
-        found += [CreateAcl(acl) for acl in wanted_acls(migration, source) if acl not in there]
+        found += [CreateAcl(acl) for acl in translate_acls(migration, source) if acl not in there]
     if migration.quotas and source.quotas is not None and target.quotas is not None:
-        found += _quotas(source.quotas, target.quotas)
+        found += _missing_quotas(source.quotas, target.quotas)
     return found
 
 
-def copied(migration: Migration, source: Inventory) -> list[Topic]:
+def selected_topics(migration: Migration, source: Inventory) -> list[TopicInventory]:
     """The topics of the source that this migration is about."""
     return [topic for name, topic in sorted(source.topics.items()) if migration.wants(name)]
 
 
-def _of_topic(migration: Migration, source: Inventory, target: Inventory, past: Past, topic: Topic) -> Iterator[Change]:
+def _topic_changes(
+    migration: Migration, source: Inventory, target: Inventory, past: MigrationHistory, topic: TopicInventory
+) -> Iterator[Change]:
     name = migration.target_of(topic.name)
-    final = wanted_configs(migration, topic, source, target)
+    final = final_configs(migration, topic, source, target)
     held = held_configs(final, topic, target)
     there = target.topics.get(name)
     wanted: dict[str, str | None] = {key: final.get(key) for key in held if final.get(key) != held[key]}
@@ -202,26 +205,28 @@ def _of_topic(migration: Migration, source: Inventory, target: Inventory, past: 
         yield AddPartitions(name, len(there.partitions), len(topic.partitions))
     if not there.effective:
         return  # one may not see them: then one may not change them either
-    open_now = {key: value for key, value in HELD.items() if key in there.effective}
+    open_now = {key: value for key, value in HELD_CONFIGS.items() if key in there.effective}
     if name in past.created:
         # What the source has now, as if it were created now.
         held |= open_now
-        wanted |= {key: final.get(key) for key in _differing(open_now, there) if final.get(key) != open_now[key]}
+        wanted |= {
+            key: final.get(key) for key in _differing_configs(open_now, there) if final.get(key) != open_now[key]
+        }
     else:
         # What somebody has given to it stays, and is there again after the switch.
-        held = open_now | _room(topic, there.effective)
-        wanted = dict(past.wanted.get(name, {key: there.configs.get(key) for key in _differing(held, there)}))
-    after = _differing(held, there)
+        held = open_now | _batch_size_config(topic, there.effective)
+        wanted = dict(past.wanted.get(name, {key: there.configs.get(key) for key in _differing_configs(held, there)}))
+    after = _differing_configs(held, there)
     if after or wanted != past.wanted.get(name, {}):
         yield AlterTopic(name, {key: there.configs.get(key) for key in after}, after, wanted)
 
 
-def _differing(held: Mapping[str, str], there: Topic) -> dict[str, str]:
+def _differing_configs(held: Mapping[str, str], there: TopicInventory) -> dict[str, str]:
     now = {**there.effective, **there.configs}
     return {key: value for key, value in held.items() if now.get(key) != value}
 
 
-def _room(topic: Topic, there: Mapping[str, str]) -> dict[str, str]:
+def _batch_size_config(topic: TopicInventory, there: Mapping[str, str]) -> dict[str, str]:
     """For the largest batches that the source takes. Never less than there is."""
     largest, allowed = topic.effective.get("max.message.bytes"), there.get("max.message.bytes")
     if largest and allowed and int(largest) > int(allowed):
@@ -229,11 +234,11 @@ def _room(topic: Topic, there: Mapping[str, str]) -> dict[str, str]:
     return {}
 
 
-def wanted_configs(migration: Migration, topic: Topic, source: Inventory, target: Inventory) -> dict[str, str]:
+def final_configs(migration: Migration, topic: TopicInventory, source: Inventory, target: Inventory) -> dict[str, str]:
     """What a topic that is created is to have in the end: what was set for it on the source, and what its brokers'
     defaults differ in where that matters. The document has the last word."""
-    wanted = {key: value for key, value in topic.configs.items() if key not in _STAY}
-    for key in MATTER:
+    wanted = {key: value for key, value in topic.configs.items() if key not in _CLUSTER_SPECIFIC_CONFIGS}
+    for key in RELEVANT_CONFIGS:
         value = topic.effective.get(key)
         if value is not None and (target.defaults is None or target.defaults.get(key) not in (None, value)):
             wanted.setdefault(key, value)
@@ -248,30 +253,30 @@ def wanted_configs(migration: Migration, topic: Topic, source: Inventory, target
     return {**wanted, **migration.topics.configs}
 
 
-def held_configs(final: Mapping[str, str], topic: Topic, target: Inventory) -> dict[str, str]:
+def held_configs(final: Mapping[str, str], topic: TopicInventory, target: Inventory) -> dict[str, str]:
     """What it has while records are copied."""
     held = dict(final)
-    for key, value in HELD.items():
+    for key, value in HELD_CONFIGS.items():
         default = None if target.defaults is None else target.defaults.get(key)
         known = target.defaults is None or key in target.defaults
         if target.defaults is None and key.startswith("message.timestamp.") and key not in topic.effective:
             continue  # brokers that do not have it refuse it
         if known and (key in final or default != value):
             held[key] = value
-    return held | _room(topic, {**(target.defaults or {}), **held})
+    return held | _batch_size_config(topic, {**(target.defaults or {}), **held})
 
 
 # ACLs and quotas
 
 
-def wanted_acls(migration: Migration, source: Inventory) -> list[Acl]:
+def translate_acls(migration: Migration, source: Inventory) -> list[Acl]:
     """The rules of the source that make sense on the target: for topics and groups of the migration, under their names
     there, and for transactional ids. Each once. None of them gives a right over the cluster."""
     found: dict[Acl, None] = {}
-    names = [topic.name for topic in copied(migration, source)]
+    names = [topic.name for topic in selected_topics(migration, source)]
     for acl in source.acls or ():
         if acl.resource == _TOPIC:
-            for one in _of_topics(migration, acl, names):
+            for one in _translate_topic_acl(migration, acl, names):
                 found.setdefault(one)
         elif acl.resource == _GROUP:
             if acl.pattern == _PREFIXED or acl.name == "*" or migration.wants_group(acl.name):
@@ -281,7 +286,7 @@ def wanted_acls(migration: Migration, source: Inventory) -> list[Acl]:
     return sorted(found)
 
 
-def left_acls(migration: Migration, source: Inventory) -> list[Acl]:
+def cluster_acls(migration: Migration, source: Inventory) -> list[Acl]:
     """The rules of the source that are not copied, as they give rights over the cluster itself."""
     return [acl for acl in source.acls or () if acl.resource not in (_TOPIC, _GROUP, _TRANSACTIONAL_ID)]
 
@@ -292,7 +297,7 @@ def idempotent_writers(source: Inventory) -> list[str]:
     return sorted({one.principal for one in found if one.permission == _ALLOW})
 
 
-def _of_topics(migration: Migration, acl: Acl, names: Iterable[str]) -> Iterator[Acl]:
+def _translate_topic_acl(migration: Migration, acl: Acl, names: Iterable[str]) -> Iterator[Acl]:
     if acl.name == "*":
         yield acl
         return
@@ -310,25 +315,25 @@ def _of_topics(migration: Migration, acl: Acl, names: Iterable[str]) -> Iterator
             yield Acl(acl.resource, name, _LITERAL, acl.principal, acl.host, acl.operation, acl.permission)
 
 
-def _quotas(
-    source: Mapping[Entity, Mapping[str, float]], target: Mapping[Entity, Mapping[str, float]]
+def _missing_quotas(
+    source: Mapping[QuotaEntity, Mapping[str, float]], target: Mapping[QuotaEntity, Mapping[str, float]]
 ) -> Iterator[SetQuota]:
     """What the target has not. What it has stays: `other_quotas`."""
     for entity, values in sorted(source.items(), key=lambda one: str(one[0])):
         there = target.get(entity, {})
         after = {key: value for key, value in values.items() if key not in there}
-        if after and not _of_addresses(entity):
+        if after and not _is_ip_entity(entity):
             yield SetQuota(entity, {key: None for key in after}, after)
 
 
-def other_quotas(source: Inventory, target: Inventory) -> Iterator[tuple[Entity, str, float, float]]:
+def conflicting_quotas(source: Inventory, target: Inventory) -> Iterator[tuple[QuotaEntity, str, float, float]]:
     """Whose, which, on the source, on the target: those that differ."""
     for entity, values in sorted((source.quotas or {}).items(), key=lambda one: str(one[0])):
         there = (target.quotas or {}).get(entity, {})
         for key, value in sorted(values.items()):
-            if there.get(key, value) != value and not _of_addresses(entity):
+            if there.get(key, value) != value and not _is_ip_entity(entity):
                 yield entity, key, value, there[key]
 
 
-def _of_addresses(entity: Entity) -> bool:
+def _is_ip_entity(entity: QuotaEntity) -> bool:
     return any(kind == "ip" for kind, _ in entity)  # of the network of one cluster

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kproxy.migrate.clusters.inventory import Topic
+from kproxy.migrate.clusters.inventory import TopicInventory
 
 # CPU-seconds for 1 GB on the wire: the copier with large batches, and Spark's verification of one side.
-COPY, VERIFY = 5.0, 15.0
+COPY_CPU_SECONDS_PER_GB, VERIFY_CPU_SECONDS_PER_GB = 5.0, 15.0
 # Of one executor.
-CORES = 4
+CORES_PER_EXECUTOR = 4
 _GB = 1e9
 # Executors for which it is said. More than partitions / cores would have nothing to do.
-_EXECUTORS = (1, 2, 4, 8, 16, 32, 64, 128)
-_SOON = 8 * 3600.0
+_EXECUTOR_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128)
+_ONE_NIGHT = 8 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Estimate:
     advised: int
 
 
-def estimate(topics: Iterable[Topic], max_rate: float | None) -> Estimate:
+def estimate_migration(topics: Iterable[TopicInventory], max_rate: float | None) -> Estimate:
     """`max_rate` is the job's limit in MB/s."""
     topics = list(topics)
     sizes = [topic.size for topic in topics]
@@ -39,12 +39,12 @@ def estimate(topics: Iterable[Topic], max_rate: float | None) -> Estimate:
     rate = sum(topic.bytes_a_second or 0.0 for topic in topics)
     partitions = [one for topic in topics for one in topic.partitions]
     largest = max((one.size or 0 for one in partitions), default=0)
-    cpu = (size or 0) / _GB * (COPY + 2 * VERIFY)
-    most = max(1, -(-len(partitions) // CORES))
-    counts = [count for count in _EXECUTORS if count <= most] or [1]
+    cpu = (size or 0) / _GB * (COPY_CPU_SECONDS_PER_GB + 2 * VERIFY_CPU_SECONDS_PER_GB)
+    most = max(1, -(-len(partitions) // CORES_PER_EXECUTOR))
+    counts = [count for count in _EXECUTOR_COUNTS if count <= most] or [1]
     times = tuple((count, _seconds(size or 0, rate, largest, count, max_rate)) for count in counts)
     advised = next(
-        (count for count, seconds in times if seconds is not None and seconds <= _SOON),
+        (count for count, seconds in times if seconds is not None and seconds <= _ONE_NIGHT),
         next((count for count, seconds in reversed(times) if seconds is not None), counts[-1]),
     )
     return Estimate(size, rate, len(partitions), cpu, times, advised)
@@ -52,17 +52,17 @@ def estimate(topics: Iterable[Topic], max_rate: float | None) -> Estimate:
 
 def _seconds(size: float, rate: float, largest: float, executors: int, max_rate: float | None) -> float | None:
     """Everything that is there, and what comes meanwhile."""
-    cost = COPY + 2 * VERIFY
-    speed = executors * CORES / cost * _GB
+    cost = COPY_CPU_SECONDS_PER_GB + 2 * VERIFY_CPU_SECONDS_PER_GB
+    speed = executors * CORES_PER_EXECUTOR / cost * _GB
     if max_rate is not None:
         speed = min(speed, max_rate * 1e6)
     if speed <= rate:
         return None
     # One partition is copied by one task at a time.
-    return max(size / (speed - rate), largest / _GB * COPY)
+    return max(size / (speed - rate), largest / _GB * COPY_CPU_SECONDS_PER_GB)
 
 
-def copying(topic: Topic, whole: Estimate) -> float | None:
+def copy_seconds(topic: TopicInventory, whole: Estimate) -> float | None:
     """For how many seconds this topic is copied, if it is the last; None if that is not known."""
     seconds = dict(whole.seconds)[whole.advised]
     return None if topic.size is None else seconds

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kproxy.migrate.clusters.inventory import Inventory, Topic, Unseen
-from kproxy.migrate.plan.changes import Change, Past, copied
+from kproxy.migrate.clusters.inventory import Inventory, InventoryGap, TopicInventory
+from kproxy.migrate.plan.changes import Change, MigrationHistory, selected_topics
 from kproxy.migrate.plan.estimate import Estimate
 from kproxy.migrate.spec.migration import Migration
 
@@ -14,7 +14,7 @@ STOP, WARNING, NOTE = SEVERITIES = ("stop", "warning", "note")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class MigrationFinding:
     """`severity`: nothing can be copied; something is lost or has to be done; something is good to know. `about`: a
     topic, a right, …"""
 
@@ -24,7 +24,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PlanInputs:
     """All that is looked at. `refused`: by topic of the target, why it could not be created. `unprobed`: rights that
     were tried and are missing, of the target. `principals`: by side, who one is there, as far as that is known.
     `lost`: by topic of the source, of which records were copied: what has become of it."""
@@ -32,21 +32,21 @@ class Seen:
     migration: Migration
     source: Inventory
     target: Inventory
-    past: Past
+    past: MigrationHistory
     changes: tuple[Change, ...]
     whole: Estimate
     refused: Mapping[str, str] = field(default_factory=dict)
-    missing: tuple[Unseen, ...] = ()
+    missing: tuple[InventoryGap, ...] = ()
     principals: Mapping[str, str] = field(default_factory=dict)
     lost: Mapping[str, str] = field(default_factory=dict)
 
-    def pairs(self) -> Iterator[tuple[Topic, Topic | None]]:
+    def pairs(self) -> Iterator[tuple[TopicInventory, TopicInventory | None]]:
         """The topics that are copied, and what the target has of each."""
-        for topic in copied(self.migration, self.source):
+        for topic in selected_topics(self.migration, self.source):
             yield topic, self.target.topics.get(self.migration.target_of(topic.name))
 
 
-def duration(seconds: float) -> str:
+def round_duration(seconds: float) -> str:
     """For people: two digits that matter."""
     for unit, length in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if round(seconds / length, 2) >= 2:

@@ -6,16 +6,29 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kproxy.migrate.clusters.inventory import Inventory, Unseen
-from kproxy.migrate.plan.changes import Change, CreateState, CreateTopic, Past, changes, copied
-from kproxy.migrate.plan.estimate import COPY, CORES, VERIFY, Estimate, estimate
-from kproxy.migrate.plan.finding import SEVERITIES, STOP, Finding, Seen
-from kproxy.migrate.plan.findings import findings
+from kproxy.migrate.clusters.inventory import Inventory, InventoryGap
+from kproxy.migrate.plan.changes import (
+    Change,
+    CreateState,
+    CreateTopic,
+    MigrationHistory,
+    plan_changes,
+    selected_topics,
+)
+from kproxy.migrate.plan.estimate import (
+    COPY_CPU_SECONDS_PER_GB,
+    CORES_PER_EXECUTOR,
+    VERIFY_CPU_SECONDS_PER_GB,
+    Estimate,
+    estimate_migration,
+)
+from kproxy.migrate.plan.finding import SEVERITIES, STOP, MigrationFinding, PlanInputs
+from kproxy.migrate.plan.rules import evaluate_rules
 from kproxy.migrate.spec.migration import SIDES, Migration
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PlannedTopic:
     """One topic. `offsets`: of the source, so at most as many records. None stands for what is not known, or not
     there."""
 
@@ -29,15 +42,15 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MigrationPlan:
     """`changes` are what `prepare` does."""
 
     migration: Migration
     source: Inventory
     target: Inventory
-    rows: tuple[Row, ...]
+    rows: tuple[PlannedTopic, ...]
     changes: tuple[Change, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[MigrationFinding, ...]
     whole: Estimate
 
     @property
@@ -45,37 +58,44 @@ class Plan:
         """Whether the migration cannot go on like this."""
         return any(finding.severity == STOP for finding in self.findings)
 
-    def of(self, severity: str) -> list[Finding]:
+    def of(self, severity: str) -> list[MigrationFinding]:
         return [finding for finding in self.findings if finding.severity == severity]
 
 
-def make(
+def make_plan(
     migration: Migration,
     source: Inventory,
     target: Inventory,
-    past: Past = Past(),  # noqa: B008 - frozen
+    past: MigrationHistory = MigrationHistory(),  # noqa: B008 - frozen
     refused: Mapping[str, str] | None = None,
-    missing: Iterable[Unseen] = (),
+    missing: Iterable[InventoryGap] = (),
     lost: Mapping[str, str] | None = None,
-) -> Plan:
+) -> MigrationPlan:
     """`refused`: topics that the target would not create, and why. `missing`: rights that were tried in vain. `lost`:
     topics that were copied and are not what they were, in words."""
-    topics = copied(migration, source)
-    doing = tuple(changes(migration, source, target, past))
-    whole = estimate(topics, migration.limits.max_rate)
+    topics = selected_topics(migration, source)
+    doing = tuple(plan_changes(migration, source, target, past))
+    whole = estimate_migration(topics, migration.limits.max_rate)
     principals = {side: principal(getattr(migration, side)) for side in SIDES}
-    seen = Seen(migration, source, target, past, doing, whole, refused or {}, tuple(missing), principals, lost or {})
+    seen = PlanInputs(
+        migration, source, target, past, doing, whole, refused or {}, tuple(missing), principals, lost or {}
+    )
     rows = []
     for topic in topics:
         name = migration.target_of(topic.name)
         there = target.topics.get(name)
         rows.append(
-            Row(
-                topic.name, name, len(topic.partitions), None if there is None else len(there.partitions),
-                topic.offsets, topic.size, topic.bytes_a_second,
+            PlannedTopic(
+                topic.name,
+                name,
+                len(topic.partitions),
+                None if there is None else len(there.partitions),
+                topic.offsets,
+                topic.size,
+                topic.bytes_a_second,
             )
-        )  # fmt: skip
-    return Plan(migration, source, target, tuple(rows), doing, tuple(findings(seen)), whole)
+        )
+    return MigrationPlan(migration, source, target, tuple(rows), doing, tuple(evaluate_rules(seen)), whole)
 
 
 def principal(options: Mapping[str, Any]) -> str:
@@ -89,22 +109,22 @@ def principal(options: Mapping[str, Any]) -> str:
     return "User:ANONYMOUS"
 
 
-def to_create(doing: Iterable[Change]) -> list[CreateState | CreateTopic]:
+def topic_creations(doing: Iterable[Change]) -> list[CreateState | CreateTopic]:
     """The topics among the changes, for the target to say whether it would create them."""
     return [change for change in doing if isinstance(change, CreateState | CreateTopic)]
 
 
-def as_json(plan: Plan) -> dict[str, Any]:
+def plan_to_json(plan: MigrationPlan) -> dict[str, Any]:
     """For programs."""
     whole = plan.whole
     return {
         "name": plan.migration.name,
         "can-go-on": not plan.stopped,
-        "source": _cluster(plan.source),
-        "target": _cluster(plan.target),
+        "source": _cluster_to_json(plan.source),
+        "target": _cluster_to_json(plan.target),
         "topics": [asdict(row) for row in plan.rows],
         "changes": [{"kind": change.kind, "text": str(change)} for change in plan.changes],
-        "findings": {severity: [_finding(one) for one in plan.of(severity)] for severity in SEVERITIES},
+        "findings": {severity: [_finding_to_json(one) for one in plan.of(severity)] for severity in SEVERITIES},
         "estimate": {
             "bytes": whole.size,
             "bytes-a-second": whole.rate,
@@ -112,12 +132,16 @@ def as_json(plan: Plan) -> dict[str, Any]:
             "cpu-seconds": whole.cpu_seconds,
             "executors": [{"executors": count, "seconds": seconds} for count, seconds in whole.seconds],
             "advised-executors": whole.advised,
-            "assumed": {"cores": CORES, "copy-cpu-seconds-per-gb": COPY, "verify-cpu-seconds-per-gb-and-side": VERIFY},
+            "assumed": {
+                "cores": CORES_PER_EXECUTOR,
+                "copy-cpu-seconds-per-gb": COPY_CPU_SECONDS_PER_GB,
+                "verify-cpu-seconds-per-gb-and-side": VERIFY_CPU_SECONDS_PER_GB,
+            },
         },
     }
 
 
-def _cluster(inventory: Inventory) -> dict[str, Any]:
+def _cluster_to_json(inventory: Inventory) -> dict[str, Any]:
     return {
         "cluster-id": inventory.cluster_id,
         "version": ".".join(map(str, inventory.version)),
@@ -131,5 +155,5 @@ def _cluster(inventory: Inventory) -> dict[str, Any]:
     }
 
 
-def _finding(one: Finding) -> dict[str, str]:
+def _finding_to_json(one: MigrationFinding) -> dict[str, str]:
     return {"about": one.about, "text": one.text}

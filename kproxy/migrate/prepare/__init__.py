@@ -1,8 +1,8 @@
-"""Does the changes of a plan on the target, and takes them back.
+"""Applies the changes of a plan to the target, and undoes them.
 
-doing      does changes on the target, or only tries them
-examining  asks both clusters and makes the plan
-journal    what was done, in the state topic
-prepare    does the changes
-undo       takes them back
+change_journal  the applied changes, in the state topic
+cluster_pair    connections to both clusters, and the plan made from their inventories
+preparation     applies the changes
+target_admin    sends changes to the target, or only validates them
+undo            reverts the changes
 """

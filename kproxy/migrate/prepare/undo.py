@@ -13,11 +13,11 @@ from typing import Any
 
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.clusters.inventory import Inventory
-from kproxy.migrate.clusters.stocktaking import take
+from kproxy.migrate.clusters.inventory_reader import read_inventory
 from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.statetopic import copied
-from kproxy.migrate.figures import counted
-from kproxy.migrate.journal.driver import JOB, LOOK
+from kproxy.migrate.format import format_count
+from kproxy.migrate.journal.driver import JOB_KEY, LOOK_TIMEOUT
 from kproxy.migrate.offsets.unknown_records import foreign_records
 from kproxy.migrate.plan.changes import (
     AddPartitions,
@@ -27,17 +27,17 @@ from kproxy.migrate.plan.changes import (
     CreateState,
     CreateTopic,
     SetQuota,
-    entity_text,
+    describe_entity,
 )
-from kproxy.migrate.prepare.doing import AT_ONCE, Answers, Doing
-from kproxy.migrate.prepare.examining import Say, Sides
-from kproxy.migrate.prepare.journal import Entry, Journal, ProducerIds, entries
+from kproxy.migrate.prepare.change_journal import ChangeJournal, JournaledChange, RaiseProducerIds, read_changes
+from kproxy.migrate.prepare.cluster_pair import ClusterPair, Say
+from kproxy.migrate.prepare.target_admin import BATCH_SIZE, ChangeErrors, TargetAdmin
 
-_AGAIN = 0.5
+_POLL_INTERVAL = 0.5
 
 
 @dataclass(slots=True)
-class Undone:
+class UndoResult:
     """`kept`: what was not taken back, and why. `failed`: what the target refused."""
 
     done: int = 0
@@ -45,14 +45,14 @@ class Undone:
     failed: list[str] = field(default_factory=list)
 
 
-class Undoing:
+class Undo:
     """One run. `force` deletes topics with any records."""
 
-    def __init__(self, sides: Sides, say: Say, *, force: bool, dry_run: bool) -> None:
+    def __init__(self, sides: ClusterPair, say: Say, *, force: bool, dry_run: bool) -> None:
         self._sides, self._say, self._force, self._dry = sides, say, force, dry_run
-        self._undone = Undone()
+        self._undone = UndoResult()
 
-    def run(self) -> Undone:
+    def run(self) -> UndoResult:
         """Raises ConfigError if there is nothing to undo or records are copied just now, UpstreamError and
         WireError."""
         migration = self._sides.migration
@@ -62,37 +62,39 @@ class Undoing:
         cluster.close()
         if error:
             raise ConfigError(f"the target has no topic {topic}: nothing was prepared, or it was undone")
-        with Journal(self._sides.roads.target, migration.name, topic) as journal:
+        with ChangeJournal(self._sides.roads.target, migration.name, topic) as journal:
             values = journal.values()
             self._not_copied_now(journal, values)
-            found = entries(values)
+            found = read_changes(values)
             if not any(isinstance(entry.change, CreateState) for entry in found):
-                found.append(Entry(-1, CreateState(topic)))  # prepare was ended before it could write that down
+                found.append(
+                    JournaledChange(-1, CreateState(topic))
+                )  # prepare was ended before it could write that down
             names = {name for entry in found if (name := getattr(entry.change, "topic", None)) is not None}
-            there = take(self._sides.target, lambda name: name in names)
+            there = read_inventory(self._sides.target, lambda name: name in names)
             doing = self._sides.doing(there)
             kept: set[str] = set()
             if not self._force:
                 kept = self._kept(values, found, there)
-            left = [entry for entry in found if not _creates(entry, kept)]
-            for some in _portions(left):
+            left = [entry for entry in found if not _creates_any(entry, kept)]
+            for some in _batches(left):
                 self._take_back(journal, doing, some, there)
         return self._undone
 
-    def _not_copied_now(self, journal: Journal, values: dict[bytes, bytes]) -> None:
+    def _not_copied_now(self, journal: ChangeJournal, values: dict[bytes, bytes]) -> None:
         """Raises ConfigError if a driver writes its record while this looks."""
-        before = _driver(values)
-        until = time.monotonic() + LOOK
+        before = _driver_record(values)
+        until = time.monotonic() + LOOK_TIMEOUT
         while before and not before.get("ended") and time.monotonic() < until:
-            now = _driver(journal.values())
+            now = _driver_record(journal.values())
             if now.get("beat") != before.get("beat") and not now.get("ended"):
                 raise ConfigError(
                     f"{self._sides.migration.name} is being copied, by process {now.get('pid')} on {now.get('host')}:"
                     " end it first"
                 )
-            time.sleep(_AGAIN)
+            time.sleep(_POLL_INTERVAL)
 
-    def _kept(self, values: dict[bytes, bytes], found: Sequence[Entry], there: Inventory) -> set[str]:
+    def _kept(self, values: dict[bytes, bytes], found: Sequence[JournaledChange], there: Inventory) -> set[str]:
         """Topics that have records of somebody else."""
         created = {entry.change.topic for entry in found if isinstance(entry.change, CreateTopic)}
         states = copied(values)
@@ -105,16 +107,19 @@ class Undoing:
             if count:
                 kept.add(topic)
                 self._keep(
-                    f"topic {topic} has {counted(count, 'record')} or more that kproxy did not copy: --force deletes it"
+                    f"topic {topic} has {format_count(count, 'record')} or more that kproxy did not copy: --force"
+                    " deletes it"
                 )
         return kept
 
     def _keep(self, why: str) -> None:
         self._undone.kept.append(why)
 
-    def _take_back(self, journal: Journal, doing: Doing, some: Sequence[Entry], there: Inventory) -> None:
+    def _take_back(
+        self, journal: ChangeJournal, doing: TargetAdmin, some: Sequence[JournaledChange], there: Inventory
+    ) -> None:
         """Entries of one kind. They leave the journal when they are taken back, or nothing is left to take back."""
-        todo: list[tuple[Entry, Change]] = []
+        todo: list[tuple[JournaledChange, Change]] = []
         over: list[int] = []
         again: dict[int, str] = {}  # entries of topics that were created more than once, by number
         created: set[str] = set()
@@ -132,9 +137,9 @@ class Undoing:
         if whole and (self._undone.kept or self._undone.failed):
             self._keep(f"topic {self._sides.migration.state_topic}: it has the journal of what is left")
             return
-        answers = [""] * len(todo) if self._dry else _undo(doing, [change for _, change in todo])
+        answers = [""] * len(todo) if self._dry else _undo_changes(doing, [change for _, change in todo])
         for (_, change), answer in zip(todo, answers, strict=True):
-            text = _said(change)
+            text = _describe_undo(change)
             if answer:
                 self._undone.failed.append(f"could not {text}: {answer}")
             else:
@@ -146,7 +151,7 @@ class Undoing:
         if not self._dry and not whole:
             journal.remove(sorted([*over, *done]))
 
-    def _now(self, change: Change | ProducerIds, there: Inventory) -> Change | None:
+    def _now(self, change: Change | RaiseProducerIds, there: Inventory) -> Change | None:
         """What of it can be taken back now."""
         match change:
             case CreateTopic(topic=topic):
@@ -163,9 +168,9 @@ class Undoing:
                 have = (there.quotas or {}).get(entity, {})
                 mine = {key: value for key, value in after.items() if have.get(key) == value}
                 for key in after.keys() - mine.keys():
-                    self._say(f"stays: quota of {entity_text(entity)}: somebody has changed {key}")
+                    self._say(f"stays: quota of {describe_entity(entity)}: somebody has changed {key}")
                 return replace(change, after=mine) if mine else None
-            case ProducerIds():
+            case RaiseProducerIds():
                 self._say(f"stays: producer ids are {change.floor} and higher: they never go down, and harm nobody")
                 return None
             case CreateState():
@@ -179,7 +184,7 @@ class Undoing:
         return replace(change, after=mine) if mine else None
 
 
-def _undo(doing: Doing, changes: Sequence[Change]) -> Answers:
+def _undo_changes(doing: TargetAdmin, changes: Sequence[Change]) -> ChangeErrors:
     if not changes:
         return []
     match changes[0]:
@@ -201,7 +206,7 @@ def _undo(doing: Doing, changes: Sequence[Change]) -> Answers:
             return ["" for _ in changes]
 
 
-def _said(change: Change) -> str:
+def _describe_undo(change: Change) -> str:
     match change:
         case CreateTopic() | CreateState():
             return f"delete topic {change.topic}"
@@ -212,29 +217,29 @@ def _said(change: Change) -> str:
         case CreateAcl():
             return f"delete ACL: {change.acl}"
         case SetQuota():
-            return f"set quota of {entity_text(change.entity)} as before: {', '.join(change.after)}"
+            return f"set quota of {describe_entity(change.entity)} as before: {', '.join(change.after)}"
         case AddPartitions():
             return str(change)
 
 
-def _creates(entry: Entry, topics: set[str]) -> bool:
+def _creates_any(entry: JournaledChange, topics: set[str]) -> bool:
     return isinstance(entry.change, CreateTopic) and entry.change.topic in topics
 
 
-def _driver(values: Mapping[bytes, bytes]) -> dict[str, Any]:
+def _driver_record(values: Mapping[bytes, bytes]) -> dict[str, Any]:
     try:
-        said = json.loads(values.get(JOB, b"{}"))
+        said = json.loads(values.get(JOB_KEY, b"{}"))
     except ValueError:
         said = None
     return said if isinstance(said, dict) else {}
 
 
-def _portions(found: Sequence[Entry]) -> Iterator[list[Entry]]:
+def _batches(found: Sequence[JournaledChange]) -> Iterator[list[JournaledChange]]:
     """The last first, those of one kind together. The state topic is the very last."""
     found = sorted(found, key=lambda entry: (isinstance(entry.change, CreateState), -entry.number))
-    some: list[Entry] = []
+    some: list[JournaledChange] = []
     for entry in found:
-        if some and (entry.change.kind != some[0].change.kind or len(some) == AT_ONCE):
+        if some and (entry.change.kind != some[0].change.kind or len(some) == BATCH_SIZE):
             yield some
             some = []
         some.append(entry)

@@ -24,12 +24,21 @@ from kproxy.config.sources import Layer, Problem, closest, suggestion
 from kproxy.config.values import quote
 from kproxy.config.yamlfile import Reading
 from kproxy.migrate.copier.state import topic_of
-from kproxy.migrate.spec import section
-from kproxy.migrate.spec.migration import INTERNAL, SIDES, SOURCE, TARGET, Groups, Limits, Migration, Topics
+from kproxy.migrate.spec import switch_section
+from kproxy.migrate.spec.migration import (
+    INTERNAL_TOPICS,
+    SIDES,
+    SOURCE,
+    TARGET,
+    CopyLimits,
+    GroupSelection,
+    Migration,
+    TopicSelection,
+)
 
 T = TypeVar("T")
 
-__all__ = ["Migration", "read"]
+__all__ = ["Migration", "read_migration"]
 
 _TOPIC = "[A-Za-z0-9._-]"
 _LONGEST_TOPIC = 249
@@ -37,10 +46,10 @@ _TOP = ("name", *SIDES, "topics", "groups", "limits", "acls", "quotas", "switch"
 _EXAMPLE = "{bootstrap-servers: HOST:PORT}, and every other option of a cluster in 'kproxy run'"
 
 
-def read(path: str | os.PathLike[str]) -> Migration:
+def read_migration(path: str | os.PathLike[str]) -> Migration:
     """What a file says. Raises ConfigError with one line for every mistake."""
     file, layer = Path(path), Layer(nested=True)
-    document = _Document(Reading(str(file), layer))
+    document = _DocumentReader(Reading(str(file), layer))
     root = document.reading.root(file)
     if not isinstance(root, yaml.MappingNode):
         if not layer.problems:
@@ -51,31 +60,31 @@ def read(path: str | os.PathLike[str]) -> Migration:
     if problems := judge(layer, file):
         raise ConfigError(*_lines(problems))
     migration = Migration(document.clusters[SOURCE], document.clusters[TARGET], **values)
-    _judge_as_kproxy(migration, file)
+    _check_as_kproxy_config(migration, file)
     return migration
 
 
-def _judge_as_kproxy(migration: Migration, file: Path) -> None:
+def _check_as_kproxy_config(migration: Migration, file: Path) -> None:
     """What is wrong between the clusters only with the addresses that they get. Raises ConfigError."""
     from kproxy.spark.configuration import shipped  # looks at it as `attach` does
 
     try:
         shipped(migration.kproxy_config())
     except ConfigError as error:
-        raise ConfigError(*(f"{file}: {_sides(line)}" for line in error.problems)) from None
+        raise ConfigError(*(f"{file}: {_with_side_names(line)}" for line in error.problems)) from None
 
 
 def _lines(problems: Iterable[Problem]) -> Iterator[str]:
     for problem in problems:
-        yield escaped(mask(str(Problem(problem.origin, _sides(problem.path), problem.text))))
+        yield escaped(mask(str(Problem(problem.origin, _with_side_names(problem.path), problem.text))))
 
 
-def _sides(text: str) -> str:
+def _with_side_names(text: str) -> str:
     """As the file has them."""
     return text.replace("clusters[0]", SOURCE).replace("clusters[1]", TARGET)
 
 
-class _Document:
+class _DocumentReader:
     """Reads the tree. What is wrong goes to the problems of the reading."""
 
     def __init__(self, reading: Reading) -> None:
@@ -92,7 +101,7 @@ class _Document:
             "topics": self._topics,
             "groups": self._groups,
             "limits": self._limits,
-            "switch": lambda found: section.read(self, found),
+            "switch": lambda found: switch_section.read_switch_section(self, found),
         }
         for word, node in nodes.items():
             if word not in sections:
@@ -112,13 +121,13 @@ class _Document:
         else:
             self.reading.cluster(node)
         values = layer.clusters[index]
-        self.clusters[side] = {key: _absolute(key, value) for key, value in deepcopy(values).items()}
+        self.clusters[side] = {key: _absolute_path(key, value) for key, value in deepcopy(values).items()}
         values.setdefault("name", side)
         # Others than any that the file may have: the real ones are judged later.
         values.setdefault("listen", f"127.0.0.1:{65000 + 250 * index}")
         values.setdefault("node-ports", f"{65001 + 250 * index}-{65200 + 250 * index}")
 
-    def _topics(self, node: yaml.MappingNode) -> Topics:
+    def _topics(self, node: yaml.MappingNode) -> TopicSelection:
         given: dict[str, Any] = {}
         globs = ("include", "exclude", "gaps")
         for key, value in self.pairs(node, "topics.", (*globs, "rename", "replication", "configs")):
@@ -129,30 +138,30 @@ class _Document:
                 kind = quantities.count(1, 32767)
                 self._put(given, "replication", self.scalar(value, path, kind.parse, kind.allowed))
             else:
-                read = _topic_or_glob if key.value == "rename" else _config
+                read = _parse_rename if key.value == "rename" else _parse_config
                 given[key.value] = dict(self._mapping(value, path, read))
                 if key.value == "rename":
                     self._renames(value, given["rename"])
-        return Topics(**given)
+        return TopicSelection(**given)
 
-    def _groups(self, node: yaml.MappingNode) -> Groups:
+    def _groups(self, node: yaml.MappingNode) -> GroupSelection:
         given: dict[str, Any] = {}
         for key, value in self.pairs(node, "groups.", ("include", "exclude", "as-end")):
             found = self._globs(value, f"groups.{key.value}", r".+", "a group or a glob")
             self._put(given, key.value.replace("-", "_"), found)
-        return Groups(**given)
+        return GroupSelection(**given)
 
-    def _limits(self, node: yaml.MappingNode) -> Limits:
+    def _limits(self, node: yaml.MappingNode) -> CopyLimits:
         count = quantities.count(1, 65536)
         known: dict[str, tuple[Callable[[str], Any], str]] = {
-            "max-rate": (_rate, _RATE),
+            "max-rate": (_parse_rate, _RATE),
             "slice-mb": (count.parse, count.allowed),
         }
         given: dict[str, Any] = {}
         for key, value in self.pairs(node, "limits.", known):
             parse, allowed = known[key.value]
             self._put(given, key.value.replace("-", "_"), self.scalar(value, f"limits.{key.value}", parse, allowed))
-        return Limits(**given)
+        return CopyLimits(**given)
 
     # Parts of the tree
 
@@ -184,7 +193,7 @@ class _Document:
 
     def scalar(self, node: yaml.Node, path: str, parse: Callable[[str], T], allowed: str) -> T | None:
         if not isinstance(node, yaml.ScalarNode) or _is_null(node):
-            what = "has no value" if _is_null(node) else f"is a {_shape(node)}"
+            what = "has no value" if _is_null(node) else f"is a {_node_kind(node)}"
             self.problem(node, path, f"{what}; allowed: {allowed}")
             return None
         try:
@@ -239,13 +248,13 @@ class _Document:
 _RATE = "MB/s, a number above 0"
 
 
-def _rate(text: str) -> float:
+def _parse_rate(text: str) -> float:
     if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text.strip()) or float(text) <= 0:
         raise ValueError(f"{quote(text)} is not a rate; allowed: {_RATE}")
     return float(text)
 
 
-def _topic_or_glob(topic: str, name: str) -> tuple[str, str]:
+def _parse_rename(topic: str, name: str) -> tuple[str, str]:
     """A line of `rename`. Raises ValueError."""
     for text in (topic, name):
         if not re.fullmatch(rf"{_TOPIC}*\*?{_TOPIC}*", text) or not text or text in (".", ".."):
@@ -254,19 +263,19 @@ def _topic_or_glob(topic: str, name: str) -> tuple[str, str]:
             raise ValueError(f"{quote(text)} is too long for a topic; allowed: {_LONGEST_TOPIC} characters")
     if ("*" in topic) != ("*" in name):
         raise ValueError(f"{topic} and {name}: only one of them has a *; allowed: 'a-*': 'b-*', or names without *")
-    if name in INTERNAL or name.startswith(topic_of("")):
+    if name in INTERNAL_TOPICS or name.startswith(topic_of("")):
         raise ValueError(f"{name} is a topic of Kafka's or of kproxy's own; allowed: another name")
     return topic, name
 
 
-def _config(key: str, value: str) -> tuple[str, str]:
+def _parse_config(key: str, value: str) -> tuple[str, str]:
     """A line of `configs`. Raises ValueError."""
     if not re.fullmatch(r"[a-z0-9.]+", key):
         raise ValueError(f"{quote(key)} is not a configuration of a topic; allowed: such as min.insync.replicas")
     return key, value
 
 
-def _absolute(key: str, value: Any) -> Any:
+def _absolute_path(key: str, value: Any) -> Any:
     """Files as they are called from everywhere: the proxy that reads them has a working directory of its own."""
     setting = cluster_settings()[key]
     if Path not in setting.kind.native or not isinstance(value, str) or not value.strip():
@@ -278,5 +287,5 @@ def _is_null(node: yaml.Node | None) -> bool:
     return node is not None and node.tag == "tag:yaml.org,2002:null"
 
 
-def _shape(node: yaml.Node) -> str:
+def _node_kind(node: yaml.Node) -> str:
     return "list" if isinstance(node, yaml.SequenceNode) else "mapping"

@@ -16,11 +16,11 @@ from typing import Any
 from kproxy.base.address import Address
 from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, PortRange
 from kproxy.migrate.copier.state import topic_of
-from kproxy.migrate.spec.section import Switch
+from kproxy.migrate.spec.switch_section import SwitchSection
 
 SOURCE, TARGET = SIDES = ("source", "target")
 # Kafka's own topics, whose records mean nothing in another cluster.
-INTERNAL = frozenset(
+INTERNAL_TOPICS = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata", "__remote_log_metadata"}
 )
 # Where kproxy listens if nobody says: two windows of ports, below those that Linux assigns to connections.
@@ -28,7 +28,7 @@ _PORTS = range(20500, 32500 - NODE_PORT_COUNT)
 
 
 @dataclass(frozen=True, slots=True)
-class Topics:
+class TopicSelection:
     """`include` and `exclude` are globs. `rename`: a name, or a glob with one `*`, to a name, or one with a `*`.
     `gaps`: globs of topics that were compacted once, where offsets may be missing although they are not compacted now.
     `replication` and `configs` are for topics that are created; without, the target's default and the source's."""
@@ -42,7 +42,7 @@ class Topics:
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class GroupSelection:
     """`include` and `exclude` are globs. `as_end`: the names of groups whose positions beyond the end of a log are
     translated as its end."""
 
@@ -52,7 +52,7 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CopyLimits:
     """`max_rate`: MB/s of the whole job, None without limit. `slice_mb`: of one partition, what one task copies."""
 
     max_rate: float | None = None
@@ -66,12 +66,12 @@ class Migration:
     source: Mapping[str, Any] = field(repr=False)  # may have secrets
     target: Mapping[str, Any] = field(repr=False)
     name: str = "migration"
-    topics: Topics = field(default_factory=Topics)
-    groups: Groups = field(default_factory=Groups)
-    limits: Limits = field(default_factory=Limits)
+    topics: TopicSelection = field(default_factory=TopicSelection)
+    groups: GroupSelection = field(default_factory=GroupSelection)
+    limits: CopyLimits = field(default_factory=CopyLimits)
     acls: bool = True
     quotas: bool = True
-    switch: Switch | None = None
+    switch: SwitchSection | None = None
 
     @property
     def state_topic(self) -> str:
@@ -80,13 +80,13 @@ class Migration:
 
     def wants(self, topic: str) -> bool:
         """Whether this topic of the source is copied: never Kafka's own, nor the state of a migration."""
-        if topic in INTERNAL or topic.startswith(topic_of("")):
+        if topic in INTERNAL_TOPICS or topic.startswith(topic_of("")):
             return False
-        return _selected(topic, self.topics.include, self.topics.exclude)
+        return _matches(topic, self.topics.include, self.topics.exclude)
 
     def may_have_gaps(self, topic: str) -> bool:
         """Whether the user says that offsets may be missing in this topic of the source."""
-        return _selected(topic, self.topics.gaps, ())
+        return _matches(topic, self.topics.gaps, ())
 
     def target_of(self, topic: str) -> str:
         """What this topic of the source is called on the target. A name wins over a glob, an earlier over a later."""
@@ -108,7 +108,7 @@ class Migration:
 
     def wants_group(self, group: str) -> bool:
         """Whether the positions of this group are translated."""
-        return _selected(group, self.groups.include, self.groups.exclude)
+        return _matches(group, self.groups.include, self.groups.exclude)
 
     def with_as_end(self, groups: Iterable[str]) -> Migration:
         """With these groups more whose positions beyond the end of a log are translated as its end."""
@@ -128,27 +128,27 @@ class Migration:
     def _with_ports(self, given: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         number = int.from_bytes(hashlib.sha256(json.dumps(given, sort_keys=True).encode()).digest()[:8])
         clusters, width = [], NODE_PORT_COUNT + 1
-        taken = [window for options in (self.source, self.target) for window in _ports(options)]
+        taken = [window for options in (self.source, self.target) for window in _ports_in_use(options)]
         for side, options in given.items():
             first = number % (len(_PORTS) - width)
             for _ in range(len(_PORTS) // width):
-                if not any(window.overlaps(_window(first)) for window in taken):
+                if not any(window.overlaps(_port_window(first)) for window in taken):
                     break
                 first = (first + width) % (len(_PORTS) - width)
-            taken.append(_window(first))
+            taken.append(_port_window(first))
             clusters.append({"name": side, "listen": f"127.0.0.1:{_PORTS[first]}", **options})
         return {"clusters": clusters}
 
 
-def _selected(name: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
+def _matches(name: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
     return any(fnmatchcase(name, glob) for glob in include) and not any(fnmatchcase(name, glob) for glob in exclude)
 
 
-def _window(first: int) -> PortRange:
+def _port_window(first: int) -> PortRange:
     return PortRange(_PORTS[first], _PORTS[first] + NODE_PORT_COUNT)
 
 
-def _ports(options: Mapping[str, Any]) -> Iterator[PortRange]:
+def _ports_in_use(options: Mapping[str, Any]) -> Iterator[PortRange]:
     """Those that the file gives to one cluster."""
     listen, node_ports = options.get("listen"), options.get("node-ports")
     if listen is not None:

@@ -1,24 +1,24 @@
 """`kproxy migrate switch`: moving the clients of all kproxies to the other cluster at once, and back.
 
-kproxies      the kproxies: where they are, and asking them
-kubernetes    pods by their labels
-answers       what a kproxy says of itself (pure)
-fitness       whether kproxies can be switched (pure)
-affected      what clients will see (pure)
-transactions  which are open in a cluster, and ending them
-members       the client ids in the groups of a cluster
-only          which clients are switched by themselves (pure)
-tail          what was written last: copied, compared, positions translated
-preflight     what is looked at before
-drive         the machine of `kproxy.proxy.switching` with real kproxies, journal and work
-leading       what leading clients has in any direction: kproxies, findings, the drive
-beginning     a switch from the preflight to the end of the hold
-running       what the commands switch and rollback do, and going on with one that was broken off
-reverse       the way back: states and offset maps of a copy in the other direction (pure)
-wayback       what keeps the way back open, and what leads clients back on it
-returning     what leads clients back that were switched by themselves, and only read
-ledback       positions of a checkpoint, after a rollback
-afterwards    what holds when no switch is under way
-finishing     the end of a migration
-report        what came of it (pure)
+fleet                the kproxies of a switch: their addresses, and concurrent requests to all of them
+kubernetes           addresses of pods, by labels
+kproxy_replies       the replies of a kproxy at /switch (pure)
+readiness            checks that the kproxies can be switched (pure)
+client_effects       what clients observe during a switch (pure)
+transactions         open transactions of a cluster, and ending them
+members              the client ids in the groups of a cluster
+client_selection     the option `--only`: the clients that are switched by themselves (pure)
+final_sync           the last round of the copy, its verification, and the last positions
+preflight            the checks before writes are held
+drive                runs the state machine of `kproxy.proxy.switching` against real kproxies
+switch_run           the steps that a switch and a rollback share: kproxies, findings, the drive
+synced_switch        a switch or rollback with a final sync, from the preflight to the release
+operations           the commands `switch` and `rollback`, and resuming an interrupted one
+inverse_offset_map   states and offset maps of a copy in the other direction (pure)
+reverse_copy         the copy from the target to the source, and the rollback that uses it
+partial_rollback     the rollback of clients that were switched by themselves and only read
+checkpoint_rollback  offset maps for a Spark checkpoint after a rollback
+next_steps           where clients are when no switch is in progress, and the next command
+finish               the end of a migration
+report               the result of a switch as text and as JSON (pure)
 """

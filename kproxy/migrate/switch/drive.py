@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kproxy.base.errors import AdminError, ConfigError, KproxyError
-from kproxy.migrate.journal.switch import Entry
-from kproxy.migrate.switch.answers import Cluster, Refusal
-from kproxy.migrate.switch.kproxies import Fleet, Kproxy
+from kproxy.migrate.journal.switch_journal import SwitchEntry
+from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet
+from kproxy.migrate.switch.kproxy_replies import ClusterReply, CommandRefused
 from kproxy.proxy.switching.plan import (
     Abort,
     Answer,
@@ -37,19 +37,19 @@ from kproxy.proxy.switching.plan import (
 from kproxy.proxy.switching.state import Command, Do
 from kproxy.proxy.switching.whole import begin, step, wants
 
-Doing = Callable[[float], None]
+HoldTask = Callable[[float], None]
 """A piece of work; it is told until when, of time.monotonic, and raises KproxyError."""
 Say = Callable[[str], None]
 
 
-class Journal(Protocol):
+class EntryWriter(Protocol):
     """As `SwitchJournal`."""
 
-    def write(self, entry: Entry, seconds: float = 30.0) -> Entry: ...
+    def write(self, entry: SwitchEntry, seconds: float = 30.0) -> SwitchEntry: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DriveTimeouts:
     """In seconds. `ask`: for all kproxies to say where they are. `lost`: how long one may say nothing, or nonsense.
     `reserve`: of the hold, what is kept for flipping and committing when the work is done. `last`: how long those that
     do not answer are asked when all is decided. `poll`: until one is asked again that has not got there."""
@@ -62,14 +62,14 @@ class Limits:
     look: float = 1.0
 
 
-LIMITS = Limits()
+TIMEOUTS = DriveTimeouts()
 
 # To flip and to commit one kproxy of many, in seconds; measured with 1,000 on two busy cores.
-_EACH = 0.005
+_SECONDS_PER_KPROXY = 0.005
 # What may be answered late without harm: it is decided already.
 _DECIDED = frozenset({Stage.RELEASE, Stage.UNDO})
 _HOLDING = frozenset({Stage.HOLD, Stage.WORK, Stage.FLIP, Stage.COMMIT})
-_SAID: Mapping[Stage, str] = {
+_STAGE_TEXTS: Mapping[Stage, str] = {
     Stage.ASK: "asks all kproxies where they are",
     Stage.HOLD: "holds writes",
     Stage.WORK: "all writes are held",
@@ -78,7 +78,7 @@ _SAID: Mapping[Stage, str] = {
     Stage.RELEASE: "releases writes: clients go on with {to}",
     Stage.UNDO: "goes back to {former}",
 }
-_WORKS: Mapping[Work, str] = {
+_WORK_TEXTS: Mapping[Work, str] = {
     Work.DRAIN: "ends open transactions",
     Work.COPY: "copies what was written last",
     Work.VERIFY: "compares it",
@@ -87,15 +87,15 @@ _WORKS: Mapping[Work, str] = {
 
 
 @dataclass
-class Driven:
+class DriveResult:
     """What came of it. `held`: seconds from the first hold to the last answer of a release or undo, by this machine's
     clock; None if nothing was held by this driver. `answers`: the last one of each kproxy. `stages`: when each began,
     in seconds since the first hold."""
 
     end: End
     why: tuple[str, ...]
-    entry: Entry
-    answers: Mapping[str, Cluster]
+    entry: SwitchEntry
+    answers: Mapping[str, ClusterReply]
     held: float | None = None
     stages: Mapping[str, float] = field(default_factory=dict)
     known: Mapping[str, str] = field(default_factory=dict)
@@ -105,9 +105,15 @@ class Drive:
     """One driver's run."""
 
     def __init__(
-        self, plan: Plan, fleet: Fleet, journal: Journal, entry: Entry, works: Mapping[Work, Doing],
-        say: Say = lambda _: None, limits: Limits = LIMITS,
-    ) -> None:  # fmt: skip
+        self,
+        plan: Plan,
+        fleet: KproxyFleet,
+        journal: EntryWriter,
+        entry: SwitchEntry,
+        works: Mapping[Work, HoldTask],
+        say: Say = lambda _: None,
+        limits: DriveTimeouts = TIMEOUTS,
+    ) -> None:
         self._plan, self._journal, self._entry = plan, journal, entry
         self._fleet, self._kproxies = fleet, {one.name: one for one in fleet.all}
         self._works, self._say, self._limits = works, say, limits
@@ -116,7 +122,7 @@ class Drive:
         self._asked: set[str] = set()
         self._due: dict[str, float] = {}
         self._silent: dict[str, float] = {}  # since when
-        self._answers: dict[str, Cluster] = {}
+        self._answers: dict[str, ClusterReply] = {}
         self._working: set[Work] = set()
         self._began: float | None = None  # the hold
         self._over: float | None = None
@@ -128,7 +134,7 @@ class Drive:
         """From any thread or a signal handler: go back, unless it is too late for that."""
         self._events.put(("", Abort(why)))
 
-    def run(self) -> Driven:
+    def run(self) -> DriveResult:
         """Until it is over, one way or another."""
         self._enter(None)
         while True:
@@ -145,15 +151,15 @@ class Drive:
                 self._do(now.work)
             self._take(now.requests)
 
-    def _driven(self, end: End) -> Driven:
+    def _driven(self, end: End) -> DriveResult:
         held = None if self._began is None else (self._over or time.monotonic()) - self._began
         known = {name: one.value for name, one in zip(self._plan.kproxies, self.whole.known, strict=True)}
         entry = self._entry
         if end in (End.RELEASED, End.UNDONE) and entry.decisions:
             entry = self._ended(entry)
-        return Driven(end, self.whole.why, entry, self._answers, held, self._stages, known)
+        return DriveResult(end, self.whole.why, entry, self._answers, held, self._stages, known)
 
-    def _ended(self, entry: Entry) -> Entry:
+    def _ended(self, entry: SwitchEntry) -> SwitchEntry:
         try:
             return self._journal.write(replace(entry, ended=True))
         except KproxyError as error:
@@ -205,14 +211,16 @@ class Drive:
             self._stages[stage.value] = self._entered - self._began
         if before in _DECIDED and stage is Stage.ENDED:
             self._over = self._entered
-        if stage in _SAID:
-            self._say(_SAID[stage].format(to=self._plan.to, former=self._plan.former))
+        if stage in _STAGE_TEXTS:
+            self._say(_STAGE_TEXTS[stage].format(to=self._plan.to, former=self._plan.former))
 
     def _until(self) -> float:
         """When the stage takes too long."""
         stage, limits = self.whole.stage, self._limits
         if stage in _HOLDING and self._began is not None:
-            keep = limits.reserve + len(self._kproxies) * _EACH if stage in (Stage.HOLD, Stage.WORK) else 0.0
+            keep = (
+                limits.reserve + len(self._kproxies) * _SECONDS_PER_KPROXY if stage in (Stage.HOLD, Stage.WORK) else 0.0
+            )
             return self._began + max(self._plan.seconds - keep, self._plan.seconds / 2)
         return self._entered + (limits.last if stage in _DECIDED else limits.ask)
 
@@ -250,7 +258,7 @@ class Drive:
             cluster = kproxy.state() if command is None else kproxy.tell(command)
             self._answers[kproxy.name] = cluster
             event = Answer(kproxy.name, cluster.state, did)
-        except Refusal as error:
+        except CommandRefused as error:
             if error.cluster is not None:
                 event = Answer(kproxy.name, error.cluster.state, did, str(error))
             else:
@@ -275,7 +283,7 @@ class Drive:
 
     def _do(self, work: Work) -> None:
         self._working.add(work)
-        self._say(_WORKS[work])
+        self._say(_WORK_TEXTS[work])
         until = self._until()
 
         def run() -> None:

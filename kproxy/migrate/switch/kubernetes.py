@@ -16,21 +16,21 @@ from urllib.parse import quote, urlencode
 
 from kproxy.base.errors import ConfigError
 from kproxy.base.printable import one_line
-from kproxy.migrate.spec.section import Kproxies
+from kproxy.migrate.spec.switch_section import KproxySelection
 from kproxy.net.dial.kubeconfig import BadKubeconfig, Server, read_server, tls_context
 
-_SECONDS = 10.0
-_MOST = 64 * 1024 * 1024
+_TIMEOUT = 10.0
+_MAX_BODY = 64 * 1024 * 1024
 
 
-def addresses_of_pods(kproxies: Kproxies) -> list[tuple[str, str]]:
+def addresses_of_pods(kproxies: KproxySelection) -> list[tuple[str, str]]:
     """Name and IP address of each pod that runs with these labels. Raises ConfigError."""
     server = _server(kproxies.kubeconfig)
     namespace = kproxies.namespace or server.namespace
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods?{urlencode({'labelSelector': kproxies.labels})}"
-    answer = _get(server, path)
+    answer = _get_json(server, path)
     found = []
-    for pod in _items(answer, server):
+    for pod in _pods_in(answer, server):
         status = pod.get("status") or {}
         if status.get("phase") in ("Succeeded", "Failed"):
             continue
@@ -44,7 +44,7 @@ def addresses_of_pods(kproxies: Kproxies) -> list[tuple[str, str]]:
     return sorted(found)
 
 
-def _items(answer: object, server: Server) -> list[dict[str, Any]]:
+def _pods_in(answer: object, server: Server) -> list[dict[str, Any]]:
     items = answer.get("items") if isinstance(answer, dict) else None
     if not isinstance(items, list) or not all(
         isinstance(item, dict)
@@ -74,7 +74,7 @@ def _server(kubeconfig: Path | None) -> Server:
     return server
 
 
-def _get(server: Server, path: str) -> object:
+def _get_json(server: Server, path: str) -> object:
     headers = {"Accept": "application/json", "Connection": "close"}
     if server.authorization:
         headers["Authorization"] = server.authorization
@@ -82,14 +82,14 @@ def _get(server: Server, path: str) -> object:
         with _connection(server) as connection:
             connection.request("GET", server.prefix + path, headers=headers)
             response = connection.getresponse()
-            body = response.read(_MOST + 1)
+            body = response.read(_MAX_BODY + 1)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise ConfigError(f"switch.kproxies: no answer from Kubernetes at {server.url}: {_why(error)}") from None
+        raise ConfigError(f"switch.kproxies: no answer from Kubernetes at {server.url}: {_error_text(error)}") from None
     if response.status != 200:
         advice = "; allowed: a user that may list pods" if response.status in (401, 403) else ""
         raise ConfigError(f"switch.kproxies: Kubernetes at {server.url} answers with HTTP {response.status}{advice}")
     try:
-        if len(body) > _MOST:
+        if len(body) > _MAX_BODY:
             raise ValueError
         value: object = json.loads(body)
     except (ValueError, RecursionError):
@@ -97,14 +97,14 @@ def _get(server: Server, path: str) -> object:
     return value
 
 
-def _why(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return one_line(getattr(error, "strerror", None) or str(error) or type(error).__name__, 300)
 
 
 @contextmanager
 def _connection(server: Server) -> Iterator[http.client.HTTPConnection]:
     host, port = server.address.host, server.address.port
-    connection = http.client.HTTPConnection(host, port, timeout=_SECONDS)
+    connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT)
     try:
         if server.tls:
             tls = tls_context(server, server.pems)

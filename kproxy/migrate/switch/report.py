@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kproxy.migrate.journal.switch import ROLLBACK, SWITCHING
-from kproxy.migrate.switch.answers import Cluster
-from kproxy.migrate.switch.drive import Driven
-from kproxy.migrate.switch.tail import Seconds
-from kproxy.migrate.switch.transactions import Open
+from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING
+from kproxy.migrate.switch.drive import DriveResult
+from kproxy.migrate.switch.final_sync import SyncTimings
+from kproxy.migrate.switch.kproxy_replies import ClusterReply
+from kproxy.migrate.switch.transactions import OpenTransaction
 from kproxy.proxy.switching.plan import End
 
 # Of many kproxies, so many have a line of their own.
-_ROWS = 50
+_MAX_ROWS = 50
 # And of many clients, so many are named.
-_NAMED = 20
+_MAX_NAMES = 20
 
 
 BEFORE_ANOTHER = (
@@ -24,7 +24,7 @@ BEFORE_ANOTHER = (
 )
 
 
-def returned(before: Iterable[Cluster], now: Sequence[Cluster]) -> tuple[bool, list[str]]:
+def describe_returned_clients(before: Iterable[ClusterReply], now: Sequence[ClusterReply]) -> tuple[bool, list[str]]:
     """Of the clients that were connected before: whether all of them are again and none waits, and that in words."""
     were = {(one.name, one.address) for cluster in before for one in cluster.clients}
     are = {(one.name, one.address) for cluster in now for one in cluster.clients}
@@ -32,19 +32,22 @@ def returned(before: Iterable[Cluster], now: Sequence[Cluster]) -> tuple[bool, l
     missing = sorted(f"{name or '(no client id)'} at {address}" for name, address in were - are)
     found = [f"clients: {len(were & are)} of {len(were)} that were connected before are connected again"]
     if missing:
-        found.append(f"not connected again so far: {_some(missing)}")
+        found.append(f"not connected again so far: {_abbreviate(missing)}")
     if waiting:
-        found.append(f"wait until they have asked for their positions again: {_some(waiting)}")
+        found.append(f"wait until they have asked for their positions again: {_abbreviate(waiting)}")
     return not missing and not waiting, found
 
 
-def _some(names: Sequence[str]) -> str:
-    rest = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+def _abbreviate(names: Sequence[str]) -> str:
+    rest = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def as_json(
-    driven: Driven, took: Seconds | None = None, ended: Sequence[Open] = (), clients: Sequence[str] = ()
+def result_to_json(
+    driven: DriveResult,
+    took: SyncTimings | None = None,
+    ended: Sequence[OpenTransaction] = (),
+    clients: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Everything that is known."""
     entry = driven.entry
@@ -64,13 +67,13 @@ def as_json(
         "transactions_aborted": [one.id for one in ended],
         "clients": list(clients),
         "kproxies": [
-            {"name": name, "state": driven.known.get(name, "unknown"), "held_seconds": _held(driven, name)}
+            {"name": name, "state": driven.known.get(name, "unknown"), "held_seconds": _held_by_kproxy(driven, name)}
             for name in entry.kproxies
         ],
     }
 
 
-def _held(driven: Driven, name: str) -> float | None:
+def _held_by_kproxy(driven: DriveResult, name: str) -> float | None:
     """By the kproxy's own clock."""
     answer = driven.answers.get(name)
     last = None if answer is None else answer.state.last
@@ -79,8 +82,11 @@ def _held(driven: Driven, name: str) -> float | None:
     return round(last.held, 3)
 
 
-def lines(
-    driven: Driven, took: Seconds | None = None, ended: Sequence[Open] = (), clients: Sequence[str] = ()
+def result_lines(
+    driven: DriveResult,
+    took: SyncTimings | None = None,
+    ended: Sequence[OpenTransaction] = (),
+    clients: Sequence[str] = (),
 ) -> Iterator[str]:
     """For a terminal."""
     entry = driven.entry
@@ -96,19 +102,19 @@ def lines(
             f"of these: transactions {took.drain:.1f} s, copy {took.copy:.1f} s, compare {took.verify:.1f} s, positions"
             f" {took.translate:.1f} s"
         )
-    for name in entry.kproxies[:_ROWS]:
-        held = _held(driven, name)
+    for name in entry.kproxies[:_MAX_ROWS]:
+        held = _held_by_kproxy(driven, name)
         rest = "" if held is None else f", held writes for {held:.1f} s"
         yield f"  {name}: {driven.known.get(name, 'unknown')}{rest}"
-    if len(entry.kproxies) > _ROWS:
-        yield f"  and {len(entry.kproxies) - _ROWS} more: --json has all of them"
+    if len(entry.kproxies) > _MAX_ROWS:
+        yield f"  and {len(entry.kproxies) - _MAX_ROWS} more: --json has all of them"
     for one in ended:
         yield f"transaction {one.id} was aborted: its application sees that, and begins it again"
     yield from clients
-    yield from _next(driven)
+    yield from _next_steps(driven)
 
 
-def _next(driven: Driven) -> Iterator[str]:
+def _next_steps(driven: DriveResult) -> Iterator[str]:
     """What is to be done now."""
     entry = driven.entry
     if driven.end is End.RELEASED and entry.part and entry.what == ROLLBACK:

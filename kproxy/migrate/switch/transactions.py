@@ -13,22 +13,22 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from kproxy.base.errors import KproxyError, UpstreamError
-from kproxy.migrate.clusters.administration import Admin, NotThereError, error_name
+from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError, error_name
 from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.producer import Producer
 from kproxy.migrate.copier.retries import insist
 
 # What must not be ended from here: the copier's own.
-_OWN = "kproxy-migration-"
+_OWN_PREFIX = "kproxy-migration-"
 _ONGOING = "Ongoing"
 # Coordinators that load or move; ids that have just been forgotten.
-_PASSING, _UNKNOWN = frozenset({14, 15, 16}), 105
-_AGAIN = 0.1
-_AT_ONCE = 8
+_RETRIABLE, _UNKNOWN = frozenset({14, 15, 16}), 105
+_RETRY_INTERVAL = 0.1
+_MAX_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenTransaction:
     """One transaction. `since`: when it was begun, in milliseconds since 1970, 0 if that is not known. `topics`: in
     which it has records."""
 
@@ -37,16 +37,16 @@ class Open:
     topics: tuple[str, ...] = ()
 
 
-def open_transactions(admin: Admin, until: float) -> list[Open] | None:
+def open_transactions(admin: Admin, until: float) -> list[OpenTransaction] | None:
     """All that applications have open; None if the brokers cannot say (before Kafka 3.0). `until`: of time.monotonic,
     how long brokers are asked again that cannot answer yet. Raises UpstreamError."""
     from kafka.protocol.admin import DescribeTransactionsRequest
 
-    found: dict[str, Open] = {}
+    found: dict[str, OpenTransaction] = {}
     try:
         for node in sorted(admin.nodes()):
-            ids = _ids(admin, node, [_ONGOING], until)
-            here = {one: Open(one) for one in ids}
+            ids = _list_ids(admin, node, [_ONGOING], until)
+            here = {one: OpenTransaction(one) for one in ids}
             if here:
                 told = admin.ask(DescribeTransactionsRequest(transactional_ids=list(here)), node)
                 for one in told.transaction_states:
@@ -58,36 +58,36 @@ def open_transactions(admin: Admin, until: float) -> list[Open] | None:
                             here[one.transactional_id], since=int(one.transaction_start_time_ms), topics=topics
                         )
             found |= here
-    except NotThereError:
+    except UnsupportedRequestError:
         return None
     return [found[name] for name in sorted(found)]
 
 
-def known_ids(admin: Admin, until: float) -> set[str] | None:
+def read_transactional_ids(admin: Admin, until: float) -> set[str] | None:
     """The transactional ids of applications that a cluster knows; else as `open_transactions`."""
     try:
-        return {one for node in sorted(admin.nodes()) for one in _ids(admin, node, [], until)}
-    except NotThereError:
+        return {one for node in sorted(admin.nodes()) for one in _list_ids(admin, node, [], until)}
+    except UnsupportedRequestError:
         return None
 
 
-def _ids(admin: Admin, node: int, states: Sequence[str], until: float) -> list[str]:
+def _list_ids(admin: Admin, node: int, states: Sequence[str], until: float) -> list[str]:
     """Those of applications in these states that a broker coordinates, in any state if none is named."""
     from kafka.protocol.admin import ListTransactionsRequest
 
     request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=[], max_version=0)
     answer = admin.ask(request, node)
-    while answer.error_code in _PASSING and time.monotonic() < until:
-        time.sleep(_AGAIN)
+    while answer.error_code in _RETRIABLE and time.monotonic() < until:
+        time.sleep(_RETRY_INTERVAL)
         answer = admin.ask(request, node)
     if answer.error_code:
         text = error_name(answer.error_code)
         raise UpstreamError("other", f"broker {node} does not list its transactions: {text}")
     ids = (str(one.transactional_id) for one in answer.transaction_states)
-    return [one for one in ids if not one.startswith(_OWN)]
+    return [one for one in ids if not one.startswith(_OWN_PREFIX)]
 
 
-def end(bootstrap: str, ids: Sequence[str], until: float) -> dict[str, str]:
+def end_transactions(bootstrap: str, ids: Sequence[str], until: float) -> dict[str, str]:
     """End what is open of these transactional ids. Returns why it could not be ended, where it could not."""
 
     def some(of: Iterable[str]) -> dict[str, str]:
@@ -96,20 +96,20 @@ def end(bootstrap: str, ids: Sequence[str], until: float) -> dict[str, str]:
         try:
             for one in of:
                 try:
-                    _end(cluster, one, until)
+                    _end_transaction(cluster, one, until)
                 except KproxyError as error:
                     failed[one] = str(error)
         finally:
             cluster.close()
         return failed
 
-    shares = [ids[at::_AT_ONCE] for at in range(min(_AT_ONCE, len(ids)))]
+    shares = [ids[at::_MAX_THREADS] for at in range(min(_MAX_THREADS, len(ids)))]
     if not shares:
         return {}
     with ThreadPoolExecutor(len(shares), "kproxy transactions") as pool:
         return {one: why for failed in pool.map(some, shares) for one, why in failed.items()}
 
 
-def _end(cluster: Cluster, transactional_id: str, until: float) -> None:
+def _end_transaction(cluster: Cluster, transactional_id: str, until: float) -> None:
     producer = Producer(cluster, transactional_id)
     insist(cluster, lambda: producer.start(until), max(0.0, until - time.monotonic()))

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kproxy.migrate.clusters.logs import Bounds
+from kproxy.migrate.clusters.log_bounds import LogBounds
 from kproxy.migrate.verify.hashing import mapped, read, record_hash, source_ranges, target_ranges
 from kproxy.migrate.verify.pieces import BLOCK_BITS, Piece, lookup
 
@@ -42,7 +42,7 @@ def explain(
     spark: Any,
     addresses: tuple[str, str],
     pieces: Sequence[Piece],
-    logs: tuple[Mapping[tuple[str, int], Bounds], Mapping[tuple[str, int], Bounds]],
+    logs: tuple[Mapping[tuple[str, int], LogBounds], Mapping[tuple[str, int], LogBounds]],
 ) -> dict[tuple[str, int], Outcome]:
     """By topic and partition on the source. `addresses`, `logs`: the source's, the target's."""
     from pyspark.sql.functions import broadcast, col, expr
@@ -121,7 +121,9 @@ def _lasts(frame: Any, keys: Any, side: str) -> Any:
     return found.agg(expr(f"max(place) as {side}_last"), expr(f"max_by(gone, place) as {side}_gone"))
 
 
-def _whole_source(spark: Any, bootstrap: str, pieces: Sequence[Piece], logs: Mapping[tuple[str, int], Bounds]) -> Any:
+def _whole_source(
+    spark: Any, bootstrap: str, pieces: Sequence[Piece], logs: Mapping[tuple[str, int], LogBounds]
+) -> Any:
     ranges = {piece.where: (logs[piece.where].begin, logs[piece.where].end) for piece in pieces}
     return read(spark, bootstrap, ranges).selectExpr(
         "topic", "partition", "key", "offset as place", "value is null as gone"
@@ -129,7 +131,12 @@ def _whole_source(spark: Any, bootstrap: str, pieces: Sequence[Piece], logs: Map
 
 
 def _whole_target(
-    spark: Any, bootstrap: str, pieces: Sequence[Piece], logs: Mapping[tuple[str, int], Bounds], known: Any, places: Any
+    spark: Any,
+    bootstrap: str,
+    pieces: Sequence[Piece],
+    logs: Mapping[tuple[str, int], LogBounds],
+    known: Any,
+    places: Any,
 ) -> Any:
     """Places are the source's offsets as far as the map of these pieces goes; before and after it, their order is kept
     and nothing else."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kproxy.migrate.clusters.identities import Begun
-from kproxy.migrate.clusters.logs import Bounds
+from kproxy.migrate.clusters.log_bounds import LogBounds
+from kproxy.migrate.clusters.topic_identities import MigratedTopic
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.statetopic import Copied
 from kproxy.migrate.verify.differences import EXTRA, Difference
@@ -22,8 +22,8 @@ class Compared:
 
     copied: Copied
     piece: Piece
-    source: Bounds
-    target: Bounds
+    source: LogBounds
+    target: LogBounds
     since: int
     upto: int
     before: Kept | None
@@ -73,7 +73,7 @@ class Compared:
         )  # fmt: skip
 
 
-def begun_with(copied: Copied, kept: Kept | None, source: Bounds, target: Bounds) -> Compared:
+def begun_with(copied: Copied, kept: Kept | None, source: LogBounds, target: LogBounds) -> Compared:
     """What was copied and not verified before is to be compared."""
     start = max(copied.source_begin, copied.verified_upto if kept is None else kept.upto)
     begin = min(max(start, source.begin), copied.source_next)
@@ -92,12 +92,12 @@ def not_compared(copied: Copied, kept: Kept | None, why: str) -> Compared:
     """Nothing of it can be compared now; without `kept`, nothing counts as verified."""
     begin = copied.source_begin
     since, upto = (begin, begin) if kept is None else (kept.since, kept.upto)
-    here, there = Bounds(begin, copied.source_next), Bounds(0, copied.target_next)
+    here, there = LogBounds(begin, copied.source_next), LogBounds(0, copied.target_next)
     made = Compared(copied, whole(copied, copied.source_next), here, there, since, upto, kept)
     made.note = why
     return made
 
 
-def nothing_copied(topic: Begun, partition: int, why: str) -> Compared:
+def nothing_copied(topic: MigratedTopic, partition: int, why: str) -> Compared:
     """Of a partition of which the state topic has nothing."""
     return not_compared(Copied(topic.topic, partition, topic.target_topic, 0, 0, 0, 0, 0, OffsetMap()), None, why)

@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kproxy.migrate.clusters.identities import begun, states_in
+from kproxy.migrate.clusters.topic_identities import migrated_topics, partition_states
 from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copier.state import topic_of
 from kproxy.migrate.copier.statetopic import StateTopic, copied, read_all
-from kproxy.migrate.journal.driver import tell
-from kproxy.migrate.journal.switch import last_switch
+from kproxy.migrate.journal.driver import write_once
+from kproxy.migrate.journal.switch_journal import read_last_switch
 from kproxy.migrate.verify.results import Kept, Report, Sample, kept_in, name_of
 from kproxy.migrate.verify.trailing_records import Reached
 from kproxy.migrate.verify.verification import Verification
@@ -55,7 +55,7 @@ def verify(
             others_write=in_parts, clients_write=lambda: in_parts or any(_clients_write(target, name)),
             reached=lambda: _reached(cluster, topic),
         )  # fmt: skip
-        return run.run(name, copied(values), kept_in(values), lag, begun(values))
+        return run.run(name, copied(values), kept_in(values), lag, migrated_topics(values))
     finally:
         cluster.close()
 
@@ -63,7 +63,7 @@ def verify(
 def _clients_write(target: str, name: str) -> tuple[bool, bool]:
     """Whether clients of parts may have written to the target, among what is copied there, and whether all clients are
     there now, as the journal of switches says."""
-    last = last_switch(target, name)
+    last = read_last_switch(target, name)
     if last is None:
         return False, False
     return any(one.writes for one in (*last.parts, *last.there)), last.moved
@@ -72,7 +72,7 @@ def _clients_write(target: str, name: str) -> tuple[bool, bool]:
 def _reached(cluster: Cluster, topic: StateTopic) -> dict[Where, Reached]:
     """How far partitions of the target are copied by now. Raises UpstreamError and WireError."""
     insist(cluster, topic.read, _PATIENCE)
-    states = states_in(topic.values)
+    states = partition_states(topic.values)
     return {(state.target_topic, partition): Reached.of(state) for (_, partition), state in states.items()}
 
 
@@ -80,4 +80,4 @@ def _keep(target: str, name: str, partitions: int, now: Mapping[Where, Kept]) ->
     """Write what is verified now to the state topic."""
     at = time.time_ns() // 1_000_000
     records = {name_of(where): kept.to_record(at) for where, kept in now.items()}
-    tell(target, Job(name, topic_of(name), partitions), records, "verify")
+    write_once(target, Job(name, topic_of(name), partitions), records, "verify")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
-from kproxy.migrate.clusters.identities import Begun
+from kproxy.migrate.clusters.topic_identities import MigratedTopic
 from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.verify.comparison import Compared, nothing_copied
@@ -35,7 +35,7 @@ class Tails:
         self._target, self._clients_write = target, clients_write
         self._reached, self._show_bytes = reached, show_bytes
 
-    def look(self, those: MutableMapping[Where, Compared], topics: Sequence[Begun]) -> None:
+    def look(self, those: MutableMapping[Where, Compared], topics: Sequence[MigratedTopic]) -> None:
         """Behind what was copied, and in partitions to which nothing was copied: if something is there, they come to
         `those`. Raises UpstreamError and WireError."""
         names = {one.target_topic for one in topics}

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from kproxy.base.errors import KproxyError
-from kproxy.migrate.clusters.identities import Begun, all_changed, learn
-from kproxy.migrate.clusters.logs import bounds, compacted
+from kproxy.migrate.clusters.log_bounds import find_compacted_topics, read_log_bounds
+from kproxy.migrate.clusters.topic_identities import MigratedTopic, describe_changes, learn_topics
 from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.statetopic import Copied
@@ -84,15 +84,15 @@ class Verification:
         copied: Mapping[Where, Copied],
         kept: Mapping[Where, Kept],
         lag: Sequence[Sample] = (),
-        topics: Mapping[str, Begun] | None = None,
+        topics: Mapping[str, MigratedTopic] | None = None,
     ) -> Report:
         """`topics`: all of the migration, by topic of the source; None: those of `copied`. Raises UpstreamError,
         WireError, and ConfigError if Spark has no Kafka connector."""
         began, at = time.monotonic(), time.time_ns() // 1_000_000
         topics = _topics(copied) if topics is None else topics
         lost = self._lost(topics)
-        sources = bounds(self._source, {where for where in copied if where[0] not in lost})
-        targets = bounds(
+        sources = read_log_bounds(self._source, {where for where in copied if where[0] not in lost})
+        targets = read_log_bounds(
             self._target, {(one.target_topic, one.partition) for one in copied.values() if one.topic not in lost}
         )
         if self._again:
@@ -118,23 +118,24 @@ class Verification:
         differences = tuple(one.difference for one in partitions if one.difference is not None)
         return Report(name, at, time.monotonic() - began, tuple(partitions), self._share, differences, tuple(lag))
 
-    def _lost(self, topics: Mapping[str, Begun]) -> dict[str, tuple[str, bool]]:
+    def _lost(self, topics: Mapping[str, MigratedTopic]) -> dict[str, tuple[str, bool]]:
         """By topic of the source: why it cannot be compared, as it is not there any more or is another one on some
         side; and whether nothing counts as verified any more."""
         found: dict[str, tuple[str, bool]] = {}
         for side, address in ((SOURCE, self._source), (TARGET, self._target)):
             cluster = Cluster(address)
             try:
-                layout = insist(cluster, lambda: learn(cluster, [one.name(side) for one in topics.values()]), _PATIENCE)  # noqa: B023
+                names = [one.name(side) for one in topics.values()]
+                layout = insist(cluster, lambda: learn_topics(cluster, names), _PATIENCE)  # noqa: B023
             finally:
                 cluster.close()
-            found |= {topic: (why, side == TARGET) for topic, why in all_changed(side, topics, layout).items()}
+            found |= {topic: (why, side == TARGET) for topic, why in describe_changes(side, topics, layout).items()}
         return found
 
     def _policies(self) -> set[str]:
         """Topics that are compacted on one side at least."""
-        source = compacted(self._source, {one.copied.topic for one in self._all.values()})
-        target = compacted(self._target, {one.copied.target_topic for one in self._all.values()})
+        source = find_compacted_topics(self._source, {one.copied.topic for one in self._all.values()})
+        target = find_compacted_topics(self._target, {one.copied.target_topic for one in self._all.values()})
         every = (one.copied for one in self._all.values())
         return {one.topic for one in every if one.topic in source or one.target_topic in target}
 
@@ -167,7 +168,7 @@ class Verification:
         """Compare these pieces; those of which the source has just deleted a part are compared again without it."""
         for _ in range(_TRIES):
             judged = self._judged([self._readable(piece) for piece in job])
-            begins = bounds(self._source, [piece.where for piece in job])
+            begins = read_log_bounds(self._source, [piece.where for piece in job])
             again, compacted = [], []
             for piece, one in zip(job, judged, strict=True):
                 begin = begins[piece.where].begin if piece.where in begins else piece.begin
@@ -321,5 +322,7 @@ def _says_else(now: Kept, before: Kept | None) -> bool:
     return now.foreign != had.foreign or now.upto < had.upto
 
 
-def _topics(copied: Mapping[Where, Copied]) -> dict[str, Begun]:
-    return {one.topic: Begun(one.topic, one.target_topic, one.origin, one.destination) for one in copied.values()}
+def _topics(copied: Mapping[Where, Copied]) -> dict[str, MigratedTopic]:
+    return {
+        one.topic: MigratedTopic(one.topic, one.target_topic, one.origin, one.destination) for one in copied.values()
+    }

@@ -38,7 +38,7 @@ class Numbers(Log):
 def apart(sides: TwoSides) -> None:
     """Make the target hand out other producer ids than the source: `kproxy migrate` does it long before a switch."""
     brokers = dict(enumerate(sides.target.split(","), 1))
-    producerids.raise_to(brokers, _FLOOR, producerids.now(brokers))
+    producerids.raise_to(brokers, _FLOOR, producerids.take_one_id_each(brokers))
 
 
 def positions(bootstrap: str, group: str) -> list[TopicPartition]:

@@ -18,7 +18,7 @@ from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.statetopic import Copied, read_state
-from kproxy.migrate.spec.document import read
+from kproxy.migrate.spec.document import read_migration
 from kproxy.spark.host import look
 from tests.harness.clients.spark import TWO_EXECUTORS, spark_home
 from tests.harness.migration.moving import Copying, Load, compared, loading, rows, topics, until
@@ -92,7 +92,7 @@ class Site:
                 os.kill(pid, signal.SIGCONT)
 
     def _kproxy(self) -> None:
-        listen = read(self.copying.file).kproxy_config()["clusters"][0]["listen"]
+        listen = read_migration(self.copying.file).kproxy_config()["clusters"][0]["listen"]
         answer = look(listen)
         assert answer is not None
         if answer.kproxy is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.offsets.groupsync import Result
-from kproxy.migrate.switch.transactions import end, open_transactions
+from kproxy.migrate.switch.transactions import end_transactions, open_transactions
 from tests.harness.clients.going import Going
 from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.carried import carry_all, carry_topics
@@ -55,7 +55,7 @@ class Led:
         until = time.monotonic() + _SECONDS
         with Admin(self.sides.source) as admin:
             ids = [one.id for one in open_transactions(admin, until) or ()]
-        assert not end(self.sides.source, ids, until)
+        assert not end_transactions(self.sides.source, ids, until)
         self.ended += ids
 
     def on_green(self, topic: str, partitions: int) -> list[list[str]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.migrate.journal.switch import ROLLBACK, SWITCHING, Entry, SwitchJournal
+from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry, SwitchJournal
 from kproxy.migrate.offsets.checkpoint import make, starting_offsets
 from kproxy.proxy.switching.plan import Record
 from tests.harness.clients.spark import needs_spark
@@ -156,7 +156,7 @@ def test_the_command_translates_a_position_in_a_partition_without_records(
 
 def decided(sides: TwoSides, what: str) -> None:
     """The journal says that all clients were led to the target, or back."""
-    entry = Entry("x1", what, "default", "blue", "green", ("kp",)).decided("000001-a", Record.RELEASED)
+    entry = SwitchEntry("x1", what, "default", "blue", "green", ("kp",)).decided("000001-a", Record.RELEASED)
     with SwitchJournal(sides.target, sides.name) as journal:
         journal.take()
         journal.write(entry)

@@ -18,7 +18,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from kproxy.base.errors import ConfigError, KproxyError
-from kproxy.migrate.commands.status import lines, standing
+from kproxy.migrate.commands.status import read_status, status_lines
 from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.copier import Copier
 from kproxy.migrate.copier.slices import Job, Outcome, Slice
@@ -27,9 +27,9 @@ from kproxy.migrate.copy.copyrun import Copy, What
 from kproxy.migrate.copy.progress import Progress
 from kproxy.migrate.copy.prometheus import exposed
 from kproxy.migrate.copy.scope import what_to_copy
-from kproxy.migrate.journal.driver import ORDER, Order, tell
+from kproxy.migrate.journal.driver import ORDER_KEY, DriverOrder, write_once
 from kproxy.migrate.offsets.positions import translate
-from kproxy.migrate.spec.migration import Migration, Topics
+from kproxy.migrate.spec.migration import Migration, TopicSelection
 from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.moving import Row, compared, rows, topics, until
@@ -226,7 +226,7 @@ def test_what_the_source_has_deleted_is_not_passed_over(site: Site) -> None:
     assert state.records == 150
     assert state.map.to_target(149) is None
     assert state.map.to_target(150) == state.map.next_at(120)
-    said = "\n".join(lines(standing(site.target, what.name)))
+    said = "\n".join(status_lines(read_status(site.target, what.name)))
     assert "50 offsets were left out" in said
 
 
@@ -267,7 +267,7 @@ def test_what_an_application_of_streams_has_deleted_is_left_out(site: Site, upto
     progress = site.copy(made.what)
     assert progress.done, progress.stuck
     assert (made.state.source_next, made.state.records) == (200, 300 - upto)
-    assert f"{upto - 100} offsets were left out" in "\n".join(lines(standing(site.target, made.what.name)))
+    assert f"{upto - 100} offsets were left out" in "\n".join(status_lines(read_status(site.target, made.what.name)))
     assert translate(site.state(made.what), made.topic, 0, 200).target == made.state.target_next
     write(site.source, made.topic, 0, mixed(random.Random(8), 10))
     assert site.copy(made.what).done
@@ -321,7 +321,7 @@ def test_only_topics_that_nothing_else_deletes_from_are_repartition_topics(site:
     for topic, config in settings.items():
         for bootstrap in (site.source, site.target):
             topics(bootstrap, {topic: 1}, 1, **config)
-    migration = Migration({}, {}, name, Topics((f"{name}*",)))
+    migration = Migration({}, {}, name, TopicSelection((f"{name}*",)))
     what = what_to_copy(migration, site.source, site.target, False, None, False, {})
     assert what.repartition == {f"{name}-a-repartition"}
 
@@ -478,16 +478,16 @@ def test_pause_and_resume_and_numbers(site: Site) -> None:
         with exposed(where, lambda: progress), urllib.request.urlopen(f"http://{where}/metrics", timeout=10) as answer:
             numbers = answer.read().decode()
         assert f'kproxy_migrate_records_total{{migration="{what.name}",topic="{topic}"}} 100.0' in numbers
-        tell(site.target, job, {ORDER: Order(paused=True).to_record()}, "orders")
+        write_once(site.target, job, {ORDER_KEY: DriverOrder(paused=True).to_record()}, "orders")
         until(lambda: progress.paused, "it is paused")
         write(site.source, topic, 0, mixed(random.Random(9), 100))
-        assert standing(site.target, what.name).paused
+        assert read_status(site.target, what.name).paused
         assert site.state(what)[topic, 0].records == 100
-        tell(site.target, job, {ORDER: Order(paused=False).to_record()}, "orders")
+        write_once(site.target, job, {ORDER_KEY: DriverOrder(paused=False).to_record()}, "orders")
         until(lambda: site.state(what)[topic, 0].records == 200, "it goes on")
     assert following.error is None
     assert site.problems(what) == {}
-    found = json.loads(standing(site.target, what.name).to_json())
+    found = json.loads(read_status(site.target, what.name).to_json())
     assert found["driver"]["ended"] is True
     assert [one["records"] for one in found["partitions"]] == [200]
 

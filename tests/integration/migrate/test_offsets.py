@@ -17,13 +17,13 @@ from confluent_kafka.admin import AdminClient
 
 from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.clusters.groups import Committed, Groups
-from kproxy.migrate.commands.translating import groupsync as command
+from kproxy.migrate.clusters.group_offsets import CommittedOffset, GroupOffsetsClient
+from kproxy.migrate.commands.offsets import groupsync as command
 from kproxy.migrate.copier.statetopic import Copied
 from kproxy.migrate.offsets import groupsync as room
 from kproxy.migrate.offsets.groupsync import SKIPPED, THERE, WOULD, WRITTEN, Offsets, Result
 from kproxy.migrate.offsets.positions import translate
-from kproxy.migrate.spec.migration import Migration, Topics
+from kproxy.migrate.spec.migration import Migration, TopicSelection
 from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
 from tests.harness.clusters.twosides import TwoSides, plain, transactions, until
 from tests.harness.migration.moving import Row, rows, topics
@@ -61,7 +61,7 @@ def _next(found: list[Row], position: int) -> bytes | None:
 
 
 def migration(sides: TwoSides, **topics_more: Any) -> Migration:
-    return Migration({}, {}, sides.name, Topics(**{"rename": {"tx": "renamed-tx"}, **topics_more}))
+    return Migration({}, {}, sides.name, TopicSelection(**{"rename": {"tx": "renamed-tx"}, **topics_more}))
 
 
 def run(
@@ -193,9 +193,9 @@ def only(results: list[Result]) -> Result:
     return results[0]
 
 
-def position_on(bootstrap: str, group: str, place: Place) -> Committed | None:
+def position_on(bootstrap: str, group: str, place: Place) -> CommittedOffset | None:
     with Admin(bootstrap) as admin:
-        return Groups(admin).positions(group, "classic").get(place)
+        return GroupOffsetsClient(admin).positions(group, "classic").get(place)
 
 
 def test_what_somebody_else_wrote_since_is_not_overwritten(loaded: Loaded) -> None:
@@ -211,7 +211,7 @@ def test_what_somebody_else_wrote_since_is_not_overwritten(loaded: Loaded) -> No
     assert before is not None
     assert before.metadata is not None
     assert before.metadata.startswith("told by the client")  # librdkafka's admin client adds a zero byte
-    assert position_on(sides.target, group, place) == Committed(target, before.metadata)
+    assert position_on(sides.target, group, place) == CommittedOffset(target, before.metadata)
 
     # Again, it is there; and when the source goes on, or back, so does the target.
     assert only(run(sides, group)).rows[0].done == THERE
@@ -226,7 +226,7 @@ def test_what_somebody_else_wrote_since_is_not_overwritten(loaded: Loaded) -> No
     assert refused.refused.startswith("its position in partition 0 of plain on the target is 7, and kproxy wrote")
     assert "--force" in refused.refused
     assert {row.done for row in refused.rows} == {SKIPPED}
-    assert position_on(sides.target, group, place) == Committed(7, "\0")
+    assert position_on(sides.target, group, place) == CommittedOffset(7, "\0")
     assert position_on(sides.target, group, ("plain", 1)) is None
     forced = only(run(sides, group, force=True))
     assert {row.done for row in forced.rows} == {WRITTEN}
@@ -264,7 +264,7 @@ def test_a_command_that_was_ended_between_the_journal_and_the_brokers(
 
     for source in (200, 300):  # twice: the position of before is still known
         commit(loaded.sides.source, group, {place: source})
-        monkeypatch.setattr(Groups, "write", end)
+        monkeypatch.setattr(GroupOffsetsClient, "write", end)
         with pytest.raises(Ended):
             run(loaded.sides, group)
         monkeypatch.undo()
@@ -312,7 +312,7 @@ def test_a_position_beyond_the_end_of_the_log_is_one_of_the_end_if_that_is_wante
 
 def start_of(bootstrap: str, group: str, place: Place) -> int:
     with Admin(bootstrap) as admin:
-        return Groups(admin).positions(group, "share")[place].offset
+        return GroupOffsetsClient(admin).positions(group, "share")[place].offset
 
 
 @pytest.mark.matrix  # half a minute
@@ -355,7 +355,7 @@ def test_the_start_of_a_share_group_is_kept(loaded: Loaded) -> None:
 
 
 def test_the_command(loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kproxy.migrate.clusters import roads
+    from kproxy.migrate.clusters import endpoints
 
     group, sides = unique("cli"), loaded.sides
     commit(sides.source, group, {("tx", 1): 500})
@@ -364,8 +364,10 @@ def test_the_command(loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyP
         f"name: {sides.name}\nsource: {{bootstrap-servers: '{sides.source}'}}\n"
         f"target: {{bootstrap-servers: '{sides.target}'}}\ntopics: {{rename: {{tx: renamed-tx}}}}\n"
     )
-    opened = roads.open_roads
-    monkeypatch.setattr(roads, "open_roads", lambda migration: opened(migration, direct=(sides.source, sides.target)))
+    opened = endpoints.open_endpoints
+    monkeypatch.setattr(
+        endpoints, "open_roads", lambda migration: opened(migration, direct=(sides.source, sides.target))
+    )
     said = CliRunner().invoke(command, [str(file), "--group", group, "--dry-run"], standalone_mode=False)
     assert said.return_value == 0, said.output
     target = translate(loaded.known, "tx", 1, 500).target

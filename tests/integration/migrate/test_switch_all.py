@@ -18,27 +18,27 @@ from confluent_kafka.admin import AdminClient
 
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.clusters.roads import Roads
-from kproxy.migrate.commands.status import lines as status_lines
-from kproxy.migrate.commands.status import standing
+from kproxy.migrate.clusters.endpoints import ClusterEndpoints
+from kproxy.migrate.commands.status import read_status
+from kproxy.migrate.commands.status import status_lines as status_lines
 from kproxy.migrate.copy.copyrun import Copy
 from kproxy.migrate.copy.scope import what_to_copy
-from kproxy.migrate.journal.switch import last_switch
+from kproxy.migrate.journal.switch_journal import read_last_switch
 from kproxy.migrate.offsets.groupsync import Offsets, incomplete
-from kproxy.migrate.prepare.examining import Sides
-from kproxy.migrate.prepare.prepare import Preparation
-from kproxy.migrate.spec.migration import Migration, Topics
-from kproxy.migrate.spec.section import Kproxies, Switch
-from kproxy.migrate.switch.afterwards import copies, no_switch
-from kproxy.migrate.switch.drive import Drive, Driven
-from kproxy.migrate.switch.finishing import finished
-from kproxy.migrate.switch.kproxies import Fleet, fleet
-from kproxy.migrate.switch.only import Only
-from kproxy.migrate.switch.report import lines
-from kproxy.migrate.switch.returning import Positions
-from kproxy.migrate.switch.running import Came, resumed, rolled_back, switched
-from kproxy.migrate.switch.tail import Tail, TailError
-from kproxy.migrate.switch.wayback import KeptOpen
+from kproxy.migrate.prepare.cluster_pair import ClusterPair
+from kproxy.migrate.prepare.preparation import Preparation
+from kproxy.migrate.spec.migration import Migration, TopicSelection
+from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
+from kproxy.migrate.switch.client_selection import ClientSelection
+from kproxy.migrate.switch.drive import Drive, DriveResult
+from kproxy.migrate.switch.final_sync import FinalSync, FinalSyncError
+from kproxy.migrate.switch.finish import finish_migration
+from kproxy.migrate.switch.fleet import KproxyFleet, open_fleet
+from kproxy.migrate.switch.next_steps import describe_copies, describe_no_switch
+from kproxy.migrate.switch.operations import SwitchResult, resume_drive, roll_back_clients, switch_clients
+from kproxy.migrate.switch.partial_rollback import TargetPositions
+from kproxy.migrate.switch.report import result_lines
+from kproxy.migrate.switch.reverse_copy import ReverseCopy
 from kproxy.migrate.verify.runner import verify
 from kproxy.proxy.switching.plan import End, Stage
 from kproxy.proxy.switching.state import Command
@@ -68,10 +68,10 @@ class Site:
     """A topic, three kproxies, a migration that is prepared."""
 
     spark: Any
-    roads: Roads
+    roads: ClusterEndpoints
     kproxies: Sequence[Switched]
-    fleet: Fleet
-    section: Switch
+    fleet: KproxyFleet
+    section: SwitchSection
     topic: str
     directory: Path
     migration: Migration
@@ -79,32 +79,37 @@ class Site:
     read: dict[str, list[tuple[int, bytes | None]]] = field(default_factory=dict)
 
     def prepare(self) -> None:
-        with Sides(self.migration, self.roads) as sides:
+        with ClusterPair(self.migration, self.roads) as sides:
             assert not Preparation(sides, sides.examine(0.0), lambda _: None).run().failed
 
     def switch(
-        self, *, dry_run: bool = False, reversible: bool = False, until: Any = KeptOpen.close, only: Only | None = None
-    ) -> Came:
-        return switched(
+        self,
+        *,
+        dry_run: bool = False,
+        reversible: bool = False,
+        until: Any = ReverseCopy.close,
+        only: ClientSelection | None = None,
+    ) -> SwitchResult:
+        return switch_clients(
             self.spark, self.migration, self.roads, self.fleet, self.section, self.said.append, self.show,
             lambda _: None, dry_run=dry_run, reversible=reversible, only=only, until=until,
         )  # fmt: skip
 
-    def rollback(self, *, dry_run: bool = False, only: Only | None = None) -> Came:
-        return rolled_back(
+    def rollback(self, *, dry_run: bool = False, only: ClientSelection | None = None) -> SwitchResult:
+        return roll_back_clients(
             self.spark, self.migration, self.roads, self.fleet, self.section, self.said.append, self.show,
             dry_run=dry_run, only=only,
         )  # fmt: skip
 
-    def resume(self, *, abort: bool = False) -> Driven | None:
-        return resumed(
+    def resume(self, *, abort: bool = False) -> DriveResult | None:
+        return resume_drive(
             self.roads.target, self.migration.name, self.fleet, self.section, self.said.append, abort=abort
         )  # fmt: skip
 
     def afterwards(self) -> list[str]:
         """What `--resume` says when there is no switch."""
-        last = last_switch(self.roads.target, self.migration.name)
-        return [*no_switch(last), *copies(last, self.migration, self.roads)]
+        last = read_last_switch(self.roads.target, self.migration.name)
+        return [*describe_no_switch(last), *describe_copies(last, self.migration, self.roads)]
 
     def copy_forth(self) -> None:
         what = what_to_copy(self.migration, self.roads.source, self.roads.target, False, None, True, {})
@@ -209,13 +214,17 @@ def site(sides: TwoSides, spark: Any, tmp_path: Path, request: pytest.FixtureReq
         token = tmp_path / "token"
         token.write_text(TOKEN)
         token.chmod(0o600)
-        section = Switch(Kproxies(tuple(one.admin for one in kproxies)), "green", token_file=token, hold_seconds=25)
+        section = SwitchSection(
+            KproxySelection(tuple(one.admin for one in kproxies)), "green", token_file=token, hold_seconds=25
+        )
         migration = Migration(
             {"bootstrap-servers": sides.source}, {"bootstrap-servers": sides.target}, unique("mv"),
-            topics=Topics((f"{topic}*",)), switch=section,
+            topics=TopicSelection((f"{topic}*",)), switch=section,
         )  # fmt: skip
-        those = stack.enter_context(fleet(section))
-        made = Site(spark, Roads.of(sides.source, sides.target), kproxies, those, section, topic, tmp_path, migration)
+        those = stack.enter_context(open_fleet(section))
+        made = Site(
+            spark, ClusterEndpoints.of(sides.source, sides.target), kproxies, those, section, topic, tmp_path, migration
+        )
         made.prepare()
         yield made
 
@@ -272,7 +281,7 @@ def test_switch_under_load(site: Site, figures: list[str]) -> None:
     assert_once(site.values(site.roads.target), producers)
     seen = [int(found[2]) for one in readers for found in one.said("got")]
     assert set(seen) == {number for one in producers for number in acknowledged(one)}
-    figures += [f"switch: {line.strip()}" for line in lines(came.driven, came.took)]
+    figures += [f"switch: {line.strip()}" for line in result_lines(came.driven, came.took)]
 
 
 @pytest.mark.matrix
@@ -281,7 +290,7 @@ def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
     group = unique("readers")
     readers = [site.consumer(group, at) for at in (0, 1)]
 
-    def led(only: Only | None, end: End = End.RELEASED) -> set[tuple[str, bool]]:
+    def led(only: ClientSelection | None, end: End = End.RELEASED) -> set[tuple[str, bool]]:
         """Do this; where the cluster and its parts are led then, at all kproxies."""
         came = site.switch(only=only)
         assert came.driven is not None, site.stops()
@@ -291,13 +300,13 @@ def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
     with ending(*producers, *readers):
         for one in (*producers, *readers):
             one.wait_more("acked" if one in producers else "got", 50)
-        assert site.switch(only=Only(clients=("p0",))).stopped
+        assert site.switch(only=ClientSelection(clients=("p0",))).stopped
         assert f"{group}-0, {group}-1 read on the source" in site.stops()[-1]
-        assert site.switch(only=Only(clients=(f"{group}-0",))).stopped
+        assert site.switch(only=ClientSelection(clients=(f"{group}-0",))).stopped
         assert f"its members {group}-1 would stay on the source" in site.stops()[-1]
-        assert site.switch(dry_run=True, only=Only((group,))).stopped is False, site.stops()
-        assert led(Only((group,))) == {("blue", False), ("green", True)}
-        assert led(Only(clients=("p0",))) == {("blue", False), ("green", True)}
+        assert site.switch(dry_run=True, only=ClientSelection((group,))).stopped is False, site.stops()
+        assert led(ClientSelection((group,))) == {("blue", False), ("green", True)}
+        assert led(ClientSelection(clients=("p0",))) == {("blue", False), ("green", True)}
         producers[0].wait_more("acked", 50)
         for one in readers:
             one.wait_more("got", 20)
@@ -306,8 +315,12 @@ def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
         with pytest.raises(ConfigError, match=r"p0 were led to the target by themselves .* and have written there"):
             site.rollback()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Tail, "translate", _failing)
-            assert led(Only(clients=("p1",)), End.UNDONE) == {("blue", False), ("blue", True), ("green", True)}
+            patch.setattr(FinalSync, "translate", _failing)
+            assert led(ClientSelection(clients=("p1",)), End.UNDONE) == {
+                ("blue", False),
+                ("blue", True),
+                ("green", True),
+            }
         assert led(None) == {("green", False), ("green", True)}, "a part that was left where all others were goes along"
         for one in (*producers, *readers):
             one.wait_more("acked" if one in producers else "got", 50)
@@ -329,7 +342,7 @@ def test_consumers_first_and_back_again(site: Site) -> None:
         told = [one for each in site.kproxies for one in each.ask()[1]["clusters"]]
         return [{one["active"] for one in told if bool(one["members"]) is part} for part in (False, True)]
 
-    def done(came: Came) -> None:
+    def done(came: SwitchResult) -> None:
         assert came.driven is not None, site.stops()
         assert came.driven.end is End.RELEASED, came.driven.why
         with site.following():
@@ -337,20 +350,20 @@ def test_consumers_first_and_back_again(site: Site) -> None:
 
     with ending(producer, reader):
         reader.wait_more("got", 50)
-        done(site.switch(only=Only((group,))))
+        done(site.switch(only=ClientSelection((group,))))
         assert where() == [{"blue"}, {"green"}]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Positions, "check", _failing)
+            patch.setattr(TargetPositions, "check", _failing)
             assert site.rollback().driven is None
         assert "as the test has it" in site.stops()[-1]
         done(site.rollback())
         assert where() == [{"blue"}, {"blue"}]
         with pytest.raises(ConfigError, match="nothing to roll back"):
             site.rollback()
-        done(site.switch(only=Only((group,))))
+        done(site.switch(only=ClientSelection((group,))))
         direct.produce(site.topic, b"0", partition=1)
         assert direct.flush(30) == 0
-        assert site.rollback(only=Only((group,))).driven is None
+        assert site.rollback(only=ClientSelection((group,))).driven is None
         assert "partition 1" in site.stops()[-1]
         assert "has 1 records or more that were not copied there: somebody has written to it" in site.stops()[-1]
         with site.following():
@@ -386,7 +399,7 @@ def test_positions_on_the_way_back_are_exact(site: Site) -> None:
             if there is site.roads.source:
                 _spoil(site.roads.source, site.topic)  # also while members are away
                 site.copy_forth()
-                with Positions(site.spark, site.migration, site.roads, groups={group}) as positions:
+                with TargetPositions(site.spark, site.migration, site.roads, groups={group}) as positions:
                     positions.check(0.0)
                     assert positions.translate(time.monotonic() + 60) == []
             else:
@@ -408,8 +421,8 @@ def _spoil(bootstrap: str, topic: str) -> None:
         (producer.abort_transaction if number % 3 == 1 else producer.commit_transaction)(60)
 
 
-def _failing(self: Tail | Positions, until: float) -> None:
-    raise TailError("as the test has it")
+def _failing(self: FinalSync | TargetPositions, until: float) -> None:
+    raise FinalSyncError("as the test has it")
 
 
 def test_transactions_that_are_open(site: Site) -> None:
@@ -433,15 +446,15 @@ def test_transactions_that_are_open(site: Site) -> None:
 def test_somebody_writes_without_kproxy(site: Site) -> None:
     """What is held everywhere else grows: the switch is undone, and says where."""
     went_by = Producer({"bootstrap.servers": site.roads.source})
-    asked = Tail.translate
+    asked = FinalSync.translate
 
-    def late(self: Tail, until: float) -> None:
+    def late(self: FinalSync, until: float) -> None:
         asked(self, until)
         went_by.produce(site.topic, b"0", partition=0)
         assert went_by.flush(30) == 0
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Tail, "translate", late)
+        patch.setattr(FinalSync, "translate", late)
         came = site.switch(reversible=True)
     assert came.driven is not None, site.stops()
     assert came.driven.end is End.UNDONE
@@ -454,12 +467,12 @@ def test_somebody_writes_without_kproxy(site: Site) -> None:
 def test_a_rehearsal_and_what_stops_it(site: Site) -> None:
     """It does not end the copy that follows."""
     with site.following() as following:
-        wait_until(lambda: standing(site.roads.target, site.migration.name).driver, "it copies")
+        wait_until(lambda: read_status(site.roads.target, site.migration.name).driver, "it copies")
         assert site.switch(dry_run=True).stopped is False, site.stops()
         assert following.is_alive()
         assert "the copy to the target goes on: process" in site.afterwards()[1]
     assert site.phases() == {("serving", "blue")}
-    assert last_switch(site.roads.target, site.migration.name) is None
+    assert read_last_switch(site.roads.target, site.migration.name) is None
     # No copy reaches a position beyond the end of a log.
     lost = unique("lost")
     reader = Consumer({"bootstrap.servers": site.roads.source, "group.id": lost})
@@ -469,7 +482,7 @@ def test_a_rehearsal_and_what_stops_it(site: Site) -> None:
     assert f"--as-end {lost}" in site.stops()[-1]
     assert site.switch().stopped
     assert site.phases() == {("serving", "blue")}
-    assert last_switch(site.roads.target, site.migration.name) is None
+    assert read_last_switch(site.roads.target, site.migration.name) is None
     site.migration = site.migration.with_as_end([lost])
     assert site.switch(dry_run=True).stopped is False, site.stops()
     site.section = replace(site.section, to="red")
@@ -530,7 +543,7 @@ def test_the_driver_dies(site: Site, stage: Stage) -> None:
 
 
 def status(site: Site) -> list[str]:
-    return list(status_lines(standing(site.roads.target, site.migration.name)))
+    return list(status_lines(read_status(site.roads.target, site.migration.name)))
 
 
 @pytest.mark.matrix
@@ -544,7 +557,7 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
         site.consume(group, 10)
         said: list[str] = []
 
-        def until(kept: KeptOpen) -> None:
+        def until(kept: ReverseCopy) -> None:
             said.extend(site.afterwards())  # the copy back goes on
             kept.close()
 
@@ -569,7 +582,7 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
     with ending(producers[1]):
         producers[1].wait_more("acked", 50)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Tail, "check_quiet", _failing)  # the last thing: all has been written down
+            patch.setattr(FinalSync, "check_quiet", _failing)  # the last thing: all has been written down
             came = site.rollback()
         assert came.driven is not None, site.stops()
         assert came.driven.end is End.UNDONE, came.driven.why
@@ -580,7 +593,7 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
         with ending(producers[2]):
             producers[2].wait_more("acked", 50)
     assert site.phases() == {("serving", "blue")}
-    assert any("before another switch: kproxy migrate prepare FILE" in line for line in lines(came.driven))
+    assert any("before another switch: kproxy migrate prepare FILE" in line for line in result_lines(came.driven))
     assert "rollback" in site.afterwards()[0]
     assert "clients are on blue, the source" in site.afterwards()[0]
     assert_once(site.values(site.roads.source), producers)
@@ -598,11 +611,13 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
     site.consume(group, 0)
     assert site.in_order(group)
     assert len(site.read[group]) == sum(len(acknowledged(one)) for one in producers)
-    figures += [f"second switch: {line.strip()}" for line in lines(came.driven, came.took)]
+    figures += [f"second switch: {line.strip()}" for line in result_lines(came.driven, came.took)]
     said.clear()
-    last = last_switch(site.roads.target, site.migration.name)
+    last = read_last_switch(site.roads.target, site.migration.name)
     assert last is not None
-    assert finished(site.migration, site.roads.source, site.roads.target, last, said.append, dry_run=False) == []
+    assert (
+        finish_migration(site.migration, site.roads.source, site.roads.target, last, said.append, dry_run=False) == []
+    )
     assert any("remove 'upstreams', 'active' and upstream blue" in line for line in said), said
     for bootstrap, state in ((site.roads.target, ""), (site.roads.source, "-back")):
         there = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics

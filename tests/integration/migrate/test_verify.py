@@ -16,14 +16,14 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs forget NewTopic
 
 from kproxy.base.errors import ConfigError
-from kproxy.migrate.commands.status import lines, standing
+from kproxy.migrate.commands.status import read_status, status_lines
 from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copier.state import State, key, topic_of
 from kproxy.migrate.copier.statetopic import Copied, read_state
 from kproxy.migrate.copy.copyrun import Copy, What
-from kproxy.migrate.journal.driver import tell
+from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.verify.report import text
 from kproxy.migrate.verify.results import Kept, Report, Verified
 from kproxy.migrate.verify.runner import verify as verify_migration
@@ -111,9 +111,9 @@ def abort(bootstrap: str, topic: str, partition: int, count: int) -> None:
 
 
 def ends(bootstrap: str, topic: str, partition: int) -> int:
-    from kproxy.migrate.clusters.logs import bounds
+    from kproxy.migrate.clusters.log_bounds import read_log_bounds
 
-    return bounds(bootstrap, [(topic, partition)])[topic, partition].end
+    return read_log_bounds(bootstrap, [(topic, partition)])[topic, partition].end
 
 
 def copied(
@@ -352,7 +352,7 @@ def test_what_the_copy_itself_has_behind_its_records_is_nobody_elses(
         second = verify_migration(spark, broker, broker, name)
     assert ([str(one) for one in second.differences], second.exit_code) == ([], 0)
     assert verify_migration(spark, broker, broker, name).exit_code == 0
-    assert standing(broker, name).lost == {}
+    assert read_status(broker, name).lost == {}
 
     # One topic of the target is deleted, another one is made anew.
     for deleted in admin.delete_topics([names[topics[0]], names[topics[1]]]).values():
@@ -372,9 +372,9 @@ def test_what_the_copy_itself_has_behind_its_records_is_nobody_elses(
     assert [(one.topic, one.note, one.whole) for one in third.partitions if not one.note] == [(topics[2], "", True)]
     assert [one.kept.upto for one in third.partitions if one.note] == [0, 0]
     assert third.exit_code == 1
-    said = standing(broker, name)
+    said = read_status(broker, name)
     assert said.lost.keys() == set(topics[:2])
-    shown = "\n".join(lines(said))
+    shown = "\n".join(status_lines(said))
     assert f"{topics[0]} -> to.{topics[0]}: 1 partition, {2 * COUNT} records" in shown
     assert shown.count("not verified") == 2
     progress = Copy(spark, broker, broker, what).run()
@@ -429,7 +429,7 @@ def test_the_state_topic_is_read_and_keeps_what_is_verified(spark: Any, broker: 
     pairs = zip(send(broker, source, 0, records), send(broker, target, 0, records), strict=True)
     known = OffsetMap((one, other, 1) for one, other in pairs)
     state = State(target, 0, COUNT, COUNT, records=COUNT, map=known)
-    tell(broker, Job(name, topic_of(name), 3), {key("partition", source, 0): json.loads(state.to_json())}, "test")
+    write_once(broker, Job(name, topic_of(name), 3), {key("partition", source, 0): json.loads(state.to_json())}, "test")
     first = verify_migration(spark, broker, broker, name)
     assert (first.exit_code, first.partitions[0].records) == (0, COUNT)
     assert read_state(broker, name)[source, 0].verified_upto == COUNT

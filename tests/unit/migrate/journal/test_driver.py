@@ -11,7 +11,7 @@ import pytest
 
 from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.journal import driver as control
-from kproxy.migrate.journal.driver import LEAVE, Driver
+from kproxy.migrate.journal.driver import LEAVE_KEY, CopyDriver
 
 OTHER = {"host": "there", "pid": 7, "since": 1}
 
@@ -25,7 +25,7 @@ class Clusters:
         patch.setattr(control, "time", Mock(monotonic=lambda: self.now, sleep=self._sleep, time_ns=lambda: 5_000_000))
         patch.setattr(control, "read_one", lambda *_: json.dumps(next(self._said)).encode())
         patch.setattr(control, "insist", lambda cluster, call, seconds: call())
-        patch.setattr(control, "tell", lambda target, job, records, what: self.asked.append((target, records)))
+        patch.setattr(control, "write_once", lambda target, job, records, what: self.asked.append((target, records)))
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -38,7 +38,7 @@ class Clusters:
                 yield said(self.now)
 
         self._said, self.now = saying(), 0.0
-        Driver(Mock(), Job("move", "topic", 4)).succeed("target", seconds)
+        CopyDriver(Mock(), Job("move", "topic", 4)).succeed("target", seconds)
         return self.now
 
 
@@ -50,7 +50,7 @@ def clusters(monkeypatch: pytest.MonkeyPatch) -> Clusters:
 def test_one_that_copies_is_asked_and_waited_for(clusters: Clusters) -> None:
     took = clusters.succeed(lambda now: {**OTHER, "beat": int(now / 3), "ended": now >= 20})
     assert 20 <= took <= 21
-    assert clusters.asked == [("target", {LEAVE: {"v": 1, **OTHER}})]
+    assert clusters.asked == [("target", {LEAVE_KEY: {"v": 1, **OTHER}})]
 
 
 @pytest.mark.parametrize("said", [{}, {**OTHER, "ended": True}, {"host": "there"}])
@@ -72,7 +72,7 @@ def test_a_third_one_has_come(clusters: Clusters) -> None:
 
 
 def test_who_is_asked_to_leave() -> None:
-    driver = Driver(Mock(), Job("move", "topic", 4))
+    driver = CopyDriver(Mock(), Job("move", "topic", 4))
     host, pid, since = driver._who
     assert driver.is_to_leave(json.dumps({"v": 1, "host": host, "pid": pid, "since": since}).encode())
     others: list[Any] = [{"host": host, "pid": pid, "since": 1}, {"host": host}, [], None, 5, "x"]

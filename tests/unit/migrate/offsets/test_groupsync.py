@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from kproxy.base.errors import WireError
-from kproxy.migrate.clusters.groups import Committed, Group
+from kproxy.migrate.clusters.group_offsets import CommittedOffset, GroupOffsets
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.state import key
 from kproxy.migrate.copier.statetopic import Copied
 from kproxy.migrate.offsets.groupsync import SKIPPED, THERE, WOULD, decide, incomplete, journaled, rows_of, to_record
-from kproxy.migrate.spec.migration import Migration, Topics
+from kproxy.migrate.spec.migration import Migration, TopicSelection
 
-MIGRATION = Migration({}, {}, "m", Topics(exclude=("out",)))
+MIGRATION = Migration({}, {}, "m", TopicSelection(exclude=("out",)))
 KNOWN = {("t", 0): Copied("t", 0, "u", 0, 10, 110, 10, 1, OffsetMap([(0, 100, 10)]))}
-GROUP = Group("g", "classic", positions={("t", 0): Committed(5, "m")})
+GROUP = GroupOffsets("g", "classic", positions={("t", 0): CommittedOffset(5, "m")})
 
 
 def test_positions_are_translated_with_their_metadata() -> None:
@@ -26,17 +26,17 @@ def test_positions_are_translated_with_their_metadata() -> None:
     ("there", "wrote", "done"),
     [
         ({}, {}, WOULD),
-        ({("u", 0): Committed(105, "m")}, {}, THERE),
-        ({("u", 0): Committed(105, "other")}, {}, WOULD),
-        ({("u", 0): Committed(103)}, {("u", 0): [103]}, WOULD),
-        ({("u", 0): Committed(103)}, {("u", 0): [104, 103]}, WOULD),
-        ({("u", 0): Committed(103)}, {}, SKIPPED),
-        ({("u", 0): Committed(103)}, {("u", 0): [104]}, SKIPPED),
-        ({("x", 0): Committed(1)}, {}, WOULD),
+        ({("u", 0): CommittedOffset(105, "m")}, {}, THERE),
+        ({("u", 0): CommittedOffset(105, "other")}, {}, WOULD),
+        ({("u", 0): CommittedOffset(103)}, {("u", 0): [103]}, WOULD),
+        ({("u", 0): CommittedOffset(103)}, {("u", 0): [104, 103]}, WOULD),
+        ({("u", 0): CommittedOffset(103)}, {}, SKIPPED),
+        ({("u", 0): CommittedOffset(103)}, {("u", 0): [104]}, SKIPPED),
+        ({("x", 0): CommittedOffset(1)}, {}, WOULD),
     ],
 )
 def test_only_what_kproxy_wrote_is_overwritten(
-    there: dict[tuple[str, int], Committed], wrote: dict[tuple[str, int], list[int]], done: str
+    there: dict[tuple[str, int], CommittedOffset], wrote: dict[tuple[str, int], list[int]], done: str
 ) -> None:
     result = decide(GROUP, rows_of(GROUP, MIGRATION, KNOWN), there, wrote, force=False)
     assert [row.done for row in result.rows] == [done]
@@ -46,7 +46,11 @@ def test_only_what_kproxy_wrote_is_overwritten(
 
 
 def test_topics_that_are_left_out_do_not_make_it_incomplete() -> None:
-    group = Group("g", "classic", positions={("out", 0): Committed(5), ("t", 0): Committed(12), ("z", 1): Committed(1)})
+    group = GroupOffsets(
+        "g",
+        "classic",
+        positions={("out", 0): CommittedOffset(5), ("t", 0): CommittedOffset(12), ("z", 1): CommittedOffset(1)},
+    )
     result = decide(group, rows_of(group, MIGRATION, KNOWN), {}, {}, force=False)
     assert [row.why for row in result.rows] == [
         "the file leaves this topic out",
@@ -60,7 +64,7 @@ def test_topics_that_are_left_out_do_not_make_it_incomplete() -> None:
 
 
 def test_a_position_in_a_partition_without_records_is_where_the_next_one_comes() -> None:
-    group = Group("g", "classic", positions={("t", 0): Committed(5), ("z", 1): Committed(7)})
+    group = GroupOffsets("g", "classic", positions={("t", 0): CommittedOffset(5), ("z", 1): CommittedOffset(7)})
     nothing = Copied("z", 1, "z", 7, 7, 12, 0, 0, OffsetMap([]))
     copied, empty = rows_of(group, MIGRATION, {**KNOWN, ("z", 1): nothing})
     assert (copied.position.target, copied.position.how) == (105, "exact")
@@ -89,7 +93,7 @@ def test_no_position_of_another_topic_of_this_name_is_translated() -> None:
 def test_a_position_beyond_the_end_of_the_log(
     position: int, end: int | None, as_end: tuple[str, ...], target: int | None, how: str
 ) -> None:
-    group = Group("g", "classic", positions={("t", 0): Committed(position)})
+    group = GroupOffsets("g", "classic", positions={("t", 0): CommittedOffset(position)})
     migration = MIGRATION.with_as_end(as_end)
     (row,) = rows_of(group, migration, KNOWN, {} if end is None else {("t", 0): end})
     assert (row.position.source, row.position.target, row.position.how) == (position, target, how)

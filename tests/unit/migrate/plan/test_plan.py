@@ -8,11 +8,19 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from kproxy.migrate.clusters.inventory import Acl, Broker, Group, Inventory, Partition, Topic, Unseen
-from kproxy.migrate.plan.changes import CreateState, Past
-from kproxy.migrate.plan.plan import Plan, as_json, make, principal
-from kproxy.migrate.plan.planshown import show
-from kproxy.migrate.spec.migration import Groups, Limits, Migration, Topics
+from kproxy.migrate.clusters.inventory import (
+    Acl,
+    BrokerInventory,
+    GroupInventory,
+    Inventory,
+    InventoryGap,
+    PartitionInventory,
+    TopicInventory,
+)
+from kproxy.migrate.plan.changes import CreateState, MigrationHistory
+from kproxy.migrate.plan.display import show_plan
+from kproxy.migrate.plan.plan import MigrationPlan, make_plan, plan_to_json, principal
+from kproxy.migrate.spec.migration import CopyLimits, GroupSelection, Migration, TopicSelection
 
 FOREVER = "9223372036854775807"
 DEFAULTS = {
@@ -31,31 +39,31 @@ MIGRATION = Migration({"bootstrap-servers": ["a"]}, {"bootstrap-servers": ["b"]}
 ALLOWED = frozenset({"Read", "Write", "Alter", "AlterConfigs", "Describe", "DescribeConfigs", "Create"})
 
 
-def topic(name: str = "t", records: int = 0, partitions: int = 1, size: int = 0, **configs: str) -> Topic:
+def topic(name: str = "t", records: int = 0, partitions: int = 1, size: int = 0, **configs: str) -> TopicInventory:
     given = {key.replace("_", "."): value for key, value in configs.items()}
     effective = {key: value for key, value in {**DEFAULTS, **given}.items() if key != "segment.bytes"}
-    parts = tuple(Partition(0, records, size) for _ in range(partitions))
-    return Topic(name, parts, given, effective, ALLOWED)
+    parts = tuple(PartitionInventory(0, records, size) for _ in range(partitions))
+    return TopicInventory(name, parts, given, effective, ALLOWED)
 
 
-def cluster(*topics: Topic, **more: object) -> Inventory:
-    brokers = (Broker(1, {"message.max.bytes": "1048588", "default.replication.factor": "1"}),)
+def cluster(*topics: TopicInventory, **more: object) -> Inventory:
+    brokers = (BrokerInventory(1, {"message.max.bytes": "1048588", "default.replication.factor": "1"}),)
     plain = Inventory(
         "id", (4, 3), brokers, {one.name: one for one in topics}, {}, (), {}, {}, ALLOWED, DEFAULTS, authorizes=True
     )
     return replace(plain, **more)  # type: ignore[arg-type]
 
 
-def plan(source: Inventory, target: Inventory, migration: Migration = MIGRATION, **more: object) -> Plan:
-    past = more.pop("past", Past(state=True))
-    return make(migration, source, target, past, **more)  # type: ignore[arg-type]
+def plan(source: Inventory, target: Inventory, migration: Migration = MIGRATION, **more: object) -> MigrationPlan:
+    past = more.pop("past", MigrationHistory(state=True))
+    return make_plan(migration, source, target, past, **more)  # type: ignore[arg-type]
 
 
-def said(made: Plan, severity: str) -> list[str]:
+def said(made: MigrationPlan, severity: str) -> list[str]:
     return [f"{one.about}: {one.text}" for one in made.of(severity) if one.about != "transactional ids"]
 
 
-def done(made: Plan) -> list[str]:
+def done(made: MigrationPlan) -> list[str]:
     return [str(change) for change in made.changes]
 
 
@@ -99,8 +107,8 @@ HELD = "retention.ms=-1 (then default)"
         (topic(), topic(retention_ms="-1", partitions=2), []),
     ],
 )  # fmt: skip
-def test_topics(source: Topic, target: Topic | dict[str, str], changes: list[str]) -> None:
-    there = [target] if isinstance(target, Topic) else []
+def test_topics(source: TopicInventory, target: TopicInventory | dict[str, str], changes: list[str]) -> None:
+    there = [target] if isinstance(target, TopicInventory) else []
     assert done(plan(cluster(source), cluster(*there))) == changes
 
 
@@ -122,7 +130,7 @@ def test_bounds_of_old_brokers_have_other_names_now() -> None:
 
 
 def test_the_document_has_the_last_word() -> None:
-    topics = Topics(rename={"t": "u"}, replication=3, configs={"segment.bytes": "9", "retention.ms": "10"})
+    topics = TopicSelection(rename={"t": "u"}, replication=3, configs={"segment.bytes": "9", "retention.ms": "10"})
     made = plan(cluster(topic(segment_bytes="5")), cluster(), replace(MIGRATION, topics=topics))
     assert done(made) == [
         "create topic u: 1 partition, 3 replicas; segment.bytes=9; until the switch retention.ms=-1 (then 10)"
@@ -130,21 +138,23 @@ def test_the_document_has_the_last_word() -> None:
 
 
 def test_the_state_topic_is_first() -> None:
-    assert plan(cluster(topic()), cluster(), past=Past()).changes[0] == CreateState("kproxy-migration-migration")
+    assert plan(cluster(topic()), cluster(), past=MigrationHistory()).changes[0] == CreateState(
+        "kproxy-migration-migration"
+    )
 
 
 def test_a_second_time_there_is_nothing_to_do() -> None:
     source = topic(retention_ms="1000", compression_type="gzip")
     held = topic(retention_ms="-1", compression_type="producer")
     wanted = {"t": {"retention.ms": "1000", "compression.type": "gzip"}}
-    created = Past(wanted, created=frozenset({"t"}), state=True)
+    created = MigrationHistory(wanted, created=frozenset({"t"}), state=True)
     assert done(plan(cluster(source), cluster(held), past=created)) == []
-    was_there = Past({"t": {"retention.ms": "5"}}, state=True)
+    was_there = MigrationHistory({"t": {"retention.ms": "5"}}, state=True)
     assert done(plan(cluster(source), cluster(held), past=was_there)) == []
 
 
 def test_what_the_source_has_changed_since_is_noted() -> None:
-    created = Past({"t": {"retention.ms": "1000"}}, created=frozenset({"t"}), state=True)
+    created = MigrationHistory({"t": {"retention.ms": "1000"}}, created=frozenset({"t"}), state=True)
     made = plan(cluster(topic(retention_ms="2000")), cluster(topic(retention_ms="-1")), past=created)
     assert done(made) == ["note for topic t; until the switch retention.ms (then 2000)"]
 
@@ -171,11 +181,13 @@ def acl(resource: int, name: str, pattern: int = 3, operation: int = 3) -> Acl:
     ],
 )
 def test_acls(given: Acl, wanted: list[str]) -> None:
-    migration = replace(MIGRATION, topics=Topics(("s", "t", "tt"), rename={"t": "new-t"}), groups=Groups(("g",)))
+    migration = replace(
+        MIGRATION, topics=TopicSelection(("s", "t", "tt"), rename={"t": "new-t"}), groups=GroupSelection(("g",))
+    )
     topics = [topic(name) for name in ("s", "t", "tt", "other")]
     made = plan(cluster(*topics, acls=(given,)), cluster(), migration)
     assert [text for text in done(made) if "ACL" in text] == [f"create ACL: {text}" for text in wanted]
-    there = plan(cluster(*topics, acls=(given,)), cluster(acls=(given,)), replace(migration, topics=Topics()))
+    there = plan(cluster(*topics, acls=(given,)), cluster(acls=(given,)), replace(migration, topics=TopicSelection()))
     assert not any("ACL" in text for text in done(there))
     assert not any(
         "ACL" in text for text in done(plan(cluster(*topics, acls=(given,)), cluster(), replace(migration, acls=False)))
@@ -214,7 +226,7 @@ def test_quotas() -> None:
 # What is found
 
 
-ROWS: list[tuple[Topic, Topic | None, str, str]] = [
+ROWS: list[tuple[TopicInventory, TopicInventory | None, str, str]] = [
     (topic(), topic(message_timestamp_type="LogAppendTime"), "note", "t: has LogAppendTime on the target, which would replace timestamps: it has CreateTime until the switch"),
     (topic(message_timestamp_type="LogAppendTime"), None, "note", "t: has LogAppendTime on the source: the timestamps are kept, and are of type CreateTime on the target"),
     (topic(), topic(message_timestamp_after_max_ms="3600000"), "note", "t: refuses timestamps on the target (message.timestamp.after.max.ms=3600000): these bounds are open until the switch"),
@@ -226,7 +238,7 @@ ROWS: list[tuple[Topic, Topic | None, str, str]] = [
     (topic(remote_storage_enable="true"), None, "warning", "t: is in remote storage on the source, which the sizes do not count; remote.storage.enable is not kept"),
     (topic(), topic(partitions=3), "warning", "t: has 3 partitions on the target and 1 on the source: after the switch, producers choose others for the same keys, and their order is not kept"),
     (topic(), topic(records=5), "stop", "t: has 5 offsets on the target that this migration has not written; allowed: an empty topic, another rename, or exclude"),
-    (replace(topic(), partitions=(Partition(None, None),)), None, "stop", "t: nobody leads partition 0 on the source: repair it first"),
+    (replace(topic(), partitions=(PartitionInventory(None, None),)), None, "stop", "t: nobody leads partition 0 on the source: repair it first"),
     (topic(min_insync_replicas="2"), None, "stop", "t: is to have 1 replica and min.insync.replicas=2: nothing could be written; allowed: topics.replication, topics.configs"),
     (replace(topic(), operations=frozenset({"Describe"})), None, "stop", "right on the source: User:ANONYMOUS is not allowed Read on topic t"),
     (topic(), replace(topic(), operations=ALLOWED - {"Write"}), "stop", "right on the target: User:ANONYMOUS is not allowed Write on topic t"),
@@ -238,7 +250,7 @@ ROWS: list[tuple[Topic, Topic | None, str, str]] = [
 
 
 @pytest.mark.parametrize(("source", "target", "severity", "text"), ROWS)
-def test_findings(source: Topic, target: Topic | None, severity: str, text: str) -> None:
+def test_findings(source: TopicInventory, target: TopicInventory | None, severity: str, text: str) -> None:
     made = plan(cluster(source), cluster(*([] if target is None else [target])))
     assert text in said(made, severity)
     assert made.stopped == (severity == "stop")
@@ -248,7 +260,7 @@ def test_the_controller_says_how_many_replicas_a_new_topic_has() -> None:
     """What is set on a broker does not count where controllers are processes of their own."""
     source, brokers = (
         cluster(topic(min_insync_replicas="2")),
-        tuple(Broker(one, {"default.replication.factor": "1"}) for one in (1, 2, 3)),
+        tuple(BrokerInventory(one, {"default.replication.factor": "1"}) for one in (1, 2, 3)),
     )
     assert plan(source, cluster(brokers=brokers)).stopped
     assert not plan(source, cluster(brokers=brokers, replication=3)).stopped
@@ -258,14 +270,16 @@ def test_the_controller_says_how_many_replicas_a_new_topic_has() -> None:
 
 
 @pytest.mark.parametrize(("source", "target", "severity", "text"), ROWS)
-def test_nothing_is_found_without_a_reason(source: Topic, target: Topic | None, severity: str, text: str) -> None:
+def test_nothing_is_found_without_a_reason(
+    source: TopicInventory, target: TopicInventory | None, severity: str, text: str
+) -> None:
     made = plan(cluster(topic()), cluster(topic()))
     assert text not in said(made, severity)
     assert said(made, "stop") == said(made, "warning") == said(made, "note") == []
 
 
 def test_records_that_were_copied_are_no_hindrance() -> None:
-    made = plan(cluster(topic()), cluster(topic(records=5)), past=Past(copied=frozenset({"t"}), state=True))
+    made = plan(cluster(topic()), cluster(topic(records=5)), past=MigrationHistory(copied=frozenset({"t"}), state=True))
     assert not made.stopped
 
 
@@ -273,18 +287,18 @@ def test_topics_that_cannot_be() -> None:
     assert said(plan(cluster(), cluster()), "stop") == [
         "topics.include: no topic of the source is wanted, or Describe on all of them is missing; allowed: other globs"
     ]
-    named = replace(MIGRATION, topics=Topics(("t", "absent")))
+    named = replace(MIGRATION, topics=TopicSelection(("t", "absent")))
     assert said(plan(cluster(topic()), cluster(), named), "warning") == [
         "topics.include: absent is no topic of the source, or Describe on it is missing"
     ]
-    renamed = replace(MIGRATION, topics=Topics(rename={"a": "b"}))
+    renamed = replace(MIGRATION, topics=TopicSelection(rename={"a": "b"}))
     assert said(plan(cluster(topic("a"), topic("b")), cluster(), renamed), "stop") == [
         "topics.rename: a and b would all be b on the target; allowed: exclude, or another rename"
     ]
     assert said(plan(cluster(topic()), cluster(), refused={"t": "POLICY_VIOLATION: no"}), "stop") == [
         "t: the target would refuse to create it: POLICY_VIOLATION: no"
     ]
-    three = replace(MIGRATION, topics=Topics(replication=3))
+    three = replace(MIGRATION, topics=TopicSelection(replication=3))
     assert said(plan(cluster(topic()), cluster(), three), "stop") == [
         "t: is to have 3 replicas, and the target has 1 broker; allowed: topics.replication: 1"
     ]
@@ -296,8 +310,11 @@ def test_rights_of_the_cluster() -> None:
     few = frozenset({"Create"})
     source = cluster(topic(), acls=(acl(2, "t"),), quotas={(("user", "u"),): {"a": 1.0}})
     migration = replace(MIGRATION, target={"sasl-username": "mover"})
-    unseen = (Unseen("the groups", "not allowed", "Describe", "the cluster"), Unseen("the quotas", "too old"))
-    missing = [Unseen("to create it", "", "Create", "topic t")]
+    unseen = (
+        InventoryGap("the groups", "not allowed", "Describe", "the cluster"),
+        InventoryGap("the quotas", "too old"),
+    )
+    missing = [InventoryGap("to create it", "", "Create", "topic t")]
     made = plan(source, cluster(operations=few, unseen=unseen), migration, missing=missing)
     assert said(made, "stop") == [
         "right on the target: User:mover is not allowed Alter on the cluster",
@@ -323,15 +340,15 @@ def test_users_groups_and_acls() -> None:
     source = cluster(
         topic(),
         users={"u": (("SCRAM-SHA-256", 4096), ("SCRAM-SHA-512", 4096)), "v": (("SCRAM-SHA-256", 1),)},
-        groups={"g": Group("g", "classic", "Empty"), "s": Group("s", "share", "Empty"), "x": Group("x", "classic", "Empty")},
+        groups={"g": GroupInventory("g", "classic", "Empty"), "s": GroupInventory("s", "share", "Empty"), "x": GroupInventory("x", "classic", "Empty")},
         acls=(acl(4, "kafka-cluster", operation=7), acl(2, "t")),
     )  # fmt: skip
     target = cluster(
         users={"u": (("SCRAM-SHA-256", 4096),), "v": (("SCRAM-SHA-256", 1),)},
-        groups={"g": Group("g", "classic", "Stable"), "x": Group("x", "classic", "Stable")},
+        groups={"g": GroupInventory("g", "classic", "Stable"), "x": GroupInventory("x", "classic", "Stable")},
         authorizes=False,
     )
-    made = plan(source, target, replace(MIGRATION, groups=Groups(exclude=("x",))))
+    made = plan(source, target, replace(MIGRATION, groups=GroupSelection(exclude=("x",))))
     assert said(made, "warning") == [
         "user u: is missing on the target (SCRAM-SHA-512), and Kafka gives no passwords: create it there with"
         " kafka-configs --alter --entity-type users",
@@ -351,7 +368,7 @@ def test_users_groups_and_acls() -> None:
 GB = 1_000_000_000
 
 
-def large(hours: float, rate: float = 0.0, **configs: str) -> Topic:
+def large(hours: float, rate: float = 0.0, **configs: str) -> TopicInventory:
     """A topic that takes so long with the executors that are advised, one of them, at 114 MB/s."""
     size = int(hours * 3600 * 4 / 35 * GB / 4)
     return replace(topic(records=size // 1000, partitions=4, size=size, **configs), rate=rate)
@@ -368,7 +385,7 @@ def large(hours: float, rate: float = 0.0, **configs: str) -> Topic:
         (large(2, rate=50_000, retention_ms="-1", retention_bytes=str(36 * GB)), "stop", "t: keeps records for 48 min on the source (retention.bytes=36000000000), and the copy takes about 3.56 h"),
     ],
 )  # fmt: skip
-def test_retention_that_overtakes_the_copy(source: Topic, severity: str, text: str) -> None:
+def test_retention_that_overtakes_the_copy(source: TopicInventory, severity: str, text: str) -> None:
     made = plan(cluster(source), cluster())
     found = [one for one in (*said(made, "stop"), *said(made, "warning")) if "keeps records" in one]
     assert found == ([f"{text}: records could be deleted before they are copied; allowed: a higher"
@@ -383,23 +400,23 @@ def test_estimate() -> None:
     assert dict(whole.seconds)[1] == pytest.approx(20 * 3600, rel=0.01)
     assert dict(whole.seconds)[2] == pytest.approx(10 * 3600, rel=0.01)
     assert whole.advised == 2  # more have no partitions to work on
-    assert plan(cluster(replace(topic(), partitions=(Partition(0, 1, None),))), cluster()).whole.size is None
+    assert plan(cluster(replace(topic(), partitions=(PartitionInventory(0, 1, None),))), cluster()).whole.size is None
 
 
 def test_a_rate_that_never_catches_up() -> None:
     source = cluster(large(1, rate=2_000))  # of records of 1 KB
-    made = plan(source, cluster(), replace(MIGRATION, limits=Limits(max_rate=1.5)))
+    made = plan(source, cluster(), replace(MIGRATION, limits=CopyLimits(max_rate=1.5)))
     assert said(made, "stop")[0] == (
         "limits.max-rate: 1.5 MB/s is less than what is written on the source (2.0 MB/s): the copy would never catch"
         " up; allowed: a higher rate"
     )
     assert made.whole.seconds == ((1, None),)
-    assert not plan(source, cluster(), replace(MIGRATION, limits=Limits(max_rate=300))).stopped
+    assert not plan(source, cluster(), replace(MIGRATION, limits=CopyLimits(max_rate=300))).stopped
 
 
 def test_the_largest_partition_bounds_it() -> None:
-    parts = (Partition(0, 1, 3600 * GB // 5), *(Partition(0, 0, 0),) * 511)
-    whole = plan(cluster(Topic("t", parts, {}, DEFAULTS, ALLOWED)), cluster()).whole
+    parts = (PartitionInventory(0, 1, 3600 * GB // 5), *(PartitionInventory(0, 0, 0),) * 511)
+    whole = plan(cluster(TopicInventory("t", parts, {}, DEFAULTS, ALLOWED)), cluster()).whole
     assert dict(whole.seconds)[128] == pytest.approx(3600)
 
 
@@ -411,8 +428,10 @@ def test_shown_in_80_columns() -> None:
     source = cluster(
         topic("a" * 120, records=10**12, size=10**15, retention_ms="1"), topic("b", cleanup_policy="compact")
     )
-    made = plan(source, cluster(), replace(MIGRATION, topics=Topics(rename={"b": "c"})), past=Past())
-    show(made, Console(file=out, width=80))
+    made = plan(
+        source, cluster(), replace(MIGRATION, topics=TopicSelection(rename={"b": "c"})), past=MigrationHistory()
+    )
+    show_plan(made, Console(file=out, width=80))
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     text = " ".join(" ".join(lines).split())
@@ -430,7 +449,7 @@ def test_shown_in_80_columns() -> None:
 
 
 def test_as_json() -> None:
-    found = as_json(plan(cluster(topic(records=3, size=9)), cluster()))
+    found = plan_to_json(plan(cluster(topic(records=3, size=9)), cluster()))
     assert found["can-go-on"] is True
     assert found["topics"] == [
         {"topic": "t", "target": "t", "partitions": 1, "target_partitions": None, "offsets": 3, "size": 9, "rate": None}

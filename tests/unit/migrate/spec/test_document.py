@@ -9,8 +9,8 @@ import yaml
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
-from kproxy.migrate.spec.document import Migration, read
-from kproxy.migrate.spec.migration import Groups, Limits, Topics
+from kproxy.migrate.spec.document import Migration, read_migration
+from kproxy.migrate.spec.migration import CopyLimits, GroupSelection, TopicSelection
 from kproxy.spark.configuration import shipped
 
 BOTH = "source: {bootstrap-servers: a:9092}\ntarget: {bootstrap-servers: b:9092}\n"
@@ -41,7 +41,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def made(file: Path, text: str) -> Migration:
     file.write_text(text)
-    return read(file)
+    return read_migration(file)
 
 
 def test_everything(file: Path) -> None:
@@ -49,22 +49,22 @@ def test_everything(file: Path) -> None:
     assert migration.name == "eu-move"
     assert migration.state_topic == "kproxy-migration-eu-move"
     assert migration.source["bootstrap-servers"] == ["a1:9092", "a2:9093"]
-    assert migration.topics == Topics(
+    assert migration.topics == TopicSelection(
         ("orders-*", "payments"),
         ("*-tmp",),
         {"payments": "eu.payments", "orders-*": "eu.*.orders"},
         3,
         {"min.insync.replicas": "2"},
     )
-    assert migration.groups == Groups(("billing-*",), ("billing-old",), ("billing-lost",))
-    assert migration.limits == Limits(12.5, 64)
+    assert migration.groups == GroupSelection(("billing-*",), ("billing-old",), ("billing-lost",))
+    assert migration.limits == CopyLimits(12.5, 64)
     assert (migration.acls, migration.quotas) == (False, True)
 
 
 def test_defaults(file: Path) -> None:
     migration = made(file, BOTH)
     assert migration.name == "migration"
-    assert (migration.topics, migration.groups, migration.limits) == (Topics(), Groups(), Limits())
+    assert (migration.topics, migration.groups, migration.limits) == (TopicSelection(), GroupSelection(), CopyLimits())
 
 
 def test_which_topics_and_groups(file: Path) -> None:
@@ -189,4 +189,4 @@ def test_all_mistakes_at_once(file: Path) -> None:
 
 def test_a_file_that_is_not_there(file: Path) -> None:
     with pytest.raises(ConfigError, match=r"^nowhere\.yaml: does not exist; allowed: a readable YAML file$"):
-        read("nowhere.yaml")
+        read_migration("nowhere.yaml")

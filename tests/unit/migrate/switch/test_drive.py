@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
-from kproxy.migrate.journal.switch import SWITCHING, Entry
-from kproxy.migrate.spec.section import Kproxies, Switch
-from kproxy.migrate.switch.drive import Doing, Drive, Driven, Limits
-from kproxy.migrate.switch.kproxies import Fleet, fleet
-from kproxy.migrate.switch.report import as_json, lines
+from kproxy.migrate.journal.switch_journal import SWITCHING, SwitchEntry
+from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
+from kproxy.migrate.switch.drive import Drive, DriveResult, DriveTimeouts, HoldTask
+from kproxy.migrate.switch.fleet import KproxyFleet, open_fleet
+from kproxy.migrate.switch.report import result_lines, result_to_json
 from kproxy.proxy.switching.plan import End, Plan, Record, Work, later
 from kproxy.proxy.switching.state import Command, Do, Phase
 from tests.harness.servers.fakekproxy import TOKEN, Cut, FakeKproxy, some
 
 UPSTREAMS = {"blue": "id-of-blue", "green": "id-of-green"}
-QUICK = Limits(ask=3.0, lost=0.4, reserve=0.3, last=1.0, poll=0.02, look=0.05)
+QUICK = DriveTimeouts(ask=3.0, lost=0.4, reserve=0.3, last=1.0, poll=0.02, look=0.05)
 Harm = Callable[[FakeKproxy, Command | None], bytes | None]
 
 
@@ -29,10 +29,10 @@ Harm = Callable[[FakeKproxy, Command | None], bytes | None]
 class Noted:
     """A journal. `fails`: the decisions that cannot be written, and why."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[SwitchEntry] = field(default_factory=list)
     fails: Mapping[Record, KproxyError] = field(default_factory=dict)
 
-    def write(self, entry: Entry, seconds: float = 30.0) -> Entry:
+    def write(self, entry: SwitchEntry, seconds: float = 30.0) -> SwitchEntry:
         if entry.decisions and not entry.ended and (error := self.fails.get(Record(entry.decisions[-1][1]))):
             raise error
         self.entries.append(entry)
@@ -42,7 +42,7 @@ class Noted:
 @dataclass
 class Site:
     fakes: list[FakeKproxy]
-    fleet: Fleet
+    fleet: KproxyFleet
     journal: Noted = field(default_factory=Noted)
     said: list[str] = field(default_factory=list)
     done: list[Work] = field(default_factory=list)
@@ -51,17 +51,17 @@ class Site:
         names = tuple(one.name for one in self.fleet.all)
         plan = Plan("x1", later(number, "t"), names, "blue", "green", seconds, **more)  # type: ignore[arg-type]
         entry = self.journal.entries[-1] if self.journal.entries else None
-        entry = entry or Entry("x1", SWITCHING, "default", "blue", "green", names)
-        works: dict[Work, Doing] = {work: self._doing(work) for work in Work}
+        entry = entry or SwitchEntry("x1", SWITCHING, "default", "blue", "green", names)
+        works: dict[Work, HoldTask] = {work: self._doing(work) for work in Work}
         return Drive(plan, self.fleet, self.journal, entry, works, self.said.append, QUICK)
 
-    def _doing(self, work: Work) -> Doing:
+    def _doing(self, work: Work) -> HoldTask:
         def do(until: float) -> None:
             self.done.append(work)
 
         return do
 
-    def resume(self, *, abort: bool = False, number: int = 2) -> Driven:
+    def resume(self, *, abort: bool = False, number: int = 2) -> DriveResult:
         decided = self.journal.entries[-1].decision
         return self.drive(number, takes_over=True, decided=decided, abort=abort).run()
 
@@ -82,8 +82,8 @@ def site(tmp_path: Path) -> Iterator[Site]:
     token.write_text(TOKEN)
     token.chmod(0o600)
     with some(3, UPSTREAMS) as fakes:
-        section = Switch(Kproxies(tuple(fake.address for fake in fakes)), "green", token_file=token)
-        with fleet(section, 0.5) as those:
+        section = SwitchSection(KproxySelection(tuple(fake.address for fake in fakes)), "green", token_file=token)
+        with open_fleet(section, 0.5) as those:
             yield Site(fakes, those)
 
 
@@ -97,10 +97,10 @@ def test_all_goes_well(site: Site) -> None:
     assert site.phases() == {Phase.SERVING}
     for fake in site.fakes:
         assert [phase for phase, _ in fake.moments] == ["holding", "held", "flipped", "committed", "serving"]
-    said = as_json(driven)
+    said = result_to_json(driven)
     assert said["outcome"] == "released"
     assert all(one["held_seconds"] is not None for one in said["kproxies"])
-    assert any("writes were held for" in line for line in lines(driven))
+    assert any("writes were held for" in line for line in result_lines(driven))
 
 
 def cut(_: FakeKproxy, __: Command | None) -> bytes | None:
@@ -327,14 +327,14 @@ def test_one_dies_in_the_hold_and_comes_back(site: Site) -> None:
 
 
 def test_an_entry_of_the_journal_survives_json() -> None:
-    entry = Entry("x", SWITCHING, "default", "blue", "green", ("a:1", "b:1"), reversible=True)
+    entry = SwitchEntry("x", SWITCHING, "default", "blue", "green", ("a:1", "b:1"), reversible=True)
     entry = replace(entry.decided("000001-a", Record.BEGUN).decided("000001-a", Record.RELEASED), ended=True, at=5)
-    assert Entry.read(json.dumps(entry.to_record()).encode()) == entry
+    assert SwitchEntry.read(json.dumps(entry.to_record()).encode()) == entry
     assert (entry.moved, entry.number, entry.decision) == (True, 1, Record.RELEASED)
-    assert Entry.read(None) is None
+    assert SwitchEntry.read(None) is None
 
 
 @pytest.mark.parametrize("value", [b"", b"{}", b"[]", b'{"v": 2}', b'{"v":1,"switch":"x","what":"dance"}'], ids=repr)
 def test_an_entry_that_cannot_be_read(value: bytes) -> None:
     with pytest.raises(ConfigError, match="cannot read"):
-        Entry.read(value)
+        SwitchEntry.read(value)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kproxy.migrate.plan.finding import NOTE, STOP
-from kproxy.migrate.spec.section import LONGEST_HOLD, Switch
-from kproxy.migrate.switch.preflight import _time
-from kproxy.migrate.switch.tail import Seconds
+from kproxy.migrate.spec.switch_section import LONGEST_HOLD, SwitchSection
+from kproxy.migrate.switch.final_sync import SyncTimings
+from kproxy.migrate.switch.preflight import _check_duration
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,8 @@ from kproxy.migrate.switch.tail import Seconds
     ],
 )
 def test_what_is_at_its_maximum_is_not_to_be_raised(hold: float, said: str) -> None:
-    section = Switch(("kp:1",), "green", hold_seconds=hold)
-    finding = _time(Seconds(verify=18.0), 30.0, section)
+    section = SwitchSection(("kp:1",), "green", hold_seconds=hold)
+    finding = _check_duration(SyncTimings(verify=18.0), 30.0, section)
     assert finding.severity == STOP
     assert finding.text.endswith(f": {said}")
-    assert _time(Seconds(verify=2.3), 30.0, section).severity == NOTE
+    assert _check_duration(SyncTimings(verify=2.3), 30.0, section).severity == NOTE

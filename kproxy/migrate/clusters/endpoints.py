@@ -1,0 +1,108 @@
+"""Both clusters of a migration through kproxy: two addresses of this machine that speak PLAINTEXT to everybody.
+
+kproxy does TLS, SASL and hops. Without Spark this process has a lease on the host's proxy (`kproxy.spark.host`); with
+Spark, every executor's host has a proxy too, at the same addresses (`kproxy.spark.attach`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.migrate.spec.migration import Migration
+
+# How long both clusters may take to be there, in seconds.
+_READY_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEndpoints:
+    """`source` and `target` are bootstrap servers of clients without any security settings."""
+
+    source: str
+    target: str
+    source_cluster_id: str
+    target_cluster_id: str
+
+    @classmethod
+    def of(cls, source: str, target: str) -> ClusterEndpoints:
+        """Of two addresses that can be reached as they are. Raises ConfigError if they lead to one cluster, and
+        UpstreamError if one does not answer."""
+        roads = cls(source, target, _cluster_id(source), _cluster_id(target))
+        if roads.source_cluster_id == roads.target_cluster_id:
+            raise ConfigError(
+                f"source and target are the same cluster ({roads.source_cluster_id}): a copy would read what it writes;"
+                " allowed: two clusters"
+            )
+        return roads
+
+
+@contextmanager
+def open_endpoints(
+    migration: Migration,
+    spark: Any = None,
+    *,
+    direct: tuple[str, str] | None = None,
+    timeout: float = _READY_TIMEOUT,
+    allow_unauthenticated: bool = False,
+) -> Iterator[ClusterEndpoints]:
+    """Reach both clusters for as long as the context is open. With `direct`, at these two addresses and without kproxy.
+
+    Raises ConfigError and UpstreamError as `kproxy.spark.attach` does, and ConfigError if both are one cluster.
+    """
+    if direct is not None:
+        yield ClusterEndpoints.of(*direct)
+        return
+    from kproxy.spark import attach, detach
+
+    config = migration.kproxy_config()
+    source, target = (_local_address(cluster["listen"]) for cluster in config["clusters"])
+    if spark is not None:
+        attach(spark, config, timeout, allow_unauthenticated=allow_unauthenticated)
+        try:
+            yield ClusterEndpoints.of(source, target)
+        finally:
+            detach(spark)
+        return
+    with _host_proxy(migration, config, timeout):
+        yield ClusterEndpoints.of(source, target)
+
+
+@contextmanager
+def open_target(migration: Migration, timeout: float = _READY_TIMEOUT) -> Iterator[str]:
+    """Reach the target for as long as the context is open, whatever the source does. Raises as `open_roads` does."""
+    config = migration.target_config()
+    with _host_proxy(migration, config, timeout):
+        yield _local_address(config["clusters"][0]["listen"])
+
+
+@contextmanager
+def _host_proxy(migration: Migration, config: dict[str, Any], timeout: float) -> Iterator[None]:
+    """This process uses the host's proxy, which has this configuration."""
+    from kproxy.spark import host
+    from kproxy.spark.configuration import shipped
+
+    told, lease = shipped(config), host.Lease.of(os.getpid(), f"migrate {migration.name} {uuid4().hex}")
+    try:
+        host.join(told, lease, timeout)
+        yield
+    finally:
+        host.leave(told, lease)
+
+
+def _local_address(listen: str) -> str:
+    """Where this machine finds it."""
+    address = Address.parse(listen)
+    return str(Address("127.0.0.1", address.port) if address.is_wildcard else address)
+
+
+def _cluster_id(bootstrap: str) -> str:
+    with Admin(bootstrap) as admin:
+        return admin.cluster_id()

@@ -1,0 +1,252 @@
+"""Committed positions of groups in one cluster: reading them, and writing them for groups that have no members."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kproxy.base.errors import UpstreamError
+from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError, error_name
+
+SHARE = "share"
+# A coordinator that moves or loads, and a transaction that has positions but has not ended, pass.
+_RETRIABLE = frozenset({14, 15, 16, 88})
+_UNSTABLE, _NOT_FOUND = 88, 69
+# How Kafka says that a group has members: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS,
+# NON_EMPTY_GROUP, STALE_MEMBER_EPOCH.
+_HAS_MEMBERS = frozenset({22, 25, 27, 68, 113})
+_TIMEOUT, _RETRY_INTERVAL = 30.0, 0.2
+_LAST_VERSION_WITH_NAMES = 9  # newer OffsetFetch and OffsetCommit name topics by id
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """`metadata`: the client's own string."""
+
+    offset: int
+    metadata: str | None = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsets:
+    """`kind`: classic, consumer (KIP-848), share, streams. Of a share group the positions are its start offsets.
+    `unseen`: why they could not be read, "" if they could."""
+
+    name: str
+    kind: str
+    state: str = ""
+    positions: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
+    unseen: str = ""
+
+
+class GroupRefusedError(Exception):
+    """The group's coordinator refuses, in words."""
+
+
+class GroupOffsetsClient:
+    """Of the cluster that `admin` asks."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        self._coordinators: dict[str, int] = {}
+
+    def read(self, wants: Callable[[str], bool]) -> list[GroupOffsets]:
+        """All with these names that have positions, and those whose positions cannot be read. Raises UpstreamError."""
+        found = [self._with_positions(group) for group in self._listed(wants)]
+        return [group for group in found if group.positions or group.unseen]
+
+    def positions(self, name: str, kind: str) -> dict[TopicPartition, CommittedOffset]:
+        """Of one group; none if there is no such group. Raises RefusedError and UpstreamError."""
+        try:
+            return self._patiently(name, lambda: self._read_share(name) if kind == SHARE else self._read(name))
+        except UnsupportedRequestError as error:
+            raise GroupRefusedError(f"these brokers have no {error}") from None
+
+    def write(
+        self, name: str, kind: str, positions: Mapping[TopicPartition, CommittedOffset]
+    ) -> dict[TopicPartition, str]:
+        """Commit them as nobody's member, which the brokers refuse if the group has members. Returns for each what they
+        said, "" if it is done. Raises RefusedError if they refuse the group, and UpstreamError."""
+        write = self._write_share if kind == SHARE else self._write
+        try:
+            return self._patiently(name, lambda: write(name, positions))
+        except UnsupportedRequestError as error:
+            raise GroupRefusedError(f"the target's brokers have no {error}") from None
+
+    # Which there are
+
+    def _listed(self, wants: Callable[[str], bool]) -> list[GroupOffsets]:
+        from kafka.protocol.admin import ListGroupsRequest
+
+        found: dict[str, GroupOffsets] = {}
+        for node in sorted(self._admin.nodes()):
+            answer = self._admin.ask(ListGroupsRequest(), node)
+            if answer.error_code:
+                raise UpstreamError("other", f"broker {node} does not list its groups: {error_name(answer.error_code)}")
+            for one in answer.groups:
+                if wants(one.group_id):
+                    kind = (getattr(one, "group_type", "") or "classic").lower()
+                    state = str(getattr(one, "group_state", "") or "")
+                    found[one.group_id] = GroupOffsets(str(one.group_id), kind, state)
+                    self._coordinators[one.group_id] = node
+        return [found[name] for name in sorted(found)]
+
+    def _with_positions(self, group: GroupOffsets) -> GroupOffsets:
+        try:
+            return GroupOffsets(group.name, group.kind, group.state, self.positions(group.name, group.kind))
+        except GroupRefusedError as error:
+            return GroupOffsets(group.name, group.kind, group.state, unseen=str(error))
+
+    # Classic and consumer groups
+
+    def _read(self, name: str) -> dict[TopicPartition, CommittedOffset]:
+        from kafka.protocol.consumer import OffsetFetchRequest as Request
+
+        node = self._coordinator(name)
+        if self._admin.client._manager.broker_version_data.api_version(Request) >= 8:
+            groups = [Request.OffsetFetchRequestGroup(group_id=name, topics=None)]
+            request = Request(groups=groups, require_stable=True, min_version=8, max_version=_LAST_VERSION_WITH_NAMES)
+            answer = self._admin.ask(request, node).groups[0]
+        else:
+            request = Request(group_id=name, topics=None, require_stable=True, min_version=2, max_version=7)
+            answer = self._admin.ask(request, node)
+        if answer.error_code == _NOT_FOUND:
+            return {}
+        _raise_for_code(answer.error_code)
+        found = {}
+        for topic in answer.topics:
+            for one in topic.partitions:
+                _raise_for_code(one.error_code)
+                if one.committed_offset >= 0:
+                    place = (str(topic.name), int(one.partition_index))
+                    found[place] = CommittedOffset(int(one.committed_offset), one.metadata)
+        return found
+
+    def _write(self, name: str, positions: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, str]:
+        from kafka.protocol.consumer import OffsetCommitRequest as Request
+
+        topics = [
+            Request.OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    Request.OffsetCommitRequestTopic.OffsetCommitRequestPartition(
+                        partition_index=index,
+                        committed_offset=one.offset,
+                        committed_leader_epoch=-1,  # the source's epochs mean nothing here
+                        committed_metadata=one.metadata,
+                    )
+                    for index, one in some.items()
+                ],
+            )
+            for topic, some in _by_topic(positions).items()
+        ]
+        request = Request(
+            group_id=name,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            group_instance_id=None,
+            retention_time_ms=-1,
+            topics=topics,
+            max_version=_LAST_VERSION_WITH_NAMES,
+        )
+        answer = self._admin.ask(request, self._coordinator(name))
+        return _errors_of((topic.name, one) for topic in answer.topics for one in topic.partitions)
+
+    # Share groups
+
+    def _read_share(self, name: str) -> dict[TopicPartition, CommittedOffset]:
+        from kproxy.migrate.clusters.shares import DescribeShareGroupOffsetsRequest as Request
+
+        groups = [Request.DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None)]
+        answer = self._admin.ask(Request(groups=groups), self._coordinator(name)).groups[0]
+        if answer.error_code == _NOT_FOUND:
+            return {}
+        _raise_for_code(answer.error_code, answer.error_message)
+        found = {}
+        for topic in answer.topics:
+            for one in topic.partitions:
+                _raise_for_code(one.error_code, one.error_message)
+                if one.start_offset >= 0:  # without, nothing was read so far
+                    found[str(topic.topic_name), int(one.partition_index)] = CommittedOffset(int(one.start_offset))
+        return found
+
+    def _write_share(self, name: str, positions: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, str]:
+        from kproxy.migrate.clusters.shares import AlterShareGroupOffsetsRequest as Request
+
+        topics = [
+            Request.AlterShareGroupOffsetsRequestTopic(
+                topic_name=topic,
+                partitions=[
+                    Request.AlterShareGroupOffsetsRequestTopic.AlterShareGroupOffsetsRequestPartition(
+                        partition_index=index, start_offset=one.offset
+                    )
+                    for index, one in some.items()
+                ],
+            )
+            for topic, some in _by_topic(positions).items()
+        ]
+        answer = self._admin.ask(Request(group_id=name, topics=topics), self._coordinator(name))
+        _raise_for_code(answer.error_code, answer.error_message)
+        return _errors_of((topic.topic_name, one) for topic in answer.responses for one in topic.partitions)
+
+    # Who answers
+
+    def _coordinator(self, name: str) -> int:
+        if name not in self._coordinators:
+            from kafka.protocol.metadata import FindCoordinatorRequest
+
+            answer = self._admin.ask(FindCoordinatorRequest(key=name, key_type=0, max_version=3))
+            _raise_for_code(answer.error_code)
+            self._coordinators[name] = int(answer.node_id)
+        return self._coordinators[name]
+
+    def _patiently(self, name: str, ask: Callable[[], dict[TopicPartition, Any]]) -> dict[TopicPartition, Any]:
+        until = time.monotonic() + _TIMEOUT
+        while True:
+            try:
+                return ask()
+            except _RetriableError as error:
+                self._coordinators.pop(name, None)
+                if time.monotonic() >= until:
+                    raise GroupRefusedError(str(error)) from None
+            time.sleep(_RETRY_INTERVAL)
+
+
+class _RetriableError(GroupRefusedError):
+    """Another attempt may help."""
+
+
+def _raise_for_code(code: int, text: str | None = None) -> None:
+    if not code:
+        return
+    if code in _HAS_MEMBERS:
+        raise GroupRefusedError(
+            "the group has members there: end its consumers, or wait until their sessions have ended"
+        )
+    if code == _UNSTABLE:
+        raise _RetriableError("a transaction that has positions of this group has not ended")
+    raise (_RetriableError if code in _RETRIABLE else GroupRefusedError)(text or error_name(code))
+
+
+def _by_topic(positions: Mapping[TopicPartition, CommittedOffset]) -> dict[str, dict[int, CommittedOffset]]:
+    found: dict[str, dict[int, CommittedOffset]] = defaultdict(dict)
+    for (topic, index), one in sorted(positions.items()):
+        found[topic][index] = one
+    return found
+
+
+def _errors_of(answers: Iterable[tuple[str, Any]]) -> dict[TopicPartition, str]:
+    """Raises RefusedError for what is about the whole group: it is said for every partition."""
+    found = {}
+    for topic, one in answers:
+        code = int(one.error_code)
+        if code in _HAS_MEMBERS or code in _RETRIABLE:
+            _raise_for_code(code)
+        text = getattr(one, "error_message", None)
+        found[str(topic), int(one.partition_index)] = (text or error_name(code)) if code else ""
+    return found

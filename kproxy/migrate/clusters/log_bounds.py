@@ -1,0 +1,67 @@
+"""Where the logs of partitions begin and end, and which topics are compacted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.requests import EARLIEST, LATEST
+
+_TIMEOUT, _RETRY_INTERVAL = 60.0, 0.2
+_TOPIC = 2  # a resource type of Kafka's
+
+
+@dataclass(frozen=True, slots=True)
+class LogBounds:
+    """The first offset that is there, and the last stable one: where readers of committed records end."""
+
+    begin: int
+    end: int
+
+
+def read_log_bounds(bootstrap: str, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], LogBounds]:
+    """Of each partition; one of which the cluster does not tell within a minute is left out. Raises UpstreamError if it
+    does not answer at all."""
+    wanted = set(partitions)
+    begins: dict[tuple[str, int], int] = {}
+    ends: dict[tuple[str, int], int] = {}
+    until = time.monotonic() + _TIMEOUT
+    cluster = Cluster(bootstrap)
+    try:
+        while True:
+            begins |= cluster.offsets(wanted - begins.keys(), EARLIEST)
+            ends |= cluster.offsets(wanted - ends.keys(), LATEST)
+            told = begins.keys() & ends.keys()
+            if wanted <= told or time.monotonic() > until:
+                return {where: LogBounds(begins[where], ends[where]) for where in wanted & told}
+            time.sleep(_RETRY_INTERVAL)
+            cluster.forget()
+    finally:
+        cluster.close()
+
+
+def find_compacted_topics(bootstrap: str, topics: Iterable[str]) -> set[str]:
+    """Those of the topics from which compaction removes records. One that may not be asked counts as one from which it
+    does not. Raises UpstreamError."""
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    asked = [
+        DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=_TOPIC, resource_name=topic, configuration_keys=["cleanup.policy"]
+        )
+        for topic in sorted(set(topics))
+    ]
+    with Admin(bootstrap) as admin:
+        try:
+            answer = admin.ask(DescribeConfigsRequest(resources=asked, include_synonyms=False, max_version=1))
+        except UnsupportedRequestError:
+            return set()
+    return {
+        result.resource_name
+        for result in answer.results
+        for config in result.configs or ()
+        if config.name == "cleanup.policy" and "compact" in (config.value or "")
+    }

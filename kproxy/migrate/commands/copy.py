@@ -1,0 +1,187 @@
+"""The commands around the copy: `copy`, `pause`, `resume`, `status`."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from kproxy.migrate.copy.copyrun import Copy
+
+FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+_INCOMPLETE = 1
+
+
+@click.command("copy")
+@FILE
+@click.option("--follow", is_flag=True, help="Go on with what comes, until the command is ended.")
+@click.option("--max-rate", type=click.FloatRange(min=0, min_open=True), metavar="MB/S", help="For the whole job.")
+@click.option("--metrics", metavar="HOST:PORT", help="Serve the copy's numbers for Prometheus there, at /metrics.")
+@click.option("--master", metavar="URL", help="Spark's master. [default: spark-submit's, else local[*,4]]")
+@click.option("--back", is_flag=True, help="After a switch that is reversible: copy from the target to the source.")
+@click.option("--take-over", is_flag=True, help="Take the place of a driver that copies already.")
+@click.option(
+    "--skip-deleted",
+    multiple=True,
+    metavar="TOPIC:PARTITION:OFFSET",
+    help="Go on from this offset although the source has deleted records before it that were not copied. [repeatable]",
+)
+def copy(
+    file: Path,
+    follow: bool,
+    max_rate: float | None,
+    metrics: str | None,
+    master: str | None,
+    back: bool,
+    take_over: bool,
+    skip_deleted: tuple[str, ...],
+) -> int:
+    """Copy the topics, as Spark jobs.
+
+    \b
+      kproxy migrate copy move.yaml
+      spark-submit --master yarn kproxy-move.py copy move.yaml --follow
+
+    The command begins where the last one ended, however it ended: what has been copied stands on the target. Without
+    --follow it ends when everything is copied that was there. Run 'kproxy migrate prepare' before.
+
+    The exit code is 0, or 1 if not everything is copied (the last lines say why), or 2 if the copy cannot begin.
+    """
+    from kproxy.migrate.clusters.endpoints import open_endpoints
+    from kproxy.migrate.copy.copyrun import Copy
+    from kproxy.migrate.copy.display import by_way, showing, summary, words
+    from kproxy.migrate.copy.prometheus import exposed
+    from kproxy.migrate.copy.scope import what_to_copy
+    from kproxy.migrate.copy.sparksession import spark_session
+    from kproxy.migrate.spec.document import read_migration
+    from kproxy.migrate.switch.inverse_offset_map import swap_endpoints
+
+    migration = read_migration(file)
+    skip = dict(_parse_skip(text) for text in skip_deleted)
+    with spark_session(f"kproxy migrate {migration.name}", master) as spark, open_endpoints(migration, spark) as roads:
+        allowed = None
+        if back:
+            from kproxy.migrate.switch.reverse_copy import check_reverse_copy_allowed, read_reverse_migration
+
+            first, there = migration, roads
+            migration, roads = read_reverse_migration(first, there), swap_endpoints(there)
+            allowed = partial(check_reverse_copy_allowed, there.target, first.name)
+            allowed()
+        what = what_to_copy(migration, roads.source, roads.target, follow, max_rate, take_over, skip)
+        running: list[Copy] = []
+        with exposed(metrics, lambda: running[0].progress if running else None), showing(sys.stderr) as shown:
+            running.append(Copy(spark, roads.source, roads.target, what, shown, allowed))
+            with _stopping_on_signal(running[0]) as asked, suppress(KeyboardInterrupt):
+                progress = running[0].run()
+            if asked:
+                click.echo("ended: the same command goes on from here", err=True)
+                return 130
+    click.echo(summary(progress))
+    if progress.ways:
+        click.echo(by_way(progress))
+    for line in words(progress):
+        click.echo(line, err=True)
+    if progress.lag and not progress.stuck:
+        click.echo(
+            f"not everything is copied: nothing moved for {what.patience:.0f} s; given again, it goes on", err=True
+        )
+    return _INCOMPLETE if progress.stuck or progress.lag else 0
+
+
+@contextmanager
+def _stopping_on_signal(running: Copy) -> Iterator[list[int]]:
+    """SIGTERM ends as Ctrl-C does: the round is broken off. The list gets the signals that came.
+
+    An exception out of a signal handler is lost in a round: py4j takes it for a connection that has failed, and Python
+    drops it in a destructor. So it is raised only before the rounds, where nothing else would end what waits, and when
+    somebody asks again.
+    """
+    asked: list[int] = []
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        asked.append(number)
+        running.stop()
+        if len(asked) > 1 or not running.copying:
+            raise KeyboardInterrupt
+
+    before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield asked
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _parse_skip(text: str) -> tuple[tuple[str, int], int]:
+    found = re.fullmatch(r"(.+):(\d+):(\d+)", text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is not TOPIC:PARTITION:OFFSET", param_hint="--skip-deleted")
+    return (found[1], int(found[2])), int(found[3])
+
+
+@click.command("pause")
+@FILE
+def pause(file: Path) -> int:
+    """Pause the copy: tasks that run end within half a minute, and no new ones begin."""
+    return _send_order(file, paused=True)
+
+
+@click.command("resume")
+@FILE
+def resume(file: Path) -> int:
+    """Go on with a copy that was paused."""
+    return _send_order(file, paused=False)
+
+
+def _send_order(file: Path, *, paused: bool) -> int:
+    from kproxy.migrate.clusters.endpoints import open_target
+    from kproxy.migrate.copier.clusterclient import Cluster
+    from kproxy.migrate.copier.slices import Job
+    from kproxy.migrate.copier.statetopic import prepared
+    from kproxy.migrate.journal.driver import ORDER_KEY, DriverOrder, write_once
+    from kproxy.migrate.spec.document import read_migration
+
+    migration = read_migration(file)
+    with open_target(migration) as target:
+        cluster = Cluster(target)
+        try:
+            partitions = prepared(cluster, migration.name)
+        finally:
+            cluster.close()
+        job = Job(migration.name, migration.state_topic, partitions)
+        write_once(target, job, {ORDER_KEY: DriverOrder(paused).to_record()}, "orders")
+    click.echo(f"{migration.name}: {'paused: tasks that run end within half a minute' if paused else 'goes on'}")
+    return 0
+
+
+@click.command("status")
+@FILE
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(file: Path, as_json: bool) -> int:
+    """Say where the migration stands, from the target cluster alone.
+
+    The exit code is 0, or 1 if a topic of the target is not there any more, or is not the one to which records were
+    copied.
+    """
+    from kproxy.migrate.clusters.endpoints import open_target
+    from kproxy.migrate.commands.status import read_status, status_lines
+    from kproxy.migrate.spec.document import read_migration
+
+    migration = read_migration(file)
+    with open_target(migration) as target:
+        found = read_status(target, migration.name)
+    if as_json:
+        click.echo(found.to_json())
+    else:
+        for line in status_lines(found):
+            click.echo(line)
+    return _INCOMPLETE if found.lost else 0

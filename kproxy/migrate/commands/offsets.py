@@ -1,0 +1,194 @@
+"""The command `offsets`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from kproxy.migrate.copier.statetopic import Copied
+    from kproxy.migrate.offsets.groupsync import Result
+    from kproxy.migrate.spec.migration import Migration
+
+_FINE, _INCOMPLETE = 0, 1
+AS_END = click.option(
+    "--as-end",
+    multiple=True,
+    metavar="GROUP",
+    help="A position of this group beyond the end of a log is translated as the end. [repeatable]",
+)
+
+
+@click.command("offsets")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+@click.option("--dry-run", is_flag=True, help="Only show what would be written.")
+@click.option("--group", "groups", multiple=True, metavar="GLOB", help="Only groups with such a name. [repeatable]")
+@AS_END
+@click.option("--force", is_flag=True, help="Overwrite positions on the target that kproxy did not write.")
+@click.option("--spark-checkpoint", nargs=2, metavar="OLD NEW", help="Make a checkpoint of Spark for the target.")
+@click.option("--starting-offsets", metavar="OLD", help="Print startingOffsets for a new query, from a checkpoint.")
+@click.option("--back", is_flag=True, help="With a checkpoint: after a rollback, make it for the source again.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def offsets(
+    file: Path,
+    dry_run: bool,
+    groups: tuple[str, ...],
+    as_end: tuple[str, ...],
+    force: bool,
+    spark_checkpoint: tuple[str, str] | None,
+    starting_offsets: str | None,
+    back: bool,
+    as_json: bool,
+) -> int:
+    """Translate the positions of consumer groups, exactly, and write them to the target.
+
+    \b
+      kproxy migrate offsets move.yaml --dry-run
+      kproxy migrate offsets move.yaml --group 'billing-*'
+      kproxy migrate offsets move.yaml --spark-checkpoint /old/checkpoint /new/checkpoint
+      kproxy migrate offsets move.yaml --back --spark-checkpoint /of/target /of/source
+
+    Groups that have members on the target stay as they are, and so do positions there that somebody else has written.
+    The command can be given again, as the copy goes on. With --spark-checkpoint or --starting-offsets, groups are left
+    alone. 'kproxy migrate rollback' has translated their positions: --back is for checkpoints only.
+
+    The exit code is 0 if every position was translated, 1 if some were not (the last lines say why), 2 if the command
+    cannot begin.
+    """
+    from kproxy.base.errors import ConfigError
+    from kproxy.migrate.spec.document import read_migration
+
+    if (spark_checkpoint is not None or starting_offsets is not None) and (dry_run or groups or as_end or force):
+        raise ConfigError("--dry-run, --group, --as-end and --force are about groups: not with a checkpoint of Spark")
+    if spark_checkpoint is not None and starting_offsets is not None:
+        raise ConfigError("give --spark-checkpoint or --starting-offsets, not both")
+    if back and spark_checkpoint is None and starting_offsets is None:
+        raise ConfigError("--back is for checkpoints of Spark: kproxy migrate rollback translates groups itself")
+    migration = read_migration(file).with_as_end(as_end)
+    if spark_checkpoint is not None:
+        return _translate_checkpoint(
+            _read_offset_maps(migration, spark_checkpoint[0], back), *spark_checkpoint, as_json
+        )
+    if starting_offsets is not None:
+        return _print_starting_offsets(_read_offset_maps(migration, starting_offsets, back), starting_offsets, as_json)
+    return _translate_groups(migration, _group_filter(migration, groups), dry_run, force, as_json)
+
+
+def _group_filter(migration: Migration, globs: tuple[str, ...]) -> Callable[[str], bool]:
+    def wants(group: str) -> bool:
+        return migration.wants_group(group) and (not globs or any(fnmatchcase(group, glob) for glob in globs))
+
+    return wants
+
+
+def _read_offset_maps(migration: Migration, checkpoint: str, back: bool) -> dict[tuple[str, int], Copied]:
+    """What was copied, of all partitions; and the partitions of this checkpoint that have nothing to copy. The source
+    is only asked if there may be such."""
+    from kproxy.migrate.clusters.endpoints import open_endpoints, open_target
+    from kproxy.migrate.copier.statetopic import copied
+    from kproxy.migrate.offsets.checkpoint import places
+    from kproxy.migrate.offsets.groupsync import empty_partitions, read_topic
+
+    wanted = places(checkpoint)
+    if back:
+        from kproxy.migrate.switch.checkpoint_rollback import read_inverse_maps
+
+        with open_endpoints(migration) as roads:
+            return read_inverse_maps(migration, roads, wanted)
+    with open_target(migration) as target:
+        known = copied(read_topic(target, migration).values)
+    left = {place for place in wanted - known.keys() if migration.wants(place[0])}
+    if left:
+        with open_endpoints(migration) as roads:
+            known |= empty_partitions(roads.source, roads.target, migration, left)
+    return known
+
+
+def _translate_groups(
+    migration: Migration, wants: Callable[[str], bool], dry_run: bool, force: bool, as_json: bool
+) -> int:
+    from kproxy.migrate.clusters.administration import Admin
+    from kproxy.migrate.clusters.endpoints import open_endpoints
+    from kproxy.migrate.offsets.groupsync import Offsets, incomplete
+
+    with open_endpoints(migration) as roads, Admin(roads.source) as source, Admin(roads.target) as target:
+        offsets = Offsets(migration, source, target, force).read_state().check_topics()
+        results = offsets.run(wants, dry_run=dry_run)
+    problems = incomplete(results, migration)
+    if as_json:
+        click.echo(json.dumps({"dry_run": dry_run, "groups": [result.to_record() for result in results]}, indent=2))
+    else:
+        _print_table(results)
+    for text in problems:
+        _echo(text, err=True)
+    return _INCOMPLETE if problems else _FINE
+
+
+def _print_table(results: list[Result]) -> None:
+    from kproxy.migrate.clusters.group_offsets import SHARE
+    from kproxy.migrate.offsets.groupsync import LOST
+
+    if not results:
+        _echo("no group has a position")
+        return
+    heads = ("group", "topic", "partition", "source", "target", "how", "")
+    lines = [heads]
+    for result in results:
+        for row in result.rows:
+            one = row.position
+            name = one.topic if one.topic == one.target_topic else f"{one.topic} → {one.target_topic}"
+            target = "–" if one.target is None else str(one.target)
+            lines.append((result.group, name, str(one.partition), str(one.source), target, one.how, row.done))
+    widths = [max(len(line[at]) for line in lines) for at in range(len(heads))]
+    for line in lines:
+        cells = [
+            cell.rjust(width) if at in (2, 3, 4) else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        _echo("  ".join(cells).rstrip())
+    if any(result.kind == SHARE for result in results):
+        _echo(LOST)
+
+
+def _translate_checkpoint(known: dict[tuple[str, int], Copied], old: str, new: str, as_json: bool) -> int:
+    from kproxy.migrate.offsets.checkpoint import as_record, make
+
+    made = make(old, new, known)
+    if as_json:
+        click.echo(json.dumps(as_record(made), indent=2))
+        return _FINE
+    _echo(f"{new}: goes on after batch {made.batch}" if not made.again else _rerun_text(new, made.batch))
+    for before, after in made.topics.items():
+        if before != after:
+            _echo(f"the query must subscribe to {after} instead of {before}")
+    if made.left_out:
+        _echo(f"batches {made.left_out[0]} to {made.left_out[-1]} are left out: Spark does not need them")
+    return _FINE
+
+
+def _rerun_text(new: str, batch: int) -> str:
+    return f"{new}: batch {batch} was begun and is not done: it is run again, with the same records"
+
+
+def _print_starting_offsets(known: dict[tuple[str, int], Copied], old: str, as_json: bool) -> int:
+    from kproxy.migrate.offsets.checkpoint import starting_offsets
+
+    found = starting_offsets(old, known)
+    said: Any = {str(at): json.loads(line) for at, line in found}
+    if as_json:
+        click.echo(json.dumps(said, indent=2))
+        return _FINE
+    for at, line in found:
+        _echo(line if len(found) == 1 else f"source {at}: {line}")
+    return _FINE
+
+
+def _echo(text: str, err: bool = False) -> None:
+    from kproxy.base.printable import escaped
+
+    click.echo(escaped(text), err=err)

@@ -1,0 +1,145 @@
+"""The commands `plan`, `prepare` and `undo`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_FINE, _STOPPED = 0, 1
+_WIDTH = 80
+
+file_argument = click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+
+
+def _sample(_: click.Context, __: click.Parameter, value: str) -> float:
+    from kproxy.config.quantities import duration
+
+    try:
+        return duration(0, 3600).parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command()
+@file_argument
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--sample",
+    default="5s",
+    show_default=True,
+    metavar="DURATION",
+    callback=_sample,
+    help="How long the rates of the source are measured.",
+)
+def plan(file: Path, as_json: bool, sample: float) -> int:
+    """Say what a migration would do, what it cannot keep, and how long it takes.
+
+    FILE is the YAML file of the migration. The command changes nothing. The exit code is 0 if the migration can go on,
+    1 if something stops it, and 2 if the file is wrong.
+    """
+    from kproxy.migrate.clusters.endpoints import open_endpoints
+    from kproxy.migrate.plan.display import show_plan
+    from kproxy.migrate.plan.plan import plan_to_json as in_json
+    from kproxy.migrate.prepare.cluster_pair import ClusterPair
+    from kproxy.migrate.spec import document
+
+    migration = document.read_migration(file)
+    with open_endpoints(migration) as roads, ClusterPair(migration, roads) as sides:
+        made = sides.examine(sample, _log_progress).plan
+    if as_json:
+        click.echo(json.dumps(in_json(made), indent=2))
+    else:
+        show_plan(made, _console())
+    return _STOPPED if made.stopped else _FINE
+
+
+@click.command()
+@file_argument
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+def prepare(file: Path, dry_run: bool) -> int:
+    """Make the target ready: topics, ACLs, quotas, producer ids, the state of the migration.
+
+    FILE is the YAML file of the migration. What is on the target already stays, but for what would spoil records while
+    they are copied: retention, compaction and bounds of timestamps are held open until the switch. A second run does
+    what is missing. 'kproxy migrate undo' takes back what was done.
+
+    The exit code is 0 if all is done, 1 if something stops it or was refused, and 2 if the file is wrong.
+    """
+    from kproxy.migrate.clusters.endpoints import open_endpoints
+    from kproxy.migrate.plan.finding import STOP, WARNING
+    from kproxy.migrate.prepare.cluster_pair import ClusterPair
+    from kproxy.migrate.prepare.preparation import Preparation
+    from kproxy.migrate.spec import document
+
+    migration = document.read_migration(file)
+    with open_endpoints(migration) as roads, ClusterPair(migration, roads) as sides:
+        examined = sides.examine(0.0, _log_progress)
+        for severity in (STOP, WARNING):
+            for finding in examined.plan.of(severity):
+                _echo(f"{severity}: {finding.about}: {finding.text}")
+        if examined.plan.stopped:
+            _echo("nothing was changed")
+            return _STOPPED
+        if dry_run:
+            for change in examined.plan.changes:
+                _echo(f"would: {change}")
+            _echo("would: raise the target's producer ids above the source's, if they are not")
+            return _FINE
+        done = Preparation(sides, examined, _echo).run()
+    for text in done.failed:
+        _echo(text)
+    if not done.done and not done.failed:
+        _echo("nothing to do: the target is prepared")
+    return _STOPPED if done.failed else _FINE
+
+
+@click.command()
+@file_argument
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--force", is_flag=True, help="Also delete topics with records that kproxy did not copy.")
+def undo(file: Path, dry_run: bool, force: bool) -> int:
+    """Take back what 'kproxy migrate prepare' did, by its journal on the target.
+
+    FILE is the YAML file of the migration. Topics that prepare created are deleted, with the records that were copied
+    to them; a topic that has other records stays, and so does what somebody has changed since.
+
+    The exit code is 0 if nothing is left, 1 if something stays or was refused, and 2 if the file is wrong or there is
+    nothing to undo.
+    """
+    from kproxy.migrate.clusters.endpoints import open_endpoints
+    from kproxy.migrate.prepare.cluster_pair import ClusterPair
+    from kproxy.migrate.prepare.undo import Undo
+    from kproxy.migrate.spec import document
+
+    migration = document.read_migration(file)
+    with open_endpoints(migration) as roads, ClusterPair(migration, roads) as sides:
+        undone = Undo(sides, _echo, force=force, dry_run=dry_run).run()
+    for text in [f"stays: {text}" for text in undone.kept] + undone.failed:
+        _echo(text)
+    return _STOPPED if undone.kept or undone.failed else _FINE
+
+
+def _echo(text: str) -> None:
+    from kproxy.base.printable import escaped
+
+    click.echo(escaped(text))
+
+
+def _log_progress(text: str) -> None:
+    if sys.stderr.isatty():
+        click.echo(f"kproxy: {text}", err=True)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    width = shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() else _WIDTH
+    return Console(file=sys.stdout, width=width, highlight=False)

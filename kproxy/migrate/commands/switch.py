@@ -1,0 +1,221 @@
+"""The commands `switch`, `rollback` and `finish`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kproxy.migrate.commands.offsets import AS_END
+
+if TYPE_CHECKING:
+    from kproxy.migrate.plan.finding import MigrationFinding
+    from kproxy.migrate.switch.drive import DriveResult
+    from kproxy.migrate.switch.operations import SwitchResult
+
+FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+MASTER = click.option("--master", metavar="URL", help="Spark's master. [default: spark-submit's, else local[*,4]]")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print what came of it as JSON.")
+LOST = click.option("--gone", multiple=True, metavar="KPROXY", help="This kproxy will not come back. [repeatable]")
+_FINE, _STOPPED, _UNDONE, _INCOMPLETE = 0, 1, 3, 4
+
+
+@click.command("switch")
+@FILE
+@click.option("--dry-run", is_flag=True, help="Do all that comes before writes are held, and nothing else.")
+@click.option(
+    "--reversible", is_flag=True, help="Copy back what is written to the target, so that there is a way back."
+)
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="WHICH=NAME",
+    help="Switch these clients alone: group=GROUP, client-id=ID (it may end with *). [repeatable]",
+)
+@click.option("--readers-stay", is_flag=True, help="With --only: others may go on reading on the source.")
+@AS_END
+@click.option("--resume", is_flag=True, help="Go on with a switch or rollback whose driver has died.")
+@click.option("--abort", is_flag=True, help="Take such a one back, if nobody may write to the other cluster yet.")
+@LOST
+@JSON
+@MASTER
+def switch(
+    file: Path,
+    dry_run: bool,
+    reversible: bool,
+    only: tuple[str, ...],
+    readers_stay: bool,
+    as_end: tuple[str, ...],
+    resume: bool,
+    abort: bool,
+    gone: tuple[str, ...],
+    as_json: bool,
+    master: str | None,
+) -> int:
+    """Move the clients of all kproxies to the target cluster.
+
+    \b
+      kproxy migrate switch move.yaml --dry-run
+      kproxy migrate switch move.yaml
+
+    Writes are held everywhere, what was written last is copied and compared, the last positions are translated, and all
+    sessions are led to the target. Clients see a pause of some seconds, and their connections end once. If anything
+    fails, or a kproxy does not answer, all of it is undone.
+
+    With --reversible the command goes on when clients are on the target: it copies back what they write there, until it
+    is ended. 'kproxy migrate copy --back --follow' does that too.
+
+    With --only, the clients of these groups or with these client ids are moved, and all others stay: consumers first,
+    then producers. 'kproxy migrate switch' without it moves all that are left. What is open of transactions of these
+    clients is ended if it is named too: --only transactional-id=ID.
+
+    The exit code is 0 if it is done (with --dry-run: if it could be), 1 if something stops it before writes are held, 2
+    if it cannot begin, 3 if it was undone, and 4 if it is not over: then --resume or --abort goes on.
+    """
+    from kproxy.base.errors import ConfigError
+    from kproxy.migrate.spec.document import read_migration
+    from kproxy.migrate.switch.client_selection import parse_selection
+    from kproxy.migrate.switch.operations import resume_or_abort, run_switch
+
+    if sum((dry_run, resume, abort)) > 1 or (reversible and (resume or abort)) or (gone and not (resume or abort)):
+        raise ConfigError(
+            "allowed: one of --dry-run, --resume and --abort; --gone with one of the last two, --reversible with none"
+        )
+    chosen = parse_selection(only, readers_stay=readers_stay)
+    if chosen is not None and (reversible or resume or abort):
+        raise ConfigError("--only: allowed with --dry-run, --readers-stay, --as-end, --json and --master")
+    if as_end and (resume or abort):
+        raise ConfigError("--as-end: not with --resume or --abort")
+    if readers_stay and chosen is None:
+        raise ConfigError("--readers-stay: allowed with --only")
+    migration = read_migration(file).with_as_end(as_end)
+    if resume or abort:
+        return _exit_code(resume_or_abort(migration, log_progress, abort=abort, gone=gone), as_json)
+    return _exit_code(
+        run_switch(
+            migration,
+            master,
+            log_progress,
+            print_findings,
+            _result_printer(as_json),
+            dry_run=dry_run,
+            reversible=reversible,
+            only=chosen,
+        ),
+        as_json,
+    )
+
+
+@click.command("rollback")
+@FILE
+@click.option("--dry-run", is_flag=True, help="Do all that comes before writes are held, and nothing else.")
+@click.option(
+    "--only", multiple=True, metavar="WHICH=NAME", help="Of clients that were switched with --only: these. [repeatable]"
+)
+@AS_END
+@LOST
+@JSON
+@MASTER
+def rollback(
+    file: Path,
+    dry_run: bool,
+    only: tuple[str, ...],
+    as_end: tuple[str, ...],
+    gone: tuple[str, ...],
+    as_json: bool,
+    master: str | None,
+) -> int:
+    """Lead the clients back to the source.
+
+    While a switch is not over, this is 'kproxy migrate switch --abort'. After it, what clients have written to the
+    target must have been copied back ('switch --reversible'); then the same is done in the other direction.
+
+    Clients that were switched with --only, and have only read on the target, are led back by themselves.
+
+    The exit codes are those of 'kproxy migrate switch'.
+    """
+    from kproxy.migrate.spec.document import read_migration
+    from kproxy.migrate.switch.client_selection import parse_selection
+    from kproxy.migrate.switch.operations import run_rollback
+
+    chosen = parse_selection(only, readers_stay=False)
+    migration = read_migration(file).with_as_end(as_end)
+    return _exit_code(
+        run_rollback(migration, master, log_progress, print_findings, dry_run=dry_run, gone=gone, only=chosen), as_json
+    )
+
+
+@click.command("finish")
+@FILE
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--force", is_flag=True, help="Also if the source or a kproxy does not answer.")
+def finish(file: Path, dry_run: bool, force: bool) -> int:
+    """End the migration: there is no way back then.
+
+    The topics of the target get the configurations that 'kproxy migrate prepare' held open, and what keeps the state of
+    the migration is deleted. The last lines say what to remove from the configuration of kproxy, and how clients reach
+    the target without it.
+
+    The exit code is 0 if all is done, 1 if something stays, and 2 if a switch is not over.
+    """
+    from kproxy.migrate.spec.document import read_migration
+    from kproxy.migrate.switch.finish import run_finish
+
+    done = run_finish(read_migration(file), echo_escaped, dry_run=dry_run, force=force)
+    for text in done:
+        echo_escaped(f"stays: {text}")
+    return _STOPPED if done else _FINE
+
+
+def _result_printer(as_json: bool) -> Callable[[SwitchResult], None]:
+    def tell(came: SwitchResult) -> None:
+        """What came of it, before the command goes on for long."""
+        assert came.driven is not None
+        _print_result(came.driven, as_json, came)
+
+    return tell
+
+
+def _exit_code(came: SwitchResult, as_json: bool) -> int:
+    from kproxy.proxy.switching.plan import End
+
+    if came.driven is None:
+        for line in came.said.splitlines():
+            log_progress(line)
+        return _STOPPED if came.stopped else _FINE
+    if not came.told:
+        _print_result(came.driven, as_json, came)
+    return {End.RELEASED: _FINE, End.UNDONE: _UNDONE}.get(came.driven.end, _INCOMPLETE)
+
+
+def _print_result(driven: DriveResult, as_json: bool, came: SwitchResult) -> None:
+    from kproxy.migrate.switch.report import result_lines
+    from kproxy.migrate.switch.report import result_to_json as in_json
+
+    if as_json:
+        click.echo(json.dumps(in_json(driven, came.took, came.ended, came.clients), indent=2))
+        return
+    for line in result_lines(driven, came.took, came.ended, came.clients):
+        echo_escaped(line)
+
+
+def log_progress(text: str) -> None:
+    """What is done now, with the time: somebody waits."""
+    from datetime import datetime
+
+    echo_escaped(f"{datetime.now().strftime('%H:%M:%S.%f')[:-3]} {text}", err=True)
+
+
+def print_findings(findings: Iterable[MigrationFinding]) -> None:
+    """As they are found."""
+    for one in findings:
+        echo_escaped(f"{one.severity}: {one.about}: {one.text}")
+
+
+def echo_escaped(text: str, err: bool = False) -> None:
+    from kproxy.base.printable import escaped
+
+    click.echo(escaped(text), err=err)

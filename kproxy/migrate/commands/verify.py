@@ -1,0 +1,107 @@
+"""The command `verify`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kproxy.base.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kproxy.migrate.verify.results import Sample
+
+
+def _read_lag_samples(target: str, name: str) -> list[Sample]:
+    """How far the copy was behind, as its driver has noted."""
+    from kproxy.migrate.copier.clusterclient import Cluster
+    from kproxy.migrate.copier.statetopic import read_all
+    from kproxy.migrate.journal.driver import JOB_KEY
+    from kproxy.migrate.verify.results import Sample
+
+    cluster = Cluster(target)
+    try:
+        value = read_all(cluster, name, JOB_KEY.__eq__).values.get(JOB_KEY, b"{}")
+    finally:
+        cluster.close()
+    try:
+        return [Sample(int(at), int(lag)) for at, lag in json.loads(value).get("lag", [])]
+    except (ValueError, TypeError, AttributeError):  # it is for a picture
+        return []
+
+
+@click.command("verify")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+@click.option(
+    "--sample",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="SHARE",
+    help="Compare only this share of the blocks. Nothing counts as verified then.",
+)
+@click.option("--again", is_flag=True, help="Compare also what was verified before.")
+@click.option("--show-bytes", is_flag=True, help="Show the first bytes of keys and values that differ.")
+@click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write an HTML report."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--master", metavar="URL", help="Spark's master. [default: spark-submit's, else local[*]]")
+def verify_command(
+    file: Path,
+    sample: float | None,
+    again: bool,
+    show_bytes: bool,
+    report: Path | None,
+    as_json: bool,
+    master: str | None,
+) -> int:
+    """Compare what was copied with the source, record by record.
+
+    \b
+      kproxy migrate verify move.yaml --report verified.html
+
+    Spark reads both clusters with its own Kafka source, and compares counts and hashes of keys, values, headers,
+    timestamps, order and places. What is verified stays so: the next run compares what was copied since, and with
+    --again everything once more. Of what differs, the first record of each partition is named.
+
+    The exit code is 0 if all that was copied is the same, 1 if something differs or could not be compared, and 2 if
+    the verification cannot begin.
+    """
+    from kproxy.migrate.clusters.endpoints import open_endpoints
+    from kproxy.migrate.copy.sparksession import spark_session
+    from kproxy.migrate.spec.document import read_migration
+    from kproxy.migrate.verify.report import as_json as said_json
+    from kproxy.migrate.verify.report import text
+    from kproxy.migrate.verify.reportpage import page
+    from kproxy.migrate.verify.runner import verify
+
+    migration = read_migration(file)
+    with (
+        spark_session(f"kproxy migrate {migration.name}", master, reads_kafka=True) as spark,
+        open_endpoints(migration, spark) as roads,
+    ):
+        found = verify(
+            spark,
+            roads.source,
+            roads.target,
+            migration.name,
+            sample=sample,
+            show_bytes=show_bytes,
+            again=again,
+            lag=_read_lag_samples(roads.target, migration.name),
+            said=lambda line: click.echo(line, err=True),
+        )
+    if as_json:
+        click.echo(json.dumps(said_json(found), indent=2))
+    else:
+        fancy = "utf" in (sys.stdout.encoding or "").lower()
+        for line in text(found, fancy=fancy):
+            click.echo(line)
+    if report is not None:
+        try:
+            report.write_text(page(found), encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"--report {report}: {error.strerror}") from None
+    return found.exit_code

@@ -1,0 +1,28 @@
+"""Numbers as people read them (pure)."""
+
+from __future__ import annotations
+
+
+def format_size(count: float) -> str:
+    """Bytes, as a person says them."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 1000 or unit == "TB":
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def format_duration(seconds: float | None) -> str:
+    """How long still."""
+    if seconds is None:
+        return "?"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
+
+
+def format_count(count: int, what: str) -> str:
+    """How many, in words."""
+    return f"1 {what}" if count == 1 else f"{count:,} {what}s"

@@ -1,0 +1,148 @@
+"""A plan for people: tables that fit 80 columns, every finding in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from kproxy.base.printable import escaped
+from kproxy.migrate.clusters.inventory import Inventory
+from kproxy.migrate.format import format_count
+from kproxy.migrate.plan.estimate import COPY_CPU_SECONDS_PER_GB, CORES_PER_EXECUTOR, VERIFY_CPU_SECONDS_PER_GB
+from kproxy.migrate.plan.finding import NOTE, SEVERITIES, STOP, WARNING, round_duration
+from kproxy.migrate.plan.plan import MigrationPlan
+
+_STYLES = {STOP: "bold red", WARNING: "yellow", NOTE: "dim"}
+_HEADINGS = {STOP: "What stops it", WARNING: "Warnings", NOTE: "Notes"}
+# More than that nobody reads; JSON has all.
+_MAX_ROWS = 60
+_SHORTEST = 60.0
+
+
+def show_plan(plan: MigrationPlan, console: Console) -> None:
+    """Print it."""
+    console.print(Group(*_sections(plan)))
+
+
+def _sections(plan: MigrationPlan) -> Iterator[RenderableType]:
+    yield _cluster_table(plan)
+    yield Text("")
+    yield _topic_table(plan)
+    yield Padding(Text(_OFFSETS_NOTE, style="dim"), (0, 0, 0, 2))
+    yield from _estimate_section(plan)
+    if plan.changes:
+        yield Text(
+            f"\n'kproxy migrate prepare' would do {format_count(len(plan.changes), 'thing')} on the target",
+            style="bold",
+        )
+        for change in plan.changes[:_MAX_ROWS]:
+            yield _finding_line("+", str(change), "green")
+        if len(plan.changes) > _MAX_ROWS:
+            yield Text(f"  … and {len(plan.changes) - _MAX_ROWS} more: --json shows them all")
+    else:
+        yield Text("\nThe target is prepared: nothing to do there but to raise producer ids", style="bold")
+    for severity in SEVERITIES:
+        if found := plan.of(severity):
+            yield Text(f"\n{_HEADINGS[severity]}", style="bold")
+            for finding in found[:_MAX_ROWS]:
+                yield _finding_line("-", f"{finding.about}: {finding.text}", _STYLES[severity])
+            if len(found) > _MAX_ROWS:
+                yield Text(f"  … and {len(found) - _MAX_ROWS} more: --json shows them all")
+    if plan.stopped:
+        yield Text(f"\n{len(plan.of(STOP))} of these stop the migration. Nothing was changed.", style="bold red")
+    else:
+        yield Text("\nIt can go on: kproxy migrate prepare. Nothing was changed.", style="bold")
+
+
+def _finding_line(sign: str, text: str, style: str) -> RenderableType:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=1)
+    table.add_column(overflow="fold")
+    table.add_row(Text(sign, style=style), Text(escaped(text)))
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _cluster_table(plan: MigrationPlan) -> Table:
+    table = Table(box=None, pad_edge=False, title=f"Migration {plan.migration.name}", title_justify="left")
+    for heading in ("", "cluster", "Kafka", "brokers", "topics", "groups", "ACLs"):
+        table.add_column(heading, justify="right" if heading in ("brokers", "topics", "groups", "ACLs") else "left")
+    for side, inventory in (("source", plan.source), ("target", plan.target)):
+        table.add_row(side, *_cluster_cells(inventory))
+    return table
+
+
+def _cluster_cells(inventory: Inventory) -> Iterator[str]:
+    yield escaped(inventory.cluster_id)
+    yield ".".join(map(str, inventory.version))
+    yield str(len(inventory.brokers))
+    yield str(len(inventory.topics))
+    yield str(len(inventory.groups))
+    yield "?" if inventory.acls is None else str(len(inventory.acls))
+
+
+def _topic_table(plan: MigrationPlan) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("topic", overflow="fold")
+    table.add_column("on the target", overflow="fold")
+    for heading in ("partitions", "offsets", "size", "written"):
+        table.add_column(heading, justify="right")
+    rows = sorted(plan.rows, key=lambda row: -(row.size or 0))
+    for row in rows[:_MAX_ROWS]:
+        there = "new" if row.target_partitions is None else format_count(row.target_partitions, "partition")
+        name = there if row.target == row.topic else f"{row.target} ({there})"
+        table.add_row(
+            Text(row.topic),
+            Text(name),
+            str(row.partitions),
+            f"{row.offsets:,}",
+            "?" if row.size is None else round_size(row.size),
+            "?" if row.rate is None else f"{round_size(row.rate)}/s",
+        )
+    if len(rows) > _MAX_ROWS:
+        table.add_row(f"… and {len(rows) - _MAX_ROWS} more")
+    return table
+
+
+# Under the table.
+_OFFSETS_NOTE = (
+    "Offsets: records are fewer where a topic is compacted or has transactions, and brokers do not tell their number."
+)
+
+
+def _estimate_section(plan: MigrationPlan) -> Iterator[RenderableType]:
+    whole = plan.whole
+    total = "of unknown size" if whole.size is None else round_size(whole.size)
+    heading = f"\n{total} in {format_count(len(plan.rows), 'topic')}, {format_count(whole.partitions, 'partition')}, "
+    yield Text(f"{heading}{round_size(whole.rate)}/s more", style="bold")
+    if whole.size is not None:
+        table = Table(box=None, pad_edge=False)
+        table.add_column(f"executors of {CORES_PER_EXECUTOR} cores", justify="right")
+        table.add_column("copy and verification take", justify="right")
+        for count, seconds in whole.seconds:
+            mark = "  <- advised" if count == whole.advised else ""
+            table.add_row(str(count), _duration_text(seconds) + mark)
+        yield Padding(table, (0, 0, 0, 2))
+    assumed = (
+        f"{COPY_CPU_SECONDS_PER_GB:g} CPU-seconds per GB to copy and {VERIFY_CPU_SECONDS_PER_GB:g} to verify, for each"
+        " side, both measured at 1 KB"
+    )
+    text = f"Assumed: {assumed}; the network and both clusters keep up; small batches and records cost more."
+    yield Padding(Text(text, style="dim"), (0, 0, 0, 2))
+
+
+def _duration_text(seconds: float | None) -> str:
+    if seconds is None:
+        return "for ever: more is written meanwhile"
+    return f"about {round_duration(seconds)}" if seconds >= _SHORTEST else "less than a minute, and Spark's start"
+
+
+def round_size(count: float) -> str:
+    """Bytes for people."""
+    for unit, length in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= length:
+            return f"{count / length:.3g} {unit}"
+    return f"{count:.0f} B"

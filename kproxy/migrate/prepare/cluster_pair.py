@@ -1,0 +1,99 @@
+"""Both clusters asked, and the plan made of it: what the commands `plan` and `prepare` begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from kproxy.base.errors import ConfigError
+from kproxy.migrate.clusters import producerids
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.migrate.clusters.endpoints import ClusterEndpoints
+from kproxy.migrate.clusters.inventory import Inventory, InventoryGap
+from kproxy.migrate.clusters.inventory_reader import read_inventory
+from kproxy.migrate.clusters.topic_identities import MigratedTopic, find_topic_problems, migrated_topics
+from kproxy.migrate.copier.errorcodes import Refused
+from kproxy.migrate.plan.changes import MigrationHistory, plan_changes, selected_topics
+from kproxy.migrate.plan.plan import MigrationPlan, make_plan, topic_creations
+from kproxy.migrate.prepare.change_journal import ChangeJournal, history_of
+from kproxy.migrate.prepare.target_admin import TargetAdmin
+from kproxy.migrate.spec.migration import Migration
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """The plan and what it was made of. `begun`: the topics of which something is written down, by topic of the
+    source."""
+
+    plan: MigrationPlan
+    past: MigrationHistory
+    begun: Mapping[str, MigratedTopic] = field(default_factory=dict)
+
+
+class ClusterPair:
+    """Connections for administration to both clusters."""
+
+    def __init__(self, migration: Migration, roads: ClusterEndpoints) -> None:
+        """Raises UpstreamError."""
+        self.migration, self.roads = migration, roads
+        self._open = ExitStack()
+        with ExitStack() as stack:
+            self.source = stack.enter_context(Admin(roads.source))
+            self.target = stack.enter_context(Admin(roads.target))
+            self._open = stack.pop_all()
+
+    def __enter__(self) -> ClusterPair:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def doing(self, target: Inventory) -> TargetAdmin:
+        """Does things on the target."""
+        given = [one.configs.get("default.replication.factor", "1") for one in target.brokers]
+        return TargetAdmin(self.target, max((int(number) for number in given), default=1))
+
+    def examine(self, sample: float, say: Say = lambda _: None) -> Examination:
+        """Changes nothing. Raises UpstreamError and WireError."""
+        migration = self.migration
+        say("looking at the source")
+        source = read_inventory(self.source, migration.wants, sample)
+        names = {migration.target_of(topic.name) for topic in selected_topics(migration, source)}
+        say("looking at the target")
+        target = read_inventory(self.target, lambda topic: topic in names or topic == migration.state_topic)
+        values = self._values(target)
+        done = MigrationHistory() if values is None else history_of(values)
+        topics = {topic: one for topic, one in migrated_topics(values or {}).items() if migration.wants(topic)}
+        doing = self.doing(target)
+        refused, missing = doing.refused(topic_creations(plan_changes(migration, source, target, done)))
+        missing += doing.transactional_id(f"kproxy-migration-{migration.name}")
+        missing += self._producer_ids()
+        lost = find_topic_problems(self.roads.source, self.roads.target, topics)
+        return Examination(make_plan(migration, source, target, done, refused, missing, lost), done, topics)
+
+    def _producer_ids(self) -> list[InventoryGap]:
+        """Whether one may have them: there is no other way than to take one."""
+        try:
+            producerids.take_one_id_each(dict(list(self.target.nodes().items())[:1]))
+        except Refused:
+            return [InventoryGap("to raise producer ids", "", "IdempotentWrite", "the cluster")]
+        return []
+
+    def _values(self, target: Inventory) -> dict[bytes, bytes] | None:
+        """What the state topic has; None if it is not there."""
+        state = target.topics.get(self.migration.state_topic)
+        if state is None:
+            return None
+        if state.effective and state.effective.get("cleanup.policy") != "compact":
+            raise ConfigError(
+                f"{state.name} on the target is not compacted, so kproxy did not make it: delete it, or give the"
+                " migration another name"
+            )
+        with ChangeJournal(self.roads.target, self.migration.name, state.name) as journal:
+            return journal.values()

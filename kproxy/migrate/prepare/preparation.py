@@ -1,0 +1,132 @@
+"""`kproxy migrate prepare`: makes the target ready for records. What is done is in the journal before it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from kproxy.migrate.clusters import producerids
+from kproxy.migrate.clusters.topic_identities import learn_topics, prepared_topics
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.errorcodes import Refused
+from kproxy.migrate.copier.retries import insist
+from kproxy.migrate.plan.changes import Change, CreateState, selected_topics
+from kproxy.migrate.prepare.change_journal import ChangeJournal, RaiseProducerIds
+from kproxy.migrate.prepare.cluster_pair import ClusterPair, Examination, Say
+from kproxy.migrate.prepare.target_admin import BATCH_SIZE, TargetAdmin, raise_first_error
+
+# Of the margin, the share that may be used up before a further run raises producer ids again.
+_MAX_USED_MARGIN = 0.5
+# While a leader moves, in seconds.
+_PATIENCE = 30.0
+
+
+@dataclass(slots=True)
+class PreparationResult:
+    """`done`: changes. `failed`: what the target refused, in words."""
+
+    done: int
+    failed: list[str]
+
+
+class Preparation:
+    """One run."""
+
+    def __init__(self, sides: ClusterPair, examined: Examination, say: Say) -> None:
+        self._sides, self._examined, self._say = sides, examined, say
+        self._doing: TargetAdmin = sides.doing(examined.plan.target)
+        self._failed: list[str] = []
+        self._done = 0
+
+    def run(self) -> PreparationResult:
+        """Does it. Raises UpstreamError and WireError; what was done until then is in the journal."""
+        migration = self._sides.migration
+        changes = list(self._examined.plan.changes)
+        with ChangeJournal(self._sides.roads.target, migration.name, migration.state_topic) as journal:
+            if changes and isinstance(changes[0], CreateState):
+                state = changes.pop(0)
+                raise_first_error(self._doing.do([state]), str(state))
+                journal.values()
+                journal.add([state])
+                self._did(state)
+            else:
+                journal.values()
+            for some in _batches(changes):
+                self._do(journal, some)
+            self._note_topics(journal)
+            self._raise_producer_ids(journal)
+        return PreparationResult(self._done, self._failed)
+
+    def _do(self, journal: ChangeJournal, changes: Sequence[Change]) -> None:
+        numbers = journal.add(changes)
+        answers = self._doing.do(changes)
+        journal.remove([number for number, answer in zip(numbers, answers, strict=True) if answer])
+        for change, answer in zip(changes, answers, strict=True):
+            if answer:
+                self._failed.append(f"could not {change}: {answer}")
+            else:
+                self._did(change)
+
+    def _did(self, change: Change | RaiseProducerIds) -> None:
+        self._done += 1
+        self._say(f"did: {change}")
+
+    def _note_topics(self, journal: ChangeJournal) -> None:
+        """So that a topic that is deleted and made anew, before or after the first record is copied, is told from this
+        one."""
+        migration = self._sides.migration
+        topics = {
+            one.name: migration.target_of(one.name) for one in selected_topics(migration, self._examined.plan.source)
+        }
+        source, target = Cluster(self._sides.roads.source), Cluster(self._sides.roads.target)
+        try:
+            there = insist(source, lambda: learn_topics(source, topics), _PATIENCE)
+            here = insist(target, lambda: learn_topics(target, topics.values()), _PATIENCE)
+        finally:
+            source.close()
+            target.close()
+        before = self._examined.begun
+        journal.note(
+            {
+                topic: one
+                for topic, one in prepared_topics(topics, there, here).items()
+                if topic not in before or before[topic].identity != one.identity
+            }
+        )
+
+    # Producer ids
+
+    def _raise_producer_ids(self, journal: ChangeJournal) -> None:
+        known = producerids.read_usage(self._examined.plan.source, self._sides.source.nodes())
+        for why in known.why:
+            self._say(f"on the source could not be seen: {why}")
+        target = self._sides.target.nodes()
+        try:
+            lowest = producerids.take_one_id_each(target)
+        except Refused as error:
+            self._failed.append(f"could not raise producer ids: {error}")
+            return
+        if min(lowest.values()) >= known.floor + int(producerids.MARGIN * (1 - _MAX_USED_MARGIN)):
+            self._say(
+                f"producer ids: the target hands out {min(lowest.values())} and higher, the source's are below"
+                f" {known.floor}: nothing to do"
+            )
+            return
+        floor = known.floor + producerids.MARGIN
+        raised = producerids.raise_to(target, floor, lowest)
+        journal.add([RaiseProducerIds(floor)])
+        self._done += 1
+        speed = f"{raised.asked} ids in {raised.seconds:.1f} s"
+        self._say(
+            f"did: raise producer ids: the source's are below {known.floor}, and {producerids.MARGIN} more may come;"
+            f" every broker of the target hands out {floor} and higher now ({speed})"
+        )
+
+
+def _batches(changes: Sequence[Change]) -> Iterator[list[Change]]:
+    """Changes of one kind that go into one request."""
+    for _, group in groupby(changes, key=lambda change: change.kind):
+        some = list(group)
+        for at in range(0, len(some), BATCH_SIZE):
+            yield some[at : at + BATCH_SIZE]

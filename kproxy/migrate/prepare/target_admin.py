@@ -1,0 +1,223 @@
+"""Doing changes on the target, and trying what it would say to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kproxy.base.errors import UpstreamError
+from kproxy.migrate.clusters.administration import Admin, error_name
+from kproxy.migrate.clusters.inventory import Acl, InventoryGap, QuotaEntity
+from kproxy.migrate.copier.state import PARTITIONS
+from kproxy.migrate.plan.changes import AddPartitions, AlterTopic, Change, CreateAcl, CreateState, CreateTopic, SetQuota
+
+# Changes in one request.
+BATCH_SIZE = 100
+_PATIENCE_MS = 30_000
+_TOPIC = 2
+_SET, _DELETE = 0, 1
+_NO_TOPIC, _EXISTS = 3, 36
+_STATE_TOPIC_CONFIGS: Mapping[str, str] = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(64 << 20),
+    "min.cleanable.dirty.ratio": "0.1",
+}
+_MISSING_RIGHTS = {29: "Create on topic {name}", 31: "Create on the cluster"}
+
+ChangeErrors = list[str]
+"""For each change what the brokers said; "" if it was done."""
+
+
+class TargetAdmin:
+    """`replication`: where the document says none, and the brokers are too old for a default in the request."""
+
+    def __init__(self, admin: Admin, replication: int = 1) -> None:
+        self.admin = admin
+        self._default = -1 if admin.version >= (2, 4) else replication
+
+    def do(self, changes: Sequence[Change]) -> ChangeErrors:
+        """Changes of one kind. Raises UpstreamError if the target does not answer."""
+        match changes[0]:
+            case CreateState() | CreateTopic():
+                return self._create(changes)
+            case AddPartitions():
+                return self._add_partitions(changes)
+            case AlterTopic():
+                return self.alter({one.topic: one.after for one in changes if isinstance(one, AlterTopic)})
+            case CreateAcl():
+                return self._create_acls([one.acl for one in changes if isinstance(one, CreateAcl)])
+            case SetQuota():
+                return self.set_quotas({one.entity: one.after for one in changes if isinstance(one, SetQuota)})
+
+    # Topics
+
+    def refused(self, creations: Sequence[CreateState | CreateTopic]) -> tuple[dict[str, str], list[InventoryGap]]:
+        """Of topics that are not created now: which the target would refuse and why, and the rights that are missing.
+        It changes nothing."""
+        refused: dict[str, str] = {}
+        missing: list[InventoryGap] = []
+        for at in range(0, len(creations), BATCH_SIZE):
+            some = creations[at : at + BATCH_SIZE]
+            for change, (code, text) in zip(some, self._ask_to_create(some, validate_only=True), strict=True):
+                if code in _MISSING_RIGHTS:
+                    right = _MISSING_RIGHTS[code].format(name=change.topic)
+                    operation, resource = right.split(" on ", 1)
+                    missing.append(InventoryGap("to create it", text, operation, resource))
+                elif text:
+                    refused[change.topic] = text
+        return refused, list(dict.fromkeys(missing))
+
+    def _create(self, changes: Sequence[Change]) -> ChangeErrors:
+        return [text for _, text in self._ask_to_create(changes, validate_only=False)]
+
+    def _ask_to_create(self, changes: Sequence[Change], *, validate_only: bool) -> list[tuple[int, str]]:
+        from kafka.protocol.admin import CreateTopicsRequest as Request
+
+        topics = []
+        for change in changes:
+            partitions, configs = PARTITIONS, _STATE_TOPIC_CONFIGS
+            if isinstance(change, CreateTopic):
+                partitions, configs = change.partitions, change.configs
+            assert isinstance(change, CreateState | CreateTopic)
+            topics.append(
+                Request.CreatableTopic(
+                    name=change.topic,
+                    num_partitions=partitions,
+                    replication_factor=change.replication or self._default,
+                    assignments=[],
+                    configs=[
+                        Request.CreatableTopic.CreatableTopicConfig(name=key, value=value)
+                        for key, value in configs.items()
+                    ],
+                )
+            )
+        request = Request(topics=topics, timeout_ms=_PATIENCE_MS, validate_only=validate_only)
+        said = {one.name: one for one in self.admin.ask_controller(request).topics}
+        return [
+            (said[topic.name].error_code, _error_text(said[topic.name], fine=() if validate_only else (_EXISTS,)))
+            for topic in topics
+        ]
+
+    def _add_partitions(self, changes: Sequence[Change]) -> ChangeErrors:
+        from kafka.protocol.admin import CreatePartitionsRequest as Request
+
+        topics = [
+            Request.CreatePartitionsTopic(name=one.topic, count=one.after, assignments=None)
+            for one in changes
+            if isinstance(one, AddPartitions)
+        ]
+        request = Request(topics=topics, timeout_ms=_PATIENCE_MS, validate_only=False)
+        said = {one.name: one for one in self.admin.ask_controller(request).results}
+        return [_error_text(said[topic.name]) for topic in topics]
+
+    def alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> ChangeErrors:
+        """Set configurations, or remove them (None)."""
+        from kafka.protocol.admin import IncrementalAlterConfigsRequest as Request
+
+        resources = [
+            Request.AlterConfigsResource(
+                resource_type=_TOPIC,
+                resource_name=topic,
+                configs=[
+                    Request.AlterConfigsResource.AlterableConfig(
+                        name=key, config_operation=_DELETE if value is None else _SET, value=value
+                    )
+                    for key, value in configs.items()
+                ],
+            )
+            for topic, configs in topics.items()
+            if configs
+        ]
+        said: dict[str, str] = {}
+        if resources:
+            answer = self.admin.ask_controller(Request(resources=resources, validate_only=False))
+            said = {one.resource_name: _error_text(one) for one in answer.responses}
+        return [said.get(topic, "") for topic in topics]
+
+    def delete_topics(self, topics: Sequence[str]) -> ChangeErrors:
+        """For ever. One that is not there is fine."""
+        from kafka.protocol.admin import DeleteTopicsRequest as Request
+
+        request = Request(topic_names=list(topics), timeout_ms=_PATIENCE_MS, max_version=5)
+        said = {one.name: one for one in self.admin.ask_controller(request).responses}
+        return [_error_text(said[topic], fine=(_NO_TOPIC,)) for topic in topics]
+
+    # ACLs and quotas
+
+    def _create_acls(self, acls: Sequence[Acl]) -> ChangeErrors:
+        from kafka.protocol.admin import CreateAclsRequest as Request
+
+        creations = [
+            Request.AclCreation(
+                resource_type=acl.resource,
+                resource_name=acl.name,
+                resource_pattern_type=acl.pattern,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+            for acl in acls
+        ]
+        return [_error_text(one) for one in self.admin.ask_controller(Request(creations=creations)).results]
+
+    def delete_acls(self, acls: Sequence[Acl]) -> ChangeErrors:
+        """Exactly these."""
+        from kafka.protocol.admin import DeleteAclsRequest as Request
+
+        filters = [
+            Request.DeleteAclsFilter(
+                resource_type_filter=acl.resource,
+                resource_name_filter=acl.name,
+                pattern_type_filter=acl.pattern,
+                principal_filter=acl.principal,
+                host_filter=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+            for acl in acls
+        ]
+        return [_error_text(one) for one in self.admin.ask_controller(Request(filters=filters)).filter_results]
+
+    def set_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float | None]]) -> ChangeErrors:
+        """Set, or remove (None)."""
+        from kafka.protocol.admin import AlterClientQuotasRequest as Request
+
+        entries = [
+            Request.EntryData(
+                entity=[Request.EntryData.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                ops=[
+                    Request.EntryData.OpData(key=key, value=value or 0.0, remove=value is None)
+                    for key, value in values.items()
+                ],
+            )
+            for entity, values in quotas.items()
+        ]
+        answer = self.admin.ask_controller(Request(entries=entries, validate_only=False))
+        return [_error_text(one) for one in answer.entries]
+
+    # Rights that cannot be seen
+
+    def transactional_id(self, name: str) -> list[InventoryGap]:
+        """Whether it may be described, which Write implies."""
+        from kafka.protocol.metadata import FindCoordinatorRequest
+
+        answer = self.admin.ask(FindCoordinatorRequest(key=name, key_type=1, max_version=3))
+        if answer.error_code != 53:
+            return []
+        return [InventoryGap("to copy in transactions", "", "Write", f"TransactionalId {name}")]
+
+
+def _error_text(answer: Any, fine: Iterable[int] = ()) -> str:
+    if not answer.error_code or answer.error_code in fine:
+        return ""
+    name = error_name(answer.error_code)
+    message = getattr(answer, "error_message", None)
+    return f"{name}: {message}" if message else name
+
+
+def raise_first_error(answers: ChangeErrors, what: str) -> None:
+    """Raises UpstreamError with the first failure."""
+    failed = [answer for answer in answers if answer]
+    if failed:
+        raise UpstreamError("other", f"{what}: {failed[0]}")

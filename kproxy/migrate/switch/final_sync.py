@@ -1,0 +1,372 @@
+"""The end of a migration's copy: what was written last is copied and compared, and the last positions are translated.
+
+The copy follows the source before the hold begins, with all connections open and Spark's session warm. So what remains
+for the hold is the last round, its check, and the positions that have changed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from kproxy.base.errors import KproxyError, UpstreamError
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.migrate.clusters.endpoints import ClusterEndpoints
+from kproxy.migrate.copier import requests
+from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.retries import insist
+from kproxy.migrate.copier.state import State, key
+from kproxy.migrate.copier.statetopic import Copied, read_all
+from kproxy.migrate.copy.copyrun import Copy, What
+from kproxy.migrate.copy.scope import what_to_copy
+from kproxy.migrate.journal.driver import CopyAlreadyRunning
+from kproxy.migrate.offsets.duplicates import Repeated, repeated
+from kproxy.migrate.offsets.groupsync import Offsets, Result, incomplete
+from kproxy.migrate.spec.migration import Migration
+from kproxy.migrate.switch.client_selection import ClientSelection, describe_open_transactions
+from kproxy.migrate.switch.transactions import OpenTransaction, end_transactions, open_transactions
+from kproxy.migrate.verify.runner import verify
+
+TopicPartition = tuple[str, int]
+EndOffsets = Mapping[TopicPartition, int]
+
+_RETRY_INTERVAL = 0.1
+# How long an end that does not move may be behind the last record: followers that have not got it, transactions that
+# have just been ended.
+_SETTLE_TIMEOUT = 5.0
+# How many things are named.
+_NAMED = 3
+
+
+class FinalSyncError(KproxyError):
+    """The tail is not what it must be, in words."""
+
+
+@dataclass
+class SyncTimings:
+    """How long each part took when it was done last."""
+
+    drain: float = 0.0
+    copy: float = 0.0
+    verify: float = 0.0
+    translate: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return self.drain + self.copy + self.verify + self.translate
+
+
+@dataclass
+class FinalSync:
+    """Of a migration in this direction. `force`: positions on the target that somebody else wrote are overwritten, as
+    clients that were there before have moved away. `compose` adds to what the positions are translated by, if it is not
+    only what this migration has copied. `groups`: those whose positions are translated. `alone`: which clients are
+    switched, if others go on writing to the source; `others_write`: records of others are in the target's logs, of
+    clients that were led there before. `ended`: the transactions that were ended. `ends`: where the source's logs
+    ended when they were copied last."""
+
+    spark: Any
+    migration: Migration
+    roads: ClusterEndpoints
+    say: Callable[[str], None] = lambda _: None
+    force: bool = False
+    compose: Callable[[Offsets], None] = lambda _: None
+    groups: Callable[[str], bool] | None = None
+    alone: ClientSelection | None = None
+    others_write: bool = False
+    took: SyncTimings = field(default_factory=SyncTimings)
+    ended: list[OpenTransaction] = field(default_factory=list)
+    ends: EndOffsets = field(default_factory=dict)
+    _positions: tuple[Sequence[Result], Mapping[TopicPartition, Copied]] = ((), {})
+
+    def __post_init__(self) -> None:
+        self._open = ExitStack()
+        self._failure: Exception | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> FinalSync:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._thread is not None:
+            self._copy.end()
+            self._thread.join(60)
+        self._open.close()
+
+    # Before the hold
+
+    def begin(self, take_over: bool) -> None:
+        """Connect, and let the copy follow. If another driver copies, its place is taken, or what it copies is waited
+        for. Raises ConfigError if it cannot begin, UpstreamError and WireError."""
+        self._take_over = take_over
+        self._source = self._open.enter_context(Admin(self.roads.source))
+        self._target = self._open.enter_context(Admin(self.roads.target))
+        self._at_source, self._at_target = Cluster(self.roads.source), Cluster(self.roads.target)
+        self._open.callback(self._at_source.close)
+        self._open.callback(self._at_target.close)
+        what = what_to_copy(self.migration, self.roads.source, self.roads.target, True, None, take_over, {})
+        self._what = what
+        layout = self._at_source.learn(list(what.topics))
+        self.partitions = [(topic, led.index) for topic in what.topics for led in layout.topics[topic][1]]
+        self._known = read_all(self._at_target, self.migration.name, _is_partition_record)
+        self._follow(what)
+
+    def _follow(self, what: What) -> None:
+        self._copy = Copy(self.spark, self.roads.source, self.roads.target, what)
+
+        def run() -> None:
+            try:
+                self._copy.run()
+            except Exception as error:  # noqa: BLE001  # whoever waits for the copy raises it
+                self._failure = error
+
+        self._thread = threading.Thread(target=run, name="kproxy migrate switch: copy", daemon=True)
+        self._thread.start()
+
+    def stop_copying(self, until: float) -> None:
+        """Nothing that comes from here on is copied in this direction. Raises TailError if the copy does not end."""
+        self._copy.end()
+        assert self._thread is not None
+        self._thread.join(max(0.0, until - time.monotonic()))
+        if self._thread.is_alive():
+            raise FinalSyncError("the copy did not end in time")
+
+    def lag(self) -> int:
+        """In offsets, of all partitions. Raises UpstreamError and WireError, and what has ended the copy."""
+        self._check_copy()
+        ends = self._stable(time.monotonic() + _SETTLE_TIMEOUT)
+        begins = self._begins()
+        states = self._states()
+        return sum(
+            max(0, end - (states[where].source_next if where in states else begins[where]))
+            for where, end in ends.items()
+        )
+
+    def catch_up(self, most: int, seconds: float) -> int:
+        """Wait until the lag is no more than this. Returns it in any case."""
+        until = time.monotonic() + seconds
+        while (lag := self.lag()) > most and time.monotonic() < until:
+            time.sleep(10 * _RETRY_INTERVAL)
+        return lag
+
+    def rehearse(self, seconds: float, *, dry_run: bool) -> list[str]:
+        """All that is done while writes are held, but for the transactions: so everything is warm and nearly done, and
+        it is known how long it takes. Returns what could not be translated. Raises as `copy` and the others do."""
+        until = time.monotonic() + seconds
+        self.ends = self._stable(until)
+        self._timed("copy", lambda: self._copied_to(self.ends, until))
+        self.verify(until)
+        problems: list[str] = []
+        self._timed("translate", lambda: problems.extend(self._translated(dry_run)))
+        return problems
+
+    # While writes are held
+
+    def drain(self, until: float) -> None:
+        """End the transactions that are open on the source. Raises TailError, UpstreamError and WireError."""
+        self._timed("drain", lambda: self._drain(until))
+
+    def _drain(self, until: float) -> None:
+        found = open_transactions(self._source, until)
+        if self.alone is not None:
+            found = [one for one in found or () if self.alone.ends(one.id)]
+        if not found:
+            return
+        self.ended += found
+        for one in found:
+            self.say(f"ends transaction {one.id} on the source: its application sees that it is aborted")
+        failed = end_transactions(self.roads.source, [one.id for one in found], until)
+        if failed:
+            name, why = min(failed.items())
+            raise FinalSyncError(f"transaction {name} on the source could not be ended: {why}")
+
+    def copy(self, until: float) -> None:
+        """Up to the ends that the source's logs have now, and until no log has another end. Raises TailError,
+        UpstreamError and WireError."""
+        self._timed("copy", lambda: self._copy_all(until))
+
+    def _copy_all(self, until: float) -> None:
+        if self.alone is not None:
+            # What these clients have written is below these ends, and open transactions of others may be too.
+            self.ends = self._offsets(requests.LATEST, False, until)
+            try:
+                self._copied_to(self.ends, until)
+            except FinalSyncError as error:
+                left = open_transactions(self._source, until)
+                raise (
+                    FinalSyncError(describe_open_transactions([one.id for one in left], self.alone)) if left else error
+                ) from None
+            return
+        while True:
+            self.ends = self._final(until)
+            self._copied_to(self.ends, until)
+            if self._final(until) == self.ends:
+                return
+            self._check_time(until, "the source's logs still grow: somebody writes to it without kproxy")
+
+    def verify(self, until: float) -> None:
+        """What has been copied and was not compared before. Raises TailError, UpstreamError and WireError."""
+        self._timed("verify", self._verify)
+
+    def _verify(self) -> None:
+        report = verify(
+            self.spark, self.roads.source, self.roads.target, self.migration.name, others_write=self.others_write
+        )
+        wrong = [one for one in report.partitions if not one.whole]
+        if wrong:
+            one = wrong[0]
+            why = one.note or (str(one.difference) if one.difference is not None else "its records differ")
+            raise FinalSyncError(
+                f"partition {one.partition} of {one.topic} is not verified up to its end: {why}{_more_text(wrong)};"
+                " kproxy migrate verify says more"
+            )
+
+    def translate(self, until: float) -> None:
+        """The positions of all groups. Raises TailError, UpstreamError and WireError."""
+        self._timed("translate", self._translate)
+
+    def _translate(self) -> None:
+        problems = self._translated(dry_run=False)
+        if problems:
+            raise FinalSyncError(f"not all positions could be translated: {problems[0]}{_more_text(problems)}")
+
+    def check_quiet(self, until: float) -> None:
+        """That nothing was written to the source since it was copied, if nobody may. Raises TailError, UpstreamError,
+        WireError."""
+        if self.alone is not None:
+            return
+        now = self._final(until)
+        moved = sorted(where for where in now if now[where] != self.ends.get(where))
+        if moved:
+            (topic, partition), was = moved[0], self.ends.get(moved[0], 0)
+            raise FinalSyncError(
+                f"somebody writes to the source without kproxy: partition {partition} of {topic} ended at {was} when"
+                f" all writes were held, and ends at {now[moved[0]]} now{_more_text(moved)}; stop them, or let them go"
+                " through kproxy"
+            )
+
+    # Parts
+
+    def _timed(self, part: str, work: Callable[[], None]) -> None:
+        began = time.monotonic()
+        try:
+            work()
+        finally:
+            setattr(self.took, part, time.monotonic() - began)
+
+    def _translated(self, dry_run: bool) -> list[str]:
+        offsets = Offsets(self.migration, self._source, self._target, self.force).read_state()
+        self.compose(offsets)
+        results = offsets.run(self.groups or self.migration.wants_group, dry_run=dry_run)
+        self._positions = results, offsets.known
+        return list(incomplete(results, self.migration))
+
+    def repeated(self) -> list[Repeated]:
+        """What members of groups would read twice, as positions were translated last. Raises UpstreamError and
+        WireError."""
+        if self.force:  # the way back: applications have written there themselves
+            return []
+        return list(repeated(self.roads.target, *self._positions))
+
+    def _check_copy(self) -> None:
+        if isinstance(self._failure, CopyAlreadyRunning) and not self._take_over:
+            return  # the other driver copies for both
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        stuck = self._copy.progress.stuck
+        if stuck:
+            (topic, partition), why = min(stuck.items())
+            raise FinalSyncError(
+                f"the copy of partition {partition} of {topic} is stuck: {why}{_more_text(list(stuck))}"
+            )
+        if self._copy.progress.paused:
+            raise FinalSyncError("the copy is paused: kproxy migrate resume")
+
+    def _check_time(self, until: float, text: str) -> None:
+        if time.monotonic() >= until:
+            raise FinalSyncError(text)
+
+    def _begins(self) -> EndOffsets:
+        return self._offsets(requests.EARLIEST, True, time.monotonic() + _SETTLE_TIMEOUT)
+
+    def _stable(self, until: float) -> EndOffsets:
+        """Where readers of committed records end now."""
+        return self._offsets(requests.LATEST, True, until)
+
+    def _final(self, until: float) -> EndOffsets:
+        """Where the logs end, when nothing is open in them."""
+        patience = min(until, time.monotonic() + _SETTLE_TIMEOUT)
+        while True:
+            high = self._offsets(requests.LATEST, False, patience)
+            stable = self._offsets(requests.LATEST, True, patience)
+            behind = sorted(where for where in high if stable[where] != high[where])
+            if not behind:
+                return stable
+            topic, partition = behind[0]
+            self._check_time(
+                patience,
+                f"partition {partition} of {topic} on the source has a transaction that is not"
+                f" ended{_more_text(behind)}: kafka-transactions.sh find-hanging names it",
+            )
+            time.sleep(_RETRY_INTERVAL)
+
+    def _offsets(self, which: int, committed: bool, until: float) -> EndOffsets:
+        found: dict[TopicPartition, int] = {}
+        while True:
+            missing = [where for where in self.partitions if where not in found]
+            try:
+                found |= self._at_source.offsets(missing, which, committed=committed)
+            except UpstreamError:
+                self._at_source.forget()
+            if len(found) == len(self.partitions):
+                return found
+            topic, partition = next(where for where in self.partitions if where not in found)
+            self._check_time(until, f"the source does not tell where partition {partition} of {topic} ends")
+            time.sleep(_RETRY_INTERVAL)
+
+    def _states(self) -> dict[TopicPartition, State]:
+        insist(self._at_target, self._known.read, _SETTLE_TIMEOUT)
+        values = self._known.values
+        found = {where: values.get(key("partition", *where)) for where in self.partitions}
+        return {where: State.from_json(value) for where, value in found.items() if value is not None}
+
+    def _copied_to(self, ends: EndOffsets, until: float) -> None:
+        begins = self._begins()
+        while True:
+            self._check_copy()
+            states = self._states()
+            behind = [
+                where
+                for where, end in ends.items()
+                if end > (states[where].source_next if where in states else begins[where])
+            ]
+            if not behind:
+                return
+            topic, partition = behind[0]
+            self._check_time(
+                until, f"partition {partition} of {topic} is not copied to its end in time{_more_text(behind)}"
+            )
+            time.sleep(_RETRY_INTERVAL)
+
+
+def list_topics(bootstrap: str) -> set[str]:
+    """All that are there. Raises UpstreamError and WireError."""
+    cluster = Cluster(bootstrap)
+    try:
+        return set(insist(cluster, cluster.learn, _SETTLE_TIMEOUT).topics)
+    finally:
+        cluster.close()
+
+
+def _more_text(of: Iterable[object]) -> str:
+    count = len(list(of)) - 1
+    return f" (and {count} more)" if count > 0 else ""
+
+
+def _is_partition_record(name: bytes) -> bool:
+    return name.startswith(b'["partition",')

@@ -1,0 +1,71 @@
+"""What holds when no switch is under way: on which side clients are, whether a copy goes on, which command is next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kproxy.migrate.clusters.endpoints import ClusterEndpoints
+from kproxy.migrate.journal.driver import find_active_driver
+from kproxy.migrate.journal.switch_journal import ROLLBACK, SwitchEntry
+from kproxy.migrate.spec.migration import Migration
+from kproxy.migrate.switch.client_selection import abbreviate
+from kproxy.migrate.switch.inverse_offset_map import reverse_name
+from kproxy.migrate.switch.report import BEFORE_ANOTHER
+from kproxy.proxy.switching.plan import Record
+
+_START_SWITCH = "next: kproxy migrate switch FILE begins one"
+
+
+def describe_no_switch(last: SwitchEntry | None) -> Iterator[str]:
+    """Why there is none to go on with, and where clients are."""
+    if last is None:
+        yield "there is no switch to go on with: none was begun, and clients are on the source"
+        return
+    undone = "" if last.decision is Record.RELEASED else " (undone)"
+    where = f"{last.after}, the target" if last.moved else f"{last.before}, the source"
+    yield f"there is no switch to go on with: {last.what} {last.switch} is over{undone}, and clients are on {where}"
+    for one in last.there:
+        yield f"but these are on {last.after}, the target: {abbreviate(one.clients)}"
+
+
+def describe_copies(last: SwitchEntry | None, migration: Migration, roads: ClusterEndpoints) -> Iterator[str]:
+    """Whether the copy goes on that is due now, and what is next. It takes some seconds. Raises UpstreamError,
+    WireError and ConfigError."""
+    if last is None or not last.moved:
+        yield from describe_copy(find_active_driver(roads.target, migration.name), last)
+    elif last.reversible:
+        yield from describe_reverse_copy(find_active_driver(roads.source, reverse_name(migration.name)), last)
+    else:
+        yield (
+            "nothing is copied back: the switch was not --reversible. next: kproxy migrate finish FILE, when all"
+            " consumers have come back"
+        )
+
+
+def describe_copy(driver: Mapping[str, Any] | None, last: SwitchEntry | None) -> Iterator[str]:
+    """`driver`: who copies to the target now; None: nobody (pure)."""
+    if driver is None:
+        yield "the copy to the target has ended: kproxy migrate copy FILE --follow goes on with it"
+    else:
+        yield f"the copy to the target goes on: {_driver_name(driver)}"
+    if last is not None and last.what == ROLLBACK and not last.part:
+        yield BEFORE_ANOTHER
+    else:
+        yield _START_SWITCH
+
+
+def describe_reverse_copy(driver: Mapping[str, Any] | None, last: SwitchEntry) -> Iterator[str]:
+    """The same of the copy to the source."""
+    if driver is None:
+        yield (
+            f"what clients write to {last.after} is not copied back now: kproxy migrate copy FILE --back --follow goes"
+            " on with it"
+        )
+    else:
+        yield f"what clients write to {last.after} is copied back: {_driver_name(driver)}"
+    yield "next: kproxy migrate rollback FILE leads clients back; kproxy migrate finish FILE ends the way back"
+
+
+def _driver_name(driver: Mapping[str, Any]) -> str:
+    return f"process {driver.get('pid')} on {driver.get('host')}"

@@ -1,0 +1,153 @@
+"""What leading clients has in any direction: the kproxies, what was found before the hold, and the drive."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kproxy.base.errors import ConfigError
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.migrate.journal.switch_journal import SwitchEntry, SwitchJournal
+from kproxy.migrate.plan.finding import STOP, MigrationFinding
+from kproxy.migrate.spec.switch_section import SwitchSection
+from kproxy.migrate.switch import preflight
+from kproxy.migrate.switch.client_selection import abbreviate
+from kproxy.migrate.switch.drive import TIMEOUTS, Drive, DriveResult, DriveTimeouts, HoldTask, Say
+from kproxy.migrate.switch.final_sync import SyncTimings
+from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, split_name
+from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
+from kproxy.migrate.switch.members import read_members
+from kproxy.migrate.switch.transactions import OpenTransaction
+from kproxy.proxy.switching.parts import split
+from kproxy.proxy.switching.plan import Plan, Work, later, number_of
+
+ReportFindings = Callable[[Iterable[MigrationFinding]], None]
+
+# How long is waited for sessions of members that have gone, and how often is looked, in seconds. The default of
+# session.timeout.ms is 45 s.
+_SESSION_TIMEOUT, _POLL_INTERVAL = 60.0, 1.0
+
+
+@dataclass
+class PreflightResult:
+    """`answers`: what the kproxies said."""
+
+    findings: list[MigrationFinding] = field(default_factory=list)
+    answers: Mapping[str, KproxyReply] = field(default_factory=dict)
+
+    @property
+    def stopped(self) -> bool:
+        return any(one.severity == STOP for one in self.findings)
+
+
+def was_switched_before(last: SwitchEntry | None) -> bool:
+    """Whether the cluster as a whole was switched before."""
+    return last is not None and (not last.part or last.again)
+
+
+class SwitchRun:
+    """`took`, `ended`: how long the work of the hold took, and which transactions it ended."""
+
+    took: SyncTimings
+    ended: Sequence[OpenTransaction]
+
+    def __init__(
+        self,
+        fleet: KproxyFleet,
+        section: SwitchSection,
+        say: Say,
+        show: ReportFindings,
+        limits: DriveTimeouts = TIMEOUTS,
+    ) -> None:
+        self.fleet, self.section = fleet, section
+        self.say, self._show, self._limits = say, show, limits
+        self.preflight = PreflightResult()
+        self.drive: Drive | None = None
+        self._aborted = ""
+
+    def abort(self, why: str) -> None:
+        """From a signal handler."""
+        self._aborted = why
+        if self.drive is not None:
+            self.drive.abort(why)
+
+    def found(self, findings: Iterable[MigrationFinding]) -> None:
+        """In the preflight."""
+        for one in findings:
+            self.preflight.findings.append(one)
+            self._show([one])
+
+    def look_at_kproxies(self, direction: preflight.Direction) -> None:
+        """Ask them all."""
+        findings, self.preflight.answers = preflight.check_kproxies(self.fleet, self.section, direction)
+        self.found(findings)
+
+    def units_of(self, kproxy: Kproxy) -> Iterator[Kproxy]:
+        """The cluster at this kproxy, and those of its parts that are where it is."""
+        clusters = self.preflight.answers[kproxy.name].clusters
+        yield kproxy
+        for name, one in clusters.items():
+            cluster, part = split(name)
+            if part and cluster == kproxy.cluster and one.state.active == clusters[cluster].state.active:
+                if one.state.holds:
+                    text = f"part {part} is in switch {one.state.switch} ({one.state.phase}): end it first"
+                    self.found([MigrationFinding(STOP, f"kproxy {kproxy.name}", text)])
+                yield kproxy.of(part)
+
+    def on_origin(self) -> Iterator[ClusterReply]:
+        """What kproxies say of the units whose clients are where they are led away from."""
+        for kproxy in self.fleet.all:
+            for one in self.units_of(kproxy):
+                yield self.preflight.answers[kproxy.name].clusters[one.cluster]
+
+    def units(self) -> list[ClusterReply]:
+        """What the kproxies said before of all that is switched."""
+        return [self.preflight.answers[split_name(one.name)[0]].clusters[one.cluster] for one in self.fleet.all]
+
+    def wait_until_left(self, there: Admin, wants: Callable[[str], bool]) -> None:
+        """Wait until these groups have no members where they are to go, if clients were led away from there before:
+        brokers count those until their sessions end, and take no position of such a group. Raises UpstreamError."""
+        until, waits = time.monotonic() + _SESSION_TIMEOUT, False
+        while left := [group for group, ids in read_members(there, wants).items() if ids]:
+            if time.monotonic() >= until or self._aborted:
+                why = (
+                    "has members where it is to go: end those that reach it without kproxy; the sessions of those that"
+                    " were led away end by themselves (session.timeout.ms)"
+                )
+                self.found([MigrationFinding(STOP, f"group {abbreviate(left)}", why)])
+                return
+            if not waits:
+                self.say(
+                    f"waits for the sessions to end that members of group {abbreviate(left)} had where they are to go"
+                )
+            waits, wants = True, set(left).__contains__
+            time.sleep(_POLL_INTERVAL)
+
+    def lead(
+        self,
+        journal: SwitchJournal,
+        what: str,
+        to: str,
+        told: Callable[[SwitchEntry | None, SwitchEntry], SwitchEntry],
+        works: Mapping[Work, HoldTask],
+    ) -> DriveResult:
+        """Hold writes, do the work, flip and release. `told` gets what was decided last and what is to be decided now,
+        adds what it knows, and may refuse. Raises KproxyError."""
+        if self._aborted:
+            raise ConfigError(f"{self._aborted}: nothing was held")
+        last = journal.take()
+        states = [one.state for one in self.units()]
+        former = states[0].active
+        driver = later(1 + max(number_of(one.driver) for one in states), secrets.token_hex(4))
+        names = tuple(one.name for one in self.fleet.all)
+        plan = Plan(secrets.token_hex(4), driver, names, former, to, self.section.hold_seconds)
+        began = time.time_ns() // 1_000_000
+        entry = SwitchEntry(
+            plan.switch, what, self.section.cluster, former, to, names, began=began, again=was_switched_before(last)
+        )
+        self.drive = Drive(plan, self.fleet, journal, told(last, entry), works, self.say, self._limits)
+        if self._aborted:
+            self.drive.abort(self._aborted)
+        return self.drive.run()

@@ -1,0 +1,111 @@
+"""`--only`: what is named, whom that means, and what stands in its way."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
+from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, MovedPart, SwitchEntry
+from kproxy.migrate.switch.client_selection import ClientSelection, parse_selection, select_part
+from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, MissingKproxy
+from kproxy.migrate.switch.kproxy_replies import ConnectedClient
+from kproxy.migrate.switch.operations import _fleet_of_switch
+from kproxy.proxy.admin.client import AdminClient
+from kproxy.proxy.switching.plan import Record
+
+MEMBERS = {
+    "g": frozenset({"consumer-g-1", "consumer-g-2"}),
+    "h": frozenset({"app", "consumer-h-1"}),
+    "empty": frozenset[str](),
+}
+
+
+def client(name: str, *, reads: bool = False, writes: bool = False) -> ConnectedClient:
+    return ConnectedClient(name, "10.0.0.1", reads=reads, writes=writes)
+
+
+CONNECTED = [
+    client("consumer-g-1", reads=True), client("consumer-g-2", reads=True), client("consumer-h-1", reads=True),
+    client("app", reads=True, writes=True), client("writer", writes=True),
+]  # fmt: skip
+
+
+def stops(only: ClientSelection) -> list[str]:
+    return [f"{one.about}: {one.text}" for one in select_part(only, MEMBERS, CONNECTED)[1] if one.severity == "stop"]
+
+
+def test_what_is_named() -> None:
+    assert parse_selection([], readers_stay=False) is None
+    found = parse_selection(["group=g,client-id=a-*", "client-id=b", "transactional-id=t-*"], readers_stay=True)
+    assert found == ClientSelection(("g",), ("a-*", "b"), ("t-*",), readers_stay=True)
+    assert [found.ends(one) for one in ("t-1", "t-", "t", "xt-1")] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("text", ["", "g", "group=", "groups=g", "group=g,", "topic=t", "transactional-id=t"])
+def test_what_names_nobody(text: str) -> None:
+    with pytest.raises(ConfigError, match="allowed: group=GROUP"):
+        parse_selection([text], readers_stay=False)
+
+
+def test_the_members_of_a_group_with_any_number() -> None:
+    chosen, findings = select_part(ClientSelection(("g",)), MEMBERS, CONNECTED)
+    assert chosen is not None
+    assert (chosen.part.clients, chosen.groups, chosen.writes) == (("consumer-g-#",), {"g"}, False)
+    assert [one.severity for one in findings] == ["note", "warning"]
+    assert "isolation.level=read_committed" in findings[1].text
+    again, _ = select_part(ClientSelection(clients=("consumer-g-#",)), MEMBERS, [])
+    assert again is not None
+    assert again.part == chosen.part, "the same clients are the same part"
+
+
+def test_what_stops_it() -> None:
+    assert stops(ClientSelection(("empty",)))[0].startswith("only: group empty has no members")
+    assert stops(ClientSelection(("nowhere",)))[0].startswith("only: group nowhere has no members")
+    assert stops(ClientSelection(clients=("x" * 101,)))[0].endswith("a client id has 1 to 100 printable characters")
+    (text,) = stops(ClientSelection(clients=("consumer-h-1",)))
+    assert text.startswith("group h: its members app would stay on the source")
+    reading = "only: some of these clients write, and consumer-g-1, consumer-g-2 read on the source"
+    assert [one[: len(reading)] for one in stops(ClientSelection(("h",)))] == [reading]
+    assert stops(ClientSelection(("h",), readers_stay=True)) == []
+    assert stops(ClientSelection(("g", "h"))) == []
+    (text,) = [
+        one.text for one in select_part(ClientSelection(("g",)), MEMBERS, CONNECTED[1:])[1] if one.severity == "stop"
+    ]
+    assert text.startswith("its members consumer-g-1 are not connected through these kproxies")
+
+
+def test_nobody_is_connected() -> None:
+    chosen, findings = select_part(ClientSelection(clients=("later",)), MEMBERS, CONNECTED)
+    assert chosen is not None
+    assert [one.severity for one in findings] == ["note", "warning"]
+
+
+def test_what_the_journal_says_of_parts() -> None:
+    released = (("000001-a", Record.RELEASED.value),)
+    first = SwitchEntry(
+        "x", SWITCHING, "default/p", "blue", "green", ("k",), released, clients=("c",), groups=("g",), writes=True
+    )
+    assert (first.moved, first.part, first.there) == (False, "p", (MovedPart("p", ("c",), ("g",), True),))
+    second = SwitchEntry("y", SWITCHING, "default", "blue", "green", ("k", "k q"), parts=first.there)
+    assert (second.moved, second.there) == (False, first.there), "it was undone"
+    whole = second.decided("000001-b", Record.RELEASED)
+    assert (whole.moved, whole.there) == (True, ())
+    back = SwitchEntry("z", ROLLBACK, "default", "green", "blue", ("k",), released, again=True)
+    assert (back.moved, back.there) == (False, ())
+    for one in (first, second, whole, back):
+        assert SwitchEntry.read(json.dumps(one.to_record()).encode()) == one
+
+
+def test_who_takes_over_asks_the_same_units() -> None:
+    """By the names that they had in the switch, also of kproxies that nobody finds any more."""
+    here = Kproxy("one:1", AdminClient(Address("127.0.0.1", 1)), "default")
+    with KproxyFleet([here]) as fleet:
+        units = [here, here.of("some"), Kproxy("two:2", here.client, "default").of("some")]
+        found = _fleet_of_switch(fleet, [one.name for one in units], "default").all
+        assert [(one.name, one.cluster) for one in found] == [(one.name, one.cluster) for one in units]
+        assert [isinstance(one.client, MissingKproxy) for one in found] == [False, False, True]
+        (of_part,) = _fleet_of_switch(fleet, ["one:1"], "default/some").all
+        assert (of_part.name, of_part.cluster, of_part.client) == ("one:1", "default/some", here.client)

@@ -1,0 +1,83 @@
+"""What is wrong with kproxies, before they are switched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from kproxy.base.errors import AdminError
+from kproxy.migrate.plan.finding import NOTE, STOP, WARNING
+from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
+from kproxy.migrate.switch.readiness import ExpectedState, TimedReply, check_readiness
+from kproxy.proxy.switching.state import Phase, State
+
+WANTED = ExpectedState("default", "green", "A", "B", "1.0")
+CLUSTER = ClusterReply("default", State("blue"), {"blue": "A", "green": "B"})
+ANSWER = KproxyReply("1.0", 100.0, True, {"default": CLUSTER})
+HELD = State("blue", Phase.HELD, "x9", "000001-a", "blue", "green", 1.0, 9.0)
+
+
+def findings(answers: Mapping[str, KproxyReply | AdminError]) -> list[tuple[str, str, str]]:
+    heard = {name: TimedReply(answer, 99.9, 100.1) for name, answer in answers.items()}
+    return [(one.severity, one.about, one.text) for one in check_readiness(heard, WANTED)]
+
+
+def with_cluster(**more: object) -> KproxyReply:
+    return replace(ANSWER, clusters={"default": replace(CLUSTER, **more)})  # type: ignore[arg-type]
+
+
+def test_those_that_share_ports_are_all_there() -> None:
+    """A kproxy that goes on leading clients to the former upstream would do so with the clients of the others too."""
+    one, other = with_cluster(instance="1", beside=("2",)), with_cluster(instance="2", beside=("1",))
+    assert findings({"a": one, "b": other}) == [(NOTE, "kproxies", "2 answer")]
+    (stop, _) = findings({"a": one})
+    assert stop[:2] == (STOP, "kproxies")
+    assert stop[2].startswith("1 more share these ports (--reuse-port)")
+    assert stop[2].endswith("list the admin address of each in switch.kproxies")
+
+
+def test_all_are_fine() -> None:
+    assert findings({"a": ANSWER, "b": ANSWER}) == [(NOTE, "kproxies", "2 answer")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "severity", "words"),
+    [
+        (AdminError("no kproxy answers"), STOP, "cannot be asked: no kproxy answers"),
+        (replace(ANSWER, version="2.0"), WARNING, "is version 2.0, and this command 1.0"),
+        (replace(ANSWER, time=103.0), STOP, "its clock is 3 s away"),
+        (replace(ANSWER, time=90.0), STOP, "its clock is 10 s away"),
+        (replace(ANSWER, state_dir=False), STOP, "has no --state-dir"),
+        (replace(ANSWER, clusters={"other": CLUSTER}), STOP, "has no cluster default that can be switched (it has other)"),
+        (with_cluster(state=HELD), STOP, "is in switch x9 (held)"),
+        (with_cluster(upstreams={"blue": "A", "red": "B"}), STOP, "has no upstream green (it has blue, red)"),
+        (with_cluster(state=State("green")), STOP, "leads to green already"),
+        (with_cluster(upstreams={"blue": "A", "green": ""}), STOP, "does not reach its upstream green"),
+        (with_cluster(upstreams={"blue": "A", "green": "C"}), STOP, "its other upstream green is cluster C, and the file"),
+        (with_cluster(upstreams={"blue": "X", "green": "B"}), STOP, "its active upstream blue is cluster X"),
+        (with_cluster(doubts=("app at 10.0.0.1",)), WARNING, "clients that lost an answer to a write (app at 10.0.0.1)"),
+    ],
+    ids=[
+        "silent", "version", "clock ahead", "clock behind", "no state dir", "no cluster", "in a switch", "no upstream",
+        "there already", "not reached", "another target", "another source", "doubts",
+    ],
+)  # fmt: skip
+def test_one_is_not(answer: KproxyReply | AdminError, severity: str, words: str) -> None:
+    found = findings({"a": answer})
+    assert found[0][:2] == (severity, "kproxy a")
+    assert words in found[0][2]
+    assert any(one[0] == STOP for one in found) is (severity == STOP)
+
+
+def test_many_have_the_same_problem() -> None:
+    found = findings({name: replace(ANSWER, state_dir=False) for name in "abcde"})
+    assert found[0][1] == "kproxy a, b, c and 2 more"
+
+
+def test_they_do_not_agree() -> None:
+    texts = [text for _, _, text in findings({"a": ANSWER, "b": replace(ANSWER, version="0.9")})]
+    assert any("several versions: 1.0 (1), 0.9 (1)" in text for text in texts)
+    texts = [text for _, _, text in findings({"a": ANSWER, "b": with_cluster(state=State("green"))})]
+    assert any("lead to several upstreams now: blue, green" in text for text in texts)

@@ -1,0 +1,69 @@
+"""What a switch waits for in any direction: the sessions of members that were led away from where their group goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kproxy.migrate.plan.finding import STOP
+from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
+from kproxy.migrate.switch import switch_run
+from kproxy.migrate.switch.fleet import KproxyFleet
+from kproxy.migrate.switch.members import GroupMembers
+from kproxy.migrate.switch.switch_run import SwitchRun
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def led(said: list[str]) -> SwitchRun:
+    return SwitchRun(KproxyFleet([]), SwitchSection(KproxySelection(()), "green"), said.append, lambda _: None)
+
+
+def members(monkeypatch: pytest.MonkeyPatch, answers: Iterator[GroupMembers]) -> list[list[str]]:
+    """What a cluster tells, one after another; returned is which groups were asked for."""
+    asked: list[list[str]] = []
+
+    def read(_: object, wants: Callable[[str], bool]) -> GroupMembers:
+        asked.append([group for group in ("a", "b") if wants(group)])
+        return next(answers)
+
+    monkeypatch.setattr(switch_run, "read_members", read)
+    monkeypatch.setattr(switch_run, "_POLL_INTERVAL", 0.0)
+    return asked
+
+
+ADMIN: Any = None
+
+
+def test_it_waits_until_their_sessions_have_ended(
+    led: SwitchRun, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = frozenset({"consumer-b-1"})
+    asked = members(monkeypatch, iter([{"a": frozenset(), "b": one}, {"b": one}, {"b": frozenset()}]))
+    led.wait_until_left(ADMIN, lambda group: True)
+    assert asked == [["a", "b"], ["b"], ["b"]], "only those that are left are looked at again"
+    assert [line for line in said if "members of group b" in line] == said
+    assert len(said) == 1
+    assert not led.preflight.stopped
+
+
+def test_who_does_not_go_stops_it(led: SwitchRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(switch_run, "_SESSION_TIMEOUT", 0.0)
+    members(monkeypatch, iter([{"a": frozenset({"x"})}]))
+    led.wait_until_left(ADMIN, lambda group: True)
+    (found,) = led.preflight.findings
+    assert (found.severity, found.about) == (STOP, "group a")
+    assert "has members where it is to go" in found.text
+
+
+def test_who_is_told_to_go_back_waits_no_more(led: SwitchRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    members(monkeypatch, iter([{"a": frozenset({"x"})}]))
+    led.abort("SIGINT was given")
+    led.wait_until_left(ADMIN, lambda group: True)
+    assert led.preflight.stopped

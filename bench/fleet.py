@@ -60,9 +60,9 @@ def _run(count: int) -> dict[str, float]:
         figures = {"seconds": time.monotonic() - began, "cpu_seconds": time.process_time() - cpu}
     finally:
         stop(process)
-    if driven.end is not End.RELEASED or driven.held is None:
-        raise BenchError(f"a switch of {count} simulated kproxies ended as {driven.end}: {'; '.join(driven.why)}")
-    return {**figures, "held_seconds": driven.held}
+    if driven.end is not End.RELEASED or driven.held_seconds is None:
+        raise BenchError(f"a switch of {count} simulated kproxies ended as {driven.end}: {'; '.join(driven.reasons)}")
+    return {**figures, "held_seconds": driven.held_seconds}
 
 
 def _driven(names: tuple[str, ...]) -> DriveResult:

@@ -60,7 +60,7 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
     from tests.harness.migration.switched import TOKEN, Switched
     from tests.harness.topics import unique
 
-    topic, roads = unique("bench"), ClusterEndpoints.of(source, target)
+    topic, endpoints = unique("bench"), ClusterEndpoints.from_addresses(source, target)
     topics(source, {topic: _PARTITIONS}, 1)
     with ExitStack() as running:
         directory = Path(running.enter_context(tempfile.TemporaryDirectory()))
@@ -75,7 +75,7 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
         )
         servers = ({"bootstrap-servers": source}, {"bootstrap-servers": target})
         migration = Migration(*servers, unique("mv"), topics=TopicSelection((topic,)), switch=section)
-        with ClusterPair(migration, roads) as sides:
+        with ClusterPair(migration, endpoints) as sides:
             Preparation(sides, sides.examine(0.0), lambda _: None).run()
         words = [topic, str(CLIENTS), *(one.bootstrap for one in kproxies)]
         process = start(
@@ -88,20 +88,24 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
             said: list[str] = []
             with open_fleet(section) as those:
                 came = switch_clients(
-                    spark, migration, roads, those, section, said.append,
-                    lambda found: said.extend(f"{one.severity}: {one.about}: {one.text}" for one in found),
+                    spark, migration, endpoints, those, section, said.append,
+                    lambda found: said.extend(f"{one.severity}: {one.subject}: {one.text}" for one in found),
                     lambda _: None, dry_run=False, reversible=False, until=lambda kept: kept.close(),
                 )  # fmt: skip
-            if came.driven is None or came.driven.end is not End.RELEASED or came.driven.held is None:
+            if (
+                came.drive_result is None
+                or came.drive_result.end is not End.RELEASED
+                or came.drive_result.held_seconds is None
+            ):
                 raise BenchError(f"it was not switched: {'; '.join(said[-5:])}")
             outcome = json.loads(process.communicate(b"end\n", timeout=_TIMEOUT_S)[0])
         finally:
             stop(process)
         values = [row[2] for number in range(_PARTITIONS) for row in rows(target, topic, number)]
         wrong = len(outcome["failed"]) + abs(outcome["acked"] - len(values)) + len(values) - len(set(values))
-        took = came.took
+        took = came.timings
         assert took is not None
         return {
-            "held": came.driven.held, "copy": took.copy, "verify": took.verify, "translate": took.translate,
-            "longest": outcome["longest_s"], "records": outcome["acked"], "wrong": wrong,
+            "held": came.drive_result.held_seconds, "copy": took.copy, "verify": took.verify,
+            "translate": took.translate, "longest": outcome["longest_s"], "records": outcome["acked"], "wrong": wrong,
         }  # fmt: skip

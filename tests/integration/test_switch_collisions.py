@@ -67,7 +67,7 @@ def stops(sides: TwoSides, topic: str, *, first: bool = True) -> list[str]:
         sides.name,
         topics=TopicSelection((topic,)),
     )
-    with ClusterPair(migration, ClusterEndpoints.of(sides.source, sides.target)) as both:
+    with ClusterPair(migration, ClusterEndpoints.from_addresses(sides.source, sides.target)) as both:
         return [one.text for one in preflight.check_clusters(both, first=first) if one.severity == STOP]
 
 

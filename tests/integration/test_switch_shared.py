@@ -112,9 +112,9 @@ def test_both_lead_all_clients_to_green(sides: TwoSides, pair: list[Switched]) -
 
 def test_one_that_is_not_listed_stops_the_switch(pair: list[Switched]) -> None:
     heard = {kproxy.admin: TimedReply(KproxyReply.read(kproxy.ask()[1], kproxy.admin), 0.0, 2e9) for kproxy in pair}
-    cluster = next(iter(heard.values())).answer.clusters["default"]  # type: ignore[union-attr]
+    cluster = next(iter(heard.values())).reply.clusters["default"]  # type: ignore[union-attr]
     ids = dict(cluster.upstreams)
-    wanted = ExpectedState("default", GREEN, ids["blue"], ids["green"], heard[pair[0].admin].answer.version)  # type: ignore[union-attr]
+    wanted = ExpectedState("default", GREEN, ids["blue"], ids["green"], heard[pair[0].admin].reply.version)  # type: ignore[union-attr]
     stops = [one.text for one in check_readiness(heard, wanted) if one.severity == "stop"]
     assert stops == []
     alone = {pair[0].admin: heard[pair[0].admin]}

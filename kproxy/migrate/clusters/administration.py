@@ -65,7 +65,7 @@ class Admin:
         controller = self.ask(MetadataRequest(topics=[])).controller_id
         return self.ask(request, controller if controller >= 0 else None)
 
-    def has(self, request: Any) -> bool:
+    def supports(self, request: Any) -> bool:
         """Whether the broker that was asked first has this request, in a version that is known here."""
         versions = self.client._manager.broker_version_data.api_versions
         return int(request.API_KEY) in {int(key) for key in versions}

@@ -32,16 +32,16 @@ class ClusterEndpoints:
     target_cluster_id: str
 
     @classmethod
-    def of(cls, source: str, target: str) -> ClusterEndpoints:
+    def from_addresses(cls, source: str, target: str) -> ClusterEndpoints:
         """Of two addresses that can be reached as they are. Raises ConfigError if they lead to one cluster, and
         UpstreamError if one does not answer."""
-        roads = cls(source, target, _cluster_id(source), _cluster_id(target))
-        if roads.source_cluster_id == roads.target_cluster_id:
+        endpoints = cls(source, target, _cluster_id(source), _cluster_id(target))
+        if endpoints.source_cluster_id == endpoints.target_cluster_id:
             raise ConfigError(
-                f"source and target are the same cluster ({roads.source_cluster_id}): a copy would read what it writes;"
-                " allowed: two clusters"
+                f"source and target are the same cluster ({endpoints.source_cluster_id}): a copy would read what it"
+                " writes; allowed: two clusters"
             )
-        return roads
+        return endpoints
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def open_endpoints(
     Raises ConfigError and UpstreamError as `kproxy.spark.attach` does, and ConfigError if both are one cluster.
     """
     if direct is not None:
-        yield ClusterEndpoints.of(*direct)
+        yield ClusterEndpoints.from_addresses(*direct)
         return
     from kproxy.spark import attach, detach
 
@@ -67,12 +67,12 @@ def open_endpoints(
     if spark is not None:
         attach(spark, config, timeout, allow_unauthenticated=allow_unauthenticated)
         try:
-            yield ClusterEndpoints.of(source, target)
+            yield ClusterEndpoints.from_addresses(source, target)
         finally:
             detach(spark)
         return
     with _host_proxy(migration, config, timeout):
-        yield ClusterEndpoints.of(source, target)
+        yield ClusterEndpoints.from_addresses(source, target)
 
 
 @contextmanager

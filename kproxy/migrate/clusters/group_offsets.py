@@ -41,7 +41,7 @@ class GroupOffsets:
     kind: str
     state: str = ""
     positions: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
-    unseen: str = ""
+    unreadable: str = ""
 
 
 class GroupRefusedError(Exception):
@@ -57,30 +57,30 @@ class GroupOffsetsClient:
 
     def read(self, wants: Callable[[str], bool]) -> list[GroupOffsets]:
         """All with these names that have positions, and those whose positions cannot be read. Raises UpstreamError."""
-        found = [self._with_positions(group) for group in self._listed(wants)]
-        return [group for group in found if group.positions or group.unseen]
+        found = [self._with_positions(group) for group in self._list_groups(wants)]
+        return [group for group in found if group.positions or group.unreadable]
 
-    def positions(self, name: str, kind: str) -> dict[TopicPartition, CommittedOffset]:
+    def read_positions(self, name: str, kind: str) -> dict[TopicPartition, CommittedOffset]:
         """Of one group; none if there is no such group. Raises RefusedError and UpstreamError."""
         try:
-            return self._patiently(name, lambda: self._read_share(name) if kind == SHARE else self._read(name))
+            return self._with_retries(name, lambda: self._read_share(name) if kind == SHARE else self._read(name))
         except UnsupportedRequestError as error:
             raise GroupRefusedError(f"these brokers have no {error}") from None
 
-    def write(
+    def write_positions(
         self, name: str, kind: str, positions: Mapping[TopicPartition, CommittedOffset]
     ) -> dict[TopicPartition, str]:
         """Commit them as nobody's member, which the brokers refuse if the group has members. Returns for each what they
         said, "" if it is done. Raises RefusedError if they refuse the group, and UpstreamError."""
         write = self._write_share if kind == SHARE else self._write
         try:
-            return self._patiently(name, lambda: write(name, positions))
+            return self._with_retries(name, lambda: write(name, positions))
         except UnsupportedRequestError as error:
             raise GroupRefusedError(f"the target's brokers have no {error}") from None
 
     # Which there are
 
-    def _listed(self, wants: Callable[[str], bool]) -> list[GroupOffsets]:
+    def _list_groups(self, wants: Callable[[str], bool]) -> list[GroupOffsets]:
         from kafka.protocol.admin import ListGroupsRequest
 
         found: dict[str, GroupOffsets] = {}
@@ -98,9 +98,9 @@ class GroupOffsetsClient:
 
     def _with_positions(self, group: GroupOffsets) -> GroupOffsets:
         try:
-            return GroupOffsets(group.name, group.kind, group.state, self.positions(group.name, group.kind))
+            return GroupOffsets(group.name, group.kind, group.state, self.read_positions(group.name, group.kind))
         except GroupRefusedError as error:
-            return GroupOffsets(group.name, group.kind, group.state, unseen=str(error))
+            return GroupOffsets(group.name, group.kind, group.state, unreadable=str(error))
 
     # Classic and consumer groups
 
@@ -205,7 +205,7 @@ class GroupOffsetsClient:
             self._coordinators[name] = int(answer.node_id)
         return self._coordinators[name]
 
-    def _patiently(self, name: str, ask: Callable[[], dict[TopicPartition, Any]]) -> dict[TopicPartition, Any]:
+    def _with_retries(self, name: str, ask: Callable[[], dict[TopicPartition, Any]]) -> dict[TopicPartition, Any]:
         until = time.monotonic() + _TIMEOUT
         while True:
             try:

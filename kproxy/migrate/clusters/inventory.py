@@ -62,7 +62,7 @@ class TopicInventory:
     name: str
     partitions: tuple[PartitionInventory, ...]
     configs: Mapping[str, str] = field(default_factory=dict)
-    effective: Mapping[str, str] = field(default_factory=dict)
+    effective_configs: Mapping[str, str] = field(default_factory=dict)
     operations: frozenset[str] | None = None
     rate: float | None = None
 
@@ -138,8 +138,8 @@ class InventoryGap:
     """What could not be asked: `what` of the cluster, and `why`. `operation` and `resource`: the right that is missing,
     "" if it is not that."""
 
-    what: str
-    why: str
+    subject: str
+    reason: str
     operation: str = ""
     resource: str = ""
 
@@ -164,6 +164,6 @@ class Inventory:
     operations: frozenset[str] | None = None
     defaults: Mapping[str, str] | None = None
     replication: int | None = None
-    authorizes: bool | None = None
+    has_authorizer: bool | None = None
     producer_id: int | None = None
-    unseen: tuple[InventoryGap, ...] = ()
+    gaps: tuple[InventoryGap, ...] = ()

@@ -37,7 +37,7 @@ _PROBE_TOPIC = "kproxy-migration-defaults"  # a topic that is never created
 def read_inventory(admin: Admin, wants: Callable[[str], bool] = lambda _: True, sample: float = 0.0) -> Inventory:
     """The inventory of one cluster. `wants`: the topics to look into. `sample`: for how many seconds rates are
     measured, 0 for none. Raises UpstreamError if the cluster does not answer."""
-    return _InventoryReader(admin, wants).take(sample)
+    return _InventoryReader(admin, wants).read(sample)
 
 
 def read_logged_producer_ids(
@@ -47,9 +47,9 @@ def read_logged_producer_ids(
     UpstreamError if the cluster does not answer."""
     seeing = PermissionAwareQueries(admin)
     topics = TopicReader(seeing, sorted(admin.nodes()), wants)
-    topics.there()
-    found = seeing.seen(_LOGGED_PRODUCER_IDS, topics.producer_ids, "Read", "the topics")
-    return found, tuple(one for one in seeing.unseen if one.what == _LOGGED_PRODUCER_IDS)
+    topics.list_topics()
+    found = seeing.try_query(_LOGGED_PRODUCER_IDS, topics.read_producer_ids, "Read", "the topics")
+    return found, tuple(one for one in seeing.gaps if one.subject == _LOGGED_PRODUCER_IDS)
 
 
 class _InventoryReader(PermissionAwareQueries):
@@ -57,41 +57,43 @@ class _InventoryReader(PermissionAwareQueries):
         super().__init__(admin)
         self.nodes = sorted(admin.nodes())
         self.topics = TopicReader(self, self.nodes, wants)
-        self.authorizes: bool | None = None
+        self.has_authorizer: bool | None = None
 
-    def take(self, sample: float) -> Inventory:
-        topics = self.topics.all()
+    def read(self, sample: float) -> Inventory:
+        topics = self.topics.read_topics()
         brokers = tuple(self._brokers())
         began, ends = time.monotonic(), {name: end_offsets(topic) for name, topic in topics.items()}
-        acls = self.seen("the ACLs", self._acls, "Describe", "the cluster")
-        created = self.seen("the defaults of new topics", self._created, "Create", "the cluster")
+        acls = self.try_query("the ACLs", self._acls, "Describe", "the cluster")
+        created = self.try_query("the defaults of new topics", self._new_topic_defaults, "Create", "the cluster")
         inventory = Inventory(
             cluster_id=self.admin.cluster_id(),
             version=self.admin.version,
             brokers=brokers,
             topics=topics,
-            groups=self.seen("the groups", self._groups, "Describe", "the cluster") or {},
+            groups=self.try_query("the groups", self._groups, "Describe", "the cluster") or {},
             acls=acls,
-            quotas=self.seen("the quotas", self._quotas, "DescribeConfigs", "the cluster"),
-            users=self.seen("the SCRAM users", self._users, "Describe", "the cluster"),
+            quotas=self.try_query("the quotas", self._quotas, "DescribeConfigs", "the cluster"),
+            users=self.try_query("the SCRAM users", self._users, "Describe", "the cluster"),
             operations=self._operations(),
             defaults=None if created is None else created[0],
             replication=None if created is None else created[1],
-            producer_id=self.seen(_LOGGED_PRODUCER_IDS, self.topics.producer_id, "Read", "the topics"),
-            authorizes=self.authorizes,
+            producer_id=self.try_query(
+                _LOGGED_PRODUCER_IDS, self.topics.read_highest_producer_id, "Read", "the topics"
+            ),
+            has_authorizer=self.has_authorizer,
         )
         if sample > 0:
             time.sleep(max(0.0, began + sample - time.monotonic()))
-            inventory = replace(inventory, topics=self.topics.rated(topics, ends, began))
-        return replace(inventory, unseen=tuple(dict.fromkeys(self.unseen)))
+            inventory = replace(inventory, topics=self.topics.measure_rates(topics, ends, began))
+        return replace(inventory, gaps=tuple(dict.fromkeys(self.gaps)))
 
     def _brokers(self) -> Iterator[BrokerInventory]:
         for node in self.nodes:
             try:
-                configs = self.configs(BROKER, [str(node)], node).get(str(node), {})
+                configs = self.read_configs(BROKER, [str(node)], node).get(str(node), {})
             except UpstreamError as error:
                 configs = {}
-                self.unseen.append(InventoryGap(f"the configuration of broker {node}", str(error)))
+                self.gaps.append(InventoryGap(f"the configuration of broker {node}", str(error)))
             yield BrokerInventory(node, {key: value for key, (value, _) in configs.items() if key in _BROKER_CONFIGS})
 
     def _groups(self) -> dict[str, GroupInventory]:
@@ -109,10 +111,10 @@ class _InventoryReader(PermissionAwareQueries):
                 if not state:
                     without_state.append(one.group_id)
             for some in chunks(without_state):
-                groups |= self._described(some, node, groups)
+                groups |= self._describe_groups(some, node, groups)
         return dict(sorted(groups.items()))
 
-    def _described(
+    def _describe_groups(
         self, names: Sequence[str], node: int, listed: Mapping[str, GroupInventory]
     ) -> dict[str, GroupInventory]:
         from kafka.protocol.admin import DescribeGroupsRequest
@@ -135,8 +137,8 @@ class _InventoryReader(PermissionAwareQueries):
                 permission_type=any_,
             )
         )
-        self.authorizes = answer.error_code != _SECURITY_DISABLED
-        if not self.authorizes:
+        self.has_authorizer = answer.error_code != _SECURITY_DISABLED
+        if not self.has_authorizer:
             return ()
         raise_for_code(answer.error_code)
         return tuple(
@@ -193,7 +195,7 @@ class _InventoryReader(PermissionAwareQueries):
             answer = self.admin.ask(request)
         return authorized_operations(answer)
 
-    def _created(self) -> tuple[dict[str, str], int | None]:
+    def _new_topic_defaults(self) -> tuple[dict[str, str], int | None]:
         """What a new topic would have, configurations and replicas: asked by creating one that is only validated. The
         configuration of a broker may say something else: the controller decides, and may be another process."""
         from kafka.protocol.admin import CreateTopicsRequest as Request

@@ -26,21 +26,21 @@ class PermissionAwareQueries:
 
     def __init__(self, admin: Admin) -> None:
         self.admin = admin
-        self.unseen: list[InventoryGap] = []
+        self.gaps: list[InventoryGap] = []
 
-    def seen(self, what: str, ask: Callable[[], T], operation: str, resource: str) -> T | None:
+    def try_query(self, what: str, ask: Callable[[], T], operation: str, resource: str) -> T | None:
         """What `ask` returns; None if one may not see it."""
         try:
             return ask()
         except NotAllowedError:
-            self.unseen.append(InventoryGap(what, f"not allowed: {operation} on {resource}", operation, resource))
+            self.gaps.append(InventoryGap(what, f"not allowed: {operation} on {resource}", operation, resource))
         except UnsupportedRequestError as error:
-            self.unseen.append(InventoryGap(what, f"these brokers have no {error}"))
+            self.gaps.append(InventoryGap(what, f"these brokers have no {error}"))
         except UpstreamError as error:
-            self.unseen.append(InventoryGap(what, str(error)))
+            self.gaps.append(InventoryGap(what, str(error)))
         return None
 
-    def configs(
+    def read_configs(
         self, kind: int, names: Iterable[str], node: int | None = None
     ) -> dict[str, dict[str, tuple[str, bool]]]:
         """By name: each configuration, and whether it was set for the topic itself."""
@@ -56,7 +56,7 @@ class PermissionAwareQueries:
                 name = str(result.resource_name)
                 if result.error_code:
                     what = f"topic {name}" if kind == TOPIC else f"broker {name}"
-                    self._not_seen(f"the configuration of {what}", result.error_code, "DescribeConfigs", what)
+                    self._add_gap(f"the configuration of {what}", result.error_code, "DescribeConfigs", what)
                     continue
                 found[name] = {
                     str(one.name): (str(one.value), _is_set_for_topic(one))
@@ -65,12 +65,12 @@ class PermissionAwareQueries:
                 }
         return found
 
-    def _not_seen(self, what: str, code: int, operation: str, resource: str) -> None:
+    def _add_gap(self, what: str, code: int, operation: str, resource: str) -> None:
         if code in NOT_ALLOWED:
             resource = "the cluster" if code == 31 else resource
-            self.unseen.append(InventoryGap(what, f"not allowed: {operation} on {resource}", operation, resource))
+            self.gaps.append(InventoryGap(what, f"not allowed: {operation} on {resource}", operation, resource))
         else:
-            self.unseen.append(InventoryGap(what, error_name(code)))
+            self.gaps.append(InventoryGap(what, error_name(code)))
 
 
 class NotAllowedError(Exception):

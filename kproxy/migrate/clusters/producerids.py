@@ -38,18 +38,18 @@ class ProducerIdUsage:
     """What is known of a cluster's ids. `in_log`: the highest in its topics, None if that cannot be asked.
     `handed_out`: what its brokers gave just now, the highest; None if one may not ask. `why`: of what is None."""
 
-    in_log: int | None
-    handed_out: int | None
+    highest_in_log: int | None
+    highest_assigned: int | None
     brokers: int
-    why: tuple[str, ...] = ()
+    unknown_reasons: tuple[str, ...] = ()
 
     @property
     def floor(self) -> int:
         """No id of this cluster is in use from here on, or lies with a broker that could hand it out."""
-        in_log = -1 if self.in_log is None else self.in_log
-        if self.handed_out is None:
+        in_log = -1 if self.highest_in_log is None else self.highest_in_log
+        if self.highest_assigned is None:
             return in_log + 1
-        return max(in_log + 1, self.handed_out + 1 + _BLOCK_SIZE * _BLOCKS_PER_BROKER * self.brokers)
+        return max(in_log + 1, self.highest_assigned + 1 + _BLOCK_SIZE * _BLOCKS_PER_BROKER * self.brokers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,13 @@ class RaisedProducerIds:
     """`lowest`: by broker, what it hands out at least from now on. `asked`: how many ids were used up."""
 
     lowest: Mapping[int, int]
-    asked: int
+    ids_used: int
     seconds: float
 
 
 def read_usage(inventory: Inventory, nodes: Mapping[int, str]) -> ProducerIdUsage:
     """Of the source. Raises UpstreamError."""
-    why = [f"{one.what}: {one.why}" for one in inventory.unseen if one.what.startswith("the producer ids")]
+    why = [f"{one.subject}: {one.reason}" for one in inventory.gaps if one.subject.startswith("the producer ids")]
     handed_out: int | None = -1
     try:
         handed_out = max(take_one_id_each(nodes).values(), default=-1)
@@ -78,7 +78,7 @@ def take_one_id_each(nodes: Mapping[int, str]) -> dict[int, int]:
     found = {}
     for node, address in nodes.items():
         with _BrokerLinks({node: address}, 1) as brokers:
-            found[node] = max(brokers.ask(1)[node])
+            found[node] = max(brokers.request_ids(1)[node])
     return found
 
 
@@ -93,7 +93,7 @@ def raise_to(
             while behind:
                 # Brokers share the numbers: the more of them are asked, the fewer each has to give.
                 most = max(1, min(_IN_FLIGHT, -(-(floor - min(last[node] for node in behind)) // _LINKS_PER_BROKER)))
-                for node, ids in brokers.ask(most, behind).items():
+                for node, ids in brokers.request_ids(most, behind).items():
                     asked += len(ids)
                     last[node] = max(last[node], *ids)
                 behind = {node: address for node, address in behind.items() if last[node] < floor}
@@ -127,7 +127,7 @@ class _BrokerLinks:
             for link in links:
                 link.close()
 
-    def ask(self, count: int, nodes: Iterable[int] | None = None) -> dict[int, list[int]]:
+    def request_ids(self, count: int, nodes: Iterable[int] | None = None) -> dict[int, list[int]]:
         """So many ids on each connection, one at least of each broker, which may need a moment for the first."""
         until = time.monotonic() + _TIMEOUT
         wanted = list(self._links if nodes is None else nodes)

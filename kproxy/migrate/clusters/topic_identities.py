@@ -48,7 +48,7 @@ class MigratedTopic:
     ends: Mapping[int, int] = field(default_factory=dict)
     records: int = 0
 
-    def name(self, side: str) -> str:
+    def name_on(self, side: str) -> str:
         """How the topic is called on the source or the target."""
         return self.topic if side == SOURCE else self.target_topic
 
@@ -166,7 +166,7 @@ def _exists_or_leaderless(layout: Layout, topic: str) -> bool:
 
 def describe_change(one: MigratedTopic, side: str, layout: Layout) -> str:
     """Words for a topic that is not there any more, or is another one than before; "" for all others (pure)."""
-    name = one.name(side)
+    name = one.name_on(side)
     error = layout.topics.get(name, (UNKNOWN_TOPIC, ()))[0]
     if error not in (0, UNKNOWN_TOPIC):
         return ""
@@ -261,7 +261,7 @@ class TopicWatcher:
         self._target, self._topics = target, topics
         self._lost: dict[str, str] = {}
 
-    def look(
+    def check(
         self, values: Mapping[bytes, bytes], states: Mapping[TopicPartition, State], source: Layout, target: Layout
     ) -> tuple[dict[str, str], dict[TopicPartition, str]]:
         """By topic and by partition of the source: what is not as it was, in words. What was said once is said again.

@@ -26,15 +26,15 @@ class TopicReader:
     """Those that are wanted."""
 
     def __init__(self, seeing: PermissionAwareQueries, nodes: Sequence[int], wants: Callable[[str], bool]) -> None:
-        self._seeing = seeing
+        self._queries = seeing
         self._nodes = nodes
         self._wants = wants
         self._leaders: dict[tuple[str, int], int] = {}
 
-    def all(self) -> dict[str, TopicInventory]:
-        topics = self.there()
+    def read_topics(self) -> dict[str, TopicInventory]:
+        topics = self.list_topics()
         begins, ends, sizes = self._offsets(_EARLIEST), self._offsets(_LATEST), self._sizes()
-        configs = self._seeing.configs(TOPIC, topics)
+        configs = self._queries.read_configs(TOPIC, topics)
         return {
             name: replace(
                 topic,
@@ -43,22 +43,24 @@ class TopicReader:
                     for n, one in enumerate(topic.partitions)
                 ),
                 configs={key: value for key, (value, of_topic) in configs.get(name, {}).items() if of_topic},
-                effective={key: value for key, (value, _) in configs.get(name, {}).items() if key in RELEVANT_CONFIGS},
+                effective_configs={
+                    key: value for key, (value, _) in configs.get(name, {}).items() if key in RELEVANT_CONFIGS
+                },
             )
             for name, topic in sorted(topics.items())
         }
 
-    def there(self) -> dict[str, TopicInventory]:
+    def list_topics(self) -> dict[str, TopicInventory]:
         """With nothing but their partitions and what one may do with them."""
         from kafka.protocol.metadata import MetadataRequest
 
-        answer = self._seeing.admin.ask(MetadataRequest(topics=None, include_topic_authorized_operations=True))
+        answer = self._queries.admin.ask(MetadataRequest(topics=None, include_topic_authorized_operations=True))
         topics: dict[str, TopicInventory] = {}
         for found in answer.topics:
             if found.error_code or not self._wants(found.name):
                 if found.error_code:
                     why = error_name(found.error_code)
-                    self._seeing.unseen.append(InventoryGap(f"topic {found.name}", why))
+                    self._queries.gaps.append(InventoryGap(f"topic {found.name}", why))
                 continue
             for one in found.partitions:
                 if one.leader_id >= 0:
@@ -86,7 +88,7 @@ class TopicReader:
                 )
                 for name, numbers in partitions.items()
             ]
-            answer = self._seeing.admin.ask(Request(replica_id=-1, isolation_level=0, topics=topics), node)
+            answer = self._queries.admin.ask(Request(replica_id=-1, isolation_level=0, topics=topics), node)
             for topic in answer.topics:
                 for one in topic.partitions:
                     if not one.error_code:
@@ -106,14 +108,16 @@ class TopicReader:
                 yield node, topics
 
     def _sizes(self) -> dict[tuple[str, int], int]:
-        return self._seeing.seen("the sizes of partitions", self._log_directories, "Describe", "the cluster") or {}
+        return (
+            self._queries.try_query("the sizes of partitions", self._log_directories, "Describe", "the cluster") or {}
+        )
 
     def _log_directories(self) -> dict[tuple[str, int], int]:
         from kafka.protocol.admin import DescribeLogDirsRequest
 
         sizes: dict[tuple[str, int], int] = {}
         for node in self._nodes:
-            answer = self._seeing.admin.ask(DescribeLogDirsRequest(topics=None), node)
+            answer = self._queries.admin.ask(DescribeLogDirsRequest(topics=None), node)
             raise_for_code(getattr(answer, "error_code", 0))
             if not answer.results:  # before Kafka 2.6, that is how brokers refuse
                 raise NotAllowedError
@@ -125,7 +129,7 @@ class TopicReader:
                             sizes[place] = int(one.partition_size)
         return sizes
 
-    def rated(
+    def measure_rates(
         self, topics: Mapping[str, TopicInventory], before: Mapping[str, Sequence[int]], began: float
     ) -> dict[str, TopicInventory]:
         ends = self._offsets(_LATEST)
@@ -138,11 +142,11 @@ class TopicReader:
             for name, topic in topics.items()
         }
 
-    def producer_id(self) -> int:
+    def read_highest_producer_id(self) -> int:
         """The highest in the log, -1 if there is none."""
-        return max((max(ids) for ids in self.producer_ids().values()), default=-1)
+        return max((max(ids) for ids in self.read_producer_ids().values()), default=-1)
 
-    def producer_ids(self) -> dict[tuple[str, int], frozenset[int]]:
+    def read_producer_ids(self) -> dict[tuple[str, int], frozenset[int]]:
         """Those that a partition's leader knows, of each partition that has some. Raises NotAllowedError and
         NotThereError."""
         from kafka.protocol.admin import DescribeProducersRequest as Request
@@ -151,7 +155,7 @@ class TopicReader:
         refused = False
         for node, partitions in self._by_leader():
             topics = [Request.TopicRequest(name=name, partition_indexes=some) for name, some in partitions.items()]
-            for topic in self._seeing.admin.ask(Request(topics=topics), node).topics:
+            for topic in self._queries.admin.ask(Request(topics=topics), node).topics:
                 for one in topic.partitions:
                     refused |= one.error_code in NOT_ALLOWED
                     if one.active_producers:

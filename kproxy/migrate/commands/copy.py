@@ -67,19 +67,22 @@ def copy(
 
     migration = read_migration(file)
     skip = dict(_parse_skip(text) for text in skip_deleted)
-    with spark_session(f"kproxy migrate {migration.name}", master) as spark, open_endpoints(migration, spark) as roads:
+    with (
+        spark_session(f"kproxy migrate {migration.name}", master) as spark,
+        open_endpoints(migration, spark) as endpoints,
+    ):
         allowed = None
         if back:
             from kproxy.migrate.switch.reverse_copy import check_reverse_copy_allowed, read_reverse_migration
 
-            first, there = migration, roads
-            migration, roads = read_reverse_migration(first, there), swap_endpoints(there)
+            first, there = migration, endpoints
+            migration, endpoints = read_reverse_migration(first, there), swap_endpoints(there)
             allowed = partial(check_reverse_copy_allowed, there.target, first.name)
             allowed()
-        what = what_to_copy(migration, roads.source, roads.target, follow, max_rate, take_over, skip)
+        what = what_to_copy(migration, endpoints.source, endpoints.target, follow, max_rate, take_over, skip)
         running: list[Copy] = []
         with exposed(metrics, lambda: running[0].progress if running else None), showing(sys.stderr) as shown:
-            running.append(Copy(spark, roads.source, roads.target, what, shown, allowed))
+            running.append(Copy(spark, endpoints.source, endpoints.target, what, shown, allowed))
             with _stopping_on_signal(running[0]) as asked, suppress(KeyboardInterrupt):
                 progress = running[0].run()
             if asked:
@@ -184,4 +187,4 @@ def status(file: Path, as_json: bool) -> int:
     else:
         for line in status_lines(found):
             click.echo(line)
-    return _INCOMPLETE if found.lost else 0
+    return _INCOMPLETE if found.lost_topics else 0

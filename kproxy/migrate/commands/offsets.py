@@ -81,7 +81,7 @@ def offsets(
 
 def _group_filter(migration: Migration, globs: tuple[str, ...]) -> Callable[[str], bool]:
     def wants(group: str) -> bool:
-        return migration.wants_group(group) and (not globs or any(fnmatchcase(group, glob) for glob in globs))
+        return migration.selects_group(group) and (not globs or any(fnmatchcase(group, glob) for glob in globs))
 
     return wants
 
@@ -98,14 +98,14 @@ def _read_offset_maps(migration: Migration, checkpoint: str, back: bool) -> dict
     if back:
         from kproxy.migrate.switch.checkpoint_rollback import read_inverse_maps
 
-        with open_endpoints(migration) as roads:
-            return read_inverse_maps(migration, roads, wanted)
+        with open_endpoints(migration) as endpoints:
+            return read_inverse_maps(migration, endpoints, wanted)
     with open_target(migration) as target:
         known = copied(read_topic(target, migration).values)
-    left = {place for place in wanted - known.keys() if migration.wants(place[0])}
+    left = {place for place in wanted - known.keys() if migration.selects_topic(place[0])}
     if left:
-        with open_endpoints(migration) as roads:
-            known |= empty_partitions(roads.source, roads.target, migration, left)
+        with open_endpoints(migration) as endpoints:
+            known |= empty_partitions(endpoints.source, endpoints.target, migration, left)
     return known
 
 
@@ -116,7 +116,7 @@ def _translate_groups(
     from kproxy.migrate.clusters.endpoints import open_endpoints
     from kproxy.migrate.offsets.groupsync import Offsets, incomplete
 
-    with open_endpoints(migration) as roads, Admin(roads.source) as source, Admin(roads.target) as target:
+    with open_endpoints(migration) as endpoints, Admin(endpoints.source) as source, Admin(endpoints.target) as target:
         offsets = Offsets(migration, source, target, force).read_state().check_topics()
         results = offsets.run(wants, dry_run=dry_run)
     problems = incomplete(results, migration)

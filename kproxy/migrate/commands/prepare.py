@@ -52,13 +52,13 @@ def plan(file: Path, as_json: bool, sample: float) -> int:
     from kproxy.migrate.spec import document
 
     migration = document.read_migration(file)
-    with open_endpoints(migration) as roads, ClusterPair(migration, roads) as sides:
+    with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as sides:
         made = sides.examine(sample, _log_progress).plan
     if as_json:
         click.echo(json.dumps(in_json(made), indent=2))
     else:
         show_plan(made, _console())
-    return _STOPPED if made.stopped else _FINE
+    return _STOPPED if made.is_blocked else _FINE
 
 
 @click.command()
@@ -80,12 +80,12 @@ def prepare(file: Path, dry_run: bool) -> int:
     from kproxy.migrate.spec import document
 
     migration = document.read_migration(file)
-    with open_endpoints(migration) as roads, ClusterPair(migration, roads) as sides:
+    with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as sides:
         examined = sides.examine(0.0, _log_progress)
         for severity in (STOP, WARNING):
-            for finding in examined.plan.of(severity):
-                _echo(f"{severity}: {finding.about}: {finding.text}")
-        if examined.plan.stopped:
+            for finding in examined.plan.findings_with(severity):
+                _echo(f"{severity}: {finding.subject}: {finding.text}")
+        if examined.plan.is_blocked:
             _echo("nothing was changed")
             return _STOPPED
         if dry_run:
@@ -96,7 +96,7 @@ def prepare(file: Path, dry_run: bool) -> int:
         done = Preparation(sides, examined, _echo).run()
     for text in done.failed:
         _echo(text)
-    if not done.done and not done.failed:
+    if not done.applied and not done.failed:
         _echo("nothing to do: the target is prepared")
     return _STOPPED if done.failed else _FINE
 
@@ -120,11 +120,11 @@ def undo(file: Path, dry_run: bool, force: bool) -> int:
     from kproxy.migrate.spec import document
 
     migration = document.read_migration(file)
-    with open_endpoints(migration) as roads, ClusterPair(migration, roads) as sides:
+    with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as sides:
         undone = Undo(sides, _echo, force=force, dry_run=dry_run).run()
-    for text in [f"stays: {text}" for text in undone.kept] + undone.failed:
+    for text in [f"stays: {text}" for text in undone.remaining] + undone.failed:
         _echo(text)
-    return _STOPPED if undone.kept or undone.failed else _FINE
+    return _STOPPED if undone.remaining or undone.failed else _FINE
 
 
 def _echo(text: str) -> None:

@@ -36,16 +36,16 @@ class MigrationStatus:
     groups: tuple[str, ...]
     driver: Mapping[str, Any]
     paused: bool
-    switch: SwitchEntry | None = None
+    last_switch: SwitchEntry | None = None
     topics: Mapping[str, MigratedTopic] = field(default_factory=dict)
-    lost: Mapping[str, str] = field(default_factory=dict)
+    lost_topics: Mapping[str, str] = field(default_factory=dict)
 
     def verified_upto(self, where: tuple[str, int]) -> int | None:
         """An offset of the source; None if nothing of this partition is verified."""
         one = self.verified.get(where)
-        return None if one is None or where[0] in self.lost else one.upto
+        return None if one is None or where[0] in self.lost_topics else one.upto
 
-    def foreign(self, where: tuple[str, int]) -> int:
+    def unknown_records(self, where: tuple[str, int]) -> int:
         """Records on the target behind the last copied one, when this was looked for last."""
         one = self.verified.get(where)
         return 0 if one is None else one.foreign
@@ -56,10 +56,10 @@ class MigrationStatus:
                 "name": self.name,
                 "paused": self.paused,
                 "driver": self.driver,
-                "switch": None if self.switch is None else self.switch.to_record(),
+                "switch": None if self.last_switch is None else self.last_switch.to_record(),
                 "groups": self.groups,
                 "topics": [
-                    {"topic": topic, "target_topic": one.target_topic, "problem": self.lost.get(topic, "")}
+                    {"topic": topic, "target_topic": one.target_topic, "problem": self.lost_topics.get(topic, "")}
                     for topic, one in sorted(self.topics.items())
                 ],
                 "partitions": [
@@ -76,7 +76,7 @@ class MigrationStatus:
                         "checksum": f"{state.checksum:08x}",
                         "at": state.at,
                         "verified_upto": self.verified_upto((topic, partition)),
-                        "foreign": self.foreign((topic, partition)),
+                        "foreign": self.unknown_records((topic, partition)),
                     }
                     for (topic, partition), state in sorted(self.partitions.items())
                 ],
@@ -133,8 +133,8 @@ def status_lines(standing: MigrationStatus) -> Iterator[str]:
     else:
         how = "ended" if driver.get("ended") else "copies (when this was written)"
         yield f"{standing.name}: process {driver.get('pid')} on {driver.get('host')} {how}"
-    if standing.switch is not None:
-        yield _switch_line(standing.switch)
+    if standing.last_switch is not None:
+        yield _switch_line(standing.last_switch)
     if standing.paused:
         yield "paused: kproxy migrate resume goes on"
     topics: dict[str, list[tuple[int, State]]] = {}
@@ -155,9 +155,9 @@ def status_lines(standing: MigrationStatus) -> Iterator[str]:
                 f"  {skipped:,} offsets were left out, which the source had deleted: somebody allowed it, or a Kafka"
                 " Streams application had read and deleted them"
             )
-        if topic in standing.lost:
-            yield f"  {standing.lost[topic]}"
-    for topic, why in standing.lost.items():
+        if topic in standing.lost_topics:
+            yield f"  {standing.lost_topics[topic]}"
+    for topic, why in standing.lost_topics.items():
         if topic not in topics:
             yield f"{topic}: {why}"
     if standing.groups:

@@ -173,8 +173,8 @@ def finish(file: Path, dry_run: bool, force: bool) -> int:
 def _result_printer(as_json: bool) -> Callable[[SwitchResult], None]:
     def tell(came: SwitchResult) -> None:
         """What came of it, before the command goes on for long."""
-        assert came.driven is not None
-        _print_result(came.driven, as_json, came)
+        assert came.drive_result is not None
+        _print_result(came.drive_result, as_json, came)
 
     return tell
 
@@ -182,13 +182,13 @@ def _result_printer(as_json: bool) -> Callable[[SwitchResult], None]:
 def _exit_code(came: SwitchResult, as_json: bool) -> int:
     from kproxy.proxy.switching.plan import End
 
-    if came.driven is None:
-        for line in came.said.splitlines():
+    if came.drive_result is None:
+        for line in came.message.splitlines():
             log_progress(line)
-        return _STOPPED if came.stopped else _FINE
-    if not came.told:
-        _print_result(came.driven, as_json, came)
-    return {End.RELEASED: _FINE, End.UNDONE: _UNDONE}.get(came.driven.end, _INCOMPLETE)
+        return _STOPPED if came.blocked else _FINE
+    if not came.reported:
+        _print_result(came.drive_result, as_json, came)
+    return {End.RELEASED: _FINE, End.UNDONE: _UNDONE}.get(came.drive_result.end, _INCOMPLETE)
 
 
 def _print_result(driven: DriveResult, as_json: bool, came: SwitchResult) -> None:
@@ -196,9 +196,9 @@ def _print_result(driven: DriveResult, as_json: bool, came: SwitchResult) -> Non
     from kproxy.migrate.switch.report import result_to_json as in_json
 
     if as_json:
-        click.echo(json.dumps(in_json(driven, came.took, came.ended, came.clients), indent=2))
+        click.echo(json.dumps(in_json(driven, came.timings, came.ended_transactions, came.client_lines), indent=2))
         return
-    for line in result_lines(driven, came.took, came.ended, came.clients):
+    for line in result_lines(driven, came.timings, came.ended_transactions, came.client_lines):
         echo_escaped(line)
 
 
@@ -212,7 +212,7 @@ def log_progress(text: str) -> None:
 def print_findings(findings: Iterable[MigrationFinding]) -> None:
     """As they are found."""
     for one in findings:
-        echo_escaped(f"{one.severity}: {one.about}: {one.text}")
+        echo_escaped(f"{one.severity}: {one.subject}: {one.text}")
 
 
 def echo_escaped(text: str, err: bool = False) -> None:

@@ -80,17 +80,17 @@ def verify_command(
     migration = read_migration(file)
     with (
         spark_session(f"kproxy migrate {migration.name}", master, reads_kafka=True) as spark,
-        open_endpoints(migration, spark) as roads,
+        open_endpoints(migration, spark) as endpoints,
     ):
         found = verify(
             spark,
-            roads.source,
-            roads.target,
+            endpoints.source,
+            endpoints.target,
             migration.name,
             sample=sample,
             show_bytes=show_bytes,
             again=again,
-            lag=_read_lag_samples(roads.target, migration.name),
+            lag=_read_lag_samples(endpoints.target, migration.name),
             said=lambda line: click.echo(line, err=True),
         )
     if as_json:

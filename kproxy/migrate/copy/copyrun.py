@@ -109,8 +109,8 @@ class Copy:
             job = self._job()
             driver = CopyDriver(self._target, job)
             if self._what.take_over and self._what.grace:
-                driver.succeed(self._target_address, self._what.grace)
-            driver.take(take_over=self._what.take_over)
+                driver.request_handover(self._target_address, self._what.grace)
+            driver.acquire(take_over=self._what.take_over)
             self._allowed()  # when nobody else copies any more: whoever switches fences this one first
             watch = threading.Thread(target=self._watch, args=[driver, job], name="kproxy migrate", daemon=True)
             watch.start()
@@ -151,9 +151,9 @@ class Copy:
     def _not_switched(self) -> None:
         """Raises ConfigError when clients have gone: what comes to the source then was copied back from the target."""
         last = read_last_switch(self._target_address, self._what.name)
-        if last is not None and last.moved:
+        if last is not None and last.is_moved:
             raise ConfigError(
-                f"clients of {self._what.name} are on {last.after} now: nothing"
+                f"clients of {self._what.name} are on {last.target_upstream} now: nothing"
                 " is copied from the source any more; allowed: kproxy migrate copy --back, rollback or finish"
             )
 
@@ -211,7 +211,7 @@ class Copy:
         values = known.values
         written = {where: values.get(key("partition", *where)) for where in partitions}
         states = {where: State.from_json(value) for where, value in written.items() if value is not None}
-        lost, shorter = self._same.look(values, states, layout, there)
+        lost, shorter = self._same.check(values, states, layout, there)
         found = []
         for where in partitions:
             state = states.get(where)
@@ -325,7 +325,7 @@ class Copy:
         """In a thread of its own, with connections of its own: the driver's record, orders, and what is new."""
         # `driver` is this thread's from now on; the rounds have connections of their own.
         cluster = Cluster(self._target_address)
-        driver.use(cluster)
+        driver.use_cluster(cluster)
         topic: StateTopic | None = None
         try:
             while self._fenced is None and not self._over.wait(BEAT_INTERVAL / 3):
@@ -334,7 +334,7 @@ class Copy:
                         topic = read_all(cluster, self._what.name, _of_interest)
                     topic.read()
                     self._look(topic, driver)
-                    driver.beat_if_due(**self._said())
+                    driver.heartbeat_if_due(**self._said())
                 except Fenced as error:
                     self._fenced = error
                     self.stop()
@@ -343,7 +343,7 @@ class Copy:
             if self._fenced is None:
                 self.progress.remember(time.time_ns() // 1_000_000, last=True)
                 with suppress(KproxyError):  # then it is noticed that nothing is written any more
-                    driver.beat(ended=True, **self._said())
+                    driver.heartbeat(ended=True, **self._said())
         except Exception as error:  # noqa: BLE001  # `run` raises it
             # Without this thread nobody would hear orders, or that another driver has taken over.
             self._defect = error
@@ -364,7 +364,7 @@ class Copy:
                 return
 
     def _look(self, topic: StateTopic, driver: CopyDriver) -> None:
-        if driver.is_to_leave(topic.values.get(LEAVE_KEY)):
+        if driver.is_leave_request(topic.values.get(LEAVE_KEY)):
             self._leaves = True
             self._ended.set()
         self._order = DriverOrder.read(topic.values.get(ORDER_KEY))

@@ -33,4 +33,4 @@ class Applications:
             groups = GroupOffsetsClient(admin).read(lambda name: topic.startswith(f"{name}-"))
         there = [group.positions.get((topic, partition)) for group in groups]
         read = [one.offset for one in there if one is not None]
-        return bool(read) and all(offset >= upto for offset in read) and not any(group.unseen for group in groups)
+        return bool(read) and all(offset >= upto for offset in read) and not any(group.unreadable for group in groups)

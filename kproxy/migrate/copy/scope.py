@@ -21,8 +21,8 @@ def what_to_copy(
     """From the file and from what both clusters have. A topic to which records were copied and that is not there any
     more is the copy's to judge. Raises ConfigError if another topic is not there on the target."""
     with Admin(source) as admin:
-        there = read_inventory(admin, migration.wants)
-    topics = {topic: migration.target_of(topic) for topic in sorted(there.topics) if migration.wants(topic)}
+        there = read_inventory(admin, migration.selects_topic)
+    topics = {topic: migration.target_name(topic) for topic in sorted(there.topics) if migration.selects_topic(topic)}
     wanted = set(topics.values())
     with Admin(target) as admin:
         here = read_inventory(admin, wanted.__contains__)
@@ -42,9 +42,10 @@ def what_to_copy(
     compacted = [
         topic
         for topic in topics
-        if "compact" in there.topics[topic].effective.get("cleanup.policy", "") or migration.may_have_gaps(topic)
+        if "compact" in there.topics[topic].effective_configs.get("cleanup.policy", "")
+        or migration.allows_offset_gaps(topic)
     ]
-    repartition = (topic for topic in topics if is_repartition(topic, there.topics[topic].effective))
+    repartition = (topic for topic in topics if is_repartition(topic, there.topics[topic].effective_configs))
     return What(
         migration.name, topics, sparse=frozenset(compacted), repartition=frozenset(repartition),
         largest={name: size for name in wanted if (size := _largest(here, name))},
@@ -65,4 +66,4 @@ def _partitions(inventory: Inventory, topic: str) -> int:
 
 def _largest(inventory: Inventory, topic: str) -> int:
     """What the topic takes as a batch; 0 if one may not see it."""
-    return int(inventory.topics[topic].effective.get("max.message.bytes", 0))
+    return int(inventory.topics[topic].effective_configs.get("max.message.bytes", 0))

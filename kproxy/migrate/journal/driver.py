@@ -113,11 +113,11 @@ def find_active_driver(target: str, name: str, seconds: float = _SILENCE_LIMIT) 
         except ConfigError:  # nothing was prepared there, or is any more
             return None
         driver = CopyDriver(cluster, Job(name, topic_of(name), partitions))
-        seen = driver.seen()
+        seen = driver.read_record()
         until = time.monotonic() + seconds
         while seen and not seen.get("ended") and time.monotonic() < until:
             time.sleep(_POLL_INTERVAL)
-            now = driver.seen()
+            now = driver.read_record()
             if now.get("beat") != seen.get("beat") and not now.get("ended"):
                 return now
             seen = now
@@ -141,14 +141,14 @@ class CopyDriver:
         self._due = 0.0
         self._partition = partition_of(JOB_KEY, job.state_partitions)
 
-    def take(self, *, take_over: bool = False) -> None:
+    def acquire(self, *, take_over: bool = False) -> None:
         """Raises CopiedAlready if another driver copies (it writes while this one looks), unless it is to be taken
         over; UpstreamError, WireError."""
-        seen = self.seen()
+        seen = self.read_record()
         until = time.monotonic() + LOOK_TIMEOUT
         while not take_over and seen and not seen.get("ended") and time.monotonic() < until:
             time.sleep(_POLL_INTERVAL)
-            now = self.seen()
+            now = self.read_record()
             if now and now.get("beat") != seen.get("beat") and not now.get("ended"):
                 raise CopyAlreadyRunning(
                     f"{self._job.name} is being copied already, by process {now.get('pid')} on {now.get('host')}: end"
@@ -156,12 +156,12 @@ class CopyDriver:
                 )
             seen = now
         insist(self._target, lambda: self._producer.start(time.monotonic() + _PATIENCE), _PATIENCE)
-        self.beat()
+        self.heartbeat()
 
-    def succeed(self, target: str, seconds: float) -> None:
+    def request_handover(self, target: str, seconds: float) -> None:
         """Ask the driver that copies now to end after its round, and wait until it has ended, for so long at most. One
         whose record does not change is not waited for. To be called before `take`. Raises UpstreamError, WireError."""
-        seen = self.seen()
+        seen = self.read_record()
         other = _identity(seen)
         if other is None or seen.get("ended"):
             return
@@ -172,21 +172,21 @@ class CopyDriver:
         until, silent, beat = now + seconds, now + _SILENCE_LIMIT, seen.get("beat")
         while time.monotonic() < min(until, silent):
             time.sleep(_POLL_INTERVAL)
-            seen = self.seen()
+            seen = self.read_record()
             if seen.get("ended") or _identity(seen) != other:
                 return
             if seen.get("beat") != beat:
                 silent, beat = time.monotonic() + _SILENCE_LIMIT, seen.get("beat")
 
-    def is_to_leave(self, value: bytes | None) -> bool:
+    def is_leave_request(self, value: bytes | None) -> bool:
         """Whether this record of the state topic asks this driver to leave."""
-        return _identity(value) == self._who
+        return _identity(value) == self._own_identity
 
     @property
-    def _who(self) -> DriverIdentity:
+    def _own_identity(self) -> DriverIdentity:
         return platform.node(), os.getpid(), self._since
 
-    def seen(self) -> dict[str, Any]:
+    def read_record(self) -> dict[str, Any]:
         """The record of the one that copies, or did last; {} if there is none. Raises UpstreamError and WireError."""
         topic = self._job.state_topic
         value = insist(self._target, lambda: read_one(self._target, topic, self._partition, 0, JOB_KEY), BEAT_INTERVAL)
@@ -196,22 +196,22 @@ class CopyDriver:
             said = {}
         return said if isinstance(said, dict) else {}
 
-    def use(self, target: Cluster) -> None:
+    def use_cluster(self, target: Cluster) -> None:
         """Go on with other connections, as a thread of its own must."""
         self._target = target
         self._producer.move(target)
 
-    def beat_if_due(self, **more: Any) -> None:
+    def heartbeat_if_due(self, **more: Any) -> None:
         """`beat`, every few seconds."""
         if time.monotonic() >= self._due:
-            self.beat(**more)
+            self.heartbeat(**more)
 
-    def beat(self, *, ended: bool = False, **more: Any) -> None:
+    def heartbeat(self, *, ended: bool = False, **more: Any) -> None:
         """Say that this process copies. Raises Fenced if another one does; anything else passes, the next beat is soon
         enough."""
         self._beat += 1
         self._due = time.monotonic() + BEAT_INTERVAL
-        host, pid, since = self._who
+        host, pid, since = self._own_identity
         record = {
             "v": 1,
             "host": host,
@@ -233,7 +233,7 @@ class CopyDriver:
     def _restart(self) -> None:
         """After a failure the transaction's end is not known. A new epoch decides it, and would also fence another
         driver that has come since: so it looks before."""
-        seen = self._seen_or_nothing()
+        seen = self._read_record_or_empty()
         mine = seen.get("pid") == os.getpid() and seen.get("since") == self._since
         if seen and not mine:
             raise Fenced(90, "the driver's record")
@@ -244,9 +244,9 @@ class CopyDriver:
         except KproxyError:
             self._target.forget()
 
-    def _seen_or_nothing(self) -> dict[str, Any]:
+    def _read_record_or_empty(self) -> dict[str, Any]:
         try:
-            return self.seen()
+            return self.read_record()
         except KproxyError:
             self._target.forget()
             return {}

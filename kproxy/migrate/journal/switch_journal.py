@@ -77,11 +77,11 @@ class SwitchEntry:
         return split(self.cluster)[1]
 
     @property
-    def there(self) -> tuple[MovedPart, ...]:
+    def parts_on_target(self) -> tuple[MovedPart, ...]:
         """The parts that are on the target now, while the cluster is not."""
         released = self.decision is Record.RELEASED
         if not self.part:
-            return () if self.moved or (self.what == ROLLBACK and released) else self.parts
+            return () if self.is_moved or (self.what == ROLLBACK and released) else self.parts
         if released is (self.what == SWITCHING):
             return (*self.parts, MovedPart(self.part, self.clients, self.groups, self.writes))
         return self.parts
@@ -92,26 +92,26 @@ class SwitchEntry:
         return decision([(driver, Record(record)) for driver, record in self.decisions])
 
     @property
-    def before(self) -> str:
+    def source_upstream(self) -> str:
         """The upstream that is the migration's source."""
         return self.origin if self.what == SWITCHING else self.to
 
     @property
-    def after(self) -> str:
+    def target_upstream(self) -> str:
         """The one that is its target."""
         return self.to if self.what == SWITCHING else self.origin
 
     @property
-    def number(self) -> int:
+    def driver_number(self) -> int:
         """Of the last driver."""
         return max((number_of(driver) for driver, _ in self.decisions), default=0)
 
     @property
-    def moved(self) -> bool:
+    def is_moved(self) -> bool:
         """Whether the cluster's clients write to the migration's target: all of them, not only those of parts."""
         return not self.part and (self.decision is Record.RELEASED) is (self.what == SWITCHING)
 
-    def decided(self, driver: str, record: Record) -> SwitchEntry:
+    def with_decision(self, driver: str, record: Record) -> SwitchEntry:
         """With one more."""
         return replace(self, decisions=(*self.decisions, (driver, record.value)))
 
@@ -188,7 +188,7 @@ class SwitchJournal:
         self.last = _read_last(self._cluster, self._job.name, self._job.state_partitions)
         return self.last
 
-    def take(self) -> SwitchEntry | None:
+    def take_over(self) -> SwitchEntry | None:
         """From now on only this driver decides. Returns what the one before decided last. Raises as `read` does."""
         insist(self._cluster, lambda: self._producer.start(time.monotonic() + _PATIENCE), _PATIENCE)
         return self.read()
@@ -210,10 +210,10 @@ class SwitchJournal:
                     raise
             self._cluster.forget()
             time.sleep(pause)
-            self._start_again(entry, until)
+            self._restart(entry, until)
         raise AssertionError
 
-    def _start_again(self, entry: SwitchEntry, until: float) -> None:
+    def _restart(self, entry: SwitchEntry, until: float) -> None:
         """After a failure nobody knows how the transaction has ended. A new epoch decides it, and would also fence a
         driver that has come since: so this looks before."""
         try:

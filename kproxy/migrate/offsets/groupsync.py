@@ -147,11 +147,11 @@ def rows_of(
             as_end = group.name in migration.groups.as_end
             found = translate_past_end(known, topic, partition, one.offset, end, as_end=as_end)
         else:
-            found = translate(known, topic, partition, one.offset, migration.target_of(topic))
+            found = translate(known, topic, partition, one.offset, migration.target_name(topic))
         why = "" if found.target is not None else found.words
         if found.how == PAST_END:
             why += _PAST_END.format(group=group.name)
-        if found.how == NOT_COPIED and not migration.wants(topic):
+        if found.how == NOT_COPIED and not migration.selects_topic(topic):
             why = "the file leaves this topic out"
         why = (lost or {}).get(topic, why)
         rows.append(Row(found, one.metadata, SKIPPED if why else WOULD, why))
@@ -174,7 +174,7 @@ def empty_partitions(
     """Nothing is copied of a partition without records, and somebody may have a position there all the same. Those of
     these that have no record on the source, as if what they have were copied: what comes next goes to the end of the
     target's log. A partition of which a cluster does not tell is left out. Raises UpstreamError and WireError."""
-    there = {place: migration.target_of(place[0]) for place in places if migration.wants(place[0])}
+    there = {place: migration.target_name(place[0]) for place in places if migration.selects_topic(place[0])}
     if not there:
         return {}
     # The target first: what is copied later is at its end or behind, and the next that a member is to read.
@@ -306,13 +306,13 @@ class Offsets:
         known: Mapping[TopicPartition, Copied],
         ends: Mapping[TopicPartition, int],
     ) -> Result:
-        if group.unseen:
-            return Result(group.name, group.kind, refused=f"its positions on the source: {group.unseen}")
+        if group.unreadable:
+            return Result(group.name, group.kind, refused=f"its positions on the source: {group.unreadable}")
         rows = rows_of(group, self.migration, known, ends, self.lost)
         if not any(row.done == WOULD for row in rows):
             return Result(group.name, group.kind, tuple(rows))
         try:
-            found = there.positions(group.name, group.kind)
+            found = there.read_positions(group.name, group.kind)
         except GroupRefusedError as error:
             return Result(group.name, group.kind, tuple(_all(rows, SKIPPED)), f"its positions on the target: {error}")
         return decide(group, rows, found, self._wrote.get(group.name, {}), self.force)
@@ -330,7 +330,7 @@ class Offsets:
                 yield result
                 continue
             try:
-                said = there.write(result.group, result.kind, wanted)
+                said = there.write_positions(result.group, result.kind, wanted)
             except GroupRefusedError as error:
                 yield Result(result.group, result.kind, tuple(_all(result.rows, SKIPPED)), str(error))
                 continue
@@ -370,7 +370,7 @@ def incomplete(results: Iterable[Result], migration: Migration) -> Counter[str]:
             found[f"group {result.group}: {result.refused}"] += 1
             continue
         for row in result.rows:
-            if row.done == FAILED or (row.done == SKIPPED and migration.wants(row.position.topic)):
+            if row.done == FAILED or (row.done == SKIPPED and migration.selects_topic(row.position.topic)):
                 where = f"partition {row.position.partition} of {row.position.topic}"
                 found[f"group {result.group}, {where}: {row.why}"] += 1
     return found

@@ -55,10 +55,10 @@ class MigrationHistory:
     the target to which records have been copied. `created`: those that `prepare` made. `state`: the state topic is
     there."""
 
-    wanted: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
-    copied: frozenset[str] = frozenset()
-    created: frozenset[str] = frozenset()
-    state: bool = False
+    final_configs: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    copied_topics: frozenset[str] = frozenset()
+    created_topics: frozenset[str] = frozenset()
+    has_state_topic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +81,13 @@ class CreateTopic:
     partitions: int
     replication: int | None
     configs: Mapping[str, str]
-    wanted: Mapping[str, str | None]
+    final_configs: Mapping[str, str | None]
     kind = "topic"
 
     def __str__(self) -> str:
         copies = format_count(self.replication, "replica") if self.replication else "the brokers' number of replicas"
         text = f"create topic {self.topic}: {format_count(self.partitions, 'partition')}, {copies}"
-        return text + _describe_configs(self.configs, self.wanted)
+        return text + _describe_configs(self.configs, self.final_configs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +110,13 @@ class AlterTopic:
     topic: str
     before: Mapping[str, str | None]
     after: Mapping[str, str | None]
-    wanted: Mapping[str, str | None]
+    final_configs: Mapping[str, str | None]
     kind = "configs"
 
     def __str__(self) -> str:
         if not self.after:
-            return f"note for topic {self.topic}{_describe_configs({}, self.wanted)}"
-        return f"alter topic {self.topic}{_describe_configs(self.after, self.wanted)}"
+            return f"note for topic {self.topic}{_describe_configs({}, self.final_configs)}"
+        return f"alter topic {self.topic}{_describe_configs(self.after, self.final_configs)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +173,11 @@ def _display_value(value: str | None) -> str:
 def plan_changes(migration: Migration, source: Inventory, target: Inventory, past: MigrationHistory) -> list[Change]:
     """All of them, in the order in which they are to be done. Empty if there is nothing to do."""
     found: list[Change] = []
-    if not past.state:
+    if not past.has_state_topic:
         found.append(CreateState(migration.state_topic, migration.topics.replication))
     for topic in selected_topics(migration, source):
         found += _topic_changes(migration, source, target, past, topic)
-    if migration.acls and target.acls is not None and target.authorizes:
+    if migration.acls and target.acls is not None and target.has_authorizer:
         there = set(target.acls)
         found += [CreateAcl(acl) for acl in translate_acls(migration, source) if acl not in there]
     if migration.quotas and source.quotas is not None and target.quotas is not None:
@@ -187,13 +187,13 @@ def plan_changes(migration: Migration, source: Inventory, target: Inventory, pas
 
 def selected_topics(migration: Migration, source: Inventory) -> list[TopicInventory]:
     """The topics of the source that this migration is about."""
-    return [topic for name, topic in sorted(source.topics.items()) if migration.wants(name)]
+    return [topic for name, topic in sorted(source.topics.items()) if migration.selects_topic(name)]
 
 
 def _topic_changes(
     migration: Migration, source: Inventory, target: Inventory, past: MigrationHistory, topic: TopicInventory
 ) -> Iterator[Change]:
-    name = migration.target_of(topic.name)
+    name = migration.target_name(topic.name)
     final = final_configs(migration, topic, source, target)
     held = held_configs(final, topic, target)
     there = target.topics.get(name)
@@ -203,10 +203,10 @@ def _topic_changes(
         return
     if len(there.partitions) < len(topic.partitions):
         yield AddPartitions(name, len(there.partitions), len(topic.partitions))
-    if not there.effective:
+    if not there.effective_configs:
         return  # one may not see them: then one may not change them either
-    open_now = {key: value for key, value in HELD_CONFIGS.items() if key in there.effective}
-    if name in past.created:
+    open_now = {key: value for key, value in HELD_CONFIGS.items() if key in there.effective_configs}
+    if name in past.created_topics:
         # What the source has now, as if it were created now.
         held |= open_now
         wanted |= {
@@ -214,21 +214,23 @@ def _topic_changes(
         }
     else:
         # What somebody has given to it stays, and is there again after the switch.
-        held = open_now | _batch_size_config(topic, there.effective)
-        wanted = dict(past.wanted.get(name, {key: there.configs.get(key) for key in _differing_configs(held, there)}))
+        held = open_now | _batch_size_config(topic, there.effective_configs)
+        wanted = dict(
+            past.final_configs.get(name, {key: there.configs.get(key) for key in _differing_configs(held, there)})
+        )
     after = _differing_configs(held, there)
-    if after or wanted != past.wanted.get(name, {}):
+    if after or wanted != past.final_configs.get(name, {}):
         yield AlterTopic(name, {key: there.configs.get(key) for key in after}, after, wanted)
 
 
 def _differing_configs(held: Mapping[str, str], there: TopicInventory) -> dict[str, str]:
-    now = {**there.effective, **there.configs}
+    now = {**there.effective_configs, **there.configs}
     return {key: value for key, value in held.items() if now.get(key) != value}
 
 
 def _batch_size_config(topic: TopicInventory, there: Mapping[str, str]) -> dict[str, str]:
     """For the largest batches that the source takes. Never less than there is."""
-    largest, allowed = topic.effective.get("max.message.bytes"), there.get("max.message.bytes")
+    largest, allowed = topic.effective_configs.get("max.message.bytes"), there.get("max.message.bytes")
     if largest and allowed and int(largest) > int(allowed):
         return {"max.message.bytes": largest}
     return {}
@@ -239,7 +241,7 @@ def final_configs(migration: Migration, topic: TopicInventory, source: Inventory
     defaults differ in where that matters. The document has the last word."""
     wanted = {key: value for key, value in topic.configs.items() if key not in _CLUSTER_SPECIFIC_CONFIGS}
     for key in RELEVANT_CONFIGS:
-        value = topic.effective.get(key)
+        value = topic.effective_configs.get(key)
         if value is not None and (target.defaults is None or target.defaults.get(key) not in (None, value)):
             wanted.setdefault(key, value)
     if target.defaults is not None:
@@ -259,7 +261,7 @@ def held_configs(final: Mapping[str, str], topic: TopicInventory, target: Invent
     for key, value in HELD_CONFIGS.items():
         default = None if target.defaults is None else target.defaults.get(key)
         known = target.defaults is None or key in target.defaults
-        if target.defaults is None and key.startswith("message.timestamp.") and key not in topic.effective:
+        if target.defaults is None and key.startswith("message.timestamp.") and key not in topic.effective_configs:
             continue  # brokers that do not have it refuse it
         if known and (key in final or default != value):
             held[key] = value
@@ -279,7 +281,7 @@ def translate_acls(migration: Migration, source: Inventory) -> list[Acl]:
             for one in _translate_topic_acl(migration, acl, names):
                 found.setdefault(one)
         elif acl.resource == _GROUP:
-            if acl.pattern == _PREFIXED or acl.name == "*" or migration.wants_group(acl.name):
+            if acl.pattern == _PREFIXED or acl.name == "*" or migration.selects_group(acl.name):
                 found.setdefault(acl)
         elif acl.resource == _TRANSACTIONAL_ID:
             found.setdefault(acl)
@@ -302,7 +304,7 @@ def _translate_topic_acl(migration: Migration, acl: Acl, names: Iterable[str]) -
         yield acl
         return
     matched = [n for n in names if (n.startswith(acl.name) if acl.pattern == _PREFIXED else n == acl.name)]
-    renamed = {name: migration.target_of(name) for name in matched}
+    renamed = {name: migration.target_name(name) for name in matched}
     if acl.pattern == _PREFIXED and all(new.startswith(acl.name) for new in renamed.values()):
         if matched:
             yield acl

@@ -46,14 +46,16 @@ def _sections(plan: MigrationPlan) -> Iterator[RenderableType]:
     else:
         yield Text("\nThe target is prepared: nothing to do there but to raise producer ids", style="bold")
     for severity in SEVERITIES:
-        if found := plan.of(severity):
+        if found := plan.findings_with(severity):
             yield Text(f"\n{_HEADINGS[severity]}", style="bold")
             for finding in found[:_MAX_ROWS]:
-                yield _finding_line("-", f"{finding.about}: {finding.text}", _STYLES[severity])
+                yield _finding_line("-", f"{finding.subject}: {finding.text}", _STYLES[severity])
             if len(found) > _MAX_ROWS:
                 yield Text(f"  … and {len(found) - _MAX_ROWS} more: --json shows them all")
-    if plan.stopped:
-        yield Text(f"\n{len(plan.of(STOP))} of these stop the migration. Nothing was changed.", style="bold red")
+    if plan.is_blocked:
+        yield Text(
+            f"\n{len(plan.findings_with(STOP))} of these stop the migration. Nothing was changed.", style="bold red"
+        )
     else:
         yield Text("\nIt can go on: kproxy migrate prepare. Nothing was changed.", style="bold")
 
@@ -90,7 +92,7 @@ def _topic_table(plan: MigrationPlan) -> Table:
     table.add_column("on the target", overflow="fold")
     for heading in ("partitions", "offsets", "size", "written"):
         table.add_column(heading, justify="right")
-    rows = sorted(plan.rows, key=lambda row: -(row.size or 0))
+    rows = sorted(plan.topics, key=lambda row: -(row.size or 0))
     for row in rows[:_MAX_ROWS]:
         there = "new" if row.target_partitions is None else format_count(row.target_partitions, "partition")
         name = there if row.target == row.topic else f"{row.target} ({there})"
@@ -114,16 +116,16 @@ _OFFSETS_NOTE = (
 
 
 def _estimate_section(plan: MigrationPlan) -> Iterator[RenderableType]:
-    whole = plan.whole
+    whole = plan.estimate
     total = "of unknown size" if whole.size is None else round_size(whole.size)
-    heading = f"\n{total} in {format_count(len(plan.rows), 'topic')}, {format_count(whole.partitions, 'partition')}, "
+    heading = f"\n{total} in {format_count(len(plan.topics), 'topic')}, {format_count(whole.partitions, 'partition')}, "
     yield Text(f"{heading}{round_size(whole.rate)}/s more", style="bold")
     if whole.size is not None:
         table = Table(box=None, pad_edge=False)
         table.add_column(f"executors of {CORES_PER_EXECUTOR} cores", justify="right")
         table.add_column("copy and verification take", justify="right")
-        for count, seconds in whole.seconds:
-            mark = "  <- advised" if count == whole.advised else ""
+        for count, seconds in whole.seconds_by_executors:
+            mark = "  <- advised" if count == whole.advised_executors else ""
             table.add_row(str(count), _duration_text(seconds) + mark)
         yield Padding(table, (0, 0, 0, 2))
     assumed = (

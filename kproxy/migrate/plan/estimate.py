@@ -27,8 +27,8 @@ class Estimate:
     rate: float
     partitions: int
     cpu_seconds: float
-    seconds: tuple[tuple[int, float | None], ...]
-    advised: int
+    seconds_by_executors: tuple[tuple[int, float | None], ...]
+    advised_executors: int
 
 
 def estimate_migration(topics: Iterable[TopicInventory], max_rate: float | None) -> Estimate:
@@ -64,5 +64,5 @@ def _seconds(size: float, rate: float, largest: float, executors: int, max_rate:
 
 def copy_seconds(topic: TopicInventory, whole: Estimate) -> float | None:
     """For how many seconds this topic is copied, if it is the last; None if that is not known."""
-    seconds = dict(whole.seconds)[whole.advised]
+    seconds = dict(whole.seconds_by_executors)[whole.advised_executors]
     return None if topic.size is None else seconds

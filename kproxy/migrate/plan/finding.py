@@ -19,7 +19,7 @@ class MigrationFinding:
     topic, a right, …"""
 
     severity: str
-    about: str
+    subject: str
     text: str
 
 
@@ -32,18 +32,18 @@ class PlanInputs:
     migration: Migration
     source: Inventory
     target: Inventory
-    past: MigrationHistory
+    history: MigrationHistory
     changes: tuple[Change, ...]
-    whole: Estimate
-    refused: Mapping[str, str] = field(default_factory=dict)
-    missing: tuple[InventoryGap, ...] = ()
+    estimate: Estimate
+    refused_topics: Mapping[str, str] = field(default_factory=dict)
+    missing_rights: tuple[InventoryGap, ...] = ()
     principals: Mapping[str, str] = field(default_factory=dict)
-    lost: Mapping[str, str] = field(default_factory=dict)
+    changed_topics: Mapping[str, str] = field(default_factory=dict)
 
-    def pairs(self) -> Iterator[tuple[TopicInventory, TopicInventory | None]]:
+    def topic_pairs(self) -> Iterator[tuple[TopicInventory, TopicInventory | None]]:
         """The topics that are copied, and what the target has of each."""
         for topic in selected_topics(self.migration, self.source):
-            yield topic, self.target.topics.get(self.migration.target_of(topic.name))
+            yield topic, self.target.topics.get(self.migration.target_name(topic.name))
 
 
 def round_duration(seconds: float) -> str:

@@ -48,17 +48,17 @@ class MigrationPlan:
     migration: Migration
     source: Inventory
     target: Inventory
-    rows: tuple[PlannedTopic, ...]
+    topics: tuple[PlannedTopic, ...]
     changes: tuple[Change, ...]
     findings: tuple[MigrationFinding, ...]
-    whole: Estimate
+    estimate: Estimate
 
     @property
-    def stopped(self) -> bool:
+    def is_blocked(self) -> bool:
         """Whether the migration cannot go on like this."""
         return any(finding.severity == STOP for finding in self.findings)
 
-    def of(self, severity: str) -> list[MigrationFinding]:
+    def findings_with(self, severity: str) -> list[MigrationFinding]:
         return [finding for finding in self.findings if finding.severity == severity]
 
 
@@ -82,7 +82,7 @@ def make_plan(
     )
     rows = []
     for topic in topics:
-        name = migration.target_of(topic.name)
+        name = migration.target_name(topic.name)
         there = target.topics.get(name)
         rows.append(
             PlannedTopic(
@@ -116,22 +116,24 @@ def topic_creations(doing: Iterable[Change]) -> list[CreateState | CreateTopic]:
 
 def plan_to_json(plan: MigrationPlan) -> dict[str, Any]:
     """For programs."""
-    whole = plan.whole
+    whole = plan.estimate
     return {
         "name": plan.migration.name,
-        "can-go-on": not plan.stopped,
+        "can-go-on": not plan.is_blocked,
         "source": _cluster_to_json(plan.source),
         "target": _cluster_to_json(plan.target),
-        "topics": [asdict(row) for row in plan.rows],
+        "topics": [asdict(row) for row in plan.topics],
         "changes": [{"kind": change.kind, "text": str(change)} for change in plan.changes],
-        "findings": {severity: [_finding_to_json(one) for one in plan.of(severity)] for severity in SEVERITIES},
+        "findings": {
+            severity: [_finding_to_json(one) for one in plan.findings_with(severity)] for severity in SEVERITIES
+        },
         "estimate": {
             "bytes": whole.size,
             "bytes-a-second": whole.rate,
             "partitions": whole.partitions,
             "cpu-seconds": whole.cpu_seconds,
-            "executors": [{"executors": count, "seconds": seconds} for count, seconds in whole.seconds],
-            "advised-executors": whole.advised,
+            "executors": [{"executors": count, "seconds": seconds} for count, seconds in whole.seconds_by_executors],
+            "advised-executors": whole.advised_executors,
             "assumed": {
                 "cores": CORES_PER_EXECUTOR,
                 "copy-cpu-seconds-per-gb": COPY_CPU_SECONDS_PER_GB,
@@ -151,9 +153,9 @@ def _cluster_to_json(inventory: Inventory) -> dict[str, Any]:
         "acls": None if inventory.acls is None else [str(acl) for acl in inventory.acls],
         "quotas": None if inventory.quotas is None else len(inventory.quotas),
         "users": None if inventory.users is None else sorted(inventory.users),
-        "unseen": [{"what": one.what, "why": one.why} for one in inventory.unseen],
+        "unseen": [{"what": one.subject, "why": one.reason} for one in inventory.gaps],
     }
 
 
 def _finding_to_json(one: MigrationFinding) -> dict[str, str]:
-    return {"about": one.about, "text": one.text}
+    return {"about": one.subject, "text": one.text}

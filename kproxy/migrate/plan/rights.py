@@ -12,30 +12,30 @@ from kproxy.migrate.spec.migration import SOURCE, TARGET
 
 def check_rights(seen: PlanInputs) -> Iterator[MigrationFinding]:
     """Named before anything is written."""
-    for topic, there in seen.pairs():
+    for topic, there in seen.topic_pairs():
         yield from _topic_rights(seen, topic, there)
     yield from _change_rights(seen)
-    for missing in seen.missing:
-        yield _missing_right(seen, STOP, TARGET, missing.operation, missing.resource, missing.what)
+    for missing in seen.missing_rights:
+        yield _missing_right(seen, STOP, TARGET, missing.operation, missing.resource, missing.subject)
     for side, inventory in ((SOURCE, seen.source), (TARGET, seen.target)):
         if inventory.operations is not None and "Describe" not in inventory.operations:
             text = "brokers leave out topics and groups that this user may not describe"
             yield MigrationFinding(NOTE, f"right on the {side}", text)
-        for unseen in inventory.unseen:
+        for unseen in inventory.gaps:
             if unseen.operation:
-                yield _missing_right(seen, WARNING, side, unseen.operation, unseen.resource, f"to see {unseen.what}")
+                yield _missing_right(seen, WARNING, side, unseen.operation, unseen.resource, f"to see {unseen.subject}")
             else:
-                yield MigrationFinding(NOTE, f"{side}: {unseen.what}", f"could not be seen: {unseen.why}")
+                yield MigrationFinding(NOTE, f"{side}: {unseen.subject}", f"could not be seen: {unseen.reason}")
 
 
 def _topic_rights(seen: PlanInputs, topic: TopicInventory, there: TopicInventory | None) -> Iterator[MigrationFinding]:
     yield from _check_operation(seen, SOURCE, topic.operations, "Read", f"topic {topic.name}")
     if there is not None:
         yield from _check_operation(seen, TARGET, there.operations, "Write", f"topic {there.name}")
-        if not there.effective:
+        if not there.effective_configs:
             purpose = "to hold its retention open"
             yield _missing_right(seen, STOP, TARGET, "DescribeConfigs", f"topic {there.name}", purpose)
-    if not topic.effective:
+    if not topic.effective_configs:
         text = "its configurations cannot be seen on the source: the target's defaults are taken"
         yield MigrationFinding(WARNING, topic.name, text)
 

@@ -38,7 +38,7 @@ def _clusters(seen: PlanInputs) -> Iterator[MigrationFinding]:
         if inventory.version < _OLDEST_VERSION:
             shown = ".".join(map(str, inventory.version))
             yield MigrationFinding(STOP, side, f"is Kafka {shown}; allowed: 0.11 or later")
-    if not any(True for _ in seen.pairs()):
+    if not any(True for _ in seen.topic_pairs()):
         text = "no topic of the source is wanted, or Describe on all of them is missing; allowed: other globs"
         yield MigrationFinding(STOP, "topics.include", text)
     for glob in seen.migration.topics.include:
@@ -47,32 +47,34 @@ def _clusters(seen: PlanInputs) -> Iterator[MigrationFinding]:
                 WARNING, "topics.include", f"{glob} is no topic of the source, or Describe on it is missing"
             )
     state = seen.migration.state_topic
-    if state in seen.refused:
-        yield MigrationFinding(STOP, state, f"the target would refuse to create it: {seen.refused[state]}")
-    for name, topics in seen.migration.clashes(seen.source.topics).items():
+    if state in seen.refused_topics:
+        yield MigrationFinding(STOP, state, f"the target would refuse to create it: {seen.refused_topics[state]}")
+    for name, topics in seen.migration.name_clashes(seen.source.topics).items():
         text = f"{' and '.join(topics)} would all be {name} on the target; allowed: exclude, or another rename"
         yield MigrationFinding(STOP, "topics.rename", text)
 
 
 def _rates(seen: PlanInputs) -> Iterator[MigrationFinding]:
     limit = seen.migration.limits.max_rate
-    if limit is not None and seen.whole.rate >= limit * 1e6:
-        text = f"{limit:g} MB/s is less than what is written on the source ({seen.whole.rate / 1e6:.1f} MB/s): the copy"
+    if limit is not None and seen.estimate.rate >= limit * 1e6:
+        text = (
+            f"{limit:g} MB/s is less than what is written on the source ({seen.estimate.rate / 1e6:.1f} MB/s): the copy"
+        )
         yield MigrationFinding(STOP, "limits.max-rate", f"{text} would never catch up; allowed: a higher rate")
 
 
 def _topics(seen: PlanInputs) -> Iterator[MigrationFinding]:
-    for topic, there in seen.pairs():
-        name = seen.migration.target_of(topic.name)
+    for topic, there in seen.topic_pairs():
+        name = seen.migration.target_name(topic.name)
         leaderless = [n for n, one in enumerate(topic.partitions) if one.end is None]
         if leaderless:
             shown = ", ".join(map(str, leaderless[:5]))
             yield MigrationFinding(STOP, topic.name, f"nobody leads partition {shown} on the source: repair it first")
-        if name in seen.refused:
-            yield MigrationFinding(STOP, name, f"the target would refuse to create it: {seen.refused[name]}")
+        if name in seen.refused_topics:
+            yield MigrationFinding(STOP, name, f"the target would refuse to create it: {seen.refused_topics[name]}")
         if there is None:
             continue
-        if there.offsets and name not in seen.past.copied:
+        if there.offsets and name not in seen.history.copied_topics:
             text = f"has {format_count(there.offsets, 'offset')} on the target that this migration has not written"
             yield MigrationFinding(STOP, name, f"{text}; allowed: an empty topic, another rename, or exclude")
         if len(there.partitions) > len(topic.partitions):
@@ -86,15 +88,15 @@ def _topics(seen: PlanInputs) -> Iterator[MigrationFinding]:
 
 def _changed_topics(seen: PlanInputs) -> Iterator[MigrationFinding]:
     """Topics that were copied, and are not what they were."""
-    for topic, why in seen.lost.items():
+    for topic, why in seen.changed_topics.items():
         yield MigrationFinding(STOP, topic, why)
 
 
 def _configs(seen: PlanInputs) -> Iterator[MigrationFinding]:
     """What becomes of configurations."""
-    for topic, there in seen.pairs():
-        name = seen.migration.target_of(topic.name)
-        source, target = topic.effective, there.effective if there is not None else {}
+    for topic, there in seen.topic_pairs():
+        name = seen.migration.target_name(topic.name)
+        source, target = topic.effective_configs, there.effective_configs if there is not None else {}
         if source.get("message.timestamp.type") == "LogAppendTime":
             text = "has LogAppendTime on the source: the timestamps are kept, and are of type CreateTime on the target"
             yield MigrationFinding(NOTE, topic.name, text)
@@ -141,11 +143,15 @@ def _timestamp_bounds(name: str, target: Mapping[str, str]) -> Iterator[Migratio
 def _sizes(seen: PlanInputs) -> Iterator[MigrationFinding]:
     limits = [int(broker.configs.get("message.max.bytes", _FOREVER)) for broker in seen.target.brokers]
     least = min(limits, default=_FOREVER)
-    for topic, there in seen.pairs():
-        name = seen.migration.target_of(topic.name)
-        largest = int(topic.effective.get("max.message.bytes", 0))
-        if there is not None and there.effective and largest > int(there.effective.get("max.message.bytes", _FOREVER)):
-            now = there.effective["max.message.bytes"]
+    for topic, there in seen.topic_pairs():
+        name = seen.migration.target_name(topic.name)
+        largest = int(topic.effective_configs.get("max.message.bytes", 0))
+        if (
+            there is not None
+            and there.effective_configs
+            and largest > int(there.effective_configs.get("max.message.bytes", _FOREVER))
+        ):
+            now = there.effective_configs["max.message.bytes"]
             text = f"takes batches of {largest} bytes on the source and {now} on the target: raised there"
             yield MigrationFinding(NOTE, name, text)
         elif there is None and largest > least:
@@ -179,18 +185,23 @@ def _replicas(seen: PlanInputs) -> Iterator[MigrationFinding]:
 def _retention(seen: PlanInputs) -> Iterator[MigrationFinding]:
     """Whether the source deletes records faster than they are copied. On the target nothing is deleted before the
     switch."""
-    for topic, _ in seen.pairs():
-        seconds = copy_seconds(topic, seen.whole)
-        if seconds is None or "delete" not in topic.effective.get("cleanup.policy", "delete") or not topic.offsets:
+    for topic, _ in seen.topic_pairs():
+        seconds = copy_seconds(topic, seen.estimate)
+        if (
+            seconds is None
+            or "delete" not in topic.effective_configs.get("cleanup.policy", "delete")
+            or not topic.offsets
+        ):
             continue
-        ages = [("retention.ms", int(topic.effective.get("retention.ms", -1)) / 1000)]
-        rate, size = topic.bytes_a_second or 0.0, int(topic.effective.get("retention.bytes", -1))
+        ages = [("retention.ms", int(topic.effective_configs.get("retention.ms", -1)) / 1000)]
+        rate, size = topic.bytes_a_second or 0.0, int(topic.effective_configs.get("retention.bytes", -1))
         if size >= 0 and rate > 0:
             ages.append(("retention.bytes", size * len(topic.partitions) / rate))
         for key, age in ages:
             if 0 <= age < 4 * seconds:
-                text = f"keeps records for {round_duration(age)} on the source ({key}={topic.effective[key]}), and the"
-                text += f" copy takes about {round_duration(seconds)}: records could be deleted before they are copied"
+                text = f"keeps records for {round_duration(age)} on the source ({key}={topic.effective_configs[key]}),"
+                text += f" and the copy takes about {round_duration(seconds)}: records could be deleted before they are"
+                text += " copied"
                 severity = STOP if age < seconds else WARNING
                 yield MigrationFinding(
                     severity, topic.name, f"{text}; allowed: a higher {key} on the source until the switch"
@@ -210,7 +221,7 @@ def _other_entities(seen: PlanInputs) -> Iterator[MigrationFinding]:
     text = "Kafka does not show them: applications keep their ids, transactions that are open at the switch are aborted"
     yield MigrationFinding(NOTE, "transactional ids", text)
     for name, group in seen.source.groups.items():
-        if not seen.migration.wants_group(name):
+        if not seen.migration.selects_group(name):
             continue
         other = seen.target.groups.get(name)
         if other is not None and other.state.lower().replace("_", "") in _ACTIVE_STATES:
@@ -231,7 +242,7 @@ def _other_entities(seen: PlanInputs) -> Iterator[MigrationFinding]:
         text = "the target's brokers let only those produce idempotently who have IdempotentWrite on the cluster, as"
         text += f" {shown} on the source: create it there for those of them who write to these topics"
         yield MigrationFinding(WARNING, "ACLs", text)
-    if seen.migration.acls and translate_acls(seen.migration, seen.source) and seen.target.authorizes is False:
+    if seen.migration.acls and translate_acls(seen.migration, seen.source) and seen.target.has_authorizer is False:
         text = "the target has no authorizer: the source's rules cannot be created there; allowed: acls: false"
         yield MigrationFinding(WARNING, "ACLs", text)
     if seen.migration.quotas:

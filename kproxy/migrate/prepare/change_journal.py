@@ -132,13 +132,13 @@ def history_of(values: Mapping[bytes, bytes]) -> MigrationHistory:
         match entry.change:
             case CreateTopic(topic=topic):
                 created.add(topic)
-                wanted[topic] = entry.change.wanted
+                wanted[topic] = entry.change.final_configs
             case AlterTopic(topic=topic):
-                wanted[topic] = entry.change.wanted
+                wanted[topic] = entry.change.final_configs
             case _:
                 pass
     copied = {State.from_json(value).target_topic for name, value in values.items() if name.startswith(_PARTITION)}
-    return MigrationHistory(wanted, frozenset(copied), frozenset(created), state=True)
+    return MigrationHistory(wanted, frozenset(copied), frozenset(created), has_state_topic=True)
 
 
 class ChangeJournal:
@@ -159,20 +159,20 @@ class ChangeJournal:
     ) -> None:
         self._cluster.close()
 
-    def values(self) -> dict[bytes, bytes]:
+    def read(self) -> dict[bytes, bytes]:
         """All records of the state topic, by key. Raises UpstreamError and WireError."""
-        topic = self._patiently(self._read)
+        topic = self._with_retries(self._read_topic)
         self._next = max((entry.number + 1 for entry in read_changes(topic.values)), default=0)
         return topic.values
 
-    def add(self, changes: Iterable[Change | RaiseProducerIds]) -> list[int]:
+    def append(self, changes: Iterable[Change | RaiseProducerIds]) -> list[int]:
         """Write them down, in one transaction. Returns their numbers. Raises UpstreamError and WireError."""
         numbered = {self._next + count: change for count, change in enumerate(changes)}
         self._write({key("journal", number): to_record(change) for number, change in numbered.items()})
         self._next += len(numbered)
         return list(numbered)
 
-    def note(self, topics: Mapping[str, MigratedTopic]) -> None:
+    def record_topics(self, topics: Mapping[str, MigratedTopic]) -> None:
         """Write down which topics these are, by topic of the source. Raises UpstreamError and WireError."""
         if topics:
             self._write({topic_key(topic): one.to_record() for topic, one in topics.items()})
@@ -182,13 +182,13 @@ class ChangeJournal:
         if numbers:
             self._write({key("journal", number): None for number in numbers})
 
-    def _read(self) -> StateTopic:
+    def _read_topic(self) -> StateTopic:
         topic = StateTopic(self._cluster, self._topic)
         topic.read()
         return topic
 
     def _write(self, records: Mapping[bytes, Mapping[str, Any] | None]) -> None:
-        job, producer = self._writer or self._patiently(self._start)
+        job, producer = self._writer or self._with_retries(self._start)
         self._writer = job, producer
         write_records(job, producer, records)
 
@@ -198,7 +198,7 @@ class ChangeJournal:
         producer.start(time.monotonic() + _PATIENCE)
         return job, producer
 
-    def _patiently(self, ask: Callable[[], T]) -> T:
+    def _with_retries(self, ask: Callable[[], T]) -> T:
         """A topic that was created just now is not led yet, a coordinator that was never asked loads. Raises
         UpstreamError and WireError."""
         return insist(self._cluster, ask, _PATIENCE)

@@ -30,21 +30,21 @@ class Examination:
     source."""
 
     plan: MigrationPlan
-    past: MigrationHistory
-    begun: Mapping[str, MigratedTopic] = field(default_factory=dict)
+    history: MigrationHistory
+    migrated_topics: Mapping[str, MigratedTopic] = field(default_factory=dict)
 
 
 class ClusterPair:
     """Connections for administration to both clusters."""
 
-    def __init__(self, migration: Migration, roads: ClusterEndpoints) -> None:
+    def __init__(self, migration: Migration, endpoints: ClusterEndpoints) -> None:
         """Raises UpstreamError."""
-        self.migration, self.roads = migration, roads
-        self._open = ExitStack()
+        self.migration, self.endpoints = migration, endpoints
+        self._stack = ExitStack()
         with ExitStack() as stack:
-            self.source = stack.enter_context(Admin(roads.source))
-            self.target = stack.enter_context(Admin(roads.target))
-            self._open = stack.pop_all()
+            self.source = stack.enter_context(Admin(endpoints.source))
+            self.target = stack.enter_context(Admin(endpoints.target))
+            self._stack = stack.pop_all()
 
     def __enter__(self) -> ClusterPair:
         return self
@@ -52,9 +52,9 @@ class ClusterPair:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._open.close()
+        self._stack.close()
 
-    def doing(self, target: Inventory) -> TargetAdmin:
+    def target_admin(self, target: Inventory) -> TargetAdmin:
         """Does things on the target."""
         given = [one.configs.get("default.replication.factor", "1") for one in target.brokers]
         return TargetAdmin(self.target, max((int(number) for number in given), default=1))
@@ -63,21 +63,21 @@ class ClusterPair:
         """Changes nothing. Raises UpstreamError and WireError."""
         migration = self.migration
         say("looking at the source")
-        source = read_inventory(self.source, migration.wants, sample)
-        names = {migration.target_of(topic.name) for topic in selected_topics(migration, source)}
+        source = read_inventory(self.source, migration.selects_topic, sample)
+        names = {migration.target_name(topic.name) for topic in selected_topics(migration, source)}
         say("looking at the target")
         target = read_inventory(self.target, lambda topic: topic in names or topic == migration.state_topic)
-        values = self._values(target)
+        values = self._read_state(target)
         done = MigrationHistory() if values is None else history_of(values)
-        topics = {topic: one for topic, one in migrated_topics(values or {}).items() if migration.wants(topic)}
-        doing = self.doing(target)
-        refused, missing = doing.refused(topic_creations(plan_changes(migration, source, target, done)))
-        missing += doing.transactional_id(f"kproxy-migration-{migration.name}")
-        missing += self._producer_ids()
-        lost = find_topic_problems(self.roads.source, self.roads.target, topics)
+        topics = {topic: one for topic, one in migrated_topics(values or {}).items() if migration.selects_topic(topic)}
+        doing = self.target_admin(target)
+        refused, missing = doing.validate_creations(topic_creations(plan_changes(migration, source, target, done)))
+        missing += doing.check_transactional_id(f"kproxy-migration-{migration.name}")
+        missing += self._check_producer_id_right()
+        lost = find_topic_problems(self.endpoints.source, self.endpoints.target, topics)
         return Examination(make_plan(migration, source, target, done, refused, missing, lost), done, topics)
 
-    def _producer_ids(self) -> list[InventoryGap]:
+    def _check_producer_id_right(self) -> list[InventoryGap]:
         """Whether one may have them: there is no other way than to take one."""
         try:
             producerids.take_one_id_each(dict(list(self.target.nodes().items())[:1]))
@@ -85,15 +85,15 @@ class ClusterPair:
             return [InventoryGap("to raise producer ids", "", "IdempotentWrite", "the cluster")]
         return []
 
-    def _values(self, target: Inventory) -> dict[bytes, bytes] | None:
+    def _read_state(self, target: Inventory) -> dict[bytes, bytes] | None:
         """What the state topic has; None if it is not there."""
         state = target.topics.get(self.migration.state_topic)
         if state is None:
             return None
-        if state.effective and state.effective.get("cleanup.policy") != "compact":
+        if state.effective_configs and state.effective_configs.get("cleanup.policy") != "compact":
             raise ConfigError(
                 f"{state.name} on the target is not compacted, so kproxy did not make it: delete it, or give the"
                 " migration another name"
             )
-        with ChangeJournal(self.roads.target, self.migration.name, state.name) as journal:
-            return journal.values()
+        with ChangeJournal(self.endpoints.target, self.migration.name, state.name) as journal:
+            return journal.read()

@@ -26,7 +26,7 @@ _PATIENCE = 30.0
 class PreparationResult:
     """`done`: changes. `failed`: what the target refused, in words."""
 
-    done: int
+    applied: int
     failed: list[str]
 
 
@@ -34,60 +34,61 @@ class Preparation:
     """One run."""
 
     def __init__(self, sides: ClusterPair, examined: Examination, say: Say) -> None:
-        self._sides, self._examined, self._say = sides, examined, say
-        self._doing: TargetAdmin = sides.doing(examined.plan.target)
+        self._clusters, self._examination, self._say = sides, examined, say
+        self._admin: TargetAdmin = sides.target_admin(examined.plan.target)
         self._failed: list[str] = []
-        self._done = 0
+        self._applied = 0
 
     def run(self) -> PreparationResult:
         """Does it. Raises UpstreamError and WireError; what was done until then is in the journal."""
-        migration = self._sides.migration
-        changes = list(self._examined.plan.changes)
-        with ChangeJournal(self._sides.roads.target, migration.name, migration.state_topic) as journal:
+        migration = self._clusters.migration
+        changes = list(self._examination.plan.changes)
+        with ChangeJournal(self._clusters.endpoints.target, migration.name, migration.state_topic) as journal:
             if changes and isinstance(changes[0], CreateState):
                 state = changes.pop(0)
-                raise_first_error(self._doing.do([state]), str(state))
-                journal.values()
-                journal.add([state])
-                self._did(state)
+                raise_first_error(self._admin.apply([state]), str(state))
+                journal.read()
+                journal.append([state])
+                self._report(state)
             else:
-                journal.values()
+                journal.read()
             for some in _batches(changes):
-                self._do(journal, some)
-            self._note_topics(journal)
+                self._apply(journal, some)
+            self._record_topics(journal)
             self._raise_producer_ids(journal)
-        return PreparationResult(self._done, self._failed)
+        return PreparationResult(self._applied, self._failed)
 
-    def _do(self, journal: ChangeJournal, changes: Sequence[Change]) -> None:
-        numbers = journal.add(changes)
-        answers = self._doing.do(changes)
+    def _apply(self, journal: ChangeJournal, changes: Sequence[Change]) -> None:
+        numbers = journal.append(changes)
+        answers = self._admin.apply(changes)
         journal.remove([number for number, answer in zip(numbers, answers, strict=True) if answer])
         for change, answer in zip(changes, answers, strict=True):
             if answer:
                 self._failed.append(f"could not {change}: {answer}")
             else:
-                self._did(change)
+                self._report(change)
 
-    def _did(self, change: Change | RaiseProducerIds) -> None:
-        self._done += 1
+    def _report(self, change: Change | RaiseProducerIds) -> None:
+        self._applied += 1
         self._say(f"did: {change}")
 
-    def _note_topics(self, journal: ChangeJournal) -> None:
+    def _record_topics(self, journal: ChangeJournal) -> None:
         """So that a topic that is deleted and made anew, before or after the first record is copied, is told from this
         one."""
-        migration = self._sides.migration
+        migration = self._clusters.migration
         topics = {
-            one.name: migration.target_of(one.name) for one in selected_topics(migration, self._examined.plan.source)
+            one.name: migration.target_name(one.name)
+            for one in selected_topics(migration, self._examination.plan.source)
         }
-        source, target = Cluster(self._sides.roads.source), Cluster(self._sides.roads.target)
+        source, target = Cluster(self._clusters.endpoints.source), Cluster(self._clusters.endpoints.target)
         try:
             there = insist(source, lambda: learn_topics(source, topics), _PATIENCE)
             here = insist(target, lambda: learn_topics(target, topics.values()), _PATIENCE)
         finally:
             source.close()
             target.close()
-        before = self._examined.begun
-        journal.note(
+        before = self._examination.migrated_topics
+        journal.record_topics(
             {
                 topic: one
                 for topic, one in prepared_topics(topics, there, here).items()
@@ -98,10 +99,10 @@ class Preparation:
     # Producer ids
 
     def _raise_producer_ids(self, journal: ChangeJournal) -> None:
-        known = producerids.read_usage(self._examined.plan.source, self._sides.source.nodes())
-        for why in known.why:
+        known = producerids.read_usage(self._examination.plan.source, self._clusters.source.nodes())
+        for why in known.unknown_reasons:
             self._say(f"on the source could not be seen: {why}")
-        target = self._sides.target.nodes()
+        target = self._clusters.target.nodes()
         try:
             lowest = producerids.take_one_id_each(target)
         except Refused as error:
@@ -115,9 +116,9 @@ class Preparation:
             return
         floor = known.floor + producerids.MARGIN
         raised = producerids.raise_to(target, floor, lowest)
-        journal.add([RaiseProducerIds(floor)])
-        self._done += 1
-        speed = f"{raised.asked} ids in {raised.seconds:.1f} s"
+        journal.append([RaiseProducerIds(floor)])
+        self._applied += 1
+        speed = f"{raised.ids_used} ids in {raised.seconds:.1f} s"
         self._say(
             f"did: raise producer ids: the source's are below {known.floor}, and {producerids.MARGIN} more may come;"
             f" every broker of the target hands out {floor} and higher now ({speed})"

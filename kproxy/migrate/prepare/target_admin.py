@@ -33,9 +33,9 @@ class TargetAdmin:
 
     def __init__(self, admin: Admin, replication: int = 1) -> None:
         self.admin = admin
-        self._default = -1 if admin.version >= (2, 4) else replication
+        self._default_replication = -1 if admin.version >= (2, 4) else replication
 
-    def do(self, changes: Sequence[Change]) -> ChangeErrors:
+    def apply(self, changes: Sequence[Change]) -> ChangeErrors:
         """Changes of one kind. Raises UpstreamError if the target does not answer."""
         match changes[0]:
             case CreateState() | CreateTopic():
@@ -43,7 +43,7 @@ class TargetAdmin:
             case AddPartitions():
                 return self._add_partitions(changes)
             case AlterTopic():
-                return self.alter({one.topic: one.after for one in changes if isinstance(one, AlterTopic)})
+                return self.alter_configs({one.topic: one.after for one in changes if isinstance(one, AlterTopic)})
             case CreateAcl():
                 return self._create_acls([one.acl for one in changes if isinstance(one, CreateAcl)])
             case SetQuota():
@@ -51,14 +51,16 @@ class TargetAdmin:
 
     # Topics
 
-    def refused(self, creations: Sequence[CreateState | CreateTopic]) -> tuple[dict[str, str], list[InventoryGap]]:
+    def validate_creations(
+        self, creations: Sequence[CreateState | CreateTopic]
+    ) -> tuple[dict[str, str], list[InventoryGap]]:
         """Of topics that are not created now: which the target would refuse and why, and the rights that are missing.
         It changes nothing."""
         refused: dict[str, str] = {}
         missing: list[InventoryGap] = []
         for at in range(0, len(creations), BATCH_SIZE):
             some = creations[at : at + BATCH_SIZE]
-            for change, (code, text) in zip(some, self._ask_to_create(some, validate_only=True), strict=True):
+            for change, (code, text) in zip(some, self._send_creations(some, validate_only=True), strict=True):
                 if code in _MISSING_RIGHTS:
                     right = _MISSING_RIGHTS[code].format(name=change.topic)
                     operation, resource = right.split(" on ", 1)
@@ -68,9 +70,9 @@ class TargetAdmin:
         return refused, list(dict.fromkeys(missing))
 
     def _create(self, changes: Sequence[Change]) -> ChangeErrors:
-        return [text for _, text in self._ask_to_create(changes, validate_only=False)]
+        return [text for _, text in self._send_creations(changes, validate_only=False)]
 
-    def _ask_to_create(self, changes: Sequence[Change], *, validate_only: bool) -> list[tuple[int, str]]:
+    def _send_creations(self, changes: Sequence[Change], *, validate_only: bool) -> list[tuple[int, str]]:
         from kafka.protocol.admin import CreateTopicsRequest as Request
 
         topics = []
@@ -83,7 +85,7 @@ class TargetAdmin:
                 Request.CreatableTopic(
                     name=change.topic,
                     num_partitions=partitions,
-                    replication_factor=change.replication or self._default,
+                    replication_factor=change.replication or self._default_replication,
                     assignments=[],
                     configs=[
                         Request.CreatableTopic.CreatableTopicConfig(name=key, value=value)
@@ -110,7 +112,7 @@ class TargetAdmin:
         said = {one.name: one for one in self.admin.ask_controller(request).results}
         return [_error_text(said[topic.name]) for topic in topics]
 
-    def alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> ChangeErrors:
+    def alter_configs(self, topics: Mapping[str, Mapping[str, str | None]]) -> ChangeErrors:
         """Set configurations, or remove them (None)."""
         from kafka.protocol.admin import IncrementalAlterConfigsRequest as Request
 
@@ -198,7 +200,7 @@ class TargetAdmin:
 
     # Rights that cannot be seen
 
-    def transactional_id(self, name: str) -> list[InventoryGap]:
+    def check_transactional_id(self, name: str) -> list[InventoryGap]:
         """Whether it may be described, which Write implies."""
         from kafka.protocol.metadata import FindCoordinatorRequest
 

@@ -40,8 +40,8 @@ _POLL_INTERVAL = 0.5
 class UndoResult:
     """`kept`: what was not taken back, and why. `failed`: what the target refused."""
 
-    done: int = 0
-    kept: list[str] = field(default_factory=list)
+    undone: int = 0
+    remaining: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
 
@@ -49,73 +49,75 @@ class Undo:
     """One run. `force` deletes topics with any records."""
 
     def __init__(self, sides: ClusterPair, say: Say, *, force: bool, dry_run: bool) -> None:
-        self._sides, self._say, self._force, self._dry = sides, say, force, dry_run
-        self._undone = UndoResult()
+        self._clusters, self._say, self._force, self._dry_run = sides, say, force, dry_run
+        self._result = UndoResult()
 
     def run(self) -> UndoResult:
         """Raises ConfigError if there is nothing to undo or records are copied just now, UpstreamError and
         WireError."""
-        migration = self._sides.migration
+        migration = self._clusters.migration
         topic = migration.state_topic
-        cluster = Cluster(self._sides.roads.target)
+        cluster = Cluster(self._clusters.endpoints.target)
         error, _ = cluster.learn([topic]).topics.get(topic, (3, ()))
         cluster.close()
         if error:
             raise ConfigError(f"the target has no topic {topic}: nothing was prepared, or it was undone")
-        with ChangeJournal(self._sides.roads.target, migration.name, topic) as journal:
-            values = journal.values()
-            self._not_copied_now(journal, values)
+        with ChangeJournal(self._clusters.endpoints.target, migration.name, topic) as journal:
+            values = journal.read()
+            self._check_no_active_copy(journal, values)
             found = read_changes(values)
             if not any(isinstance(entry.change, CreateState) for entry in found):
                 found.append(
                     JournaledChange(-1, CreateState(topic))
                 )  # prepare was ended before it could write that down
             names = {name for entry in found if (name := getattr(entry.change, "topic", None)) is not None}
-            there = read_inventory(self._sides.target, lambda name: name in names)
-            doing = self._sides.doing(there)
+            there = read_inventory(self._clusters.target, lambda name: name in names)
+            doing = self._clusters.target_admin(there)
             kept: set[str] = set()
             if not self._force:
-                kept = self._kept(values, found, there)
+                kept = self._find_foreign_topics(values, found, there)
             left = [entry for entry in found if not _creates_any(entry, kept)]
             for some in _batches(left):
-                self._take_back(journal, doing, some, there)
-        return self._undone
+                self._undo_batch(journal, doing, some, there)
+        return self._result
 
-    def _not_copied_now(self, journal: ChangeJournal, values: dict[bytes, bytes]) -> None:
+    def _check_no_active_copy(self, journal: ChangeJournal, values: dict[bytes, bytes]) -> None:
         """Raises ConfigError if a driver writes its record while this looks."""
         before = _driver_record(values)
         until = time.monotonic() + LOOK_TIMEOUT
         while before and not before.get("ended") and time.monotonic() < until:
-            now = _driver_record(journal.values())
+            now = _driver_record(journal.read())
             if now.get("beat") != before.get("beat") and not now.get("ended"):
                 raise ConfigError(
-                    f"{self._sides.migration.name} is being copied, by process {now.get('pid')} on {now.get('host')}:"
-                    " end it first"
+                    f"{self._clusters.migration.name} is being copied, by process {now.get('pid')} on"
+                    f" {now.get('host')}: end it first"
                 )
             time.sleep(_POLL_INTERVAL)
 
-    def _kept(self, values: dict[bytes, bytes], found: Sequence[JournaledChange], there: Inventory) -> set[str]:
+    def _find_foreign_topics(
+        self, values: dict[bytes, bytes], found: Sequence[JournaledChange], there: Inventory
+    ) -> set[str]:
         """Topics that have records of somebody else."""
         created = {entry.change.topic for entry in found if isinstance(entry.change, CreateTopic)}
         states = copied(values)
         kept = set()
         for topic in sorted({one.target_topic for one in states.values() if one.records} - created):
-            self._keep(f"topic {topic} was there before, and has records that kproxy copied: they stay")
+            self._add_remaining(f"topic {topic} was there before, and has records that kproxy copied: they stay")
         for topic in sorted(created & there.topics.keys()):
             ours = {one.partition: one for one in states.values() if one.target_topic == topic}
-            count = foreign_records(self._sides.roads.target, there.topics[topic], ours)
+            count = foreign_records(self._clusters.endpoints.target, there.topics[topic], ours)
             if count:
                 kept.add(topic)
-                self._keep(
+                self._add_remaining(
                     f"topic {topic} has {format_count(count, 'record')} or more that kproxy did not copy: --force"
                     " deletes it"
                 )
         return kept
 
-    def _keep(self, why: str) -> None:
-        self._undone.kept.append(why)
+    def _add_remaining(self, why: str) -> None:
+        self._result.remaining.append(why)
 
-    def _take_back(
+    def _undo_batch(
         self, journal: ChangeJournal, doing: TargetAdmin, some: Sequence[JournaledChange], there: Inventory
     ) -> None:
         """Entries of one kind. They leave the journal when they are taken back, or nothing is left to take back."""
@@ -124,7 +126,7 @@ class Undo:
         again: dict[int, str] = {}  # entries of topics that were created more than once, by number
         created: set[str] = set()
         for entry in some:
-            change = self._now(entry.change, there)
+            change = self._undoable(entry.change, there)
             if change is None:
                 over.append(entry.number)
             elif isinstance(change, CreateTopic) and change.topic in created:
@@ -134,30 +136,30 @@ class Undo:
                 if isinstance(change, CreateTopic):
                     created.add(change.topic)
         whole = isinstance(some[0].change, CreateState)
-        if whole and (self._undone.kept or self._undone.failed):
-            self._keep(f"topic {self._sides.migration.state_topic}: it has the journal of what is left")
+        if whole and (self._result.remaining or self._result.failed):
+            self._add_remaining(f"topic {self._clusters.migration.state_topic}: it has the journal of what is left")
             return
-        answers = [""] * len(todo) if self._dry else _undo_changes(doing, [change for _, change in todo])
+        answers = [""] * len(todo) if self._dry_run else _undo_changes(doing, [change for _, change in todo])
         for (_, change), answer in zip(todo, answers, strict=True):
             text = _describe_undo(change)
             if answer:
-                self._undone.failed.append(f"could not {text}: {answer}")
+                self._result.failed.append(f"could not {text}: {answer}")
             else:
-                self._undone.done += 1
-                self._say(f"{'would' if self._dry else 'did'}: {text}")
+                self._result.undone += 1
+                self._say(f"{'would' if self._dry_run else 'did'}: {text}")
         done = [entry.number for (entry, _), answer in zip(todo, answers, strict=True) if not answer]
         failed = {getattr(change, "topic", None) for (_, change), answer in zip(todo, answers, strict=True) if answer}
         done += [number for number, topic in again.items() if topic not in failed]
-        if not self._dry and not whole:
+        if not self._dry_run and not whole:
             journal.remove(sorted([*over, *done]))
 
-    def _now(self, change: Change | RaiseProducerIds, there: Inventory) -> Change | None:
+    def _undoable(self, change: Change | RaiseProducerIds, there: Inventory) -> Change | None:
         """What of it can be taken back now."""
         match change:
             case CreateTopic(topic=topic):
                 return change if topic in there.topics else None
             case AlterTopic(topic=topic):
-                return self._configs(change, there) if topic in there.topics and change.after else None
+                return self._undoable_configs(change, there) if topic in there.topics and change.after else None
             case AddPartitions():
                 if change.topic in there.topics:
                     self._say(f"stays: topic {change.topic} has {change.after} partitions: Kafka cannot take them back")
@@ -176,7 +178,7 @@ class Undo:
             case CreateState():
                 return change
 
-    def _configs(self, change: AlterTopic, there: Inventory) -> AlterTopic | None:
+    def _undoable_configs(self, change: AlterTopic, there: Inventory) -> AlterTopic | None:
         have = there.topics[change.topic].configs
         mine = {key: value for key, value in change.after.items() if have.get(key) == value}
         for key in change.after.keys() - mine.keys():
@@ -193,7 +195,7 @@ def _undo_changes(doing: TargetAdmin, changes: Sequence[Change]) -> ChangeErrors
         case AlterTopic():
             # One after the other: the journal may have several of one topic.
             return [
-                doing.alter({one.topic: {key: one.before.get(key) for key in one.after}})[0]
+                doing.alter_configs({one.topic: {key: one.before.get(key) for key in one.after}})[0]
                 for one in changes
                 if isinstance(one, AlterTopic)
             ]

@@ -38,7 +38,7 @@ class TopicSelection:
     rename: Mapping[str, str] = field(default_factory=dict)
     replication: int | None = None
     configs: Mapping[str, str] = field(default_factory=dict)
-    gaps: tuple[str, ...] = ()
+    allow_offset_gaps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +78,17 @@ class Migration:
         """Its name, on the target."""
         return topic_of(self.name)
 
-    def wants(self, topic: str) -> bool:
+    def selects_topic(self, topic: str) -> bool:
         """Whether this topic of the source is copied: never Kafka's own, nor the state of a migration."""
         if topic in INTERNAL_TOPICS or topic.startswith(topic_of("")):
             return False
         return _matches(topic, self.topics.include, self.topics.exclude)
 
-    def may_have_gaps(self, topic: str) -> bool:
+    def allows_offset_gaps(self, topic: str) -> bool:
         """Whether the user says that offsets may be missing in this topic of the source."""
-        return _matches(topic, self.topics.gaps, ())
+        return _matches(topic, self.topics.allow_offset_gaps, ())
 
-    def target_of(self, topic: str) -> str:
+    def target_name(self, topic: str) -> str:
         """What this topic of the source is called on the target. A name wins over a glob, an earlier over a later."""
         if topic in self.topics.rename:
             return self.topics.rename[topic]
@@ -98,15 +98,15 @@ class Migration:
                 return name.replace("*", topic[len(before) : len(topic) - len(after)])
         return topic
 
-    def clashes(self, topics: Iterable[str]) -> dict[str, list[str]]:
+    def name_clashes(self, topics: Iterable[str]) -> dict[str, list[str]]:
         """Of these topics of the source, those that would become one topic of the target, by its name."""
         found: dict[str, list[str]] = defaultdict(list)
         for topic in topics:
-            if self.wants(topic):
-                found[self.target_of(topic)].append(topic)
+            if self.selects_topic(topic):
+                found[self.target_name(topic)].append(topic)
         return {name: sorted(given) for name, given in found.items() if len(given) > 1}
 
-    def wants_group(self, group: str) -> bool:
+    def selects_group(self, group: str) -> bool:
         """Whether the positions of this group are translated."""
         return _matches(group, self.groups.include, self.groups.exclude)
 

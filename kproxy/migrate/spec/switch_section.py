@@ -47,7 +47,7 @@ class SwitchSection:
     the kproxies' certificates, "" for how they are addressed."""
 
     kproxies: KproxySelection
-    to: str
+    target_upstream: str
     cluster: str = "default"
     token_file: Path | None = None
     ca: Path | None = None

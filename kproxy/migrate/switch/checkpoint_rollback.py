@@ -24,23 +24,23 @@ _TIMEOUT = 30.0
 
 
 def read_inverse_maps(
-    migration: Migration, roads: ClusterEndpoints, places: Set[TopicPartition]
+    migration: Migration, endpoints: ClusterEndpoints, places: Set[TopicPartition]
 ) -> dict[TopicPartition, Copied]:
     """What is known of positions on the target in these partitions.
 
     Raises ConfigError if clients were not led back, or have written what is not on the source; UpstreamError and
     WireError."""
-    last = read_last_switch(roads.target, migration.name)
+    last = read_last_switch(endpoints.target, migration.name)
     if last is None:
         raise ConfigError("clients were not switched: their positions are those of the source; leave out --back")
-    if last.moved:
+    if last.is_moved:
         raise ConfigError("clients are on the target: first, kproxy migrate rollback leads them back")
-    target, source = Cluster(roads.target), Cluster(roads.source)
+    target, source = Cluster(endpoints.target), Cluster(endpoints.source)
     try:
         # The logs' ends first: what is copied later is not taken for what somebody else has written.
         ends = _read_offsets(target, places, requests.LATEST)
         begins = _read_offsets(target, places, requests.EARLIEST)
-        known = copied(read_topic(roads.target, migration).values)
+        known = copied(read_topic(endpoints.target, migration).values)
         for where, end in ends.items():
             count = beyond(target, known[where], end) if where in known else end - begins[where]
             if count:

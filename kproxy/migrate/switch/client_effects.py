@@ -41,7 +41,9 @@ def check_topics_and_groups(
     migration: Migration, source: Inventory, there: Collection[str]
 ) -> Iterator[MigrationFinding]:
     """What the file leaves out or renames. `there`: all topics of the source."""
-    renamed = [topic for topic in sorted(there) if migration.wants(topic) and migration.target_of(topic) != topic]
+    renamed = [
+        topic for topic in sorted(there) if migration.selects_topic(topic) and migration.target_name(topic) != topic
+    ]
     if renamed:
         yield MigrationFinding(
             STOP,
@@ -52,7 +54,9 @@ def check_topics_and_groups(
     left = [
         topic
         for topic in sorted(there)
-        if not migration.wants(topic) and topic not in INTERNAL_TOPICS and not topic.startswith("kproxy-migration-")
+        if not migration.selects_topic(topic)
+        and topic not in INTERNAL_TOPICS
+        and not topic.startswith("kproxy-migration-")
     ]
     if left:
         yield MigrationFinding(
@@ -61,7 +65,7 @@ def check_topics_and_groups(
             f"{_abbreviate(left)} not migrated: their clients find nothing of them on the target",
         )
     for group in sorted(source.groups.values(), key=lambda one: one.name):
-        if not migration.wants_group(group.name):
+        if not migration.selects_group(group.name):
             yield MigrationFinding(
                 WARNING, f"group {group.name}", "is left out by the file: it begins by auto.offset.reset"
             )

@@ -28,9 +28,9 @@ class ClientSelection:
     groups: tuple[str, ...] = ()
     clients: tuple[str, ...] = ()
     transactions: tuple[str, ...] = ()
-    readers_stay: bool = False
+    allow_split_readers: bool = False
 
-    def ends(self, transactional_id: str) -> bool:
+    def includes_transaction(self, transactional_id: str) -> bool:
         """Whether this transactional id is one of theirs."""
         return any(
             transactional_id.startswith(one[:-1]) if one.endswith("*") else transactional_id == one
@@ -130,7 +130,7 @@ def _check_part(
         yield MigrationFinding(
             WARNING, "only", "none of these clients is connected now: whether they write is not known"
         )
-    if chosen.writes and not only.readers_stay:
+    if chosen.writes and not only.allow_split_readers:
         readers = sorted({one.name or "(no client id)" for one in connected if one.reads and not part.has(one.name)})
         if readers:
             yield MigrationFinding(

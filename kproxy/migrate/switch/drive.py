@@ -54,12 +54,12 @@ class DriveTimeouts:
     `reserve`: of the hold, what is kept for flipping and committing when the work is done. `last`: how long those that
     do not answer are asked when all is decided. `poll`: until one is asked again that has not got there."""
 
-    ask: float = 15.0
-    lost: float = 4.0
+    first_reply: float = 15.0
+    silence: float = 4.0
     reserve: float = 3.0
-    last: float = 60.0
+    final_replies: float = 60.0
     poll: float = 0.2
-    look: float = 1.0
+    work_poll: float = 1.0
 
 
 TIMEOUTS = DriveTimeouts()
@@ -93,12 +93,12 @@ class DriveResult:
     in seconds since the first hold."""
 
     end: End
-    why: tuple[str, ...]
+    reasons: tuple[str, ...]
     entry: SwitchEntry
-    answers: Mapping[str, ClusterReply]
-    held: float | None = None
-    stages: Mapping[str, float] = field(default_factory=dict)
-    known: Mapping[str, str] = field(default_factory=dict)
+    replies: Mapping[str, ClusterReply]
+    held_seconds: float | None = None
+    stage_starts: Mapping[str, float] = field(default_factory=dict)
+    participant_states: Mapping[str, str] = field(default_factory=dict)
 
 
 class Drive:
@@ -115,20 +115,20 @@ class Drive:
         limits: DriveTimeouts = TIMEOUTS,
     ) -> None:
         self._plan, self._journal, self._entry = plan, journal, entry
-        self._fleet, self._kproxies = fleet, {one.name: one for one in fleet.all}
-        self._works, self._say, self._limits = works, say, limits
+        self._fleet, self._kproxies = fleet, {one.name: one for one in fleet.kproxies}
+        self._tasks, self._log, self._timeouts = works, say, limits
         # Of which kproxy, or "". A signal handler may put something here whatever its thread is just doing.
         self._events: queue.SimpleQueue[tuple[str, Event | None]] = queue.SimpleQueue()
-        self._asked: set[str] = set()
-        self._due: dict[str, float] = {}
-        self._silent: dict[str, float] = {}  # since when
-        self._answers: dict[str, ClusterReply] = {}
-        self._working: set[Work] = set()
-        self._began: float | None = None  # the hold
-        self._over: float | None = None
-        self._entered = time.monotonic()
-        self._stages: dict[str, float] = {}
-        self.whole: Whole = begin(plan)
+        self._in_flight: set[str] = set()
+        self._due_times: dict[str, float] = {}
+        self._silent_since: dict[str, float] = {}  # since when
+        self._replies: dict[str, ClusterReply] = {}
+        self._started_work: set[Work] = set()
+        self._hold_began: float | None = None  # the hold
+        self._hold_ended: float | None = None
+        self._stage_began = time.monotonic()
+        self._stage_starts: dict[str, float] = {}
+        self.coordinator: Whole = begin(plan)
 
     def abort(self, why: str) -> None:
         """From any thread or a signal handler: go back, unless it is too late for that."""
@@ -138,50 +138,50 @@ class Drive:
         """Until it is over, one way or another."""
         self._enter(None)
         while True:
-            now = wants(self.whole)
+            now = wants(self.coordinator)
             if now.end is not None:
-                return self._driven(now.end)
+                return self._result(now.end)
             if now.journal is not None:
                 if not self._write(now.journal):
-                    return self._driven(End.TAKEN_OVER)
+                    return self._result(End.TAKEN_OVER)
                 continue
             for name, command in now.requests.items():
-                self._ask(name, command)
-            if now.work is not None and now.work not in self._working:
-                self._do(now.work)
-            self._take(now.requests)
+                self._request(name, command)
+            if now.work is not None and now.work not in self._started_work:
+                self._start_work(now.work)
+            self._wait_for_event(now.requests)
 
-    def _driven(self, end: End) -> DriveResult:
-        held = None if self._began is None else (self._over or time.monotonic()) - self._began
-        known = {name: one.value for name, one in zip(self._plan.kproxies, self.whole.known, strict=True)}
+    def _result(self, end: End) -> DriveResult:
+        held = None if self._hold_began is None else (self._hold_ended or time.monotonic()) - self._hold_began
+        known = {name: one.value for name, one in zip(self._plan.kproxies, self.coordinator.known, strict=True)}
         entry = self._entry
         if end in (End.RELEASED, End.UNDONE) and entry.decisions:
-            entry = self._ended(entry)
-        return DriveResult(end, self.whole.why, entry, self._answers, held, self._stages, known)
+            entry = self._write_end(entry)
+        return DriveResult(end, self.coordinator.why, entry, self._replies, held, self._stage_starts, known)
 
-    def _ended(self, entry: SwitchEntry) -> SwitchEntry:
+    def _write_end(self, entry: SwitchEntry) -> SwitchEntry:
         try:
             return self._journal.write(replace(entry, ended=True))
         except KproxyError as error:
-            self._say(f"the journal could not be told that it is over ({error}): --resume does that")
+            self._log(f"the journal could not be told that it is over ({error}): --resume does that")
             return entry
 
     # Events
 
-    def _take(self, requests: Mapping[str, Command | None]) -> None:
+    def _wait_for_event(self, requests: Mapping[str, Command | None]) -> None:
         """Wait for the next thing to happen, or to be due."""
         now = time.monotonic()
-        until = self._until()
-        free = [self._due.get(name, 0.0) for name in requests if name not in self._asked]
+        until = self._deadline()
+        free = [self._due_times.get(name, 0.0) for name in requests if name not in self._in_flight]
         due = min([until, now + 1.0, *free])
         try:
             who, event = self._events.get(timeout=max(0.001, due - now))
         except queue.Empty:
             if time.monotonic() >= until:
-                self._step(Late(self._why_late()))
+                self._step(Late(self._late_reason()))
             return
         while True:
-            self._asked.discard(who)
+            self._in_flight.discard(who)
             if event is not None:
                 self._step(event)
             try:
@@ -189,50 +189,50 @@ class Drive:
             except queue.Empty:
                 return
 
-    def _why_late(self) -> str:
+    def _late_reason(self) -> str:
         """What kproxies say that hinders them; "" if they say nothing."""
-        said = [f"{name}: {one.problem}" for name, one in sorted(dict(self._answers).items()) if one.problem]
-        return f"{self.whole.stage} took too long: {'; '.join(said)}" if said else ""
+        said = [f"{name}: {one.problem}" for name, one in sorted(dict(self._replies).items()) if one.problem]
+        return f"{self.coordinator.stage} took too long: {'; '.join(said)}" if said else ""
 
     def _step(self, event: Event) -> None:
-        before = self.whole
-        self.whole = step(before, event)
-        for line in self.whole.why[len(before.why) :]:
-            self._say(line)
-        if self.whole.stage is not before.stage:
+        before = self.coordinator
+        self.coordinator = step(before, event)
+        for line in self.coordinator.why[len(before.why) :]:
+            self._log(line)
+        if self.coordinator.stage is not before.stage:
             self._enter(before.stage)
 
     def _enter(self, before: Stage | None) -> None:
-        stage = self.whole.stage
-        self._entered = time.monotonic()
-        self._due.clear()
-        self._silent.clear()
-        if self._began is not None:
-            self._stages[stage.value] = self._entered - self._began
+        stage = self.coordinator.stage
+        self._stage_began = time.monotonic()
+        self._due_times.clear()
+        self._silent_since.clear()
+        if self._hold_began is not None:
+            self._stage_starts[stage.value] = self._stage_began - self._hold_began
         if before in _DECIDED and stage is Stage.ENDED:
-            self._over = self._entered
+            self._hold_ended = self._stage_began
         if stage in _STAGE_TEXTS:
-            self._say(_STAGE_TEXTS[stage].format(to=self._plan.to, former=self._plan.former))
+            self._log(_STAGE_TEXTS[stage].format(to=self._plan.to, former=self._plan.former))
 
-    def _until(self) -> float:
+    def _deadline(self) -> float:
         """When the stage takes too long."""
-        stage, limits = self.whole.stage, self._limits
-        if stage in _HOLDING and self._began is not None:
+        stage, limits = self.coordinator.stage, self._timeouts
+        if stage in _HOLDING and self._hold_began is not None:
             keep = (
                 limits.reserve + len(self._kproxies) * _SECONDS_PER_KPROXY if stage in (Stage.HOLD, Stage.WORK) else 0.0
             )
-            return self._began + max(self._plan.seconds - keep, self._plan.seconds / 2)
-        return self._entered + (limits.last if stage in _DECIDED else limits.ask)
+            return self._hold_began + max(self._plan.seconds - keep, self._plan.seconds / 2)
+        return self._stage_began + (limits.final_replies if stage in _DECIDED else limits.first_reply)
 
     # Effects
 
     def _write(self, record: Record) -> bool:
         """False if another driver has taken over."""
-        entry = self._entry.decided(self._plan.driver, record)
+        entry = self._entry.with_decision(self._plan.driver, record)
         try:
-            self._entry = self._journal.write(entry, max(1.0, self._until() - time.monotonic()))
+            self._entry = self._journal.write(entry, max(1.0, self._deadline() - time.monotonic()))
         except ConfigError as error:
-            self._say(str(error))
+            self._log(str(error))
             return False
         except KproxyError as error:
             # Whether it is there, nobody knows: whoever resumes reads it.
@@ -241,55 +241,55 @@ class Drive:
         self._step(Written(record))
         return True
 
-    def _ask(self, name: str, command: Command | None) -> None:
-        if name in self._asked or time.monotonic() < self._due.get(name, 0.0):
+    def _request(self, name: str, command: Command | None) -> None:
+        if name in self._in_flight or time.monotonic() < self._due_times.get(name, 0.0):
             return
         kproxy = self._kproxies[name]
-        self._asked.add(name)
-        if command is not None and command.do is Do.HOLD and self._began is None:
-            self._began = time.monotonic()
-        self._fleet.later(lambda: self._answer(kproxy, command))
+        self._in_flight.add(name)
+        if command is not None and command.do is Do.HOLD and self._hold_began is None:
+            self._hold_began = time.monotonic()
+        self._fleet.submit(lambda: self._send_request(kproxy, command))
 
-    def _answer(self, kproxy: Kproxy, command: Command | None) -> None:
+    def _send_request(self, kproxy: Kproxy, command: Command | None) -> None:
         """In a thread of the fleet's."""
         event: Event | None = None
         did = None if command is None else command.do
         try:
-            cluster = kproxy.state() if command is None else kproxy.tell(command)
-            self._answers[kproxy.name] = cluster
+            cluster = kproxy.read_state() if command is None else kproxy.send(command)
+            self._replies[kproxy.name] = cluster
             event = Answer(kproxy.name, cluster.state, did)
         except CommandRefused as error:
             if error.cluster is not None:
                 event = Answer(kproxy.name, error.cluster.state, did, str(error))
             else:
-                event = self._silence(kproxy, error)
+                event = self._judge_silence(kproxy, error)
         except AdminError as error:
-            event = self._silence(kproxy, error)
+            event = self._judge_silence(kproxy, error)
         except Exception as error:  # noqa: BLE001  # a defect of ours must not leave writes held
             traceback.print_exception(error)
             event = Abort(f"a defect of kproxy: {type(error).__name__}")
         if event is not None and not isinstance(event, Lost):
-            self._silent.pop(kproxy.name, None)
-        wait = self._limits.look if self.whole.stage is Stage.WORK else self._limits.poll
-        self._due[kproxy.name] = time.monotonic() + wait
+            self._silent_since.pop(kproxy.name, None)
+        wait = self._timeouts.work_poll if self.coordinator.stage is Stage.WORK else self._timeouts.poll
+        self._due_times[kproxy.name] = time.monotonic() + wait
         self._events.put((kproxy.name, event))
 
-    def _silence(self, kproxy: Kproxy, error: AdminError) -> Lost | None:
+    def _judge_silence(self, kproxy: Kproxy, error: AdminError) -> Lost | None:
         """None while it may be only slow."""
         now = time.monotonic()
-        since = self._silent.setdefault(kproxy.name, now)
-        patience = self._limits.ask / 2 if self.whole.stage is Stage.ASK else self._limits.lost
+        since = self._silent_since.setdefault(kproxy.name, now)
+        patience = self._timeouts.first_reply / 2 if self.coordinator.stage is Stage.ASK else self._timeouts.silence
         return Lost(kproxy.name, str(error)) if now - since >= patience else None
 
-    def _do(self, work: Work) -> None:
-        self._working.add(work)
-        self._say(_WORK_TEXTS[work])
-        until = self._until()
+    def _start_work(self, work: Work) -> None:
+        self._started_work.add(work)
+        self._log(_WORK_TEXTS[work])
+        until = self._deadline()
 
         def run() -> None:
             problem = ""
             try:
-                self._works[work](until)
+                self._tasks[work](until)
             except KproxyError as error:
                 problem = str(error)
             except Exception as error:  # noqa: BLE001  # a defect of ours must not leave writes held

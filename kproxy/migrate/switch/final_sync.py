@@ -71,20 +71,20 @@ class FinalSync:
 
     spark: Any
     migration: Migration
-    roads: ClusterEndpoints
-    say: Callable[[str], None] = lambda _: None
+    endpoints: ClusterEndpoints
+    log: Callable[[str], None] = lambda _: None
     force: bool = False
     compose: Callable[[Offsets], None] = lambda _: None
     groups: Callable[[str], bool] | None = None
-    alone: ClientSelection | None = None
+    selection: ClientSelection | None = None
     others_write: bool = False
-    took: SyncTimings = field(default_factory=SyncTimings)
-    ended: list[OpenTransaction] = field(default_factory=list)
-    ends: EndOffsets = field(default_factory=dict)
+    timings: SyncTimings = field(default_factory=SyncTimings)
+    ended_transactions: list[OpenTransaction] = field(default_factory=list)
+    source_ends: EndOffsets = field(default_factory=dict)
     _positions: tuple[Sequence[Result], Mapping[TopicPartition, Copied]] = ((), {})
 
     def __post_init__(self) -> None:
-        self._open = ExitStack()
+        self._stack = ExitStack()
         self._failure: Exception | None = None
         self._thread: threading.Thread | None = None
 
@@ -95,28 +95,28 @@ class FinalSync:
         if self._thread is not None:
             self._copy.end()
             self._thread.join(60)
-        self._open.close()
+        self._stack.close()
 
     # Before the hold
 
-    def begin(self, take_over: bool) -> None:
+    def start(self, take_over: bool) -> None:
         """Connect, and let the copy follow. If another driver copies, its place is taken, or what it copies is waited
         for. Raises ConfigError if it cannot begin, UpstreamError and WireError."""
         self._take_over = take_over
-        self._source = self._open.enter_context(Admin(self.roads.source))
-        self._target = self._open.enter_context(Admin(self.roads.target))
-        self._at_source, self._at_target = Cluster(self.roads.source), Cluster(self.roads.target)
-        self._open.callback(self._at_source.close)
-        self._open.callback(self._at_target.close)
-        what = what_to_copy(self.migration, self.roads.source, self.roads.target, True, None, take_over, {})
-        self._what = what
-        layout = self._at_source.learn(list(what.topics))
+        self._source_admin = self._stack.enter_context(Admin(self.endpoints.source))
+        self._target_admin = self._stack.enter_context(Admin(self.endpoints.target))
+        self._source_cluster, self._target_cluster = Cluster(self.endpoints.source), Cluster(self.endpoints.target)
+        self._stack.callback(self._source_cluster.close)
+        self._stack.callback(self._target_cluster.close)
+        what = what_to_copy(self.migration, self.endpoints.source, self.endpoints.target, True, None, take_over, {})
+        self._scope = what
+        layout = self._source_cluster.learn(list(what.topics))
         self.partitions = [(topic, led.index) for topic in what.topics for led in layout.topics[topic][1]]
-        self._known = read_all(self._at_target, self.migration.name, _is_partition_record)
-        self._follow(what)
+        self._state_topic = read_all(self._target_cluster, self.migration.name, _is_partition_record)
+        self._start_copy(what)
 
-    def _follow(self, what: What) -> None:
-        self._copy = Copy(self.spark, self.roads.source, self.roads.target, what)
+    def _start_copy(self, what: What) -> None:
+        self._copy = Copy(self.spark, self.endpoints.source, self.endpoints.target, what)
 
         def run() -> None:
             try:
@@ -127,7 +127,7 @@ class FinalSync:
         self._thread = threading.Thread(target=run, name="kproxy migrate switch: copy", daemon=True)
         self._thread.start()
 
-    def stop_copying(self, until: float) -> None:
+    def stop_copy(self, until: float) -> None:
         """Nothing that comes from here on is copied in this direction. Raises TailError if the copy does not end."""
         self._copy.end()
         assert self._thread is not None
@@ -138,9 +138,9 @@ class FinalSync:
     def lag(self) -> int:
         """In offsets, of all partitions. Raises UpstreamError and WireError, and what has ended the copy."""
         self._check_copy()
-        ends = self._stable(time.monotonic() + _SETTLE_TIMEOUT)
-        begins = self._begins()
-        states = self._states()
+        ends = self._read_stable_ends(time.monotonic() + _SETTLE_TIMEOUT)
+        begins = self._read_begins()
+        states = self._read_states()
         return sum(
             max(0, end - (states[where].source_next if where in states else begins[where]))
             for where, end in ends.items()
@@ -157,11 +157,11 @@ class FinalSync:
         """All that is done while writes are held, but for the transactions: so everything is warm and nearly done, and
         it is known how long it takes. Returns what could not be translated. Raises as `copy` and the others do."""
         until = time.monotonic() + seconds
-        self.ends = self._stable(until)
-        self._timed("copy", lambda: self._copied_to(self.ends, until))
+        self.source_ends = self._read_stable_ends(until)
+        self._timed("copy", lambda: self._wait_until_copied(self.source_ends, until))
         self.verify(until)
         problems: list[str] = []
-        self._timed("translate", lambda: problems.extend(self._translated(dry_run)))
+        self._timed("translate", lambda: problems.extend(self._translate_positions(dry_run)))
         return problems
 
     # While writes are held
@@ -171,15 +171,15 @@ class FinalSync:
         self._timed("drain", lambda: self._drain(until))
 
     def _drain(self, until: float) -> None:
-        found = open_transactions(self._source, until)
-        if self.alone is not None:
-            found = [one for one in found or () if self.alone.ends(one.id)]
+        found = open_transactions(self._source_admin, until)
+        if self.selection is not None:
+            found = [one for one in found or () if self.selection.includes_transaction(one.id)]
         if not found:
             return
-        self.ended += found
+        self.ended_transactions += found
         for one in found:
-            self.say(f"ends transaction {one.id} on the source: its application sees that it is aborted")
-        failed = end_transactions(self.roads.source, [one.id for one in found], until)
+            self.log(f"ends transaction {one.id} on the source: its application sees that it is aborted")
+        failed = end_transactions(self.endpoints.source, [one.id for one in found], until)
         if failed:
             name, why = min(failed.items())
             raise FinalSyncError(f"transaction {name} on the source could not be ended: {why}")
@@ -190,23 +190,25 @@ class FinalSync:
         self._timed("copy", lambda: self._copy_all(until))
 
     def _copy_all(self, until: float) -> None:
-        if self.alone is not None:
+        if self.selection is not None:
             # What these clients have written is below these ends, and open transactions of others may be too.
-            self.ends = self._offsets(requests.LATEST, False, until)
+            self.source_ends = self._read_offsets(requests.LATEST, False, until)
             try:
-                self._copied_to(self.ends, until)
+                self._wait_until_copied(self.source_ends, until)
             except FinalSyncError as error:
-                left = open_transactions(self._source, until)
+                left = open_transactions(self._source_admin, until)
                 raise (
-                    FinalSyncError(describe_open_transactions([one.id for one in left], self.alone)) if left else error
+                    FinalSyncError(describe_open_transactions([one.id for one in left], self.selection))
+                    if left
+                    else error
                 ) from None
             return
         while True:
-            self.ends = self._final(until)
-            self._copied_to(self.ends, until)
-            if self._final(until) == self.ends:
+            self.source_ends = self._read_final_ends(until)
+            self._wait_until_copied(self.source_ends, until)
+            if self._read_final_ends(until) == self.source_ends:
                 return
-            self._check_time(until, "the source's logs still grow: somebody writes to it without kproxy")
+            self._check_deadline(until, "the source's logs still grow: somebody writes to it without kproxy")
 
     def verify(self, until: float) -> None:
         """What has been copied and was not compared before. Raises TailError, UpstreamError and WireError."""
@@ -214,7 +216,11 @@ class FinalSync:
 
     def _verify(self) -> None:
         report = verify(
-            self.spark, self.roads.source, self.roads.target, self.migration.name, others_write=self.others_write
+            self.spark,
+            self.endpoints.source,
+            self.endpoints.target,
+            self.migration.name,
+            others_write=self.others_write,
         )
         wrong = [one for one in report.partitions if not one.whole]
         if wrong:
@@ -230,19 +236,19 @@ class FinalSync:
         self._timed("translate", self._translate)
 
     def _translate(self) -> None:
-        problems = self._translated(dry_run=False)
+        problems = self._translate_positions(dry_run=False)
         if problems:
             raise FinalSyncError(f"not all positions could be translated: {problems[0]}{_more_text(problems)}")
 
-    def check_quiet(self, until: float) -> None:
+    def check_source_idle(self, until: float) -> None:
         """That nothing was written to the source since it was copied, if nobody may. Raises TailError, UpstreamError,
         WireError."""
-        if self.alone is not None:
+        if self.selection is not None:
             return
-        now = self._final(until)
-        moved = sorted(where for where in now if now[where] != self.ends.get(where))
+        now = self._read_final_ends(until)
+        moved = sorted(where for where in now if now[where] != self.source_ends.get(where))
         if moved:
-            (topic, partition), was = moved[0], self.ends.get(moved[0], 0)
+            (topic, partition), was = moved[0], self.source_ends.get(moved[0], 0)
             raise FinalSyncError(
                 f"somebody writes to the source without kproxy: partition {partition} of {topic} ended at {was} when"
                 f" all writes were held, and ends at {now[moved[0]]} now{_more_text(moved)}; stop them, or let them go"
@@ -256,12 +262,12 @@ class FinalSync:
         try:
             work()
         finally:
-            setattr(self.took, part, time.monotonic() - began)
+            setattr(self.timings, part, time.monotonic() - began)
 
-    def _translated(self, dry_run: bool) -> list[str]:
-        offsets = Offsets(self.migration, self._source, self._target, self.force).read_state()
+    def _translate_positions(self, dry_run: bool) -> list[str]:
+        offsets = Offsets(self.migration, self._source_admin, self._target_admin, self.force).read_state()
         self.compose(offsets)
-        results = offsets.run(self.groups or self.migration.wants_group, dry_run=dry_run)
+        results = offsets.run(self.groups or self.migration.selects_group, dry_run=dry_run)
         self._positions = results, offsets.known
         return list(incomplete(results, self.migration))
 
@@ -270,7 +276,7 @@ class FinalSync:
         WireError."""
         if self.force:  # the way back: applications have written there themselves
             return []
-        return list(repeated(self.roads.target, *self._positions))
+        return list(repeated(self.endpoints.target, *self._positions))
 
     def _check_copy(self) -> None:
         if isinstance(self._failure, CopyAlreadyRunning) and not self._take_over:
@@ -287,59 +293,59 @@ class FinalSync:
         if self._copy.progress.paused:
             raise FinalSyncError("the copy is paused: kproxy migrate resume")
 
-    def _check_time(self, until: float, text: str) -> None:
+    def _check_deadline(self, until: float, text: str) -> None:
         if time.monotonic() >= until:
             raise FinalSyncError(text)
 
-    def _begins(self) -> EndOffsets:
-        return self._offsets(requests.EARLIEST, True, time.monotonic() + _SETTLE_TIMEOUT)
+    def _read_begins(self) -> EndOffsets:
+        return self._read_offsets(requests.EARLIEST, True, time.monotonic() + _SETTLE_TIMEOUT)
 
-    def _stable(self, until: float) -> EndOffsets:
+    def _read_stable_ends(self, until: float) -> EndOffsets:
         """Where readers of committed records end now."""
-        return self._offsets(requests.LATEST, True, until)
+        return self._read_offsets(requests.LATEST, True, until)
 
-    def _final(self, until: float) -> EndOffsets:
+    def _read_final_ends(self, until: float) -> EndOffsets:
         """Where the logs end, when nothing is open in them."""
         patience = min(until, time.monotonic() + _SETTLE_TIMEOUT)
         while True:
-            high = self._offsets(requests.LATEST, False, patience)
-            stable = self._offsets(requests.LATEST, True, patience)
+            high = self._read_offsets(requests.LATEST, False, patience)
+            stable = self._read_offsets(requests.LATEST, True, patience)
             behind = sorted(where for where in high if stable[where] != high[where])
             if not behind:
                 return stable
             topic, partition = behind[0]
-            self._check_time(
+            self._check_deadline(
                 patience,
                 f"partition {partition} of {topic} on the source has a transaction that is not"
                 f" ended{_more_text(behind)}: kafka-transactions.sh find-hanging names it",
             )
             time.sleep(_RETRY_INTERVAL)
 
-    def _offsets(self, which: int, committed: bool, until: float) -> EndOffsets:
+    def _read_offsets(self, which: int, committed: bool, until: float) -> EndOffsets:
         found: dict[TopicPartition, int] = {}
         while True:
             missing = [where for where in self.partitions if where not in found]
             try:
-                found |= self._at_source.offsets(missing, which, committed=committed)
+                found |= self._source_cluster.offsets(missing, which, committed=committed)
             except UpstreamError:
-                self._at_source.forget()
+                self._source_cluster.forget()
             if len(found) == len(self.partitions):
                 return found
             topic, partition = next(where for where in self.partitions if where not in found)
-            self._check_time(until, f"the source does not tell where partition {partition} of {topic} ends")
+            self._check_deadline(until, f"the source does not tell where partition {partition} of {topic} ends")
             time.sleep(_RETRY_INTERVAL)
 
-    def _states(self) -> dict[TopicPartition, State]:
-        insist(self._at_target, self._known.read, _SETTLE_TIMEOUT)
-        values = self._known.values
+    def _read_states(self) -> dict[TopicPartition, State]:
+        insist(self._target_cluster, self._state_topic.read, _SETTLE_TIMEOUT)
+        values = self._state_topic.values
         found = {where: values.get(key("partition", *where)) for where in self.partitions}
         return {where: State.from_json(value) for where, value in found.items() if value is not None}
 
-    def _copied_to(self, ends: EndOffsets, until: float) -> None:
-        begins = self._begins()
+    def _wait_until_copied(self, ends: EndOffsets, until: float) -> None:
+        begins = self._read_begins()
         while True:
             self._check_copy()
-            states = self._states()
+            states = self._read_states()
             behind = [
                 where
                 for where, end in ends.items()
@@ -348,7 +354,7 @@ class FinalSync:
             if not behind:
                 return
             topic, partition = behind[0]
-            self._check_time(
+            self._check_deadline(
                 until, f"partition {partition} of {topic} is not copied to its end in time{_more_text(behind)}"
             )
             time.sleep(_RETRY_INTERVAL)

@@ -38,7 +38,7 @@ def run_finish(migration: Migration, say: Say, *, dry_run: bool, force: bool) ->
             raise ConfigError("clients were not switched: kproxy migrate undo takes back what was prepared")
         if not last.ended:
             raise ConfigError(f"{last.what} {last.switch} is not over: kproxy migrate switch --resume, or --abort")
-        if last.there:
+        if last.parts_on_target:
             raise ConfigError("only some clients were switched (--only): kproxy migrate switch leads all others there")
         with open_fleet(section) as those:
             _check_kproxies(those, section.cluster, last, say, force)
@@ -59,8 +59,8 @@ def _open_source(stack: ExitStack, migration: Migration, say: Say, force: bool) 
 def _check_kproxies(those: KproxyFleet, cluster: str, last: SwitchEntry, say: Say, force: bool) -> None:
     """Raises ConfigError unless every kproxy leads clients to where they are to be."""
     problems = []
-    active = last.after if last.moved else last.before
-    for kproxy, answer in those.each(lambda one: one.units()):
+    active = last.target_upstream if last.is_moved else last.source_upstream
+    for kproxy, answer in those.request_all(lambda one: one.read_units()):
         if isinstance(answer, AdminError):
             problems.append(f"{kproxy.name} does not answer: {answer}")
             continue
@@ -85,11 +85,11 @@ def finish_migration(
     stays: list[str] = []
     if source is not None:
         stays += _finish_reverse_copy(migration, source, say, did, dry_run)
-    if not last.moved:
+    if not last.is_moved:
         say("clients are on the source: kproxy migrate undo takes back what was prepared on the target")
         return stays
     with Admin(target) as admin, ChangeJournal(target, migration.name, migration.state_topic) as journal:
-        stays += _set_configs(admin, read_changes(journal.values()), final_configs, say, did, dry_run)
+        stays += _set_configs(admin, read_changes(journal.read()), final_configs, say, did, dry_run)
         if stays:
             return [*stays, f"topic {migration.state_topic} on the target: it has what is to be done still"]
         say(f"{did}: delete topic {migration.state_topic} on the target")
@@ -105,7 +105,7 @@ def _finish_reverse_copy(migration: Migration, source: str, say: Say, did: str, 
     if not topic_exists(source, back.state_topic):
         return
     with Admin(source) as admin, ChangeJournal(source, back.name, back.state_topic) as journal:
-        stays = _set_configs(admin, read_changes(journal.values()), former_configs, say, did, dry_run)
+        stays = _set_configs(admin, read_changes(journal.read()), former_configs, say, did, dry_run)
         if stays:
             yield from [*stays, f"topic {back.state_topic} on the source: it has what is to be done still"]
             return
@@ -124,10 +124,10 @@ def final_configs(found: list[Change]) -> tuple[dict[str, dict[str, str | None]]
     for entry in found:
         match entry.change:
             case CreateTopic(topic=topic):
-                held[topic], wanted[topic] = dict(entry.change.configs), dict(entry.change.wanted)
+                held[topic], wanted[topic] = dict(entry.change.configs), dict(entry.change.final_configs)
             case AlterTopic(topic=topic):
                 held.setdefault(topic, {}).update(entry.change.after)
-                wanted[topic] = dict(entry.change.wanted)
+                wanted[topic] = dict(entry.change.final_configs)
     return held, wanted
 
 
@@ -164,7 +164,7 @@ def _set_configs(
     topics = list(todo)
     for at in range(0, len(topics), BATCH_SIZE):
         some = {topic: todo[topic] for topic in topics[at : at + BATCH_SIZE]}
-        answers = [""] * len(some) if dry_run else doing.alter(some)
+        answers = [""] * len(some) if dry_run else doing.alter_configs(some)
         for (topic, values), answer in zip(some.items(), answers, strict=True):
             shown = ", ".join(f"{key}={'default' if value is None else value}" for key, value in sorted(values.items()))
             if answer:
@@ -183,7 +183,7 @@ def cleanup_advice(migration: Migration, last: SwitchEntry) -> Iterator[str]:
     """What is left for people."""
     servers = migration.target.get("bootstrap-servers", [])
     where = ",".join([servers] if isinstance(servers, str) else [str(one) for one in servers])
-    former, name = last.before, last.after
+    former, name = last.source_upstream, last.target_upstream
     yield (
         f"kproxy: in cluster {last.cluster} of its configuration, remove 'upstreams', 'active' and upstream {former};"
         f" put the options of {name} in their place, and reload it: clients stay where they are, and from their next"

@@ -53,21 +53,21 @@ class Kproxy:
     client: AdminClient
     cluster: str
 
-    def look(self) -> KproxyReply:
+    def read_reply(self) -> KproxyReply:
         """What it says of itself. Raises AdminError."""
         return KproxyReply.read(self.client.get(SWITCH_PATH), self.name)
 
-    def state(self) -> ClusterReply:
+    def read_state(self) -> ClusterReply:
         """Of its cluster. Raises AdminError."""
-        found = self.look().clusters.get(self.cluster)
+        found = self.read_reply().clusters.get(self.cluster)
         if found is None:
             raise AdminError(f"{self.name} has no cluster {self.cluster} that can be switched")
         return found
 
-    def units(self) -> list[ClusterReply]:
+    def read_units(self) -> list[ClusterReply]:
         """Of its cluster, and of each part of it. Raises AdminError."""
-        there = self.look().clusters
-        return [self.state(), *(one for name, one in there.items() if name != self.cluster == split(name)[0])]
+        there = self.read_reply().clusters
+        return [self.read_state(), *(one for name, one in there.items() if name != self.cluster == split(name)[0])]
 
     def make_part(self, clients: Sequence[str]) -> ClusterReply:
         """Make the unit that is meant, a part with these clients. Raises Refusal and AdminError."""
@@ -76,11 +76,11 @@ class Kproxy:
         )
         return read_command_reply(answer, self.name)
 
-    def of(self, part: str) -> Kproxy:
+    def for_part(self, part: str) -> Kproxy:
         """The same for a part of its cluster; its name says which."""
         return Kproxy(f"{self.name}{_PART_SEPARATOR}{part}", self.client, unit(self.cluster, part))
 
-    def tell(self, command: Command) -> ClusterReply:
+    def send(self, command: Command) -> ClusterReply:
         """The state of its cluster after this. Raises Refusal if it answers that it does not do that, and AdminError if
         it cannot be asked."""
         answer = self.client.post(SWITCH_PATH, {"cluster": self.cluster, **command_to_json(command)}, also=(400, 409))
@@ -108,10 +108,10 @@ class KproxyFleet:
     """All of them, asked at once."""
 
     def __init__(self, kproxies: Sequence[Kproxy], pool: ThreadPoolExecutor | None = None) -> None:
-        self.all = tuple(kproxies)
-        self._pool = pool or ThreadPoolExecutor(min(_MAX_THREADS, max(1, len(self.all))), "kproxy switch")
+        self.kproxies = tuple(kproxies)
+        self._pool = pool or ThreadPoolExecutor(min(_MAX_THREADS, max(1, len(self.kproxies))), "kproxy switch")
 
-    def among(self, units: Sequence[Kproxy]) -> KproxyFleet:
+    def subset(self, units: Sequence[Kproxy]) -> KproxyFleet:
         """These units of its kproxies, asked by its threads: it must be open as long."""
         return KproxyFleet(units, self._pool)
 
@@ -121,7 +121,7 @@ class KproxyFleet:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def each(
+    def request_all(
         self, ask: Callable[[Kproxy], T], of: Sequence[Kproxy] | None = None
     ) -> Iterator[tuple[Kproxy, T | AdminError]]:
         """What each of them answers, or why it does not."""
@@ -132,11 +132,11 @@ class KproxyFleet:
             except AdminError as error:
                 return error
 
-        asked = [(kproxy, self._pool.submit(one, kproxy)) for kproxy in (self.all if of is None else of)]
+        asked = [(kproxy, self._pool.submit(one, kproxy)) for kproxy in (self.kproxies if of is None else of)]
         for kproxy, answer in asked:
             yield kproxy, answer.result()
 
-    def later(self, ask: Callable[[], None]) -> None:
+    def submit(self, ask: Callable[[], None]) -> None:
         """Do this in a thread of the fleet's."""
         self._pool.submit(ask)
 

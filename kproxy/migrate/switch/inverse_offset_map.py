@@ -52,9 +52,11 @@ def reverse_name(name: str) -> str:
     return name + _SUFFIX
 
 
-def swap_endpoints(roads: ClusterEndpoints) -> ClusterEndpoints:
+def swap_endpoints(endpoints: ClusterEndpoints) -> ClusterEndpoints:
     """The same, the other way."""
-    return ClusterEndpoints(roads.target, roads.source, roads.target_cluster_id, roads.source_cluster_id)
+    return ClusterEndpoints(
+        endpoints.target, endpoints.source, endpoints.target_cluster_id, endpoints.source_cluster_id
+    )
 
 
 # Offset maps

@@ -34,7 +34,7 @@ class ConnectedClient:
     name: str
     address: str
     software: str = ""
-    sees: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     reads: bool = False
     writes: bool = False
     login: str = ""
@@ -55,15 +55,15 @@ class ClusterReply:
     upstreams: Mapping[str, str] = field(default_factory=dict)
     unanswered: int = 0
     held: int = 0
-    doubts: tuple[str, ...] = ()
+    uncertain_writers: tuple[str, ...] = ()
     clients: tuple[ConnectedClient, ...] = ()
-    why_not: Mapping[str, str] = field(default_factory=dict)
+    upstream_problems: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
-    unsure: float = 0.0
-    waiting: tuple[str, ...] = ()
-    ways: Mapping[str, Way] = field(default_factory=dict)
+    uncertain_seconds: float = 0.0
+    waiting_consumers: tuple[str, ...] = ()
+    logins: Mapping[str, Way] = field(default_factory=dict)
     instance: str = ""
-    beside: tuple[str, ...] = ()
+    port_sharers: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, value: object, who: str) -> ClusterReply:

@@ -23,19 +23,19 @@ def describe_no_switch(last: SwitchEntry | None) -> Iterator[str]:
         yield "there is no switch to go on with: none was begun, and clients are on the source"
         return
     undone = "" if last.decision is Record.RELEASED else " (undone)"
-    where = f"{last.after}, the target" if last.moved else f"{last.before}, the source"
+    where = f"{last.target_upstream}, the target" if last.is_moved else f"{last.source_upstream}, the source"
     yield f"there is no switch to go on with: {last.what} {last.switch} is over{undone}, and clients are on {where}"
-    for one in last.there:
-        yield f"but these are on {last.after}, the target: {abbreviate(one.clients)}"
+    for one in last.parts_on_target:
+        yield f"but these are on {last.target_upstream}, the target: {abbreviate(one.clients)}"
 
 
-def describe_copies(last: SwitchEntry | None, migration: Migration, roads: ClusterEndpoints) -> Iterator[str]:
+def describe_copies(last: SwitchEntry | None, migration: Migration, endpoints: ClusterEndpoints) -> Iterator[str]:
     """Whether the copy goes on that is due now, and what is next. It takes some seconds. Raises UpstreamError,
     WireError and ConfigError."""
-    if last is None or not last.moved:
-        yield from describe_copy(find_active_driver(roads.target, migration.name), last)
+    if last is None or not last.is_moved:
+        yield from describe_copy(find_active_driver(endpoints.target, migration.name), last)
     elif last.reversible:
-        yield from describe_reverse_copy(find_active_driver(roads.source, reverse_name(migration.name)), last)
+        yield from describe_reverse_copy(find_active_driver(endpoints.source, reverse_name(migration.name)), last)
     else:
         yield (
             "nothing is copied back: the switch was not --reversible. next: kproxy migrate finish FILE, when all"
@@ -59,11 +59,11 @@ def describe_reverse_copy(driver: Mapping[str, Any] | None, last: SwitchEntry) -
     """The same of the copy to the source."""
     if driver is None:
         yield (
-            f"what clients write to {last.after} is not copied back now: kproxy migrate copy FILE --back --follow goes"
-            " on with it"
+            f"what clients write to {last.target_upstream} is not copied back now: kproxy migrate copy FILE --back"
+            " --follow goes on with it"
         )
     else:
-        yield f"what clients write to {last.after} is copied back: {_driver_name(driver)}"
+        yield f"what clients write to {last.target_upstream} is copied back: {_driver_name(driver)}"
     yield "next: kproxy migrate rollback FILE leads clients back; kproxy migrate finish FILE ends the way back"
 
 

@@ -42,13 +42,13 @@ class SwitchResult:
     """`driven` is None if no write was held; `said` says then what to say, and `stopped` whether something stops it.
     `told`: it has been shown already."""
 
-    driven: DriveResult | None
-    said: str = ""
-    stopped: bool = False
-    took: SyncTimings | None = None
-    ended: Sequence[OpenTransaction] = ()
-    told: bool = False
-    clients: Sequence[str] = ()
+    drive_result: DriveResult | None
+    message: str = ""
+    blocked: bool = False
+    timings: SyncTimings | None = None
+    ended_transactions: Sequence[OpenTransaction] = ()
+    reported: bool = False
+    client_lines: Sequence[str] = ()
 
 
 def require_switch_section(migration: Migration) -> SwitchSection:
@@ -69,9 +69,9 @@ def _open_all(
         open_fleet(section) as those,
         # The last check is of few records, while writes are held.
         spark_session(f"kproxy migrate {migration.name}: switch", master, reads_kafka=True, short_jobs=True) as spark,
-        open_endpoints(migration, spark) as roads,
+        open_endpoints(migration, spark) as endpoints,
     ):
-        yield spark, roads, those, section
+        yield spark, endpoints, those, section
 
 
 def run_switch(
@@ -86,11 +86,11 @@ def run_switch(
     only: ClientSelection | None = None,
 ) -> SwitchResult:
     """Raises KproxyError. `tell` is told what came of it before this goes on to copy back."""
-    with _open_all(migration, master) as (spark, roads, those, section):
+    with _open_all(migration, master) as (spark, endpoints, those, section):
         return switch_clients(
             spark,
             migration,
-            roads,
+            endpoints,
             those,
             section,
             say,
@@ -105,7 +105,7 @@ def run_switch(
 def switch_clients(
     spark: Any,
     migration: Migration,
-    roads: ClusterEndpoints,
+    endpoints: ClusterEndpoints,
     those: KproxyFleet,
     section: SwitchSection,
     say: Say,
@@ -119,27 +119,34 @@ def switch_clients(
     until: Callable[[ReverseCopy], None] = ReverseCopy.wait,
 ) -> SwitchResult:
     """The same with everything open. `until` waits for the end of the copy back."""
-    kept = ReverseCopy(spark, migration, roads, say)
-    way = SwitchSetup(migration, roads, section.to, journal_at=roads.target, name=migration.name, only=only)
+    kept = ReverseCopy(spark, migration, endpoints, say)
+    way = SwitchSetup(
+        migration,
+        endpoints,
+        section.target_upstream,
+        journal_cluster=endpoints.target,
+        journal_name=migration.name,
+        selection=only,
+    )
     if reversible:
-        way = replace(way, before=kept.before, meanwhile=kept.meanwhile)
+        way = replace(way, before_hold=kept.prepare, during_hold=kept.begin_during_hold)
     running = SyncedSwitch(spark, way, those, section, say, show, limits)
     try:
         with abort_on_signal(running.abort):
             came = _result_of(running, running.run(dry_run=dry_run, reversible=reversible))
     except KproxyError:
-        if kept.ready:
-            kept.take_back()
+        if kept.is_prepared:
+            kept.undo()
         raise
-    if not reversible or came.driven is None:
-        if kept.ready:
-            kept.take_back()
+    if not reversible or came.drive_result is None:
+        if kept.is_prepared:
+            kept.undo()
         return came
-    if came.driven.end is End.UNDONE:
-        kept.take_back()
-    elif came.driven.end is End.RELEASED:
+    if came.drive_result.end is End.UNDONE:
+        kept.undo()
+    elif came.drive_result.end is End.RELEASED:
         tell(came)
-        came.told = True
+        came.reported = True
         say("copies back what is written to the target, until it is ended (Ctrl-C) or kproxy migrate rollback is given")
         try:
             with abort_on_signal(lambda _: kept.close()):
@@ -167,14 +174,14 @@ def run_rollback(
         if dry_run:
             return SwitchResult(None, f"{entry.what} {entry.switch} is not over: rollback would abort it")
         return resume_or_abort(migration, say, abort=True, gone=gone)
-    with _open_all(migration, master) as (spark, roads, those, section):
-        return roll_back_clients(spark, migration, roads, those, section, say, show, dry_run=dry_run, only=only)
+    with _open_all(migration, master) as (spark, endpoints, those, section):
+        return roll_back_clients(spark, migration, endpoints, those, section, say, show, dry_run=dry_run, only=only)
 
 
 def roll_back_clients(
     spark: Any,
     migration: Migration,
-    roads: ClusterEndpoints,
+    endpoints: ClusterEndpoints,
     those: KproxyFleet,
     section: SwitchSection,
     say: Say,
@@ -185,35 +192,35 @@ def roll_back_clients(
     limits: DriveTimeouts = TIMEOUTS,
 ) -> SwitchResult:
     """After a switch, with everything open. `only`: which clients, if not all were switched. Raises KproxyError."""
-    entry = read_last_switch(roads.target, migration.name)
-    if entry is not None and entry.there:
-        returning = PartialRollback(spark, migration, roads, those, section, say, show, limits)
+    entry = read_last_switch(endpoints.target, migration.name)
+    if entry is not None and entry.parts_on_target:
+        returning = PartialRollback(spark, migration, endpoints, those, section, say, show, limits)
         with abort_on_signal(returning.abort):
             return _result_of(returning, returning.run(only, dry_run=dry_run))
     if only is not None:
         raise ConfigError("--only: no clients are on the target by themselves; rollback without it leads all back")
-    if entry is None or not entry.moved:
+    if entry is None or not entry.is_moved:
         raise ConfigError("clients are on the source: there is nothing to roll back")
     if not entry.reversible:
         raise ConfigError(
             "the switch was not --reversible: what clients have written to the target since then is only there, and"
             " would be missing on the source"
         )
-    back = read_reverse_migration(migration, roads)
-    led = RollbackContinuation(migration, back, roads)
+    back = read_reverse_migration(migration, endpoints)
+    led = RollbackContinuation(migration, back, endpoints)
     way = SwitchSetup(
         back,
-        swap_endpoints(roads),
-        entry.before,
+        swap_endpoints(endpoints),
+        entry.source_upstream,
         ROLLBACK,
-        roads.target,
+        endpoints.target,
         migration.name,
         force=True,
-        meanwhile=led.meanwhile,
+        during_hold=led.during_hold,
         compose=led.compose,
     )
     if not dry_run:
-        with ClusterPair(back, way.roads) as sides:  # looks after producer ids
+        with ClusterPair(back, way.endpoints) as sides:  # looks after producer ids
             Preparation(sides, sides.examine(0.0), lambda text: say(f"the way back: {text}")).run()
     running = SyncedSwitch(spark, way, those, section, say, show, limits)
     with abort_on_signal(running.abort):
@@ -223,18 +230,20 @@ def roll_back_clients(
 def _result_of(running: SwitchRun, driven: DriveResult | None) -> SwitchResult:
     if driven is not None:
         clients = _await_clients(running) if driven.end is End.RELEASED else []
-        return SwitchResult(driven, took=running.took, ended=running.ended, clients=clients)
-    stopped = running.preflight.stopped
+        return SwitchResult(
+            driven, timings=running.timings, ended_transactions=running.ended_transactions, client_lines=clients
+        )
+    stopped = running.preflight.is_blocked
     said = "nothing was held: the lines with 'stop' say what has to be done first" if stopped else "it can be done"
     return SwitchResult(None, said, stopped)
 
 
 def _await_clients(running: SwitchRun) -> list[str]:
     """What is known of the clients that were there before, when they are back, or after a while."""
-    before = running.units()
+    before = running.unit_replies()
     until = time.monotonic() + _RECONNECT_TIMEOUT
     while True:
-        answers = [answer for _, answer in running.fleet.each(lambda one: one.state())]
+        answers = [answer for _, answer in running.fleet.request_all(lambda one: one.read_state())]
         all_are, said = describe_returned_clients(before, [one for one in answers if not isinstance(one, AdminError)])
         if all_are or time.monotonic() > until:
             return said
@@ -249,7 +258,7 @@ def resume_or_abort(migration: Migration, say: Say, *, abort: bool, gone: Iterab
         last = read_last_switch(target, migration.name) if driven is None else None
     if driven is None:
         return SwitchResult(None, "\n".join(describe_idle_state(migration, last)))
-    if driven.end is End.RELEASED and driven.entry.reversible and driven.entry.moved:
+    if driven.end is End.RELEASED and driven.entry.reversible and driven.entry.is_moved:
         say("start the copy back: kproxy migrate copy FILE --back --follow")
     return SwitchResult(driven)
 
@@ -258,8 +267,8 @@ def describe_idle_state(migration: Migration, last: SwitchEntry | None) -> Itera
     """Where clients are, and what is next. It is said too if the source cannot be reached."""
     yield from describe_no_switch(last)
     try:
-        with open_endpoints(migration) as roads:
-            yield from describe_copies(last, migration, roads)
+        with open_endpoints(migration) as endpoints:
+            yield from describe_copies(last, migration, endpoints)
     except KproxyError as error:
         yield f"whether a copy goes on is not known: {error}"
 
@@ -302,17 +311,17 @@ def resume_drive(
         last = journal.read()
         if last is None or (last.ended and not gone):
             return None
-        entry = journal.take()
+        entry = journal.take_over()
         assert entry is not None
         left = tuple(one for one in entry.kproxies if one not in set(gone))
         if unknown := set(gone) - set(entry.kproxies):
             raise ConfigError(f"--gone {min(unknown)}: is not part of it; there are {', '.join(entry.kproxies)}")
         with _fleet_of_switch(fleet, left, entry.cluster) as those:
-            if not those.all:
+            if not those.kproxies:
                 raise ConfigError("--gone names every kproxy: start at least one, or begin a new switch")
             plan = Plan(
                 entry.switch,
-                later(entry.number + 1, secrets.token_hex(4)),
+                later(entry.driver_number + 1, secrets.token_hex(4)),
                 left,
                 entry.origin,
                 entry.to,
@@ -329,10 +338,10 @@ def resume_drive(
 def _fleet_of_switch(fleet: KproxyFleet, names: Iterable[str], cluster: str) -> KproxyFleet:
     """The kproxies of a switch of this cluster, or part, by the names that they had in it: also those that nobody finds
     now."""
-    found = {one.name: one for one in fleet.all}
+    found = {one.name: one for one in fleet.kproxies}
     those = []
     for name in names:
         own, part = split_name(name)
         one = replace(found.get(own) or Kproxy(own, MissingKproxy(own), cluster), cluster=cluster)
-        those.append(one.of(part) if part else one)
+        those.append(one.for_part(part) if part else one)
     return KproxyFleet(those)

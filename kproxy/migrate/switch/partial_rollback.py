@@ -75,25 +75,25 @@ class TargetPositions:
 
     spark: Any
     migration: Migration
-    roads: ClusterEndpoints
-    took: SyncTimings = field(default_factory=SyncTimings)
+    endpoints: ClusterEndpoints
+    timings: SyncTimings = field(default_factory=SyncTimings)
     groups: Collection[str] = ()
 
     def __enter__(self) -> TargetPositions:
-        self._back = read_reverse_migration(self.migration, self.roads)
-        self._source, self._target = Cluster(self.roads.source), Cluster(self.roads.target)
+        self._reverse = read_reverse_migration(self.migration, self.endpoints)
+        self._source, self._target = Cluster(self.endpoints.source), Cluster(self.endpoints.target)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._source.close()
         self._target.close()
 
-    def check(self, _: float) -> None:
+    def check_no_foreign_records(self, _: float) -> None:
         """Raises TailError if somebody has written to the target before what was copied last."""
         began = time.monotonic()
-        roads = self.roads
-        report = verify(self.spark, roads.source, roads.target, self.migration.name, others_write=False)
-        self.took.verify = time.monotonic() - began
+        endpoints = self.endpoints
+        report = verify(self.spark, endpoints.source, endpoints.target, self.migration.name, others_write=False)
+        self.timings.verify = time.monotonic() - began
         for one in report.partitions:
             if one.extra:
                 raise _foreign_records_error(one.target_topic, one.partition, one.extra)
@@ -101,42 +101,42 @@ class TargetPositions:
     def translate(self, until: float, *, dry_run: bool = False) -> list[str]:
         """Returns what could not be. Raises TailError if somebody has written to the target."""
         began = time.monotonic()
-        ends = self._ends(until)
-        topic = read_topic(self.roads.target, self.migration)
+        ends = self._read_ends(until)
+        topic = read_topic(self.endpoints.target, self.migration)
         known = copied(topic.values)
         for where, end in ends.items():
             if where in known and (count := beyond(self._target, known[where], end)):
                 raise _foreign_records_error(*where, count)
-        begins = self._offsets(self._source, ends.keys() - known.keys(), requests.EARLIEST, until)
-        with Admin(self.roads.target) as target, Admin(self.roads.source) as source:
+        begins = self._read_offsets(self._source, ends.keys() - known.keys(), requests.EARLIEST, until)
+        with Admin(self.endpoints.target) as target, Admin(self.endpoints.source) as source:
             back = Offsets(
-                self._back, target, source, force=True, known=invert_maps(known, ends, begins), journal=False
+                self._reverse, target, source, force=True, known=invert_maps(known, ends, begins), journal=False
             )
             results = back.run(self.groups.__contains__, dry_run=True)
             if not dry_run:
                 # Else the next switch would take them for positions that somebody else has written.
-                self._write_down(results, topic.values, len(topic.logs))
+                self._record_positions(results, topic.values, len(topic.logs))
                 results = back.run(self.groups.__contains__, dry_run=False)
-        self.took.translate = time.monotonic() - began
-        return list(incomplete(results, self._back))
+        self.timings.translate = time.monotonic() - began
+        return list(incomplete(results, self._reverse))
 
-    def _write_down(self, results: Sequence[Result], values: Mapping[bytes, bytes], partitions: int) -> None:
+    def _record_positions(self, results: Sequence[Result], values: Mapping[bytes, bytes], partitions: int) -> None:
         before = journaled(values)
         wrote = {
             one.group: before.get(one.group, {})
             | {(row.position.topic, row.position.partition): [row.position.source] for row in one.rows}
             for one in results
         }
-        write_down(self.roads.target, self.migration, partitions, wrote)
+        write_down(self.endpoints.target, self.migration, partitions, wrote)
 
-    def _ends(self, until: float) -> dict[TopicPartition, int]:
+    def _read_ends(self, until: float) -> dict[TopicPartition, int]:
         """Where the target's logs end now, when all before it is decided."""
-        layout = self._target.learn(list(self._back.topics.include))
+        layout = self._target.learn(list(self._reverse.topics.include))
         places = {(topic, led.index) for topic, (_, those) in layout.topics.items() for led in those}
-        ends = self._offsets(self._target, places, requests.LATEST, until, committed=False)
+        ends = self._read_offsets(self._target, places, requests.LATEST, until, committed=False)
         waits = set(ends)
         while waits:
-            stable = self._offsets(self._target, waits, requests.LATEST, until)
+            stable = self._read_offsets(self._target, waits, requests.LATEST, until)
             waits = {where for where in waits if stable[where] < ends[where]}
             if waits:
                 if time.monotonic() >= until:
@@ -147,7 +147,7 @@ class TargetPositions:
                 time.sleep(_RETRY_INTERVAL)
         return ends
 
-    def _offsets(
+    def _read_offsets(
         self, cluster: Cluster, places: Collection[TopicPartition], which: int, until: float, *, committed: bool = True
     ) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
@@ -178,7 +178,7 @@ class PartialRollback(SwitchRun):
         self,
         spark: Any,
         migration: Migration,
-        roads: ClusterEndpoints,
+        endpoints: ClusterEndpoints,
         fleet: KproxyFleet,
         section: SwitchSection,
         say: Say,
@@ -186,59 +186,61 @@ class PartialRollback(SwitchRun):
         limits: DriveTimeouts = TIMEOUTS,
     ) -> None:
         super().__init__(fleet, section, say, show, limits)
-        self._migration, self._roads = migration, roads
-        self._positions = TargetPositions(spark, migration, roads)
-        self.took, self.ended = self._positions.took, ()
+        self._migration, self._endpoints = migration, endpoints
+        self._positions = TargetPositions(spark, migration, endpoints)
+        self.timings, self.ended_transactions = self._positions.timings, ()
 
     def run(self, only: ClientSelection | None, *, dry_run: bool) -> DriveResult | None:
         """None if something stops it, or nothing more is to be done. Raises KproxyError."""
-        with SwitchJournal(self._roads.target, self._migration.name) as journal, self._positions as positions:
+        with SwitchJournal(self._endpoints.target, self._migration.name) as journal, self._positions as positions:
             last = journal.read()
             assert last is not None
-            moved = select_moved_part(last.there, only)
-            self._look(last, moved)
-            if self.preflight.stopped:
+            moved = select_moved_part(last.parts_on_target, only)
+            self._run_preflight(last, moved)
+            if self.preflight.is_blocked:
                 return None
             until = time.monotonic() + _TIMEOUT
             try:
-                positions.check(until)
-                self.found(_position_findings(positions.translate(until, dry_run=True)))
+                positions.check_no_foreign_records(until)
+                self.report_findings(_position_findings(positions.translate(until, dry_run=True)))
             except FinalSyncError as error:
-                self.found([MigrationFinding(STOP, "target", str(error))])
-            if dry_run or self.preflight.stopped:
+                self.report_findings([MigrationFinding(STOP, "target", str(error))])
+            if dry_run or self.preflight.is_blocked:
                 return None
 
             def told(now: SwitchEntry | None, entry: SwitchEntry) -> SwitchEntry:
                 if now != last:
                     raise ConfigError("another driver has begun meanwhile: nothing was held")
-                others = tuple(one for one in last.there if one != moved)
+                others = tuple(one for one in last.parts_on_target if one != moved)
                 groups = tuple(sorted(positions.groups))
                 return replace(entry, clients=moved.clients, groups=groups, parts=others)
 
-            return self.lead(journal, ROLLBACK, last.before, told, self._works())
+            return self.drive_switch(journal, ROLLBACK, last.source_upstream, told, self._hold_tasks())
 
-    def _look(self, last: SwitchEntry, moved: MovedPart) -> None:
+    def _run_preflight(self, last: SwitchEntry, moved: MovedPart) -> None:
         name = unit(self.section.cluster, moved.name)
         self.section = replace(self.section, cluster=name)
-        self.fleet = self.fleet.among([replace(one, cluster=name) for one in self.fleet.all])
-        roads = self._roads
-        self.found(preflight.check_topics(self._migration, roads))
-        self.look_at_kproxies(preflight.Direction(last.before, roads.target_cluster_id, roads.source_cluster_id))
-        if self.preflight.stopped:
+        self.fleet = self.fleet.subset([replace(one, cluster=name) for one in self.fleet.kproxies])
+        endpoints = self._endpoints
+        self.report_findings(preflight.check_topics(self._migration, endpoints))
+        self.check_kproxies(
+            preflight.Direction(last.source_upstream, endpoints.target_cluster_id, endpoints.source_cluster_id)
+        )
+        if self.preflight.is_blocked:
             return
         part = Part(moved.name, moved.clients)
-        clients = [client for one in self.units() for client in one.clients]
-        with Admin(roads.target) as target:
-            members = read_members(target, self._migration.wants_group)
+        clients = [client for one in self.unit_replies() for client in one.clients]
+        with Admin(endpoints.target) as target:
+            members = read_members(target, self._migration.selects_group)
         theirs = {group for group, ids in members.items() if any(part.has(one) for one in ids)}
         self._positions.groups = theirs | set(moved.groups)
-        self.found(check_part(part, self._positions.groups, members, clients))
-        self.found(preflight.check_clients(clients))
-        if not self.preflight.stopped:
-            with Admin(roads.source) as source:
-                self.wait_until_left(source, self._positions.groups.__contains__)
+        self.report_findings(check_part(part, self._positions.groups, members, clients))
+        self.report_findings(preflight.check_clients(clients))
+        if not self.preflight.is_blocked:
+            with Admin(endpoints.source) as source:
+                self.wait_for_sessions(source, self._positions.groups.__contains__)
 
-    def _works(self) -> Mapping[Work, HoldTask]:
+    def _hold_tasks(self) -> Mapping[Work, HoldTask]:
         def last(until: float) -> None:
             problems = self._positions.translate(until)
             if problems:
@@ -246,7 +248,12 @@ class PartialRollback(SwitchRun):
 
         def nothing(_: float) -> None: ...
 
-        return {Work.DRAIN: nothing, Work.COPY: nothing, Work.VERIFY: self._positions.check, Work.TRANSLATE: last}
+        return {
+            Work.DRAIN: nothing,
+            Work.COPY: nothing,
+            Work.VERIFY: self._positions.check_no_foreign_records,
+            Work.TRANSLATE: last,
+        }
 
 
 def check_part(

@@ -37,7 +37,7 @@ class Direction:
     """From where to where clients are to be led: names of upstreams, and cluster ids. `origin` is "" until the kproxies
     have said it."""
 
-    to: str
+    target_upstream: str
     origin_id: str
     target_id: str
 
@@ -50,18 +50,23 @@ def check_kproxies(
     def ask(kproxy: Kproxy) -> TimedReply:
         sent = time.time()
         try:
-            answer: KproxyReply | AdminError = kproxy.look()
+            answer: KproxyReply | AdminError = kproxy.read_reply()
         except AdminError as error:
             answer = error
         return TimedReply(answer, sent, time.time())
 
     heard: dict[str, TimedReply] = {}
-    for kproxy, one in fleet.each(ask):
+    for kproxy, one in fleet.request_all(ask):
         heard[kproxy.name] = one if isinstance(one, TimedReply) else TimedReply(one, 0.0, 0.0)
     wanted = ExpectedState(
-        switch.cluster, direction.to, direction.origin_id, direction.target_id, __version__, switch.hold_seconds
+        switch.cluster,
+        direction.target_upstream,
+        direction.origin_id,
+        direction.target_id,
+        __version__,
+        switch.hold_seconds,
     )
-    answers = {name: one.answer for name, one in heard.items() if isinstance(one.answer, KproxyReply)}
+    answers = {name: one.reply for name, one in heard.items() if isinstance(one.reply, KproxyReply)}
     return check_readiness(heard, wanted), answers
 
 
@@ -70,7 +75,7 @@ def check_clients(connected: Sequence[ConnectedClient], *, again: bool = False) 
     yield from client_effects.check_clients(connected, again=again)
     told: dict[str, list[str]] = {}
     for client in connected:
-        for text in client.sees:
+        for text in client.warnings:
             told.setdefault(text, []).append(client.name or client.address)
     yield from client_effects.kproxy_warnings(told)
 
@@ -79,8 +84,8 @@ def check_clusters(sides: ClusterPair, *, first: bool) -> Iterator[MigrationFind
     """Topics, groups, transactions, producer ids. `first`: no client of these has written to the target so far. Raises
     UpstreamError and WireError."""
     migration = sides.migration
-    source = read_inventory(sides.source, migration.wants)
-    yield from check_topics(migration, sides.roads)
+    source = read_inventory(sides.source, migration.selects_topic)
+    yield from check_topics(migration, sides.endpoints)
     yield from client_effects.check_topics_and_groups(migration, source, list_topics(sides.source.bootstrap))
     until = time.monotonic() + _TIMEOUT
     yield from client_effects.check_transactions(open_transactions(sides.source, until))
@@ -90,15 +95,15 @@ def check_clusters(sides: ClusterPair, *, first: bool) -> Iterator[MigrationFind
     yield from _check_producer_ids(sides, source, first=first)
 
 
-def check_topics(migration: Migration, roads: ClusterEndpoints) -> Iterator[MigrationFinding]:
+def check_topics(migration: Migration, endpoints: ClusterEndpoints) -> Iterator[MigrationFinding]:
     """Topics that were deleted or created again since they were copied, on either side. Raises ConfigError,
     UpstreamError and WireError."""
     begun = {
         topic: one
-        for topic, one in topic_identities.read_migrated_topics(roads.target, migration.name).items()
-        if migration.wants(topic)
+        for topic, one in topic_identities.read_migrated_topics(endpoints.target, migration.name).items()
+        if migration.selects_topic(topic)
     }
-    for topic, why in topic_identities.find_topic_problems(roads.source, roads.target, begun).items():
+    for topic, why in topic_identities.find_topic_problems(endpoints.source, endpoints.target, begun).items():
         yield MigrationFinding(STOP, f"topic {topic}", why)
 
 
@@ -111,7 +116,7 @@ def _check_producer_ids(sides: ClusterPair, source: Inventory, *, first: bool) -
     except KproxyError as error:
         yield MigrationFinding(STOP, "producer ids", f"cannot be compared: {error}")
         return
-    for why in known.why:
+    for why in known.unknown_reasons:
         yield MigrationFinding(WARNING, "producer ids", f"of the source could not be seen: {why}")
     if lowest < known.floor:
         yield MigrationFinding(
@@ -121,10 +126,10 @@ def _check_producer_ids(sides: ClusterPair, source: Inventory, *, first: bool) -
             f" {known.floor - 1}: records of two producers would be taken for one's: kproxy migrate prepare",
         )
     if first:
-        names = {sides.migration.target_of(topic) for topic in source.topics}
+        names = {sides.migration.target_name(topic) for topic in source.topics}
         there, unseen = read_logged_producer_ids(sides.target, lambda topic: topic in names)
         for one in unseen:
-            yield MigrationFinding(WARNING, "producer ids", f"in the target's log could not be seen: {one.why}")
+            yield MigrationFinding(WARNING, "producer ids", f"in the target's log could not be seen: {one.reason}")
         if (finding := client_effects.check_producer_ids(there or {}, known.floor)) is not None:
             yield finding
 
@@ -142,10 +147,10 @@ def check_final_sync(tail: FinalSync, switch: SwitchSection, *, dry_run: bool) -
         )
         return
     problems = tail.rehearse(10 * _TIMEOUT, dry_run=dry_run)
-    first = tail.took.total
+    first = tail.timings.total
     for _ in range(_MAX_REHEARSALS):  # what everything costs when it is warm
         problems = tail.rehearse(_TIMEOUT, dry_run=dry_run)
-        if tail.took.total <= WORK_SHARE * switch.hold_seconds:
+        if tail.timings.total <= WORK_SHARE * switch.hold_seconds:
             break
     yield MigrationFinding(NOTE, "verify", "all that was copied is the same on both sides")
     for text in problems:
@@ -154,7 +159,7 @@ def check_final_sync(tail: FinalSync, switch: SwitchSection, *, dry_run: bool) -
         yield MigrationFinding(NOTE if moving else STOP, "positions", text)
     for one in tail.repeated():
         yield MigrationFinding(WARNING, f"group {one.group}", one.words)
-    yield _check_duration(tail.took, first, switch)
+    yield _check_duration(tail.timings, first, switch)
 
 
 def _check_duration(took: SyncTimings, first: float, switch: SwitchSection) -> MigrationFinding:

@@ -24,20 +24,20 @@ class ExpectedState:
     `ours`: the version of this command. `seconds`: of the hold."""
 
     cluster: str
-    to: str
+    target_upstream: str
     origin_id: str
     target_id: str
-    ours: str
-    seconds: float = 20.0
+    command_version: str
+    hold_seconds: float = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class TimedReply:
     """What one kproxy answered; `sent`, `came`: when, by this machine's clock, in Unix seconds."""
 
-    answer: KproxyReply | AdminError
+    reply: KproxyReply | AdminError
     sent: float
-    came: float
+    received: float
 
 
 def check_readiness(heard: Mapping[str, TimedReply], wanted: ExpectedState) -> list[MigrationFinding]:
@@ -47,7 +47,7 @@ def check_readiness(heard: Mapping[str, TimedReply], wanted: ExpectedState) -> l
         for severity, text in _check_kproxy(one, wanted):
             found.setdefault((severity, text), []).append(name)
     findings = [MigrationFinding(severity, _subject(names), text) for (severity, text), names in found.items()]
-    return [*sorted(findings, key=lambda one: (one.severity != STOP, one.about)), *_check_all(heard, wanted)]
+    return [*sorted(findings, key=lambda one: (one.severity != STOP, one.subject)), *_check_all(heard, wanted)]
 
 
 def _subject(names: Sequence[str]) -> str:
@@ -56,13 +56,16 @@ def _subject(names: Sequence[str]) -> str:
 
 
 def _check_kproxy(one: TimedReply, wanted: ExpectedState) -> Iterator[tuple[str, str]]:
-    if isinstance(one.answer, AdminError):
-        yield STOP, _unreachable_text(one.answer)
+    if isinstance(one.reply, AdminError):
+        yield STOP, _unreachable_text(one.reply)
         return
-    answer = one.answer
-    if answer.version != wanted.ours:
-        yield WARNING, f"is version {answer.version}, and this command {wanted.ours}: use the same, if you can"
-    off = max(one.sent - answer.time, answer.time - one.came)
+    answer = one.reply
+    if answer.version != wanted.command_version:
+        yield (
+            WARNING,
+            f"is version {answer.version}, and this command {wanted.command_version}: use the same, if you can",
+        )
+    off = max(one.sent - answer.time, answer.time - one.received)
     if off > MAX_CLOCK_SKEW:
         yield STOP, f"its clock is {off:.0f} s away from this machine's or more: set both by NTP"
     if not answer.state_dir:
@@ -88,23 +91,27 @@ def _check_cluster(cluster: ClusterReply, wanted: ExpectedState) -> Iterator[tup
             " --abort",
         )
         return
-    if wanted.to not in cluster.upstreams:
+    if wanted.target_upstream not in cluster.upstreams:
         yield (
             STOP,
-            f"has no upstream {wanted.to} (it has {', '.join(sorted(cluster.upstreams))}): switch.to in the file",
+            f"has no upstream {wanted.target_upstream} (it has {', '.join(sorted(cluster.upstreams))}):"
+            " switch.to in the file",
         )
         return
-    if state.active == wanted.to:
-        yield STOP, f"leads to {wanted.to} already"
+    if state.active == wanted.target_upstream:
+        yield STOP, f"leads to {wanted.target_upstream} already"
         return
     if cluster.problem:
         yield STOP, f"has a problem: {cluster.problem}"
-    if wanted.to in cluster.why_not:
-        yield STOP, f"cannot lead to {wanted.to}: {cluster.why_not[wanted.to]}"
-    yield from _check_logins(cluster, wanted.to)
-    for name, side, expected in ((state.active, "active", wanted.origin_id), (wanted.to, "other", wanted.target_id)):
+    if wanted.target_upstream in cluster.upstream_problems:
+        yield STOP, f"cannot lead to {wanted.target_upstream}: {cluster.upstream_problems[wanted.target_upstream]}"
+    yield from _check_logins(cluster, wanted.target_upstream)
+    for name, side, expected in (
+        (state.active, "active", wanted.origin_id),
+        (wanted.target_upstream, "other", wanted.target_id),
+    ):
         found = cluster.upstreams.get(name, "")
-        if not found and name not in cluster.why_not:
+        if not found and name not in cluster.upstream_problems:
             yield STOP, f"does not reach its upstream {name}: its log and /status say why"
         elif found and found != expected:
             yield (
@@ -112,14 +119,14 @@ def _check_cluster(cluster: ClusterReply, wanted: ExpectedState) -> Iterator[tup
                 f"its {side} upstream {name} is cluster {found}, and the file means {expected}: the copy would be of"
                 " other records",
             )
-    if cluster.unsure > wanted.seconds:
+    if cluster.uncertain_seconds > wanted.hold_seconds:
         yield (
             STOP,
             "was begun or killed a short time ago, and does not know which clients may repeat writes: wait for"
-            f" {cluster.unsure:.0f} s",
+            f" {cluster.uncertain_seconds:.0f} s",
         )
-    if cluster.doubts:
-        some = ", ".join(cluster.doubts[:_MAX_NAMES])
+    if cluster.uncertain_writers:
+        some = ", ".join(cluster.uncertain_writers[:_MAX_NAMES])
         yield (
             WARNING,
             f"clients that lost an answer to a write ({some}): the hold waits until they have repeated it, for up to"
@@ -131,7 +138,7 @@ def _check_logins(cluster: ClusterReply, name: str) -> Iterator[tuple[str, str]]
     own = sorted({one.name or one.address for one in cluster.clients if one.login})
     none = sorted({one.name or one.address for one in cluster.clients if not one.login} - set(own))
     clients = Logins(own, none, sorted({one.login for one in cluster.clients if one.login}))
-    active, to = cluster.ways.get(cluster.state.active, Way()), cluster.ways.get(name, Way())
+    active, to = cluster.logins.get(cluster.state.active, Way()), cluster.logins.get(name, Way())
     if text := misfit(active, to, name, clients):
         yield STOP, text
     elif text := doubt(active, to, name, clients):
@@ -139,7 +146,7 @@ def _check_logins(cluster: ClusterReply, name: str) -> Iterator[tuple[str, str]]
 
 
 def _check_all(heard: Mapping[str, TimedReply], wanted: ExpectedState) -> Iterator[MigrationFinding]:
-    answers = {name: one.answer for name, one in heard.items() if isinstance(one.answer, KproxyReply)}
+    answers = {name: one.reply for name, one in heard.items() if isinstance(one.reply, KproxyReply)}
     versions = Counter(answer.version for answer in answers.values())
     if len(versions) > 1:
         said = ", ".join(f"{version} ({count})" for version, count in versions.most_common())
@@ -155,7 +162,7 @@ def _check_all(heard: Mapping[str, TimedReply], wanted: ExpectedState) -> Iterat
             " --resume or --abort ends a switch that was broken off",
         )
     there = [one for answer in answers.values() if (one := answer.clusters.get(wanted.cluster)) is not None]
-    missing = {name for one in there for name in one.beside} - {one.instance for one in there}
+    missing = {name for one in there for name in one.port_sharers} - {one.instance for one in there}
     if missing:
         yield MigrationFinding(
             STOP,

@@ -28,7 +28,7 @@ def describe_returned_clients(before: Iterable[ClusterReply], now: Sequence[Clus
     """Of the clients that were connected before: whether all of them are again and none waits, and that in words."""
     were = {(one.name, one.address) for cluster in before for one in cluster.clients}
     are = {(one.name, one.address) for cluster in now for one in cluster.clients}
-    waiting = sorted({one for cluster in now for one in cluster.waiting})
+    waiting = sorted({one for cluster in now for one in cluster.waiting_consumers})
     missing = sorted(f"{name or '(no client id)'} at {address}" for name, address in were - are)
     found = [f"clients: {len(were & are)} of {len(were)} that were connected before are connected again"]
     if missing:
@@ -58,16 +58,20 @@ def result_to_json(
         "from": entry.origin,
         "to": entry.to,
         "outcome": driven.end.value,
-        "why": list(driven.why),
-        "held_seconds": None if driven.held is None else round(driven.held, 3),
-        "stages": {name: round(at, 3) for name, at in driven.stages.items()},
+        "why": list(driven.reasons),
+        "held_seconds": None if driven.held_seconds is None else round(driven.held_seconds, 3),
+        "stages": {name: round(at, 3) for name, at in driven.stage_starts.items()},
         "work_seconds": None
         if took is None
         else {name: round(getattr(took, name), 3) for name in ("drain", "copy", "verify", "translate")},
         "transactions_aborted": [one.id for one in ended],
         "clients": list(clients),
         "kproxies": [
-            {"name": name, "state": driven.known.get(name, "unknown"), "held_seconds": _held_by_kproxy(driven, name)}
+            {
+                "name": name,
+                "state": driven.participant_states.get(name, "unknown"),
+                "held_seconds": _held_by_kproxy(driven, name),
+            }
             for name in entry.kproxies
         ],
     }
@@ -75,7 +79,7 @@ def result_to_json(
 
 def _held_by_kproxy(driven: DriveResult, name: str) -> float | None:
     """By the kproxy's own clock."""
-    answer = driven.answers.get(name)
+    answer = driven.replies.get(name)
     last = None if answer is None else answer.state.last
     if last is None or last.switch != driven.entry.switch:
         return None
@@ -93,8 +97,8 @@ def result_lines(
     who = f"the clients of part {entry.part}" if entry.part else "all clients"
     said = _OUTCOMES[driven.end].format(who=who, to=entry.to, origin=entry.origin)
     yield f"{entry.what} {entry.switch}: {said}"
-    if driven.held is not None:
-        yield f"writes were held for {driven.held:.1f} s, from the first hold to the last answer"
+    if driven.held_seconds is not None:
+        yield f"writes were held for {driven.held_seconds:.1f} s, from the first hold to the last answer"
     elif driven.end is not End.INCOMPLETE and not entry.decisions:
         yield "no write was held"
     if took is not None and took.total:
@@ -105,7 +109,7 @@ def result_lines(
     for name in entry.kproxies[:_MAX_ROWS]:
         held = _held_by_kproxy(driven, name)
         rest = "" if held is None else f", held writes for {held:.1f} s"
-        yield f"  {name}: {driven.known.get(name, 'unknown')}{rest}"
+        yield f"  {name}: {driven.participant_states.get(name, 'unknown')}{rest}"
     if len(entry.kproxies) > _MAX_ROWS:
         yield f"  and {len(entry.kproxies) - _MAX_ROWS} more: --json has all of them"
     for one in ended:

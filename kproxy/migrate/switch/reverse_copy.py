@@ -51,9 +51,11 @@ _TIMEOUT = 10.0
 _RETRY_INTERVAL = 5.0
 
 
-def read_reverse_migration(migration: Migration, roads: ClusterEndpoints) -> Migration:
+def read_reverse_migration(migration: Migration, endpoints: ClusterEndpoints) -> Migration:
     """Of all topics of the migration, also those that have no records so far. Raises UpstreamError and WireError."""
-    return reverse_migration(migration, (topic for topic in list_topics(roads.source) if migration.wants(topic)))
+    return reverse_migration(
+        migration, (topic for topic in list_topics(endpoints.source) if migration.selects_topic(topic))
+    )
 
 
 def _read_state(bootstrap: str, name: str) -> tuple[int, dict[bytes, bytes]]:
@@ -79,35 +81,37 @@ def partition_states(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], Sta
 class ReverseCopy:
     """The way back, for `switch --reversible`."""
 
-    def __init__(self, spark: Any, migration: Migration, roads: ClusterEndpoints, say: Say) -> None:
-        self._spark, self._migration, self._roads, self._say = spark, migration, roads, say
+    def __init__(self, spark: Any, migration: Migration, endpoints: ClusterEndpoints, say: Say) -> None:
+        self._spark, self._migration, self._endpoints, self._log = spark, migration, endpoints, say
         self._ended = threading.Event()
         self._copy: Copy | None = None
         self._thread: threading.Thread | None = None
         self.failure: Exception | None = None
-        self.ready = False
+        self.is_prepared = False
 
-    def before(self) -> list[MigrationFinding]:
+    def prepare(self) -> list[MigrationFinding]:
         """Make the source ready. Raises UpstreamError and WireError."""
-        self.back = read_reverse_migration(self._migration, self._roads)
-        self._there = swap_endpoints(self._roads)
-        self.ready = True
-        with ClusterPair(self.back, self._there) as sides:
-            prepared = Preparation(sides, sides.examine(0.0), lambda text: self._say(f"the way back: {text}")).run()
+        self.reverse = read_reverse_migration(self._migration, self._endpoints)
+        self._endpoints_reversed = swap_endpoints(self._endpoints)
+        self.is_prepared = True
+        with ClusterPair(self.reverse, self._endpoints_reversed) as sides:
+            prepared = Preparation(sides, sides.examine(0.0), lambda text: self._log(f"the way back: {text}")).run()
         if prepared.failed:
             return [MigrationFinding(STOP, "the way back", text) for text in prepared.failed]
-        self._partitions, self._values = _read_state(self._there.target, self.back.name)
-        what = what_to_copy(self.back, self._there.source, self._there.target, True, None, True, {})
-        self._what = replace(what, grace=0.0)  # writes are held then
+        self._partitions, self._values = _read_state(self._endpoints_reversed.target, self.reverse.name)
+        what = what_to_copy(
+            self.reverse, self._endpoints_reversed.source, self._endpoints_reversed.target, True, None, True, {}
+        )
+        self._scope = replace(what, grace=0.0)  # writes are held then
         return [MigrationFinding(NOTE, "the way back", "the source is ready to be copied to")]
 
-    def meanwhile(self, tail: FinalSync, until: float) -> None:
+    def begin_during_hold(self, tail: FinalSync, until: float) -> None:
         """While writes are held, and all is copied. Raises TailError, UpstreamError and WireError."""
-        tail.stop_copying(until)
-        equal = SyncPoint(read_settled_ends(self._there.source, tail.ends, until), tail.ends)
-        job = Job(self.back.name, self.back.state_topic, self._partitions)
-        write_once(self._there.target, job, seed_records(equal, self._values), "seed")
-        self.start(self._what)
+        tail.stop_copy(until)
+        equal = SyncPoint(read_settled_ends(self._endpoints_reversed.source, tail.source_ends, until), tail.source_ends)
+        job = Job(self.reverse.name, self.reverse.state_topic, self._partitions)
+        write_once(self._endpoints_reversed.target, job, seed_records(equal, self._values), "seed")
+        self.start(self._scope)
 
     def start(self, what: What) -> None:
         """Copy back, in a thread, whatever fails meanwhile."""
@@ -115,7 +119,13 @@ class ReverseCopy:
         def run() -> None:
             while not self._ended.is_set():
                 # Whether it may go on when another one copies back, the state topic says, and not this.
-                self._copy = Copy(self._spark, self._there.source, self._there.target, what, allowed=self._not_led_back)
+                self._copy = Copy(
+                    self._spark,
+                    self._endpoints_reversed.source,
+                    self._endpoints_reversed.target,
+                    what,
+                    allowed=self._check_not_rolled_back,
+                )
                 try:
                     self._copy.run()
                     return
@@ -123,7 +133,7 @@ class ReverseCopy:
                     self.failure = error
                     self._ended.set()
                 except KproxyError as error:
-                    self._say(f"the way back: {error}; tries again")
+                    self._log(f"the way back: {error}; tries again")
                     self._ended.wait(_RETRY_INTERVAL)
                 except Exception as error:  # noqa: BLE001  # it is raised where somebody waits
                     self.failure = error
@@ -132,10 +142,10 @@ class ReverseCopy:
         self._thread = threading.Thread(target=run, name="kproxy migrate switch: the way back", daemon=True)
         self._thread.start()
 
-    def _not_led_back(self) -> None:
+    def _check_not_rolled_back(self) -> None:
         """Raises ConfigError when clients have gone back."""
-        last = read_last_switch(self._roads.target, self._migration.name)
-        if last is not None and last.what == ROLLBACK and not last.moved:
+        last = read_last_switch(self._endpoints.target, self._migration.name)
+        if last is not None and last.what == ROLLBACK and not last.is_moved:
             raise ConfigError("clients are on the source again: nothing is copied back to it")
 
     def close(self) -> None:
@@ -151,13 +161,13 @@ class ReverseCopy:
         if self.failure is not None:
             raise self.failure
 
-    def take_back(self) -> None:
+    def undo(self) -> None:
         """The switch was undone: what `before` has changed on the source is as it was."""
         self.close()
-        with ClusterPair(self.back, self._there) as sides:
-            undone = Undo(sides, lambda text: self._say(f"the way back: {text}"), force=False, dry_run=False).run()
-        for text in [*undone.kept, *undone.failed]:
-            self._say(f"the way back: stays: {text}")
+        with ClusterPair(self.reverse, self._endpoints_reversed) as sides:
+            undone = Undo(sides, lambda text: self._log(f"the way back: {text}"), force=False, dry_run=False).run()
+        for text in [*undone.remaining, *undone.failed]:
+            self._log(f"the way back: stays: {text}")
 
 
 def read_settled_ends(bootstrap: str, like: Mapping[tuple[str, int], int], until: float) -> dict[tuple[str, int], int]:
@@ -186,28 +196,28 @@ def read_settled_ends(bootstrap: str, like: Mapping[tuple[str, int], int], until
 class RollbackContinuation:
     """The way back, for `rollback`: `forth` is the first migration, whose roads these are, and `back` the other one."""
 
-    def __init__(self, forth: Migration, back: Migration, roads: ClusterEndpoints) -> None:
-        self._forth, self._back, self._roads = forth, back, roads
+    def __init__(self, forth: Migration, back: Migration, endpoints: ClusterEndpoints) -> None:
+        self._forward, self._reverse, self._endpoints = forth, back, endpoints
 
     def compose(self, offsets: Offsets) -> None:
         """Positions from before the switch are known by the first migration's map."""
-        offsets.known = compose_maps(dict(offsets.known), self._forth_copied())
+        offsets.known = compose_maps(dict(offsets.known), self._forward_maps())
 
-    def _forth_copied(self) -> dict[tuple[str, int], Copied]:
+    def _forward_maps(self) -> dict[tuple[str, int], Copied]:
         if not hasattr(self, "_known"):  # it does not change: clients write to the target
-            self._partitions, values = _read_state(self._roads.target, self._forth.name)
-            _, back = _read_state(self._roads.source, self._back.name)
+            self._partitions, values = _read_state(self._endpoints.target, self._forward.name)
+            _, back = _read_state(self._endpoints.source, self._reverse.name)
             self._changes = restore_records(values, copied(back), time.time_ns() // 1_000_000)
             self._values = {name: value for name, value in {**values, **self._changes}.items() if value is not None}
-            self._known = copied(self._values)
-        return self._known
+            self._maps = copied(self._values)
+        return self._maps
 
-    def meanwhile(self, tail: FinalSync, until: float) -> None:
+    def during_hold(self, tail: FinalSync, until: float) -> None:
         """The first migration goes on from here. Raises TailError, UpstreamError and WireError."""
-        tail.stop_copying(until)
-        self._forth_copied()
-        equal = SyncPoint(read_settled_ends(self._roads.source, tail.ends, until), tail.ends)
-        _, values = _read_state(self._roads.source, self._back.name)
+        tail.stop_copy(until)
+        self._forward_maps()
+        equal = SyncPoint(read_settled_ends(self._endpoints.source, tail.source_ends, until), tail.source_ends)
+        _, values = _read_state(self._endpoints.source, self._reverse.name)
         at = time.time_ns() // 1_000_000
         records: dict[bytes, Any] = {
             **self._changes,
@@ -216,14 +226,16 @@ class RollbackContinuation:
         kept = merge_verified(kept_in(self._values), kept_in(values), equal, at)
         records |= {name: one.to_record(at) for name, one in kept.items()}
         told: Records = records
-        write_once(self._roads.target, Job(self._forth.name, self._forth.state_topic, self._partitions), told, "seed")
+        write_once(
+            self._endpoints.target, Job(self._forward.name, self._forward.state_topic, self._partitions), told, "seed"
+        )
 
 
 def check_reverse_copy_allowed(target: str, name: str) -> None:
     """Raises ConfigError unless clients are on the target of this migration, and there is a way back; UpstreamError and
     WireError."""
     last = read_last_switch(target, name)
-    if last is None or not last.moved:
+    if last is None or not last.is_moved:
         raise ConfigError("clients are on the source: nothing is copied back to it")
     if not last.reversible:
         raise ConfigError("the switch was not --reversible: nobody knows from where to copy back")

@@ -35,10 +35,10 @@ class PreflightResult:
     """`answers`: what the kproxies said."""
 
     findings: list[MigrationFinding] = field(default_factory=list)
-    answers: Mapping[str, KproxyReply] = field(default_factory=dict)
+    replies: Mapping[str, KproxyReply] = field(default_factory=dict)
 
     @property
-    def stopped(self) -> bool:
+    def is_blocked(self) -> bool:
         return any(one.severity == STOP for one in self.findings)
 
 
@@ -50,8 +50,8 @@ def was_switched_before(last: SwitchEntry | None) -> bool:
 class SwitchRun:
     """`took`, `ended`: how long the work of the hold took, and which transactions it ended."""
 
-    took: SyncTimings
-    ended: Sequence[OpenTransaction]
+    timings: SyncTimings
+    ended_transactions: Sequence[OpenTransaction]
 
     def __init__(
         self,
@@ -62,70 +62,70 @@ class SwitchRun:
         limits: DriveTimeouts = TIMEOUTS,
     ) -> None:
         self.fleet, self.section = fleet, section
-        self.say, self._show, self._limits = say, show, limits
+        self.log, self._report, self._timeouts = say, show, limits
         self.preflight = PreflightResult()
         self.drive: Drive | None = None
-        self._aborted = ""
+        self._abort_reason = ""
 
     def abort(self, why: str) -> None:
         """From a signal handler."""
-        self._aborted = why
+        self._abort_reason = why
         if self.drive is not None:
             self.drive.abort(why)
 
-    def found(self, findings: Iterable[MigrationFinding]) -> None:
+    def report_findings(self, findings: Iterable[MigrationFinding]) -> None:
         """In the preflight."""
         for one in findings:
             self.preflight.findings.append(one)
-            self._show([one])
+            self._report([one])
 
-    def look_at_kproxies(self, direction: preflight.Direction) -> None:
+    def check_kproxies(self, direction: preflight.Direction) -> None:
         """Ask them all."""
-        findings, self.preflight.answers = preflight.check_kproxies(self.fleet, self.section, direction)
-        self.found(findings)
+        findings, self.preflight.replies = preflight.check_kproxies(self.fleet, self.section, direction)
+        self.report_findings(findings)
 
-    def units_of(self, kproxy: Kproxy) -> Iterator[Kproxy]:
+    def units_at(self, kproxy: Kproxy) -> Iterator[Kproxy]:
         """The cluster at this kproxy, and those of its parts that are where it is."""
-        clusters = self.preflight.answers[kproxy.name].clusters
+        clusters = self.preflight.replies[kproxy.name].clusters
         yield kproxy
         for name, one in clusters.items():
             cluster, part = split(name)
             if part and cluster == kproxy.cluster and one.state.active == clusters[cluster].state.active:
                 if one.state.holds:
                     text = f"part {part} is in switch {one.state.switch} ({one.state.phase}): end it first"
-                    self.found([MigrationFinding(STOP, f"kproxy {kproxy.name}", text)])
-                yield kproxy.of(part)
+                    self.report_findings([MigrationFinding(STOP, f"kproxy {kproxy.name}", text)])
+                yield kproxy.for_part(part)
 
-    def on_origin(self) -> Iterator[ClusterReply]:
+    def origin_units(self) -> Iterator[ClusterReply]:
         """What kproxies say of the units whose clients are where they are led away from."""
-        for kproxy in self.fleet.all:
-            for one in self.units_of(kproxy):
-                yield self.preflight.answers[kproxy.name].clusters[one.cluster]
+        for kproxy in self.fleet.kproxies:
+            for one in self.units_at(kproxy):
+                yield self.preflight.replies[kproxy.name].clusters[one.cluster]
 
-    def units(self) -> list[ClusterReply]:
+    def unit_replies(self) -> list[ClusterReply]:
         """What the kproxies said before of all that is switched."""
-        return [self.preflight.answers[split_name(one.name)[0]].clusters[one.cluster] for one in self.fleet.all]
+        return [self.preflight.replies[split_name(one.name)[0]].clusters[one.cluster] for one in self.fleet.kproxies]
 
-    def wait_until_left(self, there: Admin, wants: Callable[[str], bool]) -> None:
+    def wait_for_sessions(self, there: Admin, wants: Callable[[str], bool]) -> None:
         """Wait until these groups have no members where they are to go, if clients were led away from there before:
         brokers count those until their sessions end, and take no position of such a group. Raises UpstreamError."""
         until, waits = time.monotonic() + _SESSION_TIMEOUT, False
         while left := [group for group, ids in read_members(there, wants).items() if ids]:
-            if time.monotonic() >= until or self._aborted:
+            if time.monotonic() >= until or self._abort_reason:
                 why = (
                     "has members where it is to go: end those that reach it without kproxy; the sessions of those that"
                     " were led away end by themselves (session.timeout.ms)"
                 )
-                self.found([MigrationFinding(STOP, f"group {abbreviate(left)}", why)])
+                self.report_findings([MigrationFinding(STOP, f"group {abbreviate(left)}", why)])
                 return
             if not waits:
-                self.say(
+                self.log(
                     f"waits for the sessions to end that members of group {abbreviate(left)} had where they are to go"
                 )
             waits, wants = True, set(left).__contains__
             time.sleep(_POLL_INTERVAL)
 
-    def lead(
+    def drive_switch(
         self,
         journal: SwitchJournal,
         what: str,
@@ -135,19 +135,19 @@ class SwitchRun:
     ) -> DriveResult:
         """Hold writes, do the work, flip and release. `told` gets what was decided last and what is to be decided now,
         adds what it knows, and may refuse. Raises KproxyError."""
-        if self._aborted:
-            raise ConfigError(f"{self._aborted}: nothing was held")
-        last = journal.take()
-        states = [one.state for one in self.units()]
+        if self._abort_reason:
+            raise ConfigError(f"{self._abort_reason}: nothing was held")
+        last = journal.take_over()
+        states = [one.state for one in self.unit_replies()]
         former = states[0].active
         driver = later(1 + max(number_of(one.driver) for one in states), secrets.token_hex(4))
-        names = tuple(one.name for one in self.fleet.all)
+        names = tuple(one.name for one in self.fleet.kproxies)
         plan = Plan(secrets.token_hex(4), driver, names, former, to, self.section.hold_seconds)
         began = time.time_ns() // 1_000_000
         entry = SwitchEntry(
             plan.switch, what, self.section.cluster, former, to, names, began=began, again=was_switched_before(last)
         )
-        self.drive = Drive(plan, self.fleet, journal, told(last, entry), works, self.say, self._limits)
-        if self._aborted:
-            self.drive.abort(self._aborted)
+        self.drive = Drive(plan, self.fleet, journal, told(last, entry), works, self.log, self._timeouts)
+        if self._abort_reason:
+            self.drive.abort(self._abort_reason)
         return self.drive.run()

@@ -66,7 +66,7 @@ def _clients_write(target: str, name: str) -> tuple[bool, bool]:
     last = read_last_switch(target, name)
     if last is None:
         return False, False
-    return any(one.writes for one in (*last.parts, *last.there)), last.moved
+    return any(one.writes for one in (*last.parts, *last.parts_on_target)), last.is_moved
 
 
 def _reached(cluster: Cluster, topic: StateTopic) -> dict[Where, Reached]:

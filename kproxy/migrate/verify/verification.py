@@ -125,7 +125,7 @@ class Verification:
         for side, address in ((SOURCE, self._source), (TARGET, self._target)):
             cluster = Cluster(address)
             try:
-                names = [one.name(side) for one in topics.values()]
+                names = [one.name_on(side) for one in topics.values()]
                 layout = insist(cluster, lambda: learn_topics(cluster, names), _PATIENCE)  # noqa: B023
             finally:
                 cluster.close()

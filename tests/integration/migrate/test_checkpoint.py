@@ -156,9 +156,9 @@ def test_the_command_translates_a_position_in_a_partition_without_records(
 
 def decided(sides: TwoSides, what: str) -> None:
     """The journal says that all clients were led to the target, or back."""
-    entry = SwitchEntry("x1", what, "default", "blue", "green", ("kp",)).decided("000001-a", Record.RELEASED)
+    entry = SwitchEntry("x1", what, "default", "blue", "green", ("kp",)).with_decision("000001-a", Record.RELEASED)
     with SwitchJournal(sides.target, sides.name) as journal:
-        journal.take()
+        journal.take_over()
         journal.write(entry)
 
 

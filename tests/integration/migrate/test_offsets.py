@@ -195,7 +195,7 @@ def only(results: list[Result]) -> Result:
 
 def position_on(bootstrap: str, group: str, place: Place) -> CommittedOffset | None:
     with Admin(bootstrap) as admin:
-        return GroupOffsetsClient(admin).positions(group, "classic").get(place)
+        return GroupOffsetsClient(admin).read_positions(group, "classic").get(place)
 
 
 def test_what_somebody_else_wrote_since_is_not_overwritten(loaded: Loaded) -> None:
@@ -312,7 +312,7 @@ def test_a_position_beyond_the_end_of_the_log_is_one_of_the_end_if_that_is_wante
 
 def start_of(bootstrap: str, group: str, place: Place) -> int:
     with Admin(bootstrap) as admin:
-        return GroupOffsetsClient(admin).positions(group, "share")[place].offset
+        return GroupOffsetsClient(admin).read_positions(group, "share")[place].offset
 
 
 @pytest.mark.matrix  # half a minute

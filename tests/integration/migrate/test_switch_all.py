@@ -68,7 +68,7 @@ class Site:
     """A topic, three kproxies, a migration that is prepared."""
 
     spark: Any
-    roads: ClusterEndpoints
+    endpoints: ClusterEndpoints
     kproxies: Sequence[Switched]
     fleet: KproxyFleet
     section: SwitchSection
@@ -79,7 +79,7 @@ class Site:
     read: dict[str, list[tuple[int, bytes | None]]] = field(default_factory=dict)
 
     def prepare(self) -> None:
-        with ClusterPair(self.migration, self.roads) as sides:
+        with ClusterPair(self.migration, self.endpoints) as sides:
             assert not Preparation(sides, sides.examine(0.0), lambda _: None).run().failed
 
     def switch(
@@ -91,35 +91,35 @@ class Site:
         only: ClientSelection | None = None,
     ) -> SwitchResult:
         return switch_clients(
-            self.spark, self.migration, self.roads, self.fleet, self.section, self.said.append, self.show,
+            self.spark, self.migration, self.endpoints, self.fleet, self.section, self.said.append, self.show,
             lambda _: None, dry_run=dry_run, reversible=reversible, only=only, until=until,
         )  # fmt: skip
 
     def rollback(self, *, dry_run: bool = False, only: ClientSelection | None = None) -> SwitchResult:
         return roll_back_clients(
-            self.spark, self.migration, self.roads, self.fleet, self.section, self.said.append, self.show,
+            self.spark, self.migration, self.endpoints, self.fleet, self.section, self.said.append, self.show,
             dry_run=dry_run, only=only,
         )  # fmt: skip
 
     def resume(self, *, abort: bool = False) -> DriveResult | None:
         return resume_drive(
-            self.roads.target, self.migration.name, self.fleet, self.section, self.said.append, abort=abort
+            self.endpoints.target, self.migration.name, self.fleet, self.section, self.said.append, abort=abort
         )  # fmt: skip
 
     def afterwards(self) -> list[str]:
         """What `--resume` says when there is no switch."""
-        last = read_last_switch(self.roads.target, self.migration.name)
-        return [*describe_no_switch(last), *describe_copies(last, self.migration, self.roads)]
+        last = read_last_switch(self.endpoints.target, self.migration.name)
+        return [*describe_no_switch(last), *describe_copies(last, self.migration, self.endpoints)]
 
     def copy_forth(self) -> None:
-        what = what_to_copy(self.migration, self.roads.source, self.roads.target, False, None, True, {})
-        Copy(self.spark, self.roads.source, self.roads.target, what).run()
+        what = what_to_copy(self.migration, self.endpoints.source, self.endpoints.target, False, None, True, {})
+        Copy(self.spark, self.endpoints.source, self.endpoints.target, what).run()
 
     @contextmanager
     def following(self) -> Iterator[threading.Thread]:
         """What is written to the source is copied as it comes."""
-        what = what_to_copy(self.migration, self.roads.source, self.roads.target, True, None, False, {})
-        copy = Copy(self.spark, self.roads.source, self.roads.target, what)
+        what = what_to_copy(self.migration, self.endpoints.source, self.endpoints.target, True, None, False, {})
+        copy = Copy(self.spark, self.endpoints.source, self.endpoints.target, what)
         thread = threading.Thread(target=copy.run)
         thread.start()
         try:
@@ -161,7 +161,7 @@ class Site:
     def in_order(self, group: str) -> bool:
         """Whether a group has read the first records of each partition, each once, as they are where clients are."""
         active = next(iter(self.phases()))[1]
-        there = self.values(self.roads.target if active == "green" else self.roads.source)
+        there = self.values(self.endpoints.target if active == "green" else self.endpoints.source)
         found: list[list[bytes | None]] = [[] for _ in range(PARTITIONS)]
         for partition, value in self.read[group]:
             found[partition].append(value)
@@ -223,7 +223,14 @@ def site(sides: TwoSides, spark: Any, tmp_path: Path, request: pytest.FixtureReq
         )  # fmt: skip
         those = stack.enter_context(open_fleet(section))
         made = Site(
-            spark, ClusterEndpoints.of(sides.source, sides.target), kproxies, those, section, topic, tmp_path, migration
+            spark,
+            ClusterEndpoints.from_addresses(sides.source, sides.target),
+            kproxies,
+            those,
+            section,
+            topic,
+            tmp_path,
+            migration,
         )
         made.prepare()
         yield made
@@ -273,15 +280,15 @@ def test_switch_under_load(site: Site, figures: list[str]) -> None:
         for one in (*producers, *readers):
             one.wait_more("acked" if one in producers else "got", 50)
         came = site.switch()
-        assert came.driven is not None, site.stops()
-        assert came.driven.end is End.RELEASED, came.driven.why
+        assert came.drive_result is not None, site.stops()
+        assert came.drive_result.end is End.RELEASED, came.drive_result.reasons
         for one in (*producers, *readers):
             one.wait_more("acked" if one in producers else "got", 50)
     assert site.phases() == {("serving", "green")}
-    assert_once(site.values(site.roads.target), producers)
+    assert_once(site.values(site.endpoints.target), producers)
     seen = [int(found[2]) for one in readers for found in one.said("got")]
     assert set(seen) == {number for one in producers for number in acknowledged(one)}
-    figures += [f"switch: {line.strip()}" for line in result_lines(came.driven, came.took)]
+    figures += [f"switch: {line.strip()}" for line in result_lines(came.drive_result, came.timings)]
 
 
 @pytest.mark.matrix
@@ -293,24 +300,24 @@ def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
     def led(only: ClientSelection | None, end: End = End.RELEASED) -> set[tuple[str, bool]]:
         """Do this; where the cluster and its parts are led then, at all kproxies."""
         came = site.switch(only=only)
-        assert came.driven is not None, site.stops()
-        assert came.driven.end is end, came.driven.why
+        assert came.drive_result is not None, site.stops()
+        assert came.drive_result.end is end, came.drive_result.reasons
         return {(one["active"], bool(one["members"])) for each in site.kproxies for one in each.ask()[1]["clusters"]}
 
     with ending(*producers, *readers):
         for one in (*producers, *readers):
             one.wait_more("acked" if one in producers else "got", 50)
-        assert site.switch(only=ClientSelection(clients=("p0",))).stopped
+        assert site.switch(only=ClientSelection(clients=("p0",))).blocked
         assert f"{group}-0, {group}-1 read on the source" in site.stops()[-1]
-        assert site.switch(only=ClientSelection(clients=(f"{group}-0",))).stopped
+        assert site.switch(only=ClientSelection(clients=(f"{group}-0",))).blocked
         assert f"its members {group}-1 would stay on the source" in site.stops()[-1]
-        assert site.switch(dry_run=True, only=ClientSelection((group,))).stopped is False, site.stops()
+        assert site.switch(dry_run=True, only=ClientSelection((group,))).blocked is False, site.stops()
         assert led(ClientSelection((group,))) == {("blue", False), ("green", True)}
         assert led(ClientSelection(clients=("p0",))) == {("blue", False), ("green", True)}
         producers[0].wait_more("acked", 50)
         for one in readers:
             one.wait_more("got", 20)
-        assert site.switch(reversible=True).stopped
+        assert site.switch(reversible=True).blocked
         assert "would not be copied back" in site.stops()[-1]
         with pytest.raises(ConfigError, match=r"p0 were led to the target by themselves .* and have written there"):
             site.rollback()
@@ -324,10 +331,10 @@ def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
         assert led(None) == {("green", False), ("green", True)}, "a part that was left where all others were goes along"
         for one in (*producers, *readers):
             one.wait_more("acked" if one in producers else "got", 50)
-    assert_once(site.values(site.roads.target), producers)
+    assert_once(site.values(site.endpoints.target), producers)
     seen = [int(found[2]) for one in readers for found in one.said("got")]
     assert set(seen) == {number for one in producers for number in acknowledged(one)}
-    report = verify(site.spark, site.roads.source, site.roads.target, site.migration.name, again=True)
+    report = verify(site.spark, site.endpoints.source, site.endpoints.target, site.migration.name, again=True)
     assert any(one.others for one in report.partitions)
 
 
@@ -335,7 +342,7 @@ def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
 def test_consumers_first_and_back_again(site: Site) -> None:
     """They read on where they were, in both directions, while a producer goes on."""
     producer, group = site.producer("p0", 0), unique("readers")
-    reader, direct = site.consumer(group, 1), Producer({"bootstrap.servers": site.roads.target})
+    reader, direct = site.consumer(group, 1), Producer({"bootstrap.servers": site.endpoints.target})
 
     def where() -> list[set[str]]:
         """Where the cluster without parts is led at all kproxies, and where its part is."""
@@ -343,8 +350,8 @@ def test_consumers_first_and_back_again(site: Site) -> None:
         return [{one["active"] for one in told if bool(one["members"]) is part} for part in (False, True)]
 
     def done(came: SwitchResult) -> None:
-        assert came.driven is not None, site.stops()
-        assert came.driven.end is End.RELEASED, came.driven.why
+        assert came.drive_result is not None, site.stops()
+        assert came.drive_result.end is End.RELEASED, came.drive_result.reasons
         with site.following():
             reader.wait_more("got", 20)
 
@@ -354,7 +361,7 @@ def test_consumers_first_and_back_again(site: Site) -> None:
         assert where() == [{"blue"}, {"green"}]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(TargetPositions, "check", _failing)
-            assert site.rollback().driven is None
+            assert site.rollback().drive_result is None
         assert "as the test has it" in site.stops()[-1]
         done(site.rollback())
         assert where() == [{"blue"}, {"blue"}]
@@ -363,13 +370,13 @@ def test_consumers_first_and_back_again(site: Site) -> None:
         done(site.switch(only=ClientSelection((group,))))
         direct.produce(site.topic, b"0", partition=1)
         assert direct.flush(30) == 0
-        assert site.rollback(only=ClientSelection((group,))).driven is None
+        assert site.rollback(only=ClientSelection((group,))).drive_result is None
         assert "partition 1" in site.stops()[-1]
         assert "has 1 records or more that were not copied there: somebody has written to it" in site.stops()[-1]
         with site.following():
             last = max(acknowledged(producer))
             reader.wait(lambda: int(reader.said("got")[-1][2]) > last, "it has got what was written by now")
-    assert_once(site.values(site.roads.source), [producer])
+    assert_once(site.values(site.endpoints.source), [producer])
     seen = {int(found[2]) for found in reader.said("got")}
     assert set(range(last)) <= seen <= set(acknowledged(producer)) | {0}
 
@@ -378,36 +385,38 @@ def test_consumers_first_and_back_again(site: Site) -> None:
 def test_positions_on_the_way_back_are_exact(site: Site) -> None:
     """Behind markers, aborted transactions and gaps of both logs, and in a partition without a record."""
     group, empty = unique("exact"), TopicPartition(f"{site.topic}-late", 0, 0)
-    _spoil(site.roads.source, site.topic)
+    _spoil(site.endpoints.source, site.topic)
     site.copy_forth()
-    source, target = Admin(site.roads.source), Admin(site.roads.target)
+    source, target = Admin(site.endpoints.source), Admin(site.endpoints.target)
     with ExitStack() as stack:
         for one in (source, target):
             stack.enter_context(one)
-        site.consume(group, 7, site.roads.source)
+        site.consume(group, 7, site.endpoints.source)
         forth = Offsets(site.migration, source, target).read_state().run(group.__eq__, dry_run=False)
         assert not list(incomplete(forth, site.migration))
         for at in range(6):
             here, there = (
-                (site.roads.target, site.roads.source) if at % 2 == 0 else (site.roads.source, site.roads.target)
+                (site.endpoints.target, site.endpoints.source)
+                if at % 2 == 0
+                else (site.endpoints.source, site.endpoints.target)
             )
             site.consume(group, 4 + at, here)
             if at == 2:
                 member = Consumer({"bootstrap.servers": here, "group.id": group})
                 member.commit(offsets=[empty], asynchronous=False)
                 member.close()
-            if there is site.roads.source:
-                _spoil(site.roads.source, site.topic)  # also while members are away
+            if there is site.endpoints.source:
+                _spoil(site.endpoints.source, site.topic)  # also while members are away
                 site.copy_forth()
-                with TargetPositions(site.spark, site.migration, site.roads, groups={group}) as positions:
-                    positions.check(0.0)
+                with TargetPositions(site.spark, site.migration, site.endpoints, groups={group}) as positions:
+                    positions.check_no_foreign_records(0.0)
                     assert positions.translate(time.monotonic() + 60) == []
             else:
                 forth = Offsets(site.migration, source, target).read_state().run(group.__eq__, dry_run=False)
                 assert not list(incomplete(forth, site.migration))
-    site.consume(group, 0, site.roads.source)
+    site.consume(group, 0, site.endpoints.source)
     assert site.in_order(group)
-    assert len(site.read[group]) == sum(map(len, site.values(site.roads.source)))
+    assert len(site.read[group]) == sum(map(len, site.values(site.endpoints.source)))
 
 
 def _spoil(bootstrap: str, topic: str) -> None:
@@ -431,21 +440,21 @@ def test_transactions_that_are_open(site: Site) -> None:
     with ending(client):
         client.wait_more("committed", 1)
         came = site.switch()
-        assert came.driven is not None, site.stops()
-        assert came.driven.end is End.RELEASED, came.driven.why
+        assert came.drive_result is not None, site.stops()
+        assert came.drive_result.end is End.RELEASED, came.drive_result.reasons
         client.wait_more("committed", 2)
     committed = [
         number for first, last in client.said("committed") for number in range(int(first), int(last) + 1)
     ]  # fmt: skip
     assert client.said("fatal") + client.said("died") == []
-    assert [one.id for one in came.ended] or not client.said("aborted")
-    found = [int(value) for partition in site.values(site.roads.target) for value in partition if value is not None]
+    assert [one.id for one in came.ended_transactions] or not client.said("aborted")
+    found = [int(value) for partition in site.values(site.endpoints.target) for value in partition if value is not None]
     assert sorted(found) == committed
 
 
 def test_somebody_writes_without_kproxy(site: Site) -> None:
     """What is held everywhere else grows: the switch is undone, and says where."""
-    went_by = Producer({"bootstrap.servers": site.roads.source})
+    went_by = Producer({"bootstrap.servers": site.endpoints.source})
     asked = FinalSync.translate
 
     def late(self: FinalSync, until: float) -> None:
@@ -456,37 +465,37 @@ def test_somebody_writes_without_kproxy(site: Site) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FinalSync, "translate", late)
         came = site.switch(reversible=True)
-    assert came.driven is not None, site.stops()
-    assert came.driven.end is End.UNDONE
-    assert "somebody writes to the source without kproxy: partition 0" in came.driven.why[0]
+    assert came.drive_result is not None, site.stops()
+    assert came.drive_result.end is End.UNDONE
+    assert "somebody writes to the source without kproxy: partition 0" in came.drive_result.reasons[0]
     assert site.phases() == {("serving", "blue")}
-    there = AdminClient({"bootstrap.servers": site.roads.source}).list_topics(timeout=30).topics
+    there = AdminClient({"bootstrap.servers": site.endpoints.source}).list_topics(timeout=30).topics
     assert f"kproxy-migration-{site.migration.name}-back" not in there  # the way back is taken back
 
 
 def test_a_rehearsal_and_what_stops_it(site: Site) -> None:
     """It does not end the copy that follows."""
     with site.following() as following:
-        wait_until(lambda: read_status(site.roads.target, site.migration.name).driver, "it copies")
-        assert site.switch(dry_run=True).stopped is False, site.stops()
+        wait_until(lambda: read_status(site.endpoints.target, site.migration.name).driver, "it copies")
+        assert site.switch(dry_run=True).blocked is False, site.stops()
         assert following.is_alive()
         assert "the copy to the target goes on: process" in site.afterwards()[1]
     assert site.phases() == {("serving", "blue")}
-    assert read_last_switch(site.roads.target, site.migration.name) is None
+    assert read_last_switch(site.endpoints.target, site.migration.name) is None
     # No copy reaches a position beyond the end of a log.
     lost = unique("lost")
-    reader = Consumer({"bootstrap.servers": site.roads.source, "group.id": lost})
+    reader = Consumer({"bootstrap.servers": site.endpoints.source, "group.id": lost})
     reader.commit(offsets=[TopicPartition(site.topic, 0, 10_000)], asynchronous=False)
     reader.close()
-    assert site.switch(dry_run=True).stopped
+    assert site.switch(dry_run=True).blocked
     assert f"--as-end {lost}" in site.stops()[-1]
-    assert site.switch().stopped
+    assert site.switch().blocked
     assert site.phases() == {("serving", "blue")}
-    assert read_last_switch(site.roads.target, site.migration.name) is None
+    assert read_last_switch(site.endpoints.target, site.migration.name) is None
     site.migration = site.migration.with_as_end([lost])
-    assert site.switch(dry_run=True).stopped is False, site.stops()
-    site.section = replace(site.section, to="red")
-    assert site.switch(dry_run=True).stopped
+    assert site.switch(dry_run=True).blocked is False, site.stops()
+    site.section = replace(site.section, target_upstream="red")
+    assert site.switch(dry_run=True).blocked
     assert "has no upstream red (it has blue, green)" in site.stops()[-1]
     with pytest.raises(ConfigError, match="nothing to roll back"):
         site.rollback()
@@ -506,10 +515,10 @@ class Died(BaseException):
 def dying(stage: Stage) -> Iterator[None]:
     """The driver ends at this stage, and tidies nothing up that kproxies or clusters would see. At RELEASE the decision
     is written."""
-    asked = Drive._ask
+    asked = Drive._request
 
     def ask(self: Drive, name: str, command: Command | None) -> None:
-        if self.whole.stage is stage and (command is not None or stage is Stage.WORK):
+        if self.coordinator.stage is stage and (command is not None or stage is Stage.WORK):
             raise Died
         asked(self, name, command)
 
@@ -537,13 +546,13 @@ def test_the_driver_dies(site: Site, stage: Stage) -> None:
     active = "green" if stage is Stage.RELEASE else "blue"
     assert driven.end is (End.RELEASED if active == "green" else End.UNDONE)
     assert site.phases() == {("serving", active)}
-    assert_once(site.values(site.roads.target if active == "green" else site.roads.source), [producer])
+    assert_once(site.values(site.endpoints.target if active == "green" else site.endpoints.source), [producer])
     assert any(f"clients are on {active}" in line and "not over" not in line for line in status(site))
     assert site.resume() is None
 
 
 def status(site: Site) -> list[str]:
-    return list(status_lines(read_status(site.roads.target, site.migration.name)))
+    return list(status_lines(read_status(site.endpoints.target, site.migration.name)))
 
 
 @pytest.mark.matrix
@@ -562,13 +571,13 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
             kept.close()
 
         came = site.switch(reversible=True, until=until)
-        assert came.driven is not None, site.stops()
-        assert came.driven.end is End.RELEASED, came.driven.why
+        assert came.drive_result is not None, site.stops()
+        assert came.drive_result.end is End.RELEASED, came.drive_result.reasons
         producers[0].wait_more("acked", 50)
     assert "clients are on green, the target" in said[0]
     assert "what clients write to green is copied back: process" in said[1]
     assert "kproxy migrate copy FILE --back --follow" in site.afterwards()[1], "it has ended"
-    assert_once(site.values(site.roads.target), producers)
+    assert_once(site.values(site.endpoints.target), producers)
     site.consume(group, 10)
     assert site.in_order(group)
     with pytest.raises(ConfigError, match="nothing is copied from the source any more"):
@@ -584,41 +593,42 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(FinalSync, "check_quiet", _failing)  # the last thing: all has been written down
             came = site.rollback()
-        assert came.driven is not None, site.stops()
-        assert came.driven.end is End.UNDONE, came.driven.why
+        assert came.drive_result is not None, site.stops()
+        assert came.drive_result.end is End.UNDONE, came.drive_result.reasons
         came = site.rollback()  # where it leads does not depend on the one that was undone
-        assert came.driven is not None, site.stops()
-        assert came.driven.end is End.RELEASED, came.driven.why
+        assert came.drive_result is not None, site.stops()
+        assert came.drive_result.end is End.RELEASED, came.drive_result.reasons
         producers.append(site.producer("third", 2))
         with ending(producers[2]):
             producers[2].wait_more("acked", 50)
     assert site.phases() == {("serving", "blue")}
-    assert any("before another switch: kproxy migrate prepare FILE" in line for line in result_lines(came.driven))
+    assert any("before another switch: kproxy migrate prepare FILE" in line for line in result_lines(came.drive_result))
     assert "rollback" in site.afterwards()[0]
     assert "clients are on blue, the source" in site.afterwards()[0]
-    assert_once(site.values(site.roads.source), producers)
-    assert [one[2] for one in rows(site.roads.source, f"{site.topic}-late", 0)] == [b"%d" % at for at in range(10)]
+    assert_once(site.values(site.endpoints.source), producers)
+    assert [one[2] for one in rows(site.endpoints.source, f"{site.topic}-late", 0)] == [b"%d" % at for at in range(10)]
     site.consume(group, 10)
     assert site.in_order(group)
-    assert site.switch().driven is None
+    assert site.switch().drive_result is None
     assert "kproxy migrate prepare" in site.stops()[-1]  # the source hands out ids above the target's now
     site.prepare()
     came = site.switch()
-    assert came.driven is not None, site.stops()
-    assert came.driven.end is End.RELEASED, came.driven.why
+    assert came.drive_result is not None, site.stops()
+    assert came.drive_result.end is End.RELEASED, came.drive_result.reasons
     assert site.phases() == {("serving", "green")}
-    assert site.values(site.roads.target) == site.values(site.roads.source)
+    assert site.values(site.endpoints.target) == site.values(site.endpoints.source)
     site.consume(group, 0)
     assert site.in_order(group)
     assert len(site.read[group]) == sum(len(acknowledged(one)) for one in producers)
-    figures += [f"second switch: {line.strip()}" for line in result_lines(came.driven, came.took)]
+    figures += [f"second switch: {line.strip()}" for line in result_lines(came.drive_result, came.timings)]
     said.clear()
-    last = read_last_switch(site.roads.target, site.migration.name)
+    last = read_last_switch(site.endpoints.target, site.migration.name)
     assert last is not None
     assert (
-        finish_migration(site.migration, site.roads.source, site.roads.target, last, said.append, dry_run=False) == []
+        finish_migration(site.migration, site.endpoints.source, site.endpoints.target, last, said.append, dry_run=False)
+        == []
     )
     assert any("remove 'upstreams', 'active' and upstream blue" in line for line in said), said
-    for bootstrap, state in ((site.roads.target, ""), (site.roads.source, "-back")):
+    for bootstrap, state in ((site.endpoints.target, ""), (site.endpoints.source, "-back")):
         there = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics
         assert f"kproxy-migration-{site.migration.name}{state}" not in there

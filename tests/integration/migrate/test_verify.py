@@ -352,7 +352,7 @@ def test_what_the_copy_itself_has_behind_its_records_is_nobody_elses(
         second = verify_migration(spark, broker, broker, name)
     assert ([str(one) for one in second.differences], second.exit_code) == ([], 0)
     assert verify_migration(spark, broker, broker, name).exit_code == 0
-    assert read_status(broker, name).lost == {}
+    assert read_status(broker, name).lost_topics == {}
 
     # One topic of the target is deleted, another one is made anew.
     for deleted in admin.delete_topics([names[topics[0]], names[topics[1]]]).values():
@@ -373,7 +373,7 @@ def test_what_the_copy_itself_has_behind_its_records_is_nobody_elses(
     assert [one.kept.upto for one in third.partitions if one.note] == [0, 0]
     assert third.exit_code == 1
     said = read_status(broker, name)
-    assert said.lost.keys() == set(topics[:2])
+    assert said.lost_topics.keys() == set(topics[:2])
     shown = "\n".join(status_lines(said))
     assert f"{topics[0]} -> to.{topics[0]}: 1 partition, {2 * COUNT} records" in shown
     assert shown.count("not verified") == 2

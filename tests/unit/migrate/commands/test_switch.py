@@ -65,7 +65,7 @@ def test_a_file_without_the_section(tmp_path: Path, command: str) -> None:
 def test_exit_codes(
     file: str, end: End, code: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    entry = SwitchEntry("x1", SWITCHING, "default", "blue", "green", ("kp",)).decided("000001-a", Record.BEGUN)
+    entry = SwitchEntry("x1", SWITCHING, "default", "blue", "green", ("kp",)).with_decision("000001-a", Record.BEGUN)
     monkeypatch.setattr(operations, "run_switch", lambda *_, **__: SwitchResult(DriveResult(end, (), entry, {}, 1.5)))
     assert run("switch", file) == code
     assert words in capsys.readouterr().out

@@ -44,7 +44,7 @@ def test_nothing_is_copied_against_the_stream(
 ) -> None:
     """When clients are on the target, what comes to the source was copied back from there."""
     names = ("blue", "green") if what == SWITCHING else ("green", "blue")
-    entry = SwitchEntry("x", what, "default", *names, ()).decided("000001-a", decision)
+    entry = SwitchEntry("x", what, "default", *names, ()).with_decision("000001-a", decision)
     monkeypatch.setattr(module, "last_switch", lambda target, name: entry)
     copy = Copy(Mock(), "source:1", "target:1", What("move", {"t": "t"}))
     if not refused:

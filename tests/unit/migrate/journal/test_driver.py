@@ -38,7 +38,7 @@ class Clusters:
                 yield said(self.now)
 
         self._said, self.now = saying(), 0.0
-        CopyDriver(Mock(), Job("move", "topic", 4)).succeed("target", seconds)
+        CopyDriver(Mock(), Job("move", "topic", 4)).request_handover("target", seconds)
         return self.now
 
 
@@ -73,10 +73,10 @@ def test_a_third_one_has_come(clusters: Clusters) -> None:
 
 def test_who_is_asked_to_leave() -> None:
     driver = CopyDriver(Mock(), Job("move", "topic", 4))
-    host, pid, since = driver._who
-    assert driver.is_to_leave(json.dumps({"v": 1, "host": host, "pid": pid, "since": since}).encode())
+    host, pid, since = driver._own_identity
+    assert driver.is_leave_request(json.dumps({"v": 1, "host": host, "pid": pid, "since": since}).encode())
     others: list[Any] = [{"host": host, "pid": pid, "since": 1}, {"host": host}, [], None, 5, "x"]
     for other in others:
-        assert not driver.is_to_leave(json.dumps(other).encode())
+        assert not driver.is_leave_request(json.dumps(other).encode())
     for nonsense in (None, b"", b"{", b"\xff"):
-        assert not driver.is_to_leave(nonsense)
+        assert not driver.is_leave_request(nonsense)

@@ -49,18 +49,18 @@ def topic(name: str = "t", records: int = 0, partitions: int = 1, size: int = 0,
 def cluster(*topics: TopicInventory, **more: object) -> Inventory:
     brokers = (BrokerInventory(1, {"message.max.bytes": "1048588", "default.replication.factor": "1"}),)
     plain = Inventory(
-        "id", (4, 3), brokers, {one.name: one for one in topics}, {}, (), {}, {}, ALLOWED, DEFAULTS, authorizes=True
+        "id", (4, 3), brokers, {one.name: one for one in topics}, {}, (), {}, {}, ALLOWED, DEFAULTS, has_authorizer=True
     )
     return replace(plain, **more)  # type: ignore[arg-type]
 
 
 def plan(source: Inventory, target: Inventory, migration: Migration = MIGRATION, **more: object) -> MigrationPlan:
-    past = more.pop("past", MigrationHistory(state=True))
+    past = more.pop("past", MigrationHistory(has_state_topic=True))
     return make_plan(migration, source, target, past, **more)  # type: ignore[arg-type]
 
 
 def said(made: MigrationPlan, severity: str) -> list[str]:
-    return [f"{one.about}: {one.text}" for one in made.of(severity) if one.about != "transactional ids"]
+    return [f"{one.subject}: {one.text}" for one in made.findings_with(severity) if one.subject != "transactional ids"]
 
 
 def done(made: MigrationPlan) -> list[str]:
@@ -113,7 +113,7 @@ def test_topics(source: TopicInventory, target: TopicInventory | dict[str, str],
 
 
 def test_defaults_of_the_brokers_count_where_they_matter() -> None:
-    source = replace(topic(), effective={**DEFAULTS, "retention.ms": "5", "max.message.bytes": "2000000"})
+    source = replace(topic(), effective_configs={**DEFAULTS, "retention.ms": "5", "max.message.bytes": "2000000"})
     assert done(plan(cluster(source), cluster())) == [
         f"{NEW}; max.message.bytes=2000000; until the switch retention.ms=-1 (then 5)"
     ]
@@ -147,14 +147,14 @@ def test_a_second_time_there_is_nothing_to_do() -> None:
     source = topic(retention_ms="1000", compression_type="gzip")
     held = topic(retention_ms="-1", compression_type="producer")
     wanted = {"t": {"retention.ms": "1000", "compression.type": "gzip"}}
-    created = MigrationHistory(wanted, created=frozenset({"t"}), state=True)
+    created = MigrationHistory(wanted, created_topics=frozenset({"t"}), has_state_topic=True)
     assert done(plan(cluster(source), cluster(held), past=created)) == []
-    was_there = MigrationHistory({"t": {"retention.ms": "5"}}, state=True)
+    was_there = MigrationHistory({"t": {"retention.ms": "5"}}, has_state_topic=True)
     assert done(plan(cluster(source), cluster(held), past=was_there)) == []
 
 
 def test_what_the_source_has_changed_since_is_noted() -> None:
-    created = MigrationHistory({"t": {"retention.ms": "1000"}}, created=frozenset({"t"}), state=True)
+    created = MigrationHistory({"t": {"retention.ms": "1000"}}, created_topics=frozenset({"t"}), has_state_topic=True)
     made = plan(cluster(topic(retention_ms="2000")), cluster(topic(retention_ms="-1")), past=created)
     assert done(made) == ["note for topic t; until the switch retention.ms (then 2000)"]
 
@@ -244,8 +244,8 @@ ROWS: list[tuple[TopicInventory, TopicInventory | None, str, str]] = [
     (topic(), replace(topic(), operations=ALLOWED - {"Write"}), "stop", "right on the target: User:ANONYMOUS is not allowed Write on topic t"),
     (topic(), replace(topic(), operations=ALLOWED - {"AlterConfigs"}), "stop", "right on the target: User:ANONYMOUS is not allowed AlterConfigs on topic t"),
     (topic(partitions=2), replace(topic(retention_ms="-1"), operations=ALLOWED - {"Alter"}), "stop", "right on the target: User:ANONYMOUS is not allowed Alter on topic t"),
-    (topic(), replace(topic(), effective={}), "stop", "right on the target: User:ANONYMOUS is not allowed DescribeConfigs on topic t, needed to hold its retention open"),
-    (replace(topic(), effective={}), None, "warning", "t: its configurations cannot be seen on the source: the target's defaults are taken"),
+    (topic(), replace(topic(), effective_configs={}), "stop", "right on the target: User:ANONYMOUS is not allowed DescribeConfigs on topic t, needed to hold its retention open"),
+    (replace(topic(), effective_configs={}), None, "warning", "t: its configurations cannot be seen on the source: the target's defaults are taken"),
 ]  # fmt: skip
 
 
@@ -253,7 +253,7 @@ ROWS: list[tuple[TopicInventory, TopicInventory | None, str, str]] = [
 def test_findings(source: TopicInventory, target: TopicInventory | None, severity: str, text: str) -> None:
     made = plan(cluster(source), cluster(*([] if target is None else [target])))
     assert text in said(made, severity)
-    assert made.stopped == (severity == "stop")
+    assert made.is_blocked == (severity == "stop")
 
 
 def test_the_controller_says_how_many_replicas_a_new_topic_has() -> None:
@@ -262,8 +262,8 @@ def test_the_controller_says_how_many_replicas_a_new_topic_has() -> None:
         cluster(topic(min_insync_replicas="2")),
         tuple(BrokerInventory(one, {"default.replication.factor": "1"}) for one in (1, 2, 3)),
     )
-    assert plan(source, cluster(brokers=brokers)).stopped
-    assert not plan(source, cluster(brokers=brokers, replication=3)).stopped
+    assert plan(source, cluster(brokers=brokers)).is_blocked
+    assert not plan(source, cluster(brokers=brokers, replication=3)).is_blocked
     assert "t: is to have 3 replicas, and the target has 1 broker; allowed: topics.replication: 1" in said(
         plan(source, cluster(replication=3)), "stop"
     )
@@ -279,8 +279,12 @@ def test_nothing_is_found_without_a_reason(
 
 
 def test_records_that_were_copied_are_no_hindrance() -> None:
-    made = plan(cluster(topic()), cluster(topic(records=5)), past=MigrationHistory(copied=frozenset({"t"}), state=True))
-    assert not made.stopped
+    made = plan(
+        cluster(topic()),
+        cluster(topic(records=5)),
+        past=MigrationHistory(copied_topics=frozenset({"t"}), has_state_topic=True),
+    )
+    assert not made.is_blocked
 
 
 def test_topics_that_cannot_be() -> None:
@@ -394,13 +398,15 @@ def test_retention_that_overtakes_the_copy(source: TopicInventory, severity: str
 
 
 def test_estimate() -> None:
-    whole = plan(cluster(large(16), replace(large(4), name="u")), cluster()).whole
+    whole = plan(cluster(large(16), replace(large(4), name="u")), cluster()).estimate
     assert whole.size is not None
     assert whole.cpu_seconds == pytest.approx(whole.size / GB * 35)
-    assert dict(whole.seconds)[1] == pytest.approx(20 * 3600, rel=0.01)
-    assert dict(whole.seconds)[2] == pytest.approx(10 * 3600, rel=0.01)
-    assert whole.advised == 2  # more have no partitions to work on
-    assert plan(cluster(replace(topic(), partitions=(PartitionInventory(0, 1, None),))), cluster()).whole.size is None
+    assert dict(whole.seconds_by_executors)[1] == pytest.approx(20 * 3600, rel=0.01)
+    assert dict(whole.seconds_by_executors)[2] == pytest.approx(10 * 3600, rel=0.01)
+    assert whole.advised_executors == 2  # more have no partitions to work on
+    assert (
+        plan(cluster(replace(topic(), partitions=(PartitionInventory(0, 1, None),))), cluster()).estimate.size is None
+    )
 
 
 def test_a_rate_that_never_catches_up() -> None:
@@ -410,14 +416,14 @@ def test_a_rate_that_never_catches_up() -> None:
         "limits.max-rate: 1.5 MB/s is less than what is written on the source (2.0 MB/s): the copy would never catch"
         " up; allowed: a higher rate"
     )
-    assert made.whole.seconds == ((1, None),)
-    assert not plan(source, cluster(), replace(MIGRATION, limits=CopyLimits(max_rate=300))).stopped
+    assert made.estimate.seconds_by_executors == ((1, None),)
+    assert not plan(source, cluster(), replace(MIGRATION, limits=CopyLimits(max_rate=300))).is_blocked
 
 
 def test_the_largest_partition_bounds_it() -> None:
     parts = (PartitionInventory(0, 1, 3600 * GB // 5), *(PartitionInventory(0, 0, 0),) * 511)
-    whole = plan(cluster(TopicInventory("t", parts, {}, DEFAULTS, ALLOWED)), cluster()).whole
-    assert dict(whole.seconds)[128] == pytest.approx(3600)
+    whole = plan(cluster(TopicInventory("t", parts, {}, DEFAULTS, ALLOWED)), cluster()).estimate
+    assert dict(whole.seconds_by_executors)[128] == pytest.approx(3600)
 
 
 # For people and programs

@@ -73,7 +73,7 @@ def test_what_is_known_of_the_past() -> None:
     later = AlterTopic("t", {}, {}, {"retention.ms": "5"})
     state = State("copied", 0, 1, 1).to_json()
     assert history_of({**journal(*CHANGES, later), key("partition", "source", 0): state}) == MigrationHistory(
-        {"t": {"retention.ms": "5"}, "u": {"a": "2"}}, frozenset({"copied"}), frozenset({"t"}), state=True
+        {"t": {"retention.ms": "5"}, "u": {"a": "2"}}, frozenset({"copied"}), frozenset({"t"}), has_state_topic=True
     )
 
 

@@ -69,23 +69,23 @@ def test_defaults(file: Path) -> None:
 
 def test_which_topics_and_groups(file: Path) -> None:
     migration = made(file, FULL)
-    wanted = [t for t in ("orders-eu", "orders-tmp", "payments", "other") if migration.wants(t)]
+    wanted = [t for t in ("orders-eu", "orders-tmp", "payments", "other") if migration.selects_topic(t)]
     assert wanted == ["orders-eu", "payments"]
-    assert [g for g in ("billing-1", "billing-old", "x") if migration.wants_group(g)] == ["billing-1"]
+    assert [g for g in ("billing-1", "billing-old", "x") if migration.selects_group(g)] == ["billing-1"]
     everything = made(file, BOTH)
     internal = ["__consumer_offsets", "__transaction_state", "__share_group_state", "kproxy-migration-other"]
-    assert not any(everything.wants(topic) for topic in internal)
-    assert everything.wants("__schemas")
+    assert not any(everything.selects_topic(topic) for topic in internal)
+    assert everything.selects_topic("__schemas")
 
 
 def test_renames(file: Path) -> None:
     migration = made(file, FULL)
-    assert [migration.target_of(t) for t in ("payments", "orders-eu", "orders-", "other")] == [
+    assert [migration.target_name(t) for t in ("payments", "orders-eu", "orders-", "other")] == [
         "eu.payments", "eu.eu.orders", "eu..orders", "other",
     ]  # fmt: skip
     both = made(file, BOTH + "topics: {rename: {'a-*': 'b-*'}}\n")
-    assert both.clashes(["a-1", "b-1", "c"]) == {"b-1": ["a-1", "b-1"]}
-    assert made(file, BOTH + "topics: {exclude: b-1, rename: {'a-*': 'b-*'}}\n").clashes(["a-1", "b-1"]) == {}
+    assert both.name_clashes(["a-1", "b-1", "c"]) == {"b-1": ["a-1", "b-1"]}
+    assert made(file, BOTH + "topics: {exclude: b-1, rename: {'a-*': 'b-*'}}\n").name_clashes(["a-1", "b-1"]) == {}
 
 
 def test_what_kproxy_is_told(file: Path, tmp_path: Path) -> None:

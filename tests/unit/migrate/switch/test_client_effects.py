@@ -29,7 +29,7 @@ def test_topics() -> None:
     migration = Migration(*SIDES, topics=TopicSelection(("a", "b*"), rename={"a": "z"}))
     there = ["a", "b1", "c", "__consumer_offsets", "kproxy-migration-x"]
     found = list(check_topics_and_groups(migration, source(["a", "b1"]), there))
-    assert [(one.severity, one.about) for one in found] == [(STOP, "topics"), (WARNING, "topics")]
+    assert [(one.severity, one.subject) for one in found] == [(STOP, "topics"), (WARNING, "topics")]
     assert found[0].text.startswith("a would have other names")
     assert found[1].text.startswith("c not migrated")
 
@@ -44,7 +44,7 @@ def test_groups() -> None:
         GroupInventory("workers", "classic", "Stable", "connect"),
     ]
     found = {
-        one.about: one.text for one in check_topics_and_groups(migration, source([], groups), ["app-store-changelog"])
+        one.subject: one.text for one in check_topics_and_groups(migration, source([], groups), ["app-store-changelog"])
     }
     assert set(found) == {"group old", "group shared", "group app", "group workers"}
     assert "left out" in found["group old"]
@@ -99,21 +99,21 @@ def test_clients() -> None:
     ]
     assert len(list(check_clients(wrote))) == 1, "only what is connected: it meets no former sequence numbers"
     (_, kafka_python, librdkafka, others) = check_clients(wrote, again=True)
-    assert (librdkafka.severity, librdkafka.about) == (WARNING, "librdkafka")
+    assert (librdkafka.severity, librdkafka.subject) == (WARNING, "librdkafka")
     assert librdkafka.text.startswith(
         "v (if it is idempotent), w: an idempotent producer of librdkafka that has written to both sides ends"
     )
-    assert (kafka_python.severity, kafka_python.about) == (WARNING, "kafka-python")
+    assert (kafka_python.severity, kafka_python.subject) == (WARNING, "kafka-python")
     assert kafka_python.text.startswith("k: an idempotent producer of kafka-python")
     assert "OutOfOrderSequenceNumberError" in kafka_python.text
-    assert (others.severity, others.about) == (WARNING, "producers")
+    assert (others.severity, others.subject) == (WARNING, "producers")
     assert others.text.startswith("s: an idempotent producer that has written to both sides")
     franz = [ConnectedClient("orders", "10.0.0.1", "kgo v1.22.0"), ConnectedClient("b", "10.0.0.1", "kgoing 1")]
     (_, warned) = check_clients(franz)
-    assert (warned.severity, warned.about) == (WARNING, "franz-go")
+    assert (warned.severity, warned.subject) == (WARNING, "franz-go")
     assert warned.text.startswith("orders: a franz-go consumer that was started before kproxy had both upstreams")
     one = next(iter(kproxy_warnings({"waits for its positions": ["x", "x", "y"]})))
-    assert (one.about, one.text) == ("clients x, y", "waits for its positions")
+    assert (one.subject, one.text) == ("clients x, y", "waits for its positions")
 
 
 def test_producer_ids_in_the_log() -> None:

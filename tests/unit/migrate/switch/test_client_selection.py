@@ -34,14 +34,14 @@ CONNECTED = [
 
 
 def stops(only: ClientSelection) -> list[str]:
-    return [f"{one.about}: {one.text}" for one in select_part(only, MEMBERS, CONNECTED)[1] if one.severity == "stop"]
+    return [f"{one.subject}: {one.text}" for one in select_part(only, MEMBERS, CONNECTED)[1] if one.severity == "stop"]
 
 
 def test_what_is_named() -> None:
     assert parse_selection([], readers_stay=False) is None
     found = parse_selection(["group=g,client-id=a-*", "client-id=b", "transactional-id=t-*"], readers_stay=True)
-    assert found == ClientSelection(("g",), ("a-*", "b"), ("t-*",), readers_stay=True)
-    assert [found.ends(one) for one in ("t-1", "t-", "t", "xt-1")] == [True, True, False, False]
+    assert found == ClientSelection(("g",), ("a-*", "b"), ("t-*",), allow_split_readers=True)
+    assert [found.includes_transaction(one) for one in ("t-1", "t-", "t", "xt-1")] == [True, True, False, False]
 
 
 @pytest.mark.parametrize("text", ["", "g", "group=", "groups=g", "group=g,", "topic=t", "transactional-id=t"])
@@ -69,7 +69,7 @@ def test_what_stops_it() -> None:
     assert text.startswith("group h: its members app would stay on the source")
     reading = "only: some of these clients write, and consumer-g-1, consumer-g-2 read on the source"
     assert [one[: len(reading)] for one in stops(ClientSelection(("h",)))] == [reading]
-    assert stops(ClientSelection(("h",), readers_stay=True)) == []
+    assert stops(ClientSelection(("h",), allow_split_readers=True)) == []
     assert stops(ClientSelection(("g", "h"))) == []
     (text,) = [
         one.text for one in select_part(ClientSelection(("g",)), MEMBERS, CONNECTED[1:])[1] if one.severity == "stop"
@@ -88,13 +88,13 @@ def test_what_the_journal_says_of_parts() -> None:
     first = SwitchEntry(
         "x", SWITCHING, "default/p", "blue", "green", ("k",), released, clients=("c",), groups=("g",), writes=True
     )
-    assert (first.moved, first.part, first.there) == (False, "p", (MovedPart("p", ("c",), ("g",), True),))
-    second = SwitchEntry("y", SWITCHING, "default", "blue", "green", ("k", "k q"), parts=first.there)
-    assert (second.moved, second.there) == (False, first.there), "it was undone"
-    whole = second.decided("000001-b", Record.RELEASED)
-    assert (whole.moved, whole.there) == (True, ())
+    assert (first.is_moved, first.part, first.parts_on_target) == (False, "p", (MovedPart("p", ("c",), ("g",), True),))
+    second = SwitchEntry("y", SWITCHING, "default", "blue", "green", ("k", "k q"), parts=first.parts_on_target)
+    assert (second.is_moved, second.parts_on_target) == (False, first.parts_on_target), "it was undone"
+    whole = second.with_decision("000001-b", Record.RELEASED)
+    assert (whole.is_moved, whole.parts_on_target) == (True, ())
     back = SwitchEntry("z", ROLLBACK, "default", "green", "blue", ("k",), released, again=True)
-    assert (back.moved, back.there) == (False, ())
+    assert (back.is_moved, back.parts_on_target) == (False, ())
     for one in (first, second, whole, back):
         assert SwitchEntry.read(json.dumps(one.to_record()).encode()) == one
 
@@ -103,9 +103,9 @@ def test_who_takes_over_asks_the_same_units() -> None:
     """By the names that they had in the switch, also of kproxies that nobody finds any more."""
     here = Kproxy("one:1", AdminClient(Address("127.0.0.1", 1)), "default")
     with KproxyFleet([here]) as fleet:
-        units = [here, here.of("some"), Kproxy("two:2", here.client, "default").of("some")]
-        found = _fleet_of_switch(fleet, [one.name for one in units], "default").all
+        units = [here, here.for_part("some"), Kproxy("two:2", here.client, "default").for_part("some")]
+        found = _fleet_of_switch(fleet, [one.name for one in units], "default").kproxies
         assert [(one.name, one.cluster) for one in found] == [(one.name, one.cluster) for one in units]
         assert [isinstance(one.client, MissingKproxy) for one in found] == [False, False, True]
-        (of_part,) = _fleet_of_switch(fleet, ["one:1"], "default/some").all
+        (of_part,) = _fleet_of_switch(fleet, ["one:1"], "default/some").kproxies
         assert (of_part.name, of_part.cluster, of_part.client) == ("one:1", "default/some", here.client)

@@ -21,7 +21,7 @@ from kproxy.proxy.switching.state import Command, Do, Phase
 from tests.harness.servers.fakekproxy import TOKEN, Cut, FakeKproxy, some
 
 UPSTREAMS = {"blue": "id-of-blue", "green": "id-of-green"}
-QUICK = DriveTimeouts(ask=3.0, lost=0.4, reserve=0.3, last=1.0, poll=0.02, look=0.05)
+QUICK = DriveTimeouts(first_reply=3.0, silence=0.4, reserve=0.3, final_replies=1.0, poll=0.02, work_poll=0.05)
 Harm = Callable[[FakeKproxy, Command | None], bytes | None]
 
 
@@ -48,7 +48,7 @@ class Site:
     done: list[Work] = field(default_factory=list)
 
     def drive(self, number: int = 1, seconds: float = 5.0, **more: object) -> Drive:
-        names = tuple(one.name for one in self.fleet.all)
+        names = tuple(one.name for one in self.fleet.kproxies)
         plan = Plan("x1", later(number, "t"), names, "blue", "green", seconds, **more)  # type: ignore[arg-type]
         entry = self.journal.entries[-1] if self.journal.entries else None
         entry = entry or SwitchEntry("x1", SWITCHING, "default", "blue", "green", names)
@@ -140,7 +140,7 @@ def test_one_is_hostile_from_a_step_on(site: Site, how: str, do: Do) -> None:
     site.fakes[1].harm = harm
     driven = site.drive(seconds=1.5).run()
     assert driven.end is End.INCOMPLETE
-    assert any(site.fakes[1].address in line for line in driven.why)
+    assert any(site.fakes[1].address in line for line in driven.reasons)
     assert {site.fakes[0].state.active, site.fakes[2].state.active} == {"blue"}
     site.recover()
     assert site.resume().end is End.UNDONE
@@ -188,7 +188,7 @@ def test_writes_that_do_not_settle(site: Site) -> None:
     site.fakes[0].unanswered = 1
     driven = site.drive(seconds=1.5).run()
     assert driven.end is End.UNDONE
-    assert "too long" in driven.why[0]
+    assert "too long" in driven.reasons[0]
     assert site.actives() == {"blue"}
 
 
@@ -199,10 +199,10 @@ def test_work_that_fails(site: Site, work: Work) -> None:
     def fail(_: float) -> None:
         raise UpstreamError("other", "the source is gone")
 
-    drive._works = {**drive._works, work: fail}
+    drive._tasks = {**drive._tasks, work: fail}
     driven = drive.run()
     assert driven.end is End.UNDONE
-    assert driven.why == ("the source is gone",)
+    assert driven.reasons == ("the source is gone",)
     assert site.phases() == {Phase.SERVING}
     assert site.actives() == {"blue"}
 
@@ -213,11 +213,11 @@ def test_work_that_does_not_end(site: Site) -> None:
     def wait(_: float) -> None:
         never.wait(30)
 
-    drive._works = {**drive._works, Work.VERIFY: wait}
+    drive._tasks = {**drive._tasks, Work.VERIFY: wait}
     driven = drive.run()
     never.set()
     assert driven.end is End.UNDONE
-    assert "took too long" in driven.why[0]
+    assert "took too long" in driven.reasons[0]
     assert site.actives() == {"blue"}
 
 
@@ -227,7 +227,7 @@ def test_work_that_has_a_defect(site: Site, capfd: pytest.CaptureFixture[str]) -
     def defect(_: float) -> None:
         [][1]
 
-    drive._works = {**drive._works, Work.COPY: defect}
+    drive._tasks = {**drive._tasks, Work.COPY: defect}
     assert drive.run().end is End.UNDONE
     assert "IndexError" in capfd.readouterr().err
     assert site.actives() == {"blue"}
@@ -235,10 +235,10 @@ def test_work_that_has_a_defect(site: Site, capfd: pytest.CaptureFixture[str]) -
 
 def test_somebody_wants_to_go_back(site: Site) -> None:
     drive = site.drive()
-    drive._works = {**drive._works, Work.COPY: lambda _: drive.abort("SIGINT was given")}
+    drive._tasks = {**drive._tasks, Work.COPY: lambda _: drive.abort("SIGINT was given")}
     driven = drive.run()
     assert driven.end is End.UNDONE
-    assert driven.why[0] == "SIGINT was given"
+    assert driven.reasons[0] == "SIGINT was given"
 
 
 def test_the_journal_cannot_be_written(site: Site) -> None:
@@ -290,14 +290,14 @@ def test_the_driver_dies(site: Site, do: Do, at: int, abort: bool) -> None:
     for fake in site.fakes:
         fake.harm = harm
     drive = site.drive(seconds=20.0)
-    take = drive._take
+    take = drive._wait_for_event
 
     def dying(requests: Mapping[str, Command | None]) -> None:
         if dead.is_set():
             raise Died
         take(requests)
 
-    drive._take = dying  # type: ignore[method-assign]
+    drive._wait_for_event = dying  # type: ignore[method-assign]
     with pytest.raises(Died):
         drive.run()
     site.recover()
@@ -315,7 +315,7 @@ def test_one_dies_in_the_hold_and_comes_back(site: Site) -> None:
         site.fakes[1].harm = cut
         missed.wait(5)
 
-    drive._works = {**drive._works, Work.COPY: work}
+    drive._tasks = {**drive._tasks, Work.COPY: work}
     driven = drive.run()
     missed.set()
     assert driven.end is End.INCOMPLETE
@@ -328,9 +328,11 @@ def test_one_dies_in_the_hold_and_comes_back(site: Site) -> None:
 
 def test_an_entry_of_the_journal_survives_json() -> None:
     entry = SwitchEntry("x", SWITCHING, "default", "blue", "green", ("a:1", "b:1"), reversible=True)
-    entry = replace(entry.decided("000001-a", Record.BEGUN).decided("000001-a", Record.RELEASED), ended=True, at=5)
+    entry = replace(
+        entry.with_decision("000001-a", Record.BEGUN).with_decision("000001-a", Record.RELEASED), ended=True, at=5
+    )
     assert SwitchEntry.read(json.dumps(entry.to_record()).encode()) == entry
-    assert (entry.moved, entry.number, entry.decision) == (True, 1, Record.RELEASED)
+    assert (entry.is_moved, entry.driver_number, entry.decision) == (True, 1, Record.RELEASED)
     assert SwitchEntry.read(None) is None
 
 

@@ -28,7 +28,7 @@ UPSTREAMS = {"blue": "A", "green": "B"}
 
 def named(kproxies: KproxySelection, **more: Any) -> list[str]:
     with open_fleet(SwitchSection(kproxies, "green", **more)) as those:
-        return [one.name for one in those.all]
+        return [one.name for one in those.kproxies]
 
 
 def test_a_list_and_a_name() -> None:
@@ -52,7 +52,7 @@ def test_a_wrong_token_is_said_and_not_shown(tmp_path: Path) -> None:
     with serving(Fake(UPSTREAMS)) as fake:
         section = SwitchSection(KproxySelection((fake.address,)), "green", token_file=tmp_path / "token")
         with open_fleet(section) as those:
-            (_, answer) = next(those.each(lambda one: one.look()))
+            (_, answer) = next(those.request_all(lambda one: one.read_reply()))
     assert isinstance(answer, AdminError)
     assert "refuses this token" in str(answer)
     assert "another-token" not in str(answer)
@@ -60,7 +60,7 @@ def test_a_wrong_token_is_said_and_not_shown(tmp_path: Path) -> None:
 
 def test_nobody_is_there() -> None:
     with open_fleet(SwitchSection(KproxySelection(("127.0.0.1:1",)), "green")) as those:
-        (_, answer) = next(those.each(lambda one: one.look()))
+        (_, answer) = next(those.request_all(lambda one: one.read_reply()))
     assert isinstance(answer, AdminError)
 
 
@@ -76,7 +76,7 @@ def test_commands_as_kproxy_takes_them() -> None:
 
 def test_an_empty_fleet() -> None:
     with KproxyFleet([]) as none:
-        assert list(none.each(lambda one: one.look())) == []
+        assert list(none.request_all(lambda one: one.read_reply())) == []
 
 
 # Kubernetes

@@ -29,7 +29,7 @@ ANSWER: dict[str, Any] = {"kproxy": {"version": "1", "time": 5, "state_dir": Tru
 def test_it_is_read() -> None:
     cluster = KproxyReply.read(ANSWER, "kp").clusters["default"]
     assert cluster.upstreams == {"blue": "A", "green": ""}
-    assert (cluster.unanswered, cluster.held, cluster.doubts) == (2, 3, ("app at 10.0.0.1",))
+    assert (cluster.unanswered, cluster.held, cluster.uncertain_writers) == (2, 3, ("app at 10.0.0.1",))
     assert cluster.clients == (ConnectedClient("x", "10.0.0.2", "java 4", ("waits",)), ConnectedClient("", ""))
     assert cluster.state == State("blue")
 
@@ -57,7 +57,7 @@ def test_it_is_nonsense(spoiled: object) -> None:
 
 def test_what_others_say_is_shown_escaped() -> None:
     spoiled = {**CLUSTER, "doubts": ["\x1b[31m" + "x" * 5000]}
-    doubt = ClusterReply.read(spoiled, "kp").doubts[0]
+    doubt = ClusterReply.read(spoiled, "kp").uncertain_writers[0]
     assert "\x1b" not in doubt
     assert len(doubt) < 400
 

@@ -44,8 +44,8 @@ def entry(what: str, record: Record, part: MovedPart, others: tuple[MovedPart, .
 )
 def test_which_parts_are_on_the_target(what: str, record: Record, there: tuple[MovedPart, ...]) -> None:
     one = entry(what, record, G, (H,))
-    assert one.there == there
-    assert (one.moved, one.before, one.after) == (False, "blue", "green")
+    assert one.parts_on_target == there
+    assert (one.is_moved, one.source_upstream, one.target_upstream) == (False, "blue", "green")
     assert SwitchEntry.read(json.dumps(one.to_record()).encode()) == one
 
 
@@ -64,7 +64,9 @@ def test_which_is_led_back() -> None:
 
 def stops(members: Mapping[str, frozenset[str]], connected: list[ConnectedClient]) -> list[str]:
     part = Part(G.name, G.clients)
-    return [f"{one.about}: {one.text}" for one in check_part(part, {"g"}, members, connected) if one.severity == "stop"]
+    return [
+        f"{one.subject}: {one.text}" for one in check_part(part, {"g"}, members, connected) if one.severity == "stop"
+    ]
 
 
 def test_who_is_in_the_way() -> None:

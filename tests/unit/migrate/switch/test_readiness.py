@@ -21,7 +21,7 @@ HELD = State("blue", Phase.HELD, "x9", "000001-a", "blue", "green", 1.0, 9.0)
 
 def findings(answers: Mapping[str, KproxyReply | AdminError]) -> list[tuple[str, str, str]]:
     heard = {name: TimedReply(answer, 99.9, 100.1) for name, answer in answers.items()}
-    return [(one.severity, one.about, one.text) for one in check_readiness(heard, WANTED)]
+    return [(one.severity, one.subject, one.text) for one in check_readiness(heard, WANTED)]
 
 
 def with_cluster(**more: object) -> KproxyReply:

@@ -46,24 +46,24 @@ def test_it_waits_until_their_sessions_have_ended(
 ) -> None:
     one = frozenset({"consumer-b-1"})
     asked = members(monkeypatch, iter([{"a": frozenset(), "b": one}, {"b": one}, {"b": frozenset()}]))
-    led.wait_until_left(ADMIN, lambda group: True)
+    led.wait_for_sessions(ADMIN, lambda group: True)
     assert asked == [["a", "b"], ["b"], ["b"]], "only those that are left are looked at again"
     assert [line for line in said if "members of group b" in line] == said
     assert len(said) == 1
-    assert not led.preflight.stopped
+    assert not led.preflight.is_blocked
 
 
 def test_who_does_not_go_stops_it(led: SwitchRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(switch_run, "_SESSION_TIMEOUT", 0.0)
     members(monkeypatch, iter([{"a": frozenset({"x"})}]))
-    led.wait_until_left(ADMIN, lambda group: True)
+    led.wait_for_sessions(ADMIN, lambda group: True)
     (found,) = led.preflight.findings
-    assert (found.severity, found.about) == (STOP, "group a")
+    assert (found.severity, found.subject) == (STOP, "group a")
     assert "has members where it is to go" in found.text
 
 
 def test_who_is_told_to_go_back_waits_no_more(led: SwitchRun, monkeypatch: pytest.MonkeyPatch) -> None:
     members(monkeypatch, iter([{"a": frozenset({"x"})}]))
     led.abort("SIGINT was given")
-    led.wait_until_left(ADMIN, lambda group: True)
-    assert led.preflight.stopped
+    led.wait_for_sessions(ADMIN, lambda group: True)
+    assert led.preflight.is_blocked

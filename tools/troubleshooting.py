@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from kproxy.advice.remedies import BY_ADDRESS, Fault, all_remedies, families, of, seen
+from kproxy.advice.remedies import BY_ADDRESS, Fault, all_remedies, families, of, traffic
 from kproxy.advice.remedies.own import Section, sections
 from kproxy.advice.remedies.remedy import Message, Program, Remedy
 
@@ -140,7 +140,7 @@ def _family(family: str, remedies: Iterable[Remedy]) -> Iterator[str]:
 
 def _is_told(remedy: Remedy) -> bool:
     """Whether it has a place of its own: rows of kproxy's own messages have theirs below."""
-    return bool(remedy.messages) or remedy in seen.TABLE
+    return bool(remedy.messages) or remedy in traffic.TABLE
 
 
 def _table(messages: Iterable[Message]) -> Iterator[str]:

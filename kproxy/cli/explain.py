@@ -30,7 +30,7 @@ def explain(text: tuple[str, ...], as_json: bool) -> int:
     The exit code is 0 if the text is explained, 1 if it is not known, and 2 for wrong usage.
     """
     from kproxy.advice.explain.explanation import explain as explain_stream
-    from kproxy.advice.explain.shown import shown
+    from kproxy.advice.explain.output import shown
 
     if text and text != ("-",):
         stream: BinaryIO = io.BytesIO(" ".join(text).encode("utf-8", "surrogateescape"))

@@ -39,10 +39,10 @@ def lint(files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bo
     Kafka Connect or of Spark. '-' is standard input. Files that are given together are looked at together. The command
     opens no connection. The exit code is 0 without mistakes, 1 with mistakes, and 2 if a file cannot be read.
     """
-    from kproxy.advice.lint import fixing, present
-    from kproxy.advice.lint.kinds import Kind
-    from kproxy.advice.lint.linting import Options, Report
-    from kproxy.advice.lint.linting import lint as run
+    from kproxy.advice.lint import fixes, output
+    from kproxy.advice.lint.filekinds import Kind
+    from kproxy.advice.lint.linter import Options, Report
+    from kproxy.advice.lint.linter import lint as run
     from kproxy.advice.lint.source import STDIN, Source, UnreadableError, read
 
     if write and not fix:
@@ -60,19 +60,19 @@ def lint(files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bo
     options = Options(Kind(kind) if kind else None, host, variables)
     report = run(sources, options)
     report = Report(report.sources, report.findings, report.rows, report.unknown, {**unreadable, **report.unreadable})
-    fixed = fixing.fix(report, options) if fix else None
-    difference = list(fixing.difference(fixed)) if fixed is not None else None
+    fixed = fixes.fix(report, options) if fix else None
+    difference = list(fixes.difference(fixed)) if fixed is not None else None
     for name, why in report.unreadable.items():
-        click.echo(f"kproxy: {present.said(name)}: {why}", err=True)
+        click.echo(f"kproxy: {output.said(name)}: {why}", err=True)
     if form == "json":
-        click.echo(present.as_json(report, difference))
+        click.echo(output.as_json(report, difference))
     else:
-        for line in present.github(report) if form == "github" else present.text(report):
+        for line in output.github(report) if form == "github" else output.text(report):
             click.echo(line)
         for line in difference or ():
             click.echo(line)
     if fixed is not None and write and sources:
-        fixing.write(fixed)
+        fixes.write(fixed)
         click.echo(f"kproxy: wrote {len(fixed.changed)} of {len(sources)} files", err=True)
         report = Report(fixed.after.sources, fixed.after.findings, (), (), report.unreadable)
     return 2 if report.unreadable else 1 if report.wrong else 0
@@ -80,8 +80,8 @@ def lint(files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bo
 
 def _variables(path: Path | None) -> dict[str, str]:
     """The `.env` beside a file, as Docker Compose reads it."""
-    from kproxy.advice.lint.interpolate import read_env
     from kproxy.advice.lint.source import UnreadableError, read
+    from kproxy.advice.lint.variables import read_env
 
     if path is None or not (beside := path.parent / ".env").is_file():
         return {}

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kproxy.advice.lint import fixing, properties
+from kproxy.advice.lint import fixes, properties
 from kproxy.advice.lint.images import property_of
-from kproxy.advice.lint.linting import Options, lint
+from kproxy.advice.lint.linter import Options, lint
 from kproxy.advice.lint.model import Family
 from kproxy.advice.lint.source import Source
 from kproxy.base.address import Address
@@ -193,7 +193,7 @@ def corrected(name: str, text: str, rule: str, host: str = "") -> str:
     options = Options(advertise=host)
     before = lint([Source(name, text)], options)
     assert rule in {finding.rule for finding in before.findings}
-    fixed = fixing.fix(before, options)
+    fixed = fixes.fix(before, options)
     assert not fixed.after.wrong, [finding.text for finding in fixed.after.findings]
     return fixed.after.sources[0].text
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from dataclasses import replace as copy
 
-from kproxy.advice.explain.findings import Finding
-from kproxy.advice.explain.refining import host_of, refined
+from kproxy.advice.explain.addressfaults import host_of, refined
+from kproxy.advice.explain.matches import Finding
 from kproxy.advice.remedies import Fault
 
 _UNREACHED = frozenset(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from kproxy.advice.explain.causes import Cause, causes_of, counted
-from kproxy.advice.explain.findings import Finding, Findings, search
-from kproxy.advice.explain.reading import MOST, Reading
+from kproxy.advice.explain.linereader import MOST, Reading
+from kproxy.advice.explain.matches import Finding, Findings, search
 from kproxy.advice.explain.sentences import fitted, sentence, title
 from kproxy.advice.remedies import Fault, of
 from kproxy.advice.remedies.own import Row

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kproxy.advice.explain.addressfaults import host_of
 from kproxy.advice.explain.causes import Cause
-from kproxy.advice.explain.findings import Finding
-from kproxy.advice.explain.refining import host_of
+from kproxy.advice.explain.matches import Finding
 from kproxy.advice.remedies import Fault, of
 
 _MOST = 3

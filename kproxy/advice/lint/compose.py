@@ -9,10 +9,10 @@ from itertools import islice
 import yaml
 
 from kproxy.advice.lint import images
-from kproxy.advice.lint.interpolate import interpolate
 from kproxy.advice.lint.model import Broker, Client, Family, Published, Runs, Service, Setup, server_list
 from kproxy.advice.lint.tree import Tree
 from kproxy.advice.lint.value import Value
+from kproxy.advice.lint.variables import interpolate
 
 # More than anybody has; services are compared with one another.
 _MOST_SERVICES, _MOST_PORTS, _LONGEST_RANGE = 200, 1000, 1000

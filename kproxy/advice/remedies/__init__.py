@@ -1,18 +1,18 @@
-"""What can be wrong between a Kafka client and its brokers, and what to do about it: the one table of it (pure).
+"""The only table of faults between a Kafka client and its brokers, with their remedies (pure).
 
-__init__      `of`: the remedy of a fault; `all_remedies`
-faults        `Fault`: the name of each cause; `BY_ADDRESS`
-remedy        `Remedy`: what is said of a cause, why, how to check, what to do; and which messages programs have for it
-advertised    the advertised addresses
-network       the network between client and address
-peers         who answers, and the cluster's state
-encryption    TLS, but for certificates
-certificates  certificates
-login         logins and rights
-versions      versions and limits
-others        settings, load, groups, transactions
-seen          what only a proxy sees
-own           kproxy's own messages
+__init__       `remedy_of`: the remedy of a fault; `all_remedies`
+faults         `Fault`: the name of each cause; `BY_ADDRESS`
+remedy         `Remedy`: the cause of a fault, how to check it, how to fix it, and the messages that programs print for it
+advertised     the advertised addresses
+network        the network between client and address
+peers          the server that answers, and the cluster's state
+encryption     TLS, except certificates
+certificates   certificates
+login          logins and rights
+versions       versions and limits
+miscellaneous  settings, load, groups, transactions
+traffic        faults that only a proxy can observe
+own            kproxy's own messages
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def families() -> dict[str, tuple[Remedy, ...]]:
         certificates,
         encryption,
         login,
+        miscellaneous,
         network,
-        others,
         peers,
-        seen,
+        traffic,
         versions,
     )
 
@@ -47,8 +47,8 @@ def families() -> dict[str, tuple[Remedy, ...]]:
         "TLS": encryption.TABLE + certificates.TABLE,
         "Logins and rights": login.TABLE,
         "Versions and limits": versions.TABLE,
-        "Settings, load and groups": others.TABLE,
-        "What a proxy sees": seen.TABLE,
+        "Settings, load and groups": miscellaneous.TABLE,
+        "What a proxy sees": traffic.TABLE,
     }
 
 

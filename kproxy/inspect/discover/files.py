@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kproxy.advice.lint import compose, properties
-from kproxy.advice.lint.interpolate import read_env
-from kproxy.advice.lint.kinds import Kind, recognise
+from kproxy.advice.lint.filekinds import Kind, recognise
 from kproxy.advice.lint.model import Broker, Family, Setup
 from kproxy.advice.lint.source import Source, UnreadableError, read
 from kproxy.advice.lint.tree import MalformedError, Tree, documents
+from kproxy.advice.lint.variables import read_env
 from kproxy.base.printable import one_line
 from kproxy.inspect.discover import brokers
 from kproxy.inspect.discover.brokers import Published

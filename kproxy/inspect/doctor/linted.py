@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from kproxy.advice.lint.filekinds import Kind
 from kproxy.advice.lint.findings import Severity
-from kproxy.advice.lint.kinds import Kind
-from kproxy.advice.lint.linting import Options, lint
+from kproxy.advice.lint.linter import Options, lint
 from kproxy.advice.lint.source import Source
 
 # The settings that its rules for listeners look at, beside those of a single listener.

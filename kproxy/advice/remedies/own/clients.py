@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.advice.remedies.own.row import Row, Section
+from kproxy.advice.remedies.own.section import Row, Section
 
 SECTION = Section(
     title="With kproxy: what clients say",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.advice.remedies.own.row import Row, Section
+from kproxy.advice.remedies.own.section import Row, Section
 
 SECTION = Section(
     title="Certificates and keys",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kproxy.advice.explain.explanation import explain
-from kproxy.advice.explain.shown import shown
+from kproxy.advice.explain.output import shown
 from kproxy.advice.remedies import Fault
 from kproxy.dev.devcluster import DevCluster, ListenerSpec
 from tests.harness.clients.failing.attempt import Attempt

@@ -9,8 +9,8 @@ import tracemalloc
 import pytest
 
 from kproxy.advice.explain.explanation import Explanation, explain
-from kproxy.advice.explain.reading import LONGEST_LINE, Reading
-from kproxy.advice.explain.shown import shown
+from kproxy.advice.explain.linereader import LONGEST_LINE, Reading
+from kproxy.advice.explain.output import shown
 from kproxy.advice.remedies import Fault
 
 HIT = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from textwrap import dedent
 
+from kproxy.advice.lint.filekinds import Kind
 from kproxy.advice.lint.findings import Finding, Severity
-from kproxy.advice.lint.kinds import Kind
-from kproxy.advice.lint.linting import Options, Report, lint
+from kproxy.advice.lint.linter import Options, Report, lint
 from kproxy.advice.lint.source import Source
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.advice.lint import fixing
-from kproxy.advice.lint.linting import Options
+from kproxy.advice.lint import fixes
+from kproxy.advice.lint.linter import Options
 from kproxy.advice.remedies.faults import Fault
 from tests.unit.advice.lint.broken import CASES, Case
 from tests.unit.advice.lint.helpers import report, shown, wrong
@@ -40,7 +40,7 @@ def test_it_is_found(case: Case) -> None:
 @pytest.mark.parametrize("case", [case for case in CASES if case.gone], ids=[case.name for case in CASES if case.gone])
 def test_the_corrected_file_has_it_no_more(case: Case) -> None:
     found = report(case.files, host=case.host)
-    fixed = fixing.fix(found, Options(advertise=case.host))
+    fixed = fixes.fix(found, Options(advertise=case.host))
     assert case.rule in {one.rule for one in fixed.mended}, shown(fixed.after)
     assert wrong(fixed.after) == [], shown(fixed.after)
     assert fixed.changed

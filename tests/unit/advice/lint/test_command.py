@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.advice.lint import fixing
+from kproxy.advice.lint import fixes
 from kproxy.advice.lint.findings import HIDDEN, safe
-from kproxy.advice.lint.linting import Options, lint
+from kproxy.advice.lint.linter import Options, lint
 from kproxy.advice.lint.source import read
 from kproxy.base.errors import ConfigError
 from kproxy.cli import invoke
@@ -162,21 +162,21 @@ def test_a_link_stays_one(file: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_that_changed_meanwhile_is_not_written(file: Path) -> None:
-    fixed = fixing.fix(lint([read(str(file))]), Options())
+    fixed = fixes.fix(lint([read(str(file))]), Options())
     file.write_text(BAD + "# a line of somebody else\n")
     with pytest.raises(ConfigError, match="changed while kproxy looked at it"):
-        fixing.write(fixed)
+        fixes.write(fixed)
     assert file.read_text().endswith("# a line of somebody else\n")
 
 
 def test_a_file_that_has_gone_or_is_none(file: Path) -> None:
-    fixed = fixing.fix(lint([read(str(file))]), Options())
+    fixed = fixes.fix(lint([read(str(file))]), Options())
     file.unlink()
     with pytest.raises(ConfigError, match="no such file"):
-        fixing.write(fixed)
+        fixes.write(fixed)
     file.mkdir()
     with pytest.raises(ConfigError, match="not a regular file"):
-        fixing.write(fixed)
+        fixes.write(fixed)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
@@ -187,11 +187,11 @@ def test_a_fix_changes_nothing_else(case: object) -> None:
 
     assert isinstance(case, Case)
     sources = [Source(name, text) for name, text in case.files.items()]
-    fixed = fixing.fix(lint(sources, Options(advertise=case.host)), Options(advertise=case.host))
-    assert len(list(fixing.difference(fixed))) <= 60
+    fixed = fixes.fix(lint(sources, Options(advertise=case.host)), Options(advertise=case.host))
+    assert len(list(fixes.difference(fixed))) <= 60
     for old, new in fixed.changed:
         assert abs(old.text.count("\n") - new.text.count("\n")) <= 8
-    again = fixing.fix(fixed.after, Options(advertise=case.host))
+    again = fixes.fix(fixed.after, Options(advertise=case.host))
     assert again.changed == []
 
 

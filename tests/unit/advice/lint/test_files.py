@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from kproxy.advice.lint import properties
 from kproxy.advice.lint.compose import short_ports
 from kproxy.advice.lint.findings import Severity
-from kproxy.advice.lint.interpolate import interpolate, read_env
 from kproxy.advice.lint.model import Setup, kind_of
 from kproxy.advice.lint.source import Source
 from kproxy.advice.lint.value import Form, Layout, Value
+from kproxy.advice.lint.variables import interpolate, read_env
 from tests.unit.advice.lint import examples
 from tests.unit.advice.lint.broken import ONE_NODE, STRIMZI, STRIMZI_1, changed
 from tests.unit.advice.lint.helpers import report, shown, wrong

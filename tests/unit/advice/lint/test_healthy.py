@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.advice.lint.kinds import Kind
+from kproxy.advice.lint.filekinds import Kind
 from tests.unit.advice.lint import examples
 from tests.unit.advice.lint.helpers import report, shown
 
@@ -30,7 +30,7 @@ def test_line_ends_of_windows_make_no_difference(name: str, file: str, text: str
 
 
 def test_the_kind_is_seen_in_the_content() -> None:
-    from kproxy.advice.lint.kinds import recognise
+    from kproxy.advice.lint.filekinds import recognise
     from kproxy.advice.lint.source import Source
 
     for texts, kind in (

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.advice.lint import fixing, present
-from kproxy.advice.lint.kinds import Kind
-from kproxy.advice.lint.linting import Options, lint
+from kproxy.advice.lint import fixes, output
+from kproxy.advice.lint.filekinds import Kind
+from kproxy.advice.lint.linter import Options, lint
 from kproxy.advice.lint.source import MAX_BYTES, UnreadableError, decode, read
 from kproxy.cli import invoke
 from tests.unit.advice.lint import examples
@@ -140,9 +140,9 @@ MANY = {
 def test_much_of_one_thing_takes_no_quadratic_time(name: str) -> None:
     """Each of these would take an hour otherwise: the limit of the test run is the assertion."""
     found = report({"server.properties" if "=" in MANY[name].partition(chr(10))[0] else "file": MANY[name] + "\n"})
-    fixed = fixing.fix(found, Options())
-    assert len("\n".join(fixing.difference(fixed))) < 50_000_000
-    assert len("\n".join(present.text(found))) < 5_000_000
+    fixed = fixes.fix(found, Options())
+    assert len("\n".join(fixes.difference(fixed))) < 50_000_000
+    assert len("\n".join(output.text(found))) < 5_000_000
 
 
 def test_nothing_from_a_file_moves_the_cursor() -> None:
@@ -151,14 +151,14 @@ def test_nothing_from_a_file_moves_the_cursor() -> None:
     found = report({f"a{evil}.properties": text.replace("node.id=1", f"node.id={evil}")}, kind=Kind.SERVER)
     found = type(found)(found.sources, found.findings, found.rows, [*found.unknown, evil], {evil: evil})
     assert found.findings
-    for lines in ("\n".join(present.text(found)), "\n".join(present.github(found)), present.as_json(found)):
+    for lines in ("\n".join(output.text(found)), "\n".join(output.github(found)), output.as_json(found)):
         assert "\x1b" not in lines
         assert "\u202e" not in lines
 
 
 def test_annotations_cannot_be_forged() -> None:
     text = GOOD.replace("broker,controller", "broker,control\\n::error::forged")
-    lines = list(present.github(report({"x,y:z.properties": text}, kind=Kind.SERVER)))
+    lines = list(output.github(report({"x,y:z.properties": text}, kind=Kind.SERVER)))
     assert lines
     assert all(line.startswith(("::error file=x%2Cy%3Az.properties,", "::warning", "::notice")) for line in lines)
     assert all("\n" not in line for line in lines)

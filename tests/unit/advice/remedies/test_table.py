@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from kproxy.advice import remedies
-from kproxy.advice.remedies import Fault, Program, seen
+from kproxy.advice.remedies import Fault, Program, traffic
 
 # Faults that no client's message shows: the cluster's owner or kproxy's user sees them otherwise.
 NOT_SAID_BY_CLIENTS = {
@@ -22,7 +22,7 @@ NOT_SAID_BY_CLIENTS = {
     Fault.LISTENER_CONFIGURATION,
     Fault.CONNECTOR_MISSING,  # Spark's own
     Fault.KPROXY,
-    *(remedy.fault for remedy in seen.TABLE),
+    *(remedy.fault for remedy in traffic.TABLE),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.advice.lint.linting import Options, lint
+from kproxy.advice.lint.linter import Options, lint
 from kproxy.advice.lint.source import Source
 from kproxy.advice.remedies.faults import Fault
 from kproxy.base.address import Address

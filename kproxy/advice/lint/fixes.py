@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kproxy.advice.lint import properties
 from kproxy.advice.lint.findings import HIDDEN, Finding, Severity, safe
-from kproxy.advice.lint.linting import Options, Report, lint
+from kproxy.advice.lint.linter import Options, Report, lint
 from kproxy.advice.lint.source import MAX_BYTES, Source, overlapping
 from kproxy.base.errors import ConfigError
 

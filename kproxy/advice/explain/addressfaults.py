@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from kproxy.advice.explain.facts import is_ip
-from kproxy.advice.explain.findings import Finding
+from kproxy.advice.explain.matches import Finding
 from kproxy.advice.remedies import Fault, Program
 
 _NOT_REACHED = frozenset({Fault.PORT_CLOSED, Fault.FILTERED, Fault.NO_ROUTE})

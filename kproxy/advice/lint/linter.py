@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kproxy.advice.lint import clientfiles, compose, operators, properties, reach
+from kproxy.advice.lint import clientfiles, compose, operators, properties, reachability
+from kproxy.advice.lint.filekinds import Kind, recognise
 from kproxy.advice.lint.findings import Finding, Severity
-from kproxy.advice.lint.kinds import Kind, recognise
 from kproxy.advice.lint.model import Broker, Family, Setup
-from kproxy.advice.lint.rules import clients, cluster, containers, imagery, kraft, listeners, security
+from kproxy.advice.lint.rules import clients, cluster, containers, images, kraft, listeners, security
 from kproxy.advice.lint.rules import operators as operator_rules
 from kproxy.advice.lint.rules.table import found
 from kproxy.advice.lint.source import BOM, Edit, Source
@@ -33,7 +33,7 @@ class Report:
 
     sources: Sequence[Source]
     findings: Sequence[Finding]
-    rows: Sequence[reach.Row]
+    rows: Sequence[reachability.Row]
     unknown: Sequence[str]
     unreadable: Mapping[str, str]
 
@@ -51,7 +51,7 @@ def lint(sources: Sequence[Source], options: Options | None = None) -> Report:
     setup = reading.setup
     findings = reading.findings
     for broker in setup.brokers:
-        for check in (listeners.check, kraft.check, imagery.check, security.check):
+        for check in (listeners.check, kraft.check, images.check, security.check):
             findings += check(broker, setup)
     findings += cluster.check(setup)
     findings += containers.check(setup)
@@ -67,7 +67,7 @@ def lint(sources: Sequence[Source], options: Options | None = None) -> Report:
     if len(ordered) > _MOST_FINDINGS:
         setup.not_checked(f"{len(ordered) - _MOST_FINDINGS} more mistakes: mend the first {_MOST_FINDINGS}")
         del ordered[_MOST_FINDINGS:]
-    return Report(sources, ordered, list(reach.rows(setup)), setup.unknown, reading.unreadable)
+    return Report(sources, ordered, list(reachability.rows(setup)), setup.unknown, reading.unreadable)
 
 
 class _Reading:

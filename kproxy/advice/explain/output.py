@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from kproxy.advice.explain.causes import Cause, counted
 from kproxy.advice.explain.explanation import Explanation, numbers, own_rows
-from kproxy.advice.explain.findings import Finding
+from kproxy.advice.explain.matches import Finding
 from kproxy.advice.explain.sentences import fitted, sentence, title
 from kproxy.advice.remedies import of
 from kproxy.base.printable import escaped

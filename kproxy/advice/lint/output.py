@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from kproxy.advice.lint.findings import Finding, Severity, safe
-from kproxy.advice.lint.linting import Report
-from kproxy.advice.lint.reach import IF_RESOLVES, UNKNOWN, Row
+from kproxy.advice.lint.linter import Report
+from kproxy.advice.lint.reachability import IF_RESOLVES, UNKNOWN, Row
 from kproxy.base.printable import one_line
 
 _WIDTH = 80

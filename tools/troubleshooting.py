@@ -11,9 +11,9 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from kproxy.advice.remedies import BY_ADDRESS, Fault, all_remedies, families, of, traffic
+from kproxy.advice.remedies import BY_ADDRESS, Fault, all_remedies, remedies_by_family, remedy_of, traffic
 from kproxy.advice.remedies.own import Section, sections
-from kproxy.advice.remedies.remedy import Message, Program, Remedy
+from kproxy.advice.remedies.remedy import Program, ProgramMessage, Remedy
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "troubleshooting.md"
 _WIDTH = 119
@@ -68,7 +68,7 @@ def page() -> str:
         _HEAD,
         _WITHOUT,
         "\n".join(_index()) + "\n",
-        *(part for family, remedies in families().items() for part in _family(family, remedies)),
+        *(part for family, remedies in remedies_by_family().items() for part in _family(family, remedies)),
         _SEVERAL,
         *_several(),
         *(_section(one) for one in sections()),
@@ -94,24 +94,24 @@ def causes() -> dict[tuple[Program, str], list[Remedy]]:
 
 def _index() -> Iterator[str]:
     yield from ("| about | cause |", "|---|---|")
-    for family, remedies in families().items():
+    for family, remedies in remedies_by_family().items():
         links = (f"[{one.title}](#{anchor(one.title)})" for one in remedies if _is_told(one))
         yield f"| {family} | {'<br>'.join(links)} |"
 
 
 def _several() -> Iterator[str]:
     """A table for each set of causes that have messages in common, those with the most messages first."""
-    groups: dict[tuple[Fault, ...], list[Message]] = {}
+    groups: dict[tuple[Fault, ...], list[ProgramMessage]] = {}
     for (program, text), found in causes().items():
         if len(found) > 1:
-            groups.setdefault(tuple(remedy.fault for remedy in found), []).append(Message(program, text))
+            groups.setdefault(tuple(remedy.fault for remedy in found), []).append(ProgramMessage(program, text))
     for faults, messages in sorted(groups.items(), key=lambda group: -len(group[1])):
         items = [f"{number}. [{title}](#{anchor(title)})" for number, title in enumerate(map(_title, faults), 1)]
         yield "\n".join((*items, "", *_table(messages))) + "\n"
 
 
 def _title(fault: Fault) -> str:
-    return of(fault).title
+    return remedy_of(fault).title
 
 
 def _family(family: str, remedies: Iterable[Remedy]) -> Iterator[str]:
@@ -126,7 +126,7 @@ def _family(family: str, remedies: Iterable[Remedy]) -> Iterator[str]:
             _wrapped(remedy.cause),
             _wrapped(f"*Check:* {remedy.check}"),
             _wrapped(f"*Do:* {remedy.fix}"),
-            *([_wrapped(f"*Clients:* {remedy.unsaid}")] if remedy.unsaid else []),
+            *([_wrapped(f"*Clients:* {remedy.behaviour}")] if remedy.behaviour else []),
         ]
         if own:
             text.append("\n".join(_table(own)))
@@ -143,7 +143,7 @@ def _is_told(remedy: Remedy) -> bool:
     return bool(remedy.messages) or remedy in traffic.TABLE
 
 
-def _table(messages: Iterable[Message]) -> Iterator[str]:
+def _table(messages: Iterable[ProgramMessage]) -> Iterator[str]:
     yield from ("| program | message |", "|---|---|")
     by_program: dict[Program, list[str]] = {}
     for message in messages:
@@ -154,7 +154,7 @@ def _table(messages: Iterable[Message]) -> Iterator[str]:
 
 def _section(section: Section) -> str:
     three = len(section.head) == 3
-    rows = ((row.said, row.reason, row.meaning) if three else (row.said, row.meaning) for row in section.rows)
+    rows = ((row.markdown, row.reason, row.meaning) if three else (row.markdown, row.meaning) for row in section.rows)
     table = [
         _cells(section.head),
         "|" + "---|" * len(section.head),

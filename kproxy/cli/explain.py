@@ -30,7 +30,7 @@ def explain(text: tuple[str, ...], as_json: bool) -> int:
     The exit code is 0 if the text is explained, 1 if it is not known, and 2 for wrong usage.
     """
     from kproxy.advice.explain.explanation import explain as explain_stream
-    from kproxy.advice.explain.output import shown
+    from kproxy.advice.explain.output import render
 
     if text and text != ("-",):
         stream: BinaryIO = io.BytesIO(" ".join(text).encode("utf-8", "surrogateescape"))
@@ -43,5 +43,5 @@ def explain(text: tuple[str, ...], as_json: bool) -> int:
         click.echo(json.dumps(explanation.as_json(), indent=2, ensure_ascii=False))
     else:
         width = min(shutil.get_terminal_size().columns, 100)
-        click.echo(shown(explanation, max(width, 40)), nl=False)
+        click.echo(render(explanation, max(width, 40)), nl=False)
     return 0 if explanation.causes else 1

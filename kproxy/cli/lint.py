@@ -40,52 +40,54 @@ def lint(files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bo
     opens no connection. The exit code is 0 without mistakes, 1 with mistakes, and 2 if a file cannot be read.
     """
     from kproxy.advice.lint import fixes, output
-    from kproxy.advice.lint.filekinds import Kind
-    from kproxy.advice.lint.linter import Options, Report
+    from kproxy.advice.lint.filekinds import FileKind
+    from kproxy.advice.lint.linter import LintOptions, LintReport
     from kproxy.advice.lint.linter import lint as run
-    from kproxy.advice.lint.source import STDIN, Source, UnreadableError, read
+    from kproxy.advice.lint.source import STDIN, SourceFile, UnreadableError, read_source
 
     if write and not fix:
         raise click.UsageError("--write needs --fix")
     if write and STDIN in files:
         raise click.UsageError("--write cannot write standard input: give the file's name")
-    sources: list[Source] = []
+    sources: list[SourceFile] = []
     unreadable: dict[str, str] = {}
     for name in dict.fromkeys(files):
         try:
-            sources.append(read(name))
+            sources.append(read_source(name))
         except UnreadableError as error:
             unreadable[name] = str(error)
     variables = {source.name: _variables(source.path) for source in sources}
-    options = Options(Kind(kind) if kind else None, host, variables)
+    options = LintOptions(FileKind(kind) if kind else None, host, variables)
     report = run(sources, options)
-    report = Report(report.sources, report.findings, report.rows, report.unknown, {**unreadable, **report.unreadable})
+    report = LintReport(
+        report.sources, report.findings, report.reachability, report.unchecked, {**unreadable, **report.unreadable}
+    )
     fixed = fixes.fix(report, options) if fix else None
-    difference = list(fixes.difference(fixed)) if fixed is not None else None
+    difference = list(fixes.diff_lines(fixed)) if fixed is not None else None
     for name, why in report.unreadable.items():
-        click.echo(f"kproxy: {output.said(name)}: {why}", err=True)
+        click.echo(f"kproxy: {output.clean(name)}: {why}", err=True)
     if form == "json":
         click.echo(output.as_json(report, difference))
     else:
-        for line in output.github(report) if form == "github" else output.text(report):
+        for line in output.github_annotations(report) if form == "github" else output.text_lines(report):
             click.echo(line)
         for line in difference or ():
             click.echo(line)
     if fixed is not None and write and sources:
-        fixes.write(fixed)
+        fixes.write_files(fixed)
         click.echo(f"kproxy: wrote {len(fixed.changed)} of {len(sources)} files", err=True)
-        report = Report(fixed.after.sources, fixed.after.findings, (), (), report.unreadable)
-    return 2 if report.unreadable else 1 if report.wrong else 0
+        report = LintReport(fixed.after.sources, fixed.after.findings, (), (), report.unreadable)
+    return 2 if report.unreadable else 1 if report.has_mistakes else 0
 
 
 def _variables(path: Path | None) -> dict[str, str]:
     """The `.env` beside a file, as Docker Compose reads it."""
-    from kproxy.advice.lint.source import UnreadableError, read
-    from kproxy.advice.lint.variables import read_env
+    from kproxy.advice.lint.source import UnreadableError, read_source
+    from kproxy.advice.lint.variables import parse_env
 
     if path is None or not (beside := path.parent / ".env").is_file():
         return {}
     try:
-        return read_env(read(str(beside)).text)
+        return parse_env(read_source(str(beside)).text)
     except UnreadableError:
         return {}

@@ -46,8 +46,8 @@ def test_the_broker_s_log_of_a_client_with_tls(site: Site, tmp_path: Path) -> No
         explanation = explain(log)
 
     (cause,) = [one for one in explanation.causes if one.faults == (Fault.TLS_TO_PLAINTEXT,)]
-    assert {one.program for one in cause.findings} == {Program.BROKER}
-    assert any(one.decoded and "TLS handshake" in one.decoded.meaning for one in cause.findings)
+    assert {one.program for one in cause.matches} == {Program.BROKER}
+    assert any(one.decoded and "TLS handshake" in one.decoded.meaning for one in cause.matches)
 
 
 def test_a_client_that_works_has_nothing_to_explain(site: Site, tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from kproxy.advice.lint import fixes, properties
-from kproxy.advice.lint.images import property_of
-from kproxy.advice.lint.linter import Options, lint
-from kproxy.advice.lint.model import Family
-from kproxy.advice.lint.source import Source
+from kproxy.advice.lint.images import property_name
+from kproxy.advice.lint.linter import LintOptions, lint
+from kproxy.advice.lint.model import ImageFamily
+from kproxy.advice.lint.source import SourceFile
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster, Programs
 from kproxy.dev.devcluster import properties as props
@@ -190,11 +190,11 @@ def kcat(*args: str, input: str | None = None, fails: bool = False) -> str:
 
 def corrected(name: str, text: str, rule: str, host: str = "") -> str:
     """The text as --fix makes it; the rule must have found it."""
-    options = Options(advertise=host)
-    before = lint([Source(name, text)], options)
+    options = LintOptions(advertise=host)
+    before = lint([SourceFile(name, text)], options)
     assert rule in {finding.rule for finding in before.findings}
     fixed = fixes.fix(before, options)
-    assert not fixed.after.wrong, [finding.text for finding in fixed.after.findings]
+    assert not fixed.after.has_mistakes, [finding.text for finding in fixed.after.findings]
     return fixed.after.sources[0].text
 
 
@@ -217,7 +217,7 @@ def test_a_broker_refuses_the_file_and_starts_with_the_corrected_one(name: str, 
 
 def test_a_healthy_file_starts(ground: Ground) -> None:
     text = ground.text({})
-    assert list(lint([Source("server.properties", text)]).findings) == []
+    assert list(lint([SourceFile("server.properties", text)]).findings) == []
     path = ground.write("server.properties", text)
     ground.format(path)
     with ground.running(path, ground.client):
@@ -231,7 +231,9 @@ def test_a_broker_that_advertises_the_controllers_listener(programs: Programs, t
         data = tmp_path / "data"
         data.mkdir()
         (data / "meta.properties").write_text(render(props.meta_properties(cluster.cluster_id, 2)))
-        healthy = properties.parse(Source("x", (cluster.directory / "node-1" / "kafka.properties").read_text())).values
+        healthy = properties.parse(
+            SourceFile("x", (cluster.directory / "node-1" / "kafka.properties").read_text())
+        ).values
         port = ground.client.port
         own = {
             "node.id": "2",
@@ -271,7 +273,7 @@ services:
 def as_the_image_starts_it(compose: str, data: Path) -> str:
     """The properties that the image makes of the variables of a Compose file."""
     variables = yaml.safe_load(compose)["services"]["kafka"]["environment"]
-    said = {property_of(Family.APACHE, word): str(value) for word, value in variables.items()}
+    said = {property_name(ImageFamily.APACHE, word): str(value) for word, value in variables.items()}
     return "".join(f"{key}={value}\n" for key, value in said.items()) + f"log.dirs={data}\n" + SMALL
 
 

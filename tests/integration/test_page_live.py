@@ -126,7 +126,7 @@ def test_every_finding_is_shown_with_cause_and_remedy(tmp_path: Path, browser: B
             with socket.create_connection(("127.0.0.1", int(proxy.bootstrap.rpartition(":")[2]))) as probe:
                 probe.sendall(b"GET / HTTP/1.1\r\n\r\n")
         # At once: it is shown for 30 s.
-        probed = json.dumps(remedies.of(Fault.CLIENT_NOT_KAFKA).title)
+        probed = json.dumps(remedies.remedy_of(Fault.CLIENT_NOT_KAFKA).title)
         browser.wait_for(f"document.querySelector('#findings').textContent.includes({probed})")
         browser.wait_for("document.querySelector('#events').textContent.includes(' ×12 since ')")
         for text in (
@@ -146,7 +146,7 @@ def test_every_finding_is_shown_with_cause_and_remedy(tmp_path: Path, browser: B
             Fault.SLOW_NODE, Fault.CONNECTION_LEAK, Fault.CREDENTIALS_REFUSED, Fault.TLS_TO_PLAINTEXT,
             Fault.CLIENT_BLOCKED, Fault.NO_LEADER, Fault.BROKER_MISSING,
         ):  # fmt: skip
-            remedy = remedies.of(fault)
+            remedy = remedies.remedy_of(fault)
             browser.wait_for(f"{shown}.includes({json.dumps(remedy.title)})")
             text = browser.js(shown)
             assert all(part.replace("`", "") in text for part in (remedy.cause, remedy.check, remedy.fix))

@@ -7,13 +7,13 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from kproxy.advice.explain.facts import is_ip
-from kproxy.advice.explain.matches import Finding
+from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.remedies import Fault, Program
 
 _NOT_REACHED = frozenset({Fault.PORT_CLOSED, Fault.FILTERED, Fault.NO_ROUTE})
 
 
-def refined(finding: Finding, servers: Collection[str]) -> Finding:
+def refine(finding: MessageMatch, servers: Collection[str]) -> MessageMatch:
     """The finding, with a more precise fault if its address shows one.
 
     A bootstrap server is the user's own choice. Only an advertised address can be wrong in the broker.

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from dataclasses import replace as copy
 
-from kproxy.advice.explain.addressfaults import host_of, refined
-from kproxy.advice.explain.matches import Finding
+from kproxy.advice.explain.addressfaults import host_of, refine
+from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.remedies import Fault
 
 _UNREACHED = frozenset(
@@ -65,20 +65,20 @@ class Cause:
     known. `follows` came after it and because of it."""
 
     faults: tuple[Fault, ...]
-    findings: list[Finding]
-    follows: list[Finding] = field(default_factory=list)
+    matches: list[MessageMatch]
+    consequences: list[MessageMatch] = field(default_factory=list)
 
     @property
     def first(self) -> int:
         """The line where it begins."""
-        return min(finding.first for finding in self.findings)
+        return min(finding.first for finding in self.matches)
 
     def clients(self) -> set[str]:
-        return {finding.facts.client for finding in self.findings if finding.facts.client}
+        return {finding.facts.client for finding in self.matches if finding.facts.client}
 
     def addresses(self) -> list[str]:
         """In the order of the text. A host alone is left out where it stands with its port too."""
-        found = list(dict.fromkeys(finding.facts.address for finding in self.findings if finding.facts.address))
+        found = list(dict.fromkeys(finding.facts.address for finding in self.matches if finding.facts.address))
         hosts = {host_of(address) for address in found if host_of(address) != address}
         return [address for address in found if address not in hosts]
 
@@ -92,10 +92,10 @@ _UNSPECIFIC = frozenset({Fault.CLOSED, Fault.SILENT, Fault.TLS_FAILED, Fault.OVE
 _VAGUE = frozenset({Fault.PORT_CLOSED, Fault.CLOSED})
 
 
-def causes_of(findings: Iterable[Finding], servers: Iterable[str]) -> list[Cause]:
+def causes_of(findings: Iterable[MessageMatch], servers: Iterable[str]) -> list[Cause]:
     """The causes, the first that is to be mended first."""
     known = set(servers)
-    all_findings = [refined(finding, known) for finding in findings]
+    all_findings = [refine(finding, known) for finding in findings]
     certain = list(_merged(finding for finding in all_findings if len(finding.faults) == 1))
     unclear = [finding for finding in all_findings if len(finding.faults) > 1]
     unknown = [finding for finding in all_findings if not finding.faults]
@@ -107,12 +107,12 @@ def causes_of(findings: Iterable[Finding], servers: Iterable[str]) -> list[Cause
             roots.append(cause)
     for cause in certain:
         if cause not in roots:
-            _top(cause, certain, roots).follows += cause.findings
+            _top(cause, certain, roots).consequences += cause.matches
     left = []
     for finding in unclear:
         above = _above(finding, roots)
         if above:
-            above.follows.append(finding)
+            above.consequences.append(finding)
         else:
             left.append(finding)
     groups = _narrowed(left)
@@ -120,23 +120,23 @@ def causes_of(findings: Iterable[Finding], servers: Iterable[str]) -> list[Cause
         group = next((one for one in groups if _may_explain(one, root)), None)
         if group:
             roots.remove(root)
-            group.follows += root.findings + root.follows
+            group.consequences += root.matches + root.consequences
     roots += groups
     roots += [Cause((), [finding]) for finding in unknown if not roots]
     for root in roots:
-        root.follows.sort(key=lambda finding: finding.first)
+        root.consequences.sort(key=lambda finding: finding.first)
     for root in groups:
         root.faults = tuple(sorted(root.faults, key=lambda fault: fault in _UNSPECIFIC))
     return sorted(roots, key=lambda cause: (len(cause.faults) != 1, cause.first))
 
 
-def _merged(findings: Iterable[Finding]) -> Iterator[Cause]:
+def _merged(findings: Iterable[MessageMatch]) -> Iterator[Cause]:
     """One cause for each fault, and for each group of clients that share no address."""
     by_fault: dict[Fault, Cause] = {}
     for finding in findings:
         fault = finding.faults[0]
         if fault in by_fault:
-            by_fault[fault].findings.append(finding)
+            by_fault[fault].matches.append(finding)
         else:
             by_fault[fault] = Cause((fault,), [finding])
     return iter(by_fault.values())
@@ -191,7 +191,7 @@ def _top(cause: Cause, certain: list[Cause], roots: list[Cause]) -> Cause:
     return cause
 
 
-def _above(finding: Finding, roots: list[Cause]) -> Cause | None:
+def _above(finding: MessageMatch, roots: list[Cause]) -> Cause | None:
     """The root that explains words with several causes."""
     one = Cause(finding.faults, [finding])
     fits = [root for root in roots if _together(root, one)]
@@ -206,19 +206,19 @@ def _above(finding: Finding, roots: list[Cause]) -> Cause | None:
     return next(iter(sorted(same, key=lambda root: root.first) + sorted(after, key=lambda root: root.first)), None)
 
 
-def _narrowed(findings: list[Finding]) -> list[Cause]:
+def _narrowed(findings: list[MessageMatch]) -> list[Cause]:
     """Words of one client with several causes each: what they have in common."""
     groups: list[Cause] = []
     for finding in sorted(findings, key=lambda one: (_is_vague(one.faults), len(one.faults), one.first)):
         one = Cause(finding.faults, [finding])
         for group in groups:
             if _is_vague(finding.faults) and not _is_vague(group.faults) and _together(group, one):
-                group.follows.append(finding)  # it fits nearly everything, and says nothing more
+                group.consequences.append(finding)  # it fits nearly everything, and says nothing more
                 break
             common = tuple(fault for fault in group.faults if fault in finding.faults)
             if common and _together(group, one):
                 group.faults = common
-                group.findings.append(finding)
+                group.matches.append(finding)
                 break
         else:
             groups.append(one)
@@ -229,9 +229,9 @@ def _is_vague(faults: tuple[Fault, ...]) -> bool:
     return set(faults) >= _VAGUE
 
 
-def counted(findings: Iterable[Finding]) -> list[Finding]:
+def merge_by_message(findings: Iterable[MessageMatch]) -> list[MessageMatch]:
     """One for each message of a program, whatever the addresses."""
-    found: dict[tuple[object, ...], Finding] = {}
+    found: dict[tuple[object, ...], MessageMatch] = {}
     for finding in findings:
         key = (finding.program, finding.text)
         if key in found:

@@ -51,7 +51,7 @@ _FAULTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class KafkaErrorCode:
     """An error of the protocol. `fault` is None if kproxy has no advice for it."""
 
     number: int
@@ -70,7 +70,7 @@ def _errors() -> dict[int, type[Exception]]:
 
 
 @cache
-def codes() -> dict[int, Code]:
+def codes_by_number() -> dict[int, KafkaErrorCode]:
     """All codes, from kafka-python."""
     found = {}
     for number, error in _errors().items():
@@ -78,15 +78,15 @@ def codes() -> dict[int, Code]:
             name = str(getattr(error, "message", None) or error.__name__)
             text = " ".join(str(getattr(error, "description", None) or "").split())
             fault = next((fault for part, fault in _FAULTS if part in name), None)
-            found[number] = Code(number, name, text, bool(getattr(error, "retriable", False)), fault)
+            found[number] = KafkaErrorCode(number, name, text, bool(getattr(error, "retriable", False)), fault)
     return found
 
 
 @cache
-def names() -> dict[str, Code]:
+def codes_by_name() -> dict[str, KafkaErrorCode]:
     """The codes by each spelling of their names."""
-    found: dict[str, Code] = {}
-    for number, code in codes().items():
+    found: dict[str, KafkaErrorCode] = {}
+    for number, code in codes_by_number().items():
         stem = "".join(word.capitalize() for word in code.name.split("_"))
         python = _errors()[number].__name__
         spellings = {code.name, python, python.removesuffix("Error") + "Exception", stem + "Exception", stem + "Error"}
@@ -94,12 +94,12 @@ def names() -> dict[str, Code]:
     return found
 
 
-def find(line: str) -> Code | None:
+def find_code(line: str) -> KafkaErrorCode | None:
     """The code that a line names or numbers."""
     for match in _NAME.finditer(line):
-        if found := names().get(match[0]):
+        if found := codes_by_name().get(match[0]):
             return found
     for match in _NUMBER.finditer(line):
-        if found := codes().get(int(match[1])):
+        if found := codes_by_number().get(int(match[1])):
             return found
     return None

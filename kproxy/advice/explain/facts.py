@@ -50,7 +50,7 @@ _BOOTSTRAP = (
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class LineFacts:
     """`bootstrap`: the address is a bootstrap server. None where the line does not say."""
 
     address: str = ""
@@ -61,7 +61,7 @@ class Facts:
     bootstrap: bool | None = None
 
 
-def facts_of(line: str) -> Facts:
+def facts_of(line: str) -> LineFacts:
     """What a line says."""
     found = addresses(line)
     address = found[0] if found else ""
@@ -72,7 +72,7 @@ def facts_of(line: str) -> Facts:
     mechanism = _MECHANISM.search(line)
     client = _CLIENT.search(line)
     bootstrap = True if any(word in line for word in _BOOTSTRAP) else False if node is not None and node >= 0 else None
-    return Facts(
+    return LineFacts(
         address=address,
         node=node if node is None or node >= 0 else None,
         topic=topic,
@@ -96,7 +96,7 @@ def addresses(text: str) -> list[str]:
     ]
 
 
-def servers(line: str) -> list[str]:
+def bootstrap_servers(line: str) -> list[str]:
     """The bootstrap servers in a setting or on a command line."""
     found: list[str] = []
     for match in _SERVERS.finditer(line):

@@ -19,15 +19,15 @@ _BOMS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
 @dataclass(slots=True)
-class Reading:
+class LineReader:
     """Hands out whole lines, and remembers how much it has read. `complete` is False if there was more than `most`."""
 
     stream: BinaryIO
-    most: int = MOST
-    read: int = 0
+    max_bytes: int = MOST
+    bytes_read: int = 0
     complete: bool = True
 
-    def blocks(self) -> Iterator[list[bytes]]:
+    def line_blocks(self) -> Iterator[list[bytes]]:
         """Groups of lines, without their ends and colours."""
         rest, skipping = b"", False
         for data in self._utf8():
@@ -46,7 +46,7 @@ class Reading:
         """The bytes; those of PowerShell, which writes UTF-16, converted."""
         decoder: codecs.IncrementalDecoder | None = None
         for data in self._chunks():
-            if self.read == len(data):
+            if self.bytes_read == len(data):
                 for bom, name in _BOMS:
                     if data.startswith(bom):
                         data, decoder = data[len(bom) :], codecs.getincrementaldecoder(name)("replace")
@@ -55,11 +55,11 @@ class Reading:
     def _chunks(self) -> Iterator[bytes]:
         read = getattr(self.stream, "read1", self.stream.read)
         while data := read(_CHUNK):
-            data = data[: self.most - self.read]
-            self.read += len(data)
+            data = data[: self.max_bytes - self.bytes_read]
+            self.bytes_read += len(data)
             if data:
                 yield data
-            if self.read >= self.most:
+            if self.bytes_read >= self.max_bytes:
                 self.complete = not self.stream.read(1)
                 return
 

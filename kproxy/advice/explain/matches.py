@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from kproxy.advice.explain import codes, numbers
-from kproxy.advice.explain.codes import Code
+from kproxy.advice.explain.codes import KafkaErrorCode
 from kproxy.advice.explain.context import is_foreign, is_likely, is_sure
-from kproxy.advice.explain.facts import Facts, facts_of, servers
-from kproxy.advice.explain.numbers import Decoded
-from kproxy.advice.explain.patterns import Pattern, by_word
+from kproxy.advice.explain.facts import LineFacts, bootstrap_servers, facts_of
+from kproxy.advice.explain.numbers import DecodedNumber
+from kproxy.advice.explain.patterns import MessagePattern, patterns_by_word
 from kproxy.advice.remedies import Fault, Program
 
 # A stack trace is looked at so far; of different findings, so many are kept.
@@ -39,14 +39,14 @@ _PREFIX = re.compile(rb"^[\w.-]{1,60} {1,20}\| ")  # docker compose
 
 
 @dataclass(slots=True)
-class Finding:
+class MessageMatch:
     """A message and the lines where it is. `faults` has more than one if the words fit several causes."""
 
     faults: tuple[Fault, ...]
-    pattern: Pattern | None
-    code: Code | None
-    decoded: Decoded | None
-    facts: Facts
+    pattern: MessagePattern | None
+    code: KafkaErrorCode | None
+    decoded: DecodedNumber | None
+    facts: LineFacts
     first: int
     last: int
     count: int = 1
@@ -64,26 +64,26 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Findings:
-    """`servers` are bootstrap servers that the text names, with the first line of each."""
+class SearchResult:
+    """`bootstrap_servers` are those that the text names, with the first line of each."""
 
-    found: dict[tuple[object, ...], Finding] = field(default_factory=dict)
-    servers: dict[str, int] = field(default_factory=dict)
+    matches: dict[tuple[object, ...], MessageMatch] = field(default_factory=dict)
+    bootstrap_servers: dict[str, int] = field(default_factory=dict)
     lines: int = 0
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: MessageMatch) -> None:
         """Count it; beyond the limit, without telling addresses apart."""
         key: tuple[object, ...] = (finding.faults, finding.text, finding.facts)
-        if key not in self.found and len(self.found) >= _MOST_FINDINGS:
+        if key not in self.matches and len(self.matches) >= _MOST_FINDINGS:
             key = (finding.faults,)
-        seen = self.found.setdefault(key, finding)
+        seen = self.matches.setdefault(key, finding)
         if seen is not finding:
             seen.last, seen.count = finding.last, seen.count + 1
 
 
-def search(blocks: Iterable[list[bytes]]) -> Findings:
+def search(blocks: Iterable[list[bytes]]) -> SearchResult:
     """Look through a text."""
-    found = Findings()
+    found = SearchResult()
     literals = _literals()
     interesting = frozenset(literals)
     record: list[tuple[int, bytes, bool]] = []
@@ -113,11 +113,11 @@ def search(blocks: Iterable[list[bytes]]) -> Findings:
 def _literals() -> dict[bytes, tuple[bytes, ...]]:
     """For each word: what a line with it must have too, so that it is worth a closer look."""
     found: dict[bytes, set[bytes]] = {word: set(literals) for word, literals in _OTHERS.items()}
-    for word, patterns in by_word().items():
+    for word, patterns in patterns_by_word().items():
         found.setdefault(word, set()).update(
-            (one.parts[0] if one.spans else max(one.parts, key=len)).rstrip().encode() for one in patterns
+            (one.parts[0] if one.has_frame else max(one.parts, key=len)).rstrip().encode() for one in patterns
         )
-    for name in codes.names():
+    for name in codes.codes_by_name():
         found.setdefault(name.encode(), set()).add(name.encode())
     return {word: tuple(literals) for word, literals in found.items()}
 
@@ -133,7 +133,7 @@ def _continues(line: bytes) -> bool:
     )
 
 
-def _look(record: list[tuple[int, bytes, bool]], found: Findings) -> None:
+def _look(record: list[tuple[int, bytes, bool]], found: SearchResult) -> None:
     """Find the messages of a record: a line, and those that continue it."""
     if not any(hit for _, _, hit in record):
         return
@@ -149,9 +149,9 @@ def _look(record: list[tuple[int, bytes, bool]], found: Findings) -> None:
         if not hit:
             continue
         line = raw.decode("utf-8", "replace")
-        for server in servers(line) if likely or "bootstrap" in line else ():
-            if len(found.servers) < _MOST_SERVERS:
-                found.servers.setdefault(server, number)
+        for server in bootstrap_servers(line) if likely or "bootstrap" in line else ():
+            if len(found.bootstrap_servers) < _MOST_SERVERS:
+                found.bootstrap_servers.setdefault(server, number)
         rest = whole if b"OutOfMemoryError" in raw else ""
         kafkas = likely or (foreign and is_sure(line))
         for finding in _of_line(line, raw, number, kafkas, foreign and not kafkas, broker, rest):
@@ -161,13 +161,13 @@ def _look(record: list[tuple[int, bytes, bool]], found: Findings) -> None:
 
 def _of_line(
     line: str, raw: bytes, number: int, likely: bool, foreign: bool, broker: bool, rest: str
-) -> Iterator[Finding]:
+) -> Iterator[MessageMatch]:
     words = set(raw.translate(_WORDS).split())
     patterns = [
         pattern
-        for word in words & by_word().keys()
-        for pattern in by_word()[word]
-        if (likely or (pattern.alone and not foreign)) and pattern.find(line, rest)
+        for word in words & patterns_by_word().keys()
+        for pattern in patterns_by_word()[word]
+        if (likely or (pattern.is_specific and not foreign)) and pattern.find(line, rest)
     ]
     best = max(
         patterns,
@@ -178,18 +178,18 @@ def _of_line(
         ),
         default=None,
     )
-    code = codes.find(line) if likely or _is_kafkas(line) else None
+    code = codes.find_code(line) if likely or _is_kafkas(line) else None
     if best is None and (code is None or foreign):
         decoded = numbers.decode(line) if likely and not words.isdisjoint(_NUMBERED) else None
         if decoded:
-            yield Finding((decoded.fault,), None, None, decoded, facts_of(line), number, number)
+            yield MessageMatch((decoded.fault,), None, None, decoded, facts_of(line), number, number)
         return
     faults = best.faults if best else (code.fault,) if code and code.fault else ()
     decoded = None
     if Fault.FRAME_SIZE in faults or Fault.NOT_KAFKA in faults or not words.isdisjoint(_NUMBERED):
         decoded = numbers.decode(line)
         faults = (decoded.fault,) if decoded else faults
-    yield Finding(faults, best, code, decoded, facts_of(line), number, number)
+    yield MessageMatch(faults, best, code, decoded, facts_of(line), number, number)
 
 
 def _is_kafkas(line: str) -> bool:

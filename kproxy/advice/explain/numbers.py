@@ -30,7 +30,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedNumber:
     """A number, what it is, and which fault that is."""
 
     number: int
@@ -38,7 +38,7 @@ class Decoded:
     fault: Fault
 
 
-def decode_size(number: int) -> Decoded | None:
+def decode_size(number: int) -> DecodedNumber | None:
     """What the first four bytes were, if they were no size."""
     if not -(1 << 31) <= number < 1 << 31:
         return None
@@ -49,31 +49,31 @@ def decode_size(number: int) -> Decoded | None:
         # A record says TLS 1.2 in all later versions, and the first hello often TLS 1.0 (RFC 8446 §5.1).
         version = f"{hexadecimal}, a record of {_VERSIONS[first[2]]} or later"
         if greeting is Greeting.TLS:
-            return Decoded(number, f"the start of a TLS handshake ({version})", Fault.TLS_TO_PLAINTEXT)
+            return DecodedNumber(number, f"the start of a TLS handshake ({version})", Fault.TLS_TO_PLAINTEXT)
         if greeting is Greeting.TLS_ALERT:
-            return Decoded(number, f"a TLS alert ({version})", Fault.PLAINTEXT_TO_TLS)
-        return Decoded(number, f"a TLS record ({version})", Fault.PLAINTEXT_TO_TLS)
+            return DecodedNumber(number, f"a TLS alert ({version})", Fault.PLAINTEXT_TO_TLS)
+        return DecodedNumber(number, f"a TLS record ({version})", Fault.PLAINTEXT_TO_TLS)
     if first in _WORDS:
         word = first.decode().strip()
-        return Decoded(number, f'the text "{word}" ({hexadecimal})', Fault.NOT_KAFKA)
+        return DecodedNumber(number, f'the text "{word}" ({hexadecimal})', Fault.NOT_KAFKA)
     if all(0x20 <= byte < 0x7F or byte in b"\r\n\t" for byte in first):
-        return Decoded(number, f"four characters of text, {first.decode()!r} ({hexadecimal})", Fault.NOT_KAFKA)
+        return DecodedNumber(number, f"four characters of text, {first.decode()!r} ({hexadecimal})", Fault.NOT_KAFKA)
     return None
 
 
-def decode_key(number: int) -> Decoded | None:
+def decode_key(number: int) -> DecodedNumber | None:
     """What bytes 5 and 6 were, if they were no API key: a hello's length and type, or text."""
     if number in APIS or not -(1 << 15) <= number < 1 << 15:
         return None
     two = (number & 0xFFFF).to_bytes(2, "big")
     if two[1] == 1:  # ClientHello (RFC 8446 §4)
-        return Decoded(number, f"the start of a TLS handshake (0x{two.hex()})", Fault.TLS_TO_PLAINTEXT)
+        return DecodedNumber(number, f"the start of a TLS handshake (0x{two.hex()})", Fault.TLS_TO_PLAINTEXT)
     if all(0x20 <= byte < 0x7F for byte in two):
-        return Decoded(number, f"two characters of text, {two.decode()!r} (0x{two.hex()})", Fault.NOT_KAFKA)
+        return DecodedNumber(number, f"two characters of text, {two.decode()!r} (0x{two.hex()})", Fault.NOT_KAFKA)
     return None
 
 
-def decode(line: str) -> Decoded | None:
+def decode(line: str) -> DecodedNumber | None:
     """The first number of a line that is another protocol's bytes."""
     for match in _SIZE.finditer(line):
         if found := decode_size(int(match[1])):

@@ -6,11 +6,11 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from kproxy.advice.explain.causes import Cause, counted
-from kproxy.advice.explain.explanation import Explanation, numbers, own_rows
-from kproxy.advice.explain.matches import Finding
-from kproxy.advice.explain.sentences import fitted, sentence, title
-from kproxy.advice.remedies import of
+from kproxy.advice.explain.causes import Cause, merge_by_message
+from kproxy.advice.explain.explanation import Explanation, decoded_numbers, own_messages
+from kproxy.advice.explain.matches import MessageMatch
+from kproxy.advice.explain.sentences import fill_in, sentence, title
+from kproxy.advice.remedies import remedy_of
 from kproxy.base.printable import escaped
 
 _LABEL = 9
@@ -18,7 +18,7 @@ _MOST_FOLLOWS = 6
 _MOST_CAUSES = 8
 
 
-def shown(explanation: Explanation, width: int = 80) -> str:
+def render(explanation: Explanation, width: int = 80) -> str:
     """The text, in lines of at most `width` where words allow it."""
     if not explanation.causes:
         return "\n".join(_unknown(explanation, width)) + "\n"
@@ -38,36 +38,36 @@ def shown(explanation: Explanation, width: int = 80) -> str:
 def _cause(explanation: Explanation, cause: Cause, number: str, log: bool, width: int) -> Iterator[str]:
     where = f" (line {cause.first})" if log else ""
     yield from textwrap.wrap(f"{number}{title(cause)}{where}", width)
-    rows = own_rows(cause)
+    rows = own_messages(cause)
     if text := sentence(cause):
         yield from _wrapped(text, "  ", width)
-    for value, meaning in numbers(cause).items():
+    for value, meaning in decoded_numbers(cause).items():
         yield from _wrapped(f"{value} is not a size but {meaning}.", "  ", width)
     yield ""
     if len(cause.faults) > 1:
         for position, fault in enumerate(cause.faults, 1):
-            yield from _wrapped(f"{position}) {of(fault).title}", "  ", width, 3)
-            yield from _wrapped(f"Check: {fitted(of(fault).check, cause, explanation.server)}", "     ", width)
+            yield from _wrapped(f"{position}) {remedy_of(fault).title}", "  ", width, 3)
+            yield from _wrapped(f"Check: {fill_in(remedy_of(fault).check, cause, explanation.server)}", "     ", width)
     elif rows:
         for row in rows:
             yield from _labelled("Meaning", plain(row.meaning), width)
     elif cause.faults:
-        remedy = of(cause.faults[0])
+        remedy = remedy_of(cause.faults[0])
         yield from _labelled("Why", remedy.cause, width)
-        yield from _labelled("Check", fitted(remedy.check, cause, explanation.server), width)
-        yield from _labelled("Do", fitted(remedy.fix, cause, explanation.server), width)
-    for code in dict.fromkeys(finding.code for finding in cause.findings):
+        yield from _labelled("Check", fill_in(remedy.check, cause, explanation.server), width)
+        yield from _labelled("Do", fill_in(remedy.fix, cause, explanation.server), width)
+    for code in dict.fromkeys(finding.code for finding in cause.matches):
         if code:
             again = "Clients try again." if code.retriable else "To try again does not help."
             yield from _labelled("Code", f"{code.number} {code.name}. {code.text} {again}", width)
-    yield from _messages("Said", cause.findings, log, width)
-    yield from _messages("Follows", cause.follows, log, width)
-    if run := explanation.run(cause):
+    yield from _messages("Said", cause.matches, log, width)
+    yield from _messages("Follows", cause.consequences, log, width)
+    if run := explanation.run_command(cause):
         yield from _labelled("Now", run, width)
 
 
-def _messages(label: str, findings: Iterable[Finding], log: bool, width: int) -> Iterator[str]:
-    all_of_them = [one for one in counted(findings) if one.text]
+def _messages(label: str, findings: Iterable[MessageMatch], log: bool, width: int) -> Iterator[str]:
+    all_of_them = [one for one in merge_by_message(findings) if one.text]
     for finding in all_of_them[:_MOST_FOLLOWS]:
         places = f"line {finding.first}" if finding.count == 1 else f"lines {finding.first} to {finding.last}"
         times = "" if finding.count == 1 else f"{finding.count} times, "
@@ -80,7 +80,7 @@ def _messages(label: str, findings: Iterable[Finding], log: bool, width: int) ->
 
 def _commands(explanation: Explanation, width: int) -> Iterator[str]:
     yield from _wrapped("To look at the cluster itself:", "", width)
-    yield f"  {explanation.doctor}"
+    yield f"  {explanation.doctor_command}"
     if explanation.server:
         yield from _wrapped(
             f"{explanation.server} is assumed to be your bootstrap server (line {explanation.server_line}).",
@@ -93,7 +93,7 @@ def _commands(explanation: Explanation, width: int) -> Iterator[str]:
 
 def _limit(explanation: Explanation) -> Iterator[str]:
     if not explanation.complete:
-        yield f"  Only the first {explanation.read} bytes were read."
+        yield f"  Only the first {explanation.bytes_read} bytes were read."
 
 
 def _unknown(explanation: Explanation, width: int) -> Iterator[str]:
@@ -103,7 +103,7 @@ def _unknown(explanation: Explanation, width: int) -> Iterator[str]:
         width,
     )
     yield from _wrapped("If it comes from a Kafka client, look at the cluster itself:", "", width)
-    yield f"  {explanation.doctor}"
+    yield f"  {explanation.doctor_command}"
     yield from _limit(explanation)
 
 

@@ -12,7 +12,7 @@ from functools import cache
 
 from kproxy.advice import remedies
 from kproxy.advice.remedies import BY_ADDRESS, Fault, Program
-from kproxy.advice.remedies.own import Row, sections
+from kproxy.advice.remedies.own import OwnMessage, sections
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 
@@ -40,15 +40,15 @@ _OF_KAFKA = (
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class MessagePattern:
     """A message. `row` is set for kproxy's own. `alone`: its words are Kafka's or kproxy's alone."""
 
     program: Program
     text: str
     parts: tuple[str, ...]
     faults: tuple[Fault, ...]
-    alone: bool
-    row: Row | None = None
+    is_specific: bool
+    own_message: OwnMessage | None = None
 
     @property
     def weight(self) -> int:
@@ -56,13 +56,13 @@ class Pattern:
         return sum(map(len, self.parts))
 
     @property
-    def spans(self) -> bool:
+    def has_frame(self) -> bool:
         """Whether it is the first line of a stack trace and one of its frames."""
         return " … at " in self.text
 
     def find(self, line: str, rest: str = "") -> tuple[int, int] | None:
         """Where the message begins and ends in a line; `rest` is what follows the line in its record."""
-        if self.spans:
+        if self.has_frame:
             return self._find((self.parts[0].strip(),), line) if self.parts[1].strip() in rest else None
         return self._find(self.parts, line)
 
@@ -86,23 +86,23 @@ class Pattern:
 
 
 @cache
-def by_word() -> dict[bytes, tuple[Pattern, ...]]:
+def patterns_by_word() -> dict[bytes, tuple[MessagePattern, ...]]:
     """The patterns by one word that each line with the message has."""
     patterns = _all()
     often = Counter(word for one in patterns for word in set(_words(one)))
-    found: dict[bytes, list[Pattern]] = {}
+    found: dict[bytes, list[MessagePattern]] = {}
     for one in patterns:
         rarest = min(_words(one), key=lambda word: often[word] - len(word))
         found.setdefault(rarest.encode(), []).append(one)
     return {word: tuple(group) for word, group in found.items()}
 
 
-def _words(pattern: Pattern) -> list[str]:
+def _words(pattern: MessagePattern) -> list[str]:
     """The whole words: what stands beside … may be a part of one. `_` joins words."""
     words = []
     last = len(pattern.parts) - 1
     open_start, open_end = pattern.text.startswith("…"), pattern.text.endswith("…")
-    for number, part in enumerate(pattern.parts[:1] if pattern.spans else pattern.parts):
+    for number, part in enumerate(pattern.parts[:1] if pattern.has_frame else pattern.parts):
         for match in _WORD.finditer(part):
             cut_start = match.start() == 0 and (number > 0 or open_start)
             cut_end = match.end() == len(part) and (number < last or open_end)
@@ -111,14 +111,16 @@ def _words(pattern: Pattern) -> list[str]:
     return words
 
 
-def _all() -> list[Pattern]:
+def _all() -> list[MessagePattern]:
     faults: dict[tuple[Program, str, bool], list[Fault]] = {}
     for remedy in remedies.all_remedies():
         if remedy.fault not in BY_ADDRESS:
             for message in remedy.messages:
                 faults.setdefault((message.program, message.text, message.shared), []).append(remedy.fault)
     patterns = [
-        Pattern(program, text, _parts(text), tuple(found), not shared and any(word in text for word in _OF_KAFKA))
+        MessagePattern(
+            program, text, _parts(text), tuple(found), not shared and any(word in text for word in _OF_KAFKA)
+        )
         for (program, text, shared), found in faults.items()
     ]
     for section in sections():
@@ -127,7 +129,7 @@ def _all() -> list[Pattern]:
                 parts = _parts(text)
                 if len(max(parts, key=len, default="")) >= 12:
                     alone = "kproxy" in text or (sum(map(len, parts)) >= 40 and " " in text)
-                    patterns.append(Pattern(Program.KPROXY, text, parts, (row.fault,), alone, row))
+                    patterns.append(MessagePattern(Program.KPROXY, text, parts, (row.fault,), alone, row))
     return [one for one in patterns if _words(one)]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from kproxy.advice.explain.addressfaults import host_of
 from kproxy.advice.explain.causes import Cause
-from kproxy.advice.explain.matches import Finding
-from kproxy.advice.remedies import Fault, of
+from kproxy.advice.explain.matches import MessageMatch
+from kproxy.advice.remedies import Fault, remedy_of
 
 _MOST = 3
 
@@ -51,7 +51,7 @@ def sentence(cause: Cause) -> str:
     if not cause.faults:
         return ""
     fault = cause.faults[0]
-    topics = list(dict.fromkeys(finding.facts.topic for finding in cause.findings if finding.facts.topic))
+    topics = list(dict.fromkeys(finding.facts.topic for finding in cause.matches if finding.facts.topic))
     if fault in _OF_TOPICS and topics:
         word = "topic" if len(topics) == 1 else "topics"
         text = _OF_TOPICS[fault].format(topic=f"{word} {_list(topics)}")
@@ -59,14 +59,14 @@ def sentence(cause: Cause) -> str:
     addresses = cause.addresses()
     if len(cause.faults) > 1:
         return f"The text is about {_list(addresses)}." if addresses else ""
-    if fault not in _SENTENCES or not addresses or cause.findings[0].broker:
+    if fault not in _SENTENCES or not addresses or cause.matches[0].broker:
         return ""
-    who = _who(cause.findings, addresses[0]) if len(addresses) == 1 else _list(addresses)
-    mechanism = next((f" {finding.facts.mechanism}" for finding in cause.findings if finding.facts.mechanism), "")
+    who = _who(cause.matches, addresses[0]) if len(addresses) == 1 else _list(addresses)
+    mechanism = next((f" {finding.facts.mechanism}" for finding in cause.matches if finding.facts.mechanism), "")
     return _SENTENCES[fault].format(who=who, mechanism=mechanism)
 
 
-def _who(findings: Sequence[Finding], address: str) -> str:
+def _who(findings: Sequence[MessageMatch], address: str) -> str:
     facts = next(finding.facts for finding in findings if finding.facts.address == address)
     node = f" of broker {facts.node}" if facts.node is not None and facts.node >= 0 else ""
     if facts.bootstrap:
@@ -81,7 +81,7 @@ def _list(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - _MOST} more" if len(names) > _MOST else shown
 
 
-def fitted(text: str, cause: Cause, server: str) -> str:
+def fill_in(text: str, cause: Cause, server: str) -> str:
     """A text of a remedy with the addresses of this case in its commands."""
     address = next((one for one in cause.addresses() if host_of(one) != one), "")
     host = host_of(address)
@@ -100,7 +100,7 @@ def fitted(text: str, cause: Cause, server: str) -> str:
 def title(cause: Cause) -> str:
     """The heading of a cause."""
     if not cause.faults:
-        return f"Kafka's error {cause.findings[0].text}"
+        return f"Kafka's error {cause.matches[0].text}"
     if len(cause.faults) > 1:
         return "Words that fit several causes"
-    return of(cause.faults[0]).title
+    return remedy_of(cause.faults[0]).title

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kproxy.advice.lint.model import Client, Runs, Setup, server_list
-from kproxy.advice.lint.source import Place, Source
-from kproxy.advice.lint.value import Form, Layout, Value
+from kproxy.advice.lint.model import ClientConfig, ClientPlacement, Setup, parse_servers
+from kproxy.advice.lint.source import SourceFile, SourceLocation
+from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 
 _SERVERS = ("bootstrap.servers", "metadata.broker.list")
 # A worker of Connect has one client of its own, and one for each kind of connector.
@@ -18,7 +18,7 @@ _SPARK = re.compile(r"(spark\.(?:.*\.)?)kafka\.(.+)")
 _SPARK_LINE = re.compile(r"^[ \t]*([^\s#!=:][^\s=:]*)(?:[ \t]*[=:][ \t]*|[ \t]+)([^\r\n]*)", re.MULTILINE)
 
 
-def read(source: Source, values: dict[str, Value], setup: Setup) -> None:
+def add_clients(source: SourceFile, values: dict[str, ConfigValue], setup: Setup) -> None:
     """Add the clients that a file of properties has."""
     for prefix in _WORKER:
         own = {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
@@ -27,30 +27,32 @@ def read(source: Source, values: dict[str, Value], setup: Setup) -> None:
         _add(source, f"client {source.name}" if not prefix else f"client {source.name} ({prefix[:-1]})", own, setup)
 
 
-def read_spark(source: Source, setup: Setup) -> None:
+def add_spark_clients(source: SourceFile, setup: Setup) -> None:
     """Add the clients of a spark-defaults.conf: one for each text that stands before `kafka.`."""
-    clients: dict[str, dict[str, Value]] = {}
+    clients: dict[str, dict[str, ConfigValue]] = {}
     for match in _SPARK_LINE.finditer(source.text):
         found = _SPARK.fullmatch(match[1])
         if found is not None:
             text, start = match[2].rstrip(), match.start(2)
-            where = (start, start + len(text), Form.PROPERTY, Layout.PROPERTY)
-            value = Value(text, source, *where, match[1], match.start(1), match.end(1))
+            where = (start, start + len(text), ValueStyle.PROPERTY, LineLayout.PROPERTY)
+            value = ConfigValue(text, source, *where, match[1], match.start(1), match.end(1))
             clients.setdefault(found[1], {})[found[2]] = value
     for prefix, own in clients.items():
         name = f"client {source.name}" if len(clients) == 1 else f"client {source.name} ({prefix}kafka)"
         _add(source, name, own, setup)
 
 
-def _add(source: Source, name: str, own: dict[str, Value], setup: Setup) -> None:
+def _add(source: SourceFile, name: str, own: dict[str, ConfigValue], setup: Setup) -> None:
     key = next((key for key in _SERVERS if key in own), None)
-    servers = server_list(own[key]) if key else []
-    place = own[key].place if key else _first(source, own.values())
+    servers = parse_servers(own[key]) if key else []
+    location = own[key].location if key else _first(source, own.values())
     settings = dict(own)
     if "sasl.mechanisms" in own:
         settings.setdefault("sasl.mechanism", replace(own["sasl.mechanisms"]))
-    setup.clients.append(Client(name, place, Runs.ANYWHERE, tuple(servers), settings))
+    setup.clients.append(ClientConfig(name, location, ClientPlacement.ANYWHERE, tuple(servers), settings))
 
 
-def _first(source: Source, values: Iterable[Value]) -> Place:
-    return min((value.place for value in values), key=lambda place: place.index, default=Place(source, 0))
+def _first(source: SourceFile, values: Iterable[ConfigValue]) -> SourceLocation:
+    return min(
+        (value.location for value in values), key=lambda location: location.index, default=SourceLocation(source, 0)
+    )

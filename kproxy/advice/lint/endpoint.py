@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from kproxy.advice.lint.value import Value
+from kproxy.advice.lint.value import ConfigValue
 
 _MOST = 100
 _ENTRY = re.compile(
@@ -15,7 +15,7 @@ _ENTRY = re.compile(
 )
 
 
-class Host(Enum):
+class HostKind(Enum):
     """What a host in an address is."""
 
     EMPTY = "empty"
@@ -26,24 +26,24 @@ class Host(Enum):
     UNKNOWN = "unknown"  # a variable that has no value here
 
 
-def kind_of(host: str) -> Host:
+def host_kind(host: str) -> HostKind:
     """What this host is, without asking a resolver."""
     bare = host.strip("[]").partition("%")[0].lower()
     if not bare:
-        return Host.EMPTY
+        return HostKind.EMPTY
     if "{" in bare or "$" in bare:
-        return Host.UNKNOWN
+        return HostKind.UNKNOWN
     try:
         address = ipaddress.ip_address(bare)
     except ValueError:
-        return Host.LOOPBACK if bare == "localhost" or bare.endswith(".localhost") else Host.NAME
+        return HostKind.LOOPBACK if bare == "localhost" or bare.endswith(".localhost") else HostKind.NAME
     if address.is_unspecified:
-        return Host.WILDCARD
-    return Host.LOOPBACK if address.is_loopback else Host.IP
+        return HostKind.WILDCARD
+    return HostKind.LOOPBACK if address.is_loopback else HostKind.IP
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ListenerEndpoint:
     """One entry of `listeners` or `advertised.listeners`. `port` is None if a variable decides it."""
 
     text: str
@@ -51,12 +51,12 @@ class Endpoint:
     name: str
     host: str
     port: int | None
-    value: Value | None = None
+    value: ConfigValue | None = None
     """None for an image's own default."""
 
     @property
-    def kind(self) -> Host:
-        return kind_of(self.host)
+    def kind(self) -> HostKind:
+        return host_kind(self.host)
 
     def with_host(self, host: str) -> str:
         shown = f"[{host}]" if ":" in host else host
@@ -67,11 +67,11 @@ class Endpoint:
         return self.text.rpartition(":")[2]
 
 
-def endpoints(value: Value | str) -> tuple[list[Endpoint], list[tuple[int, str]]]:
+def parse_endpoints(value: ConfigValue | str) -> tuple[list[ListenerEndpoint], list[tuple[int, str]]]:
     """The endpoints of a list, and the entries that are none, with their index."""
     # Nobody has a hundred listeners; each is compared with each.
-    entries = value.entries if isinstance(value, Value) else value.split(",")
-    found: list[Endpoint] = []
+    entries = value.entries if isinstance(value, ConfigValue) else value.split(",")
+    found: list[ListenerEndpoint] = []
     wrong: list[tuple[int, str]] = []
     for index, entry in enumerate(entries[:_MOST]):
         match = _ENTRY.fullmatch(entry)
@@ -79,7 +79,7 @@ def endpoints(value: Value | str) -> tuple[list[Endpoint], list[tuple[int, str]]
         if match is None or (port.isdigit() and int(port) > 65535):
             wrong.append((index, entry))
             continue
-        given = value if isinstance(value, Value) else None
+        given = value if isinstance(value, ConfigValue) else None
         number = int(port) if port.isdigit() else None
-        found.append(Endpoint(entry, index, match["name"].upper(), match["host"], number, given))
+        found.append(ListenerEndpoint(entry, index, match["name"].upper(), match["host"], number, given))
     return found, wrong

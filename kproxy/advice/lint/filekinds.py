@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-from kproxy.advice.lint.source import BOM, Source
+from kproxy.advice.lint.source import BOM, SourceFile
 
 
-class Kind(Enum):
+class FileKind(Enum):
     """What a file can be; the words of `--as`."""
 
     SERVER = "server"
@@ -32,31 +32,31 @@ _CLIENT = re.compile(
 )
 
 
-def recognise(source: Source) -> Kind | None:
+def recognise_kind(source: SourceFile) -> FileKind | None:
     """The kind of a file; None if it is nothing that is known here."""
     text = source.text.removeprefix(BOM)
     if re.search(r"^apiVersion:", text, re.MULTILINE) and re.search(r"^kind:", text, re.MULTILINE):
-        return Kind.KUBERNETES
+        return FileKind.KUBERNETES
     if re.search(r"""^["']?services["']?[ ]*:""", text, re.MULTILINE) or re.match(r"\s*\{", text):
-        return Kind.COMPOSE
+        return FileKind.COMPOSE
     if re.search(r"^[ \t]*spark\.\S", text, re.MULTILINE):
-        return Kind.SPARK
+        return FileKind.SPARK
     if _LISTENING.search(text):
-        return Kind.SERVER
+        return FileKind.SERVER
     if re.search(r"^[ \t]*key\.converter", text, re.MULTILINE) and _CONNECT.search(text):
-        return Kind.CONNECT
+        return FileKind.CONNECT
     if _CLIENT.search(text):
-        return Kind.CLIENT
+        return FileKind.CLIENT
     return _by_name(source.name)
 
 
-def _by_name(name: str) -> Kind | None:
+def _by_name(name: str) -> FileKind | None:
     """A file that says too little is judged by its name."""
     last = re.split(r"[/\\]", name)[-1].lower()
     if re.fullmatch(r"(docker-)?compose[\w.-]*\.ya?ml", last):
-        return Kind.COMPOSE
+        return FileKind.COMPOSE
     if last.endswith((".properties", ".conf")):
-        for word, kind in (("server", Kind.SERVER), ("broker", Kind.SERVER), ("client", Kind.CLIENT)):
+        for word, kind in (("server", FileKind.SERVER), ("broker", FileKind.SERVER), ("client", FileKind.CLIENT)):
             if word in last:
                 return kind
     return None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from kproxy.advice.lint.source import Edit, Place, Source
+from kproxy.advice.lint.source import Edit, SourceFile, SourceLocation
 from kproxy.base.printable import escaped
 
 
@@ -20,12 +20,12 @@ class Severity(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LintFinding:
     """One mistake. `subject` is whose it is: a broker, a client, a file."""
 
     rule: str
     severity: Severity
-    place: Place
+    location: SourceLocation
     subject: str
     text: str
     why: str
@@ -36,28 +36,28 @@ class Finding:
 
     @property
     def line(self) -> int:
-        return self.place.line
+        return self.location.line
 
     @property
     def file(self) -> str:
-        return self.place.source.name
+        return self.location.source.name
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
         """The same for the same finding after a change elsewhere in the file."""
         return (self.rule, self.file, self.subject, self.text)
 
-    def corrected(self, sources: Sequence[Source]) -> list[str]:
+    def corrected_lines(self, sources: Sequence[SourceFile]) -> list[str]:
         """The lines as they should be, without secrets; the first are those of the finding's own file."""
         if not self.edits:
             return [escaped(line) for line in self.suggestion]
         lines = []
-        for source in sorted(sources, key=lambda one: one is not self.place.source):
+        for source in sorted(sources, key=lambda one: one is not self.location.source):
             lines += _changed_lines(source, [edit for edit in self.edits if edit.name == source.name])
         return lines or ["(without this line)"]
 
 
-def _changed_lines(source: Source, edits: list[Edit]) -> list[str]:
+def _changed_lines(source: SourceFile, edits: list[Edit]) -> list[str]:
     """The lines that the edits make."""
     lines: list[str] = []
     spans: list[tuple[int, int]] = []
@@ -74,11 +74,11 @@ def _changed_lines(source: Source, edits: list[Edit]) -> list[str]:
         text, shift = source.text[start:end], start
         for edit in sorted(inside, key=lambda one: (one.start, one.end), reverse=True):
             text = text[: edit.start - shift] + edit.new + text[edit.end - shift :]
-        lines += [safe(line) for line in text.splitlines() if line.strip()]
+        lines += [redact(line) for line in text.splitlines() if line.strip()]
     return list(dict.fromkeys(lines))
 
 
-def _whole(source: Source, edit: Edit) -> bool:
+def _whole(source: SourceFile, edit: Edit) -> bool:
     """Whether it removes whole lines."""
     return not edit.new and edit.start == source.line_start(edit.start) and edit.end == source.line_start(edit.end)
 
@@ -94,10 +94,10 @@ HIDDEN = "[hidden]"
 _LONGEST, _SHOWN = 4000, 400
 
 
-def safe(line: str) -> str:
+def redact(line: str) -> str:
     """A line of a file without secrets and without anything that moves a cursor."""
     if len(line) > _LONGEST:
-        return f"{safe(line[:_SHOWN])}… ({len(line)} characters)"
+        return f"{redact(line[:_SHOWN])}… ({len(line)} characters)"
     shown = _SECRET.sub(lambda match: match[1] + HIDDEN, line)
     if HIDDEN not in shown:
         shown = _IN_JAAS.sub(lambda match: HIDDEN, shown)

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kproxy.advice.lint import properties
-from kproxy.advice.lint.findings import HIDDEN, Finding, Severity, safe
-from kproxy.advice.lint.linter import Options, Report, lint
-from kproxy.advice.lint.source import MAX_BYTES, Source, overlapping
+from kproxy.advice.lint.findings import HIDDEN, LintFinding, Severity, redact
+from kproxy.advice.lint.linter import LintOptions, LintReport, lint
+from kproxy.advice.lint.source import MAX_BYTES, SourceFile, overlap
 from kproxy.base.errors import ConfigError
 
 _ROUNDS = 200
@@ -33,21 +33,21 @@ _SECRET_KEY = re.compile(r"password|passwd|secret|jaas|credential|passphrase|tok
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class FixResult:
     """`after` is the report of the changed files, `mended` what is no longer found there."""
 
-    before: Report
-    after: Report
-    mended: Sequence[Finding]
+    before: LintReport
+    after: LintReport
+    fixed_findings: Sequence[LintFinding]
 
     @property
-    def changed(self) -> list[tuple[Source, Source]]:
+    def changed(self) -> list[tuple[SourceFile, SourceFile]]:
         """The files that change, as they are and as they will be."""
         pairs = zip(self.before.sources, self.after.sources, strict=True)
         return [(old, new) for old, new in pairs if old.text != new.text]
 
 
-def fix(before: Report, options: Options) -> Fixed:
+def fix(before: LintReport, options: LintOptions) -> FixResult:
     """Mend one finding after the other, as long as that helps."""
     now, refused = before, set()
     small = sum(len(source.text) for source in before.sources) < _SMALL
@@ -61,17 +61,17 @@ def fix(before: Report, options: Options) -> Fixed:
         else:
             now = after
     left = {one.identity for one in now.findings}
-    return Fixed(before, now, [one for one in before.findings if one.identity not in left])
+    return FixResult(before, now, [one for one in before.findings if one.identity not in left])
 
 
-def _applied(now: Report, finding: Finding, options: Options) -> Report | None:
+def _applied(now: LintReport, finding: LintFinding, options: LintOptions) -> LintReport | None:
     """The report after this change; None if the change does not do what it is for."""
     edits = finding.edits
-    if any(overlapping([one], [other]) for number, one in enumerate(edits) for other in edits[:number] if one != other):
+    if any(overlap([one], [other]) for number, one in enumerate(edits) for other in edits[:number] if one != other):
         inserted = [one for one in edits if one.start == one.end]
         if len(inserted) != len(edits):
             return None
-    after = lint([source.changed(edits) for source in now.sources], replace(options))
+    after = lint([source.with_edits(edits) for source in now.sources], replace(options))
     if finding.identity in {one.identity for one in after.findings}:
         return None
     known = {(one.rule, one.subject) for one in now.findings}
@@ -81,25 +81,25 @@ def _applied(now: Report, finding: Finding, options: Options) -> Report | None:
     return None if worse and finding.rule not in _REVEALING else after
 
 
-def difference(fixed: Fixed) -> Iterator[str]:
+def diff_lines(fixed: FixResult) -> Iterator[str]:
     """The lines of a unified diff, with secrets hidden."""
     for old, new in fixed.changed:
-        name = safe(old.name)
+        name = redact(old.name)
         yield from difflib.unified_diff(_shown(old), _shown(new), name, name, lineterm="")
 
 
-def _shown(source: Source) -> list[str]:
+def _shown(source: SourceFile) -> list[str]:
     hidden = _secret_lines(source)
     lines = re.split(r"\r\n|\n|\r", source.text)
     if lines and not lines[-1]:
         lines.pop()
-    return [HIDDEN if number in hidden else safe(line) for number, line in enumerate(lines, 1)]
+    return [HIDDEN if number in hidden else redact(line) for number, line in enumerate(lines, 1)]
 
 
-def _secret_lines(source: Source) -> set[int]:
+def _secret_lines(source: SourceFile) -> set[int]:
     """The lines on which a secret goes on that began on an earlier one."""
     hidden: set[int] = set()
-    for value in properties.parse(source).every:
+    for value in properties.parse(source).all_values:
         if _SECRET_KEY.search(value.key):
             hidden.update(range(value.line + 1, source.line(value.end) + 1))
     # In YAML: all lines that are further in than the key of a block with a secret.
@@ -117,7 +117,7 @@ def _secret_lines(source: Source) -> set[int]:
     return hidden
 
 
-def write(fixed: Fixed) -> None:
+def write_files(fixed: FixResult) -> None:
     """Write the changed files. Raises ConfigError, and then has written none of those not yet written."""
     for old, _ in fixed.changed:
         _check_unchanged(old)
@@ -125,31 +125,31 @@ def write(fixed: Fixed) -> None:
         _write(old, new)
 
 
-def _target(source: Source) -> Path:
+def _target(source: SourceFile) -> Path:
     if source.path is None:
         raise ConfigError("standard input cannot be written: give the file's name")
     try:
         target = source.path.resolve(strict=True)
         if not stat.S_ISREG(target.stat().st_mode):
-            raise ConfigError(f"{safe(source.name)}: is not a regular file, so kproxy does not write it")
+            raise ConfigError(f"{redact(source.name)}: is not a regular file, so kproxy does not write it")
     except (OSError, RuntimeError) as error:
-        raise ConfigError(f"{safe(source.name)}: {_said(error)}") from None
+        raise ConfigError(f"{redact(source.name)}: {_said(error)}") from None
     return target
 
 
-def _check_unchanged(old: Source) -> Path:
+def _check_unchanged(old: SourceFile) -> Path:
     target = _target(old)
     try:
         with target.open("rb") as file:
             now = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{safe(old.name)}: {_said(error)}") from None
-    if now != old.encoded():
-        raise ConfigError(f"{safe(old.name)}: changed while kproxy looked at it; kproxy did not write it: try again")
+        raise ConfigError(f"{redact(old.name)}: {_said(error)}") from None
+    if now != old.encode():
+        raise ConfigError(f"{redact(old.name)}: changed while kproxy looked at it; kproxy did not write it: try again")
     return target
 
 
-def _write(old: Source, new: Source) -> None:
+def _write(old: SourceFile, new: SourceFile) -> None:
     """All of it or nothing: into a new file beside it, which then takes its place."""
     target = _check_unchanged(old)
     temporary = ""
@@ -157,7 +157,7 @@ def _write(old: Source, new: Source) -> None:
         mode = stat.S_IMODE(target.stat().st_mode)
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
-            file.write(new.encoded())
+            file.write(new.encode())
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, mode)
@@ -168,7 +168,7 @@ def _write(old: Source, new: Source) -> None:
             os.unlink(temporary)
         if isinstance(error, ConfigError):
             raise
-        raise ConfigError(f"{safe(old.name)}: cannot be written: {_said(error)}") from None
+        raise ConfigError(f"{redact(old.name)}: cannot be written: {_said(error)}") from None
 
 
 def _said(error: Exception) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kproxy.advice.lint.model import Family
+from kproxy.advice.lint.model import ImageFamily
 
 # The images that have no Kafka broker in them, of the makers whose images have.
 _CONFLUENT = {"cp-kafka", "cp-server", "cp-enterprise-kafka", "confluent-local"}
@@ -56,27 +56,27 @@ _LOCAL = {
 class Image:
     """An image whose rules are known. `version` is Kafka's, if the tag says it."""
 
-    family: Family
+    family: ImageFamily
     version: tuple[int, int] | None
     kraft_only: bool
 
 
-def recognise(reference: str) -> Image | None:
+def recognise_image(reference: str) -> Image | None:
     """What is known of an image by its name; None if it is not one of Kafka's that are known."""
     repository, tag = _split(reference)
     maker, _, name = repository.rpartition("/")
     maker = maker.rpartition("/")[2]
     if maker == "apache" and name in ("kafka", "kafka-native"):
-        return Image(Family.APACHE, _version(tag), kraft_only=True)
+        return Image(ImageFamily.APACHE, _version(tag), kraft_only=True)
     if maker == "confluentinc" and name in _CONFLUENT:
         version = _of_platform(_version(tag))
-        family = Family.CONFLUENT_LOCAL if name == "confluent-local" else Family.CONFLUENT
+        family = ImageFamily.CONFLUENT_LOCAL if name == "confluent-local" else ImageFamily.CONFLUENT
         return Image(family, version, kraft_only=version is not None and version >= (4, 0))
     if maker in ("bitnami", "bitnamilegacy", "bitnamisecure") and name == "kafka":
         version = _version(tag)
-        return Image(Family.BITNAMI, version, kraft_only=version is not None and version >= (4, 0))
+        return Image(ImageFamily.BITNAMI, version, kraft_only=version is not None and version >= (4, 0))
     if maker == "wurstmeister" and name == "kafka":
-        return Image(Family.WURSTMEISTER, _version(tag.rpartition("-")[2]), kraft_only=False)
+        return Image(ImageFamily.WURSTMEISTER, _version(tag.rpartition("-")[2]), kraft_only=False)
     return None
 
 
@@ -105,9 +105,9 @@ def _of_platform(platform: tuple[int, int] | None) -> tuple[int, int] | None:
     return (2, {6: 6, 5: 0}.get(major, 0) + minor) if major in (5, 6) else (1, 0)
 
 
-def property_of(family: Family, variable: str) -> str | None:
+def property_name(family: ImageFamily, variable: str) -> str | None:
     """The property that a variable sets; None if the image takes it for something else."""
-    if family is Family.BITNAMI:
+    if family is ImageFamily.BITNAMI:
         if variable.startswith("KAFKA_CFG_"):
             return variable.removeprefix("KAFKA_CFG_").lower().replace("_", ".")
         name = variable.removeprefix("KAFKA_").lower().replace("_", ".")
@@ -115,20 +115,20 @@ def property_of(family: Family, variable: str) -> str | None:
     if not variable.startswith("KAFKA_") or NOT_PROPERTIES.fullmatch(variable):
         return None
     name = variable.removeprefix("KAFKA_").lower()
-    if family is Family.WURSTMEISTER:
+    if family is ImageFamily.WURSTMEISTER:
         return name.replace("_", ".")
     # Three underscores are a dash, two an underscore, one a dot.
     parts = {"___": "-", "__": "_", "_": "."}
     return re.sub("_{1,3}", lambda match: parts[match[0]], name)
 
 
-def defaults(family: Family, given: Mapping[str, object]) -> Mapping[str, str]:
+def defaults(family: ImageFamily, given: Mapping[str, object]) -> Mapping[str, str]:
     """What a broker of this image has where nothing is said, given the properties that are set."""
-    if family is Family.APACHE:
+    if family is ImageFamily.APACHE:
         return {} if given else {**_KRAFT_FILE, **_SINGLE}
-    if family is Family.CONFLUENT_LOCAL:
+    if family is ImageFamily.CONFLUENT_LOCAL:
         return {**_LOCAL, **_SINGLE}
-    if family is Family.BITNAMI:
+    if family is ImageFamily.BITNAMI:
         kept = {key: text for key, text in _KRAFT_FILE.items() if key.startswith(("listener.", "inter."))}
         return {**(kept if "process.roles" in given else {}), **_SINGLE}
-    return _SINGLE if family is Family.WURSTMEISTER else {}
+    return _SINGLE if family is ImageFamily.WURSTMEISTER else {}

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
-from kproxy.advice.lint.endpoint import Endpoint, Host, endpoints, kind_of
-from kproxy.advice.lint.source import Place, Source
-from kproxy.advice.lint.value import Value
+from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind, parse_endpoints
+from kproxy.advice.lint.source import SourceFile, SourceLocation
+from kproxy.advice.lint.value import ConfigValue
 
 _MOST_SERVERS = 1000
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-class Family(Enum):
+class ImageFamily(Enum):
     """Whose image or file it is: it decides the names of variables, and the defaults."""
 
     PROPERTIES = "server.properties"
@@ -28,51 +28,51 @@ class Family(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedPort:
     """One published port of a container. A port is None if Docker or a variable chooses it."""
 
     host_ip: str
     host_port: int | None
     container_port: int | None
-    value: Value
-    single: bool = True
+    value: ConfigValue
+    is_single: bool = True
     """Whether its text has this one port, and not a range."""
 
     @property
-    def only_local(self) -> bool:
-        return kind_of(self.host_ip) is Host.LOOPBACK
+    def is_loopback_only(self) -> bool:
+        return host_kind(self.host_ip) is HostKind.LOOPBACK
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ComposeService:
     """A service of a Compose file."""
 
     name: str
-    place: Place
-    image: Value | None
+    location: SourceLocation
+    image: ConfigValue | None
     names: frozenset[str]
     networks: frozenset[str]
-    on_host: bool
-    published: tuple[Published, ...]
-    environment: Mapping[str, Value]
+    uses_host_network: bool
+    published_ports: tuple[PublishedPort, ...]
+    environment: Mapping[str, ConfigValue]
     count: int = 1
 
-    def shares_network(self, other: Service) -> bool:
-        return self.place.source is other.place.source and (
-            bool(self.networks & other.networks) or (self.on_host and other.on_host)
+    def shares_network_with(self, other: ComposeService) -> bool:
+        return self.location.source is other.location.source and (
+            bool(self.networks & other.networks) or (self.uses_host_network and other.uses_host_network)
         )
 
 
 @dataclass(eq=False)  # without slots: it keeps what it has worked out
-class Broker:
+class BrokerConfig:
     """One Kafka node: the properties that it is started with, and where."""
 
     name: str
-    family: Family
-    place: Place
-    settings: Mapping[str, Value]
+    family: ImageFamily
+    location: SourceLocation
+    settings: Mapping[str, ConfigValue]
     defaults: Mapping[str, str] = field(default_factory=dict)
-    service: Service | None = None
+    service: ComposeService | None = None
     version: tuple[int, int] | None = None
     kraft_only: bool = False
     complete: bool = True
@@ -87,11 +87,11 @@ class Broker:
     def names(self, key: str) -> list[str]:
         return [part.strip().upper() for part in self.get(key).split(",") if part.strip()]
 
-    def variable(self, key: str) -> str:
+    def variable_for(self, key: str) -> str:
         """How this setting is written where the broker is configured."""
-        if self.family is Family.PROPERTIES:
+        if self.family is ImageFamily.PROPERTIES:
             return key
-        prefix = "KAFKA_CFG_" if self.family is Family.BITNAMI else "KAFKA_"
+        prefix = "KAFKA_CFG_" if self.family is ImageFamily.BITNAMI else "KAFKA_"
         return prefix + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 
     @cached_property
@@ -111,41 +111,41 @@ class Broker:
         return self.get("node.id") or self.get("broker.id")
 
     @cached_property
-    def listeners(self) -> list[Endpoint]:
+    def listeners(self) -> list[ListenerEndpoint]:
         """Where it listens. An image may make this of what it advertises."""
         if "listeners" in self.settings:
-            return endpoints(self.settings["listeners"])[0]
+            return parse_endpoints(self.settings["listeners"])[0]
         if self.listeners_derived:
-            found = endpoints(self.settings["advertised.listeners"])[0]
-            return [Endpoint(e.with_host("0.0.0.0"), e.index, e.name, "0.0.0.0", e.port) for e in found]
-        return endpoints(self.defaults.get("listeners", "PLAINTEXT://:9092"))[0]
+            found = parse_endpoints(self.settings["advertised.listeners"])[0]
+            return [ListenerEndpoint(e.with_host("0.0.0.0"), e.index, e.name, "0.0.0.0", e.port) for e in found]
+        return parse_endpoints(self.defaults.get("listeners", "PLAINTEXT://:9092"))[0]
 
     @property
     def listeners_derived(self) -> bool:
         return (
-            self.family in (Family.APACHE, Family.CONFLUENT)
+            self.family in (ImageFamily.APACHE, ImageFamily.CONFLUENT)
             and "listeners" not in self.settings
             and "advertised.listeners" in self.settings
         )
 
     @cached_property
-    def advertised(self) -> list[Endpoint]:
+    def advertised(self) -> list[ListenerEndpoint]:
         """What it advertises: its listeners if nothing else is said."""
         if "advertised.listeners" in self.settings:
-            return endpoints(self.settings["advertised.listeners"])[0]
+            return parse_endpoints(self.settings["advertised.listeners"])[0]
         if "advertised.listeners" in self.defaults:
-            return endpoints(self.defaults["advertised.listeners"])[0]
+            return parse_endpoints(self.defaults["advertised.listeners"])[0]
         return [one for one in self.listeners if one.name not in self.controller_names]
 
     @property
-    def for_clients(self) -> list[Endpoint]:
+    def client_endpoints(self) -> list[ListenerEndpoint]:
         """What it advertises, without the controllers' listeners."""
         return [one for one in self.advertised if one.name not in self.controller_names] if self.is_broker else []
 
-    def listener(self, name: str) -> Endpoint | None:
+    def listener(self, name: str) -> ListenerEndpoint | None:
         return next((one for one in self.listeners if one.name == name), None)
 
-    def advertises(self, name: str) -> Endpoint | None:
+    def advertised_endpoint(self, name: str) -> ListenerEndpoint | None:
         return next((one for one in self.advertised if one.name == name), None)
 
     @cached_property
@@ -187,7 +187,7 @@ class Broker:
         return self.names(own) or self.names("sasl.enabled.mechanisms")
 
 
-class Runs(Enum):
+class ClientPlacement(Enum):
     """Where a client runs."""
 
     CONTAINER = "in a container of the Compose file"
@@ -195,27 +195,27 @@ class Runs(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class BootstrapServer:
     """One bootstrap server of a client."""
 
     host: str
     port: int | None
     text: str
     index: int
-    value: Value
+    value: ConfigValue
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ClientConfig:
     """Something that connects to brokers."""
 
     name: str
-    place: Place
-    runs: Runs
-    servers: tuple[Server, ...]
-    settings: Mapping[str, Value]
+    location: SourceLocation
+    placement: ClientPlacement
+    servers: tuple[BootstrapServer, ...]
+    settings: Mapping[str, ConfigValue]
     """Its properties by Kafka's names, whatever stands before them in the file."""
-    service: Service | None = None
+    service: ComposeService | None = None
 
     def get(self, key: str) -> str:
         return self.settings[key].text if key in self.settings else ""
@@ -229,23 +229,23 @@ class Client:
 class Setup:
     """Everything in the files that were given."""
 
-    sources: list[Source]
-    brokers: list[Broker] = field(default_factory=list)
-    clients: list[Client] = field(default_factory=list)
-    services: list[Service] = field(default_factory=list)
+    sources: list[SourceFile]
+    brokers: list[BrokerConfig] = field(default_factory=list)
+    clients: list[ClientConfig] = field(default_factory=list)
+    services: list[ComposeService] = field(default_factory=list)
     clusters: list[object] = field(default_factory=list)
     """What operators make brokers of: `operators.Cluster`."""
-    unknown: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
     """What was not checked, and why."""
     advertise: str = ""
     """The host by which clients reach the brokers, if the user has said so."""
 
-    def not_checked(self, text: str) -> None:
-        if text not in self.unknown:
-            self.unknown.append(text)
+    def add_unchecked(self, text: str) -> None:
+        if text not in self.unchecked:
+            self.unchecked.append(text)
 
 
-def server_list(value: Value) -> list[Server]:
+def parse_servers(value: ConfigValue) -> list[BootstrapServer]:
     """The addresses of a list of bootstrap servers; what is none is left out."""
     found = []
     for index, entry in enumerate(value.entries[:_MOST_SERVERS]):
@@ -253,5 +253,5 @@ def server_list(value: Value) -> list[Server]:
         match = re.fullmatch(r"(\[[^\]]*\]|[^\[\]:/\s]+):(\d{1,5}|[^:/\s]*\{[^}]*\})", address)
         if match is not None:
             port = int(match[2]) if match[2].isdigit() else None
-            found.append(Server(match[1].strip("[]"), port, entry, index, value))
+            found.append(BootstrapServer(match[1].strip("[]"), port, entry, index, value))
     return found

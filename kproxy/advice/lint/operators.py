@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import yaml
 
 from kproxy.advice.lint.model import Setup
-from kproxy.advice.lint.source import Place
-from kproxy.advice.lint.tree import Tree
-from kproxy.advice.lint.value import Value
+from kproxy.advice.lint.source import SourceLocation
+from kproxy.advice.lint.tree import YamlTree
+from kproxy.advice.lint.value import ConfigValue
 
 STRIMZI = "Strimzi"
 CFK = "CFK"
@@ -21,17 +21,17 @@ class OperatorListener:
     """One listener as the operator's user writes it. What is not written is None."""
 
     name: str
-    place: Place
-    name_value: Value | None
-    port: Value | None
-    type: Value | None
-    tls: Value | None
-    authentication: Value | None
-    bootstrap_host: Value | None
-    hosts: tuple[Value, ...]
+    location: SourceLocation
+    name_value: ConfigValue | None
+    port: ConfigValue | None
+    type: ConfigValue | None
+    tls: ConfigValue | None
+    authentication: ConfigValue | None
+    bootstrap_host: ConfigValue | None
+    hosts: tuple[ConfigValue, ...]
     """The hosts and advertised hosts of single brokers."""
-    advertised: tuple[Value, ...]
-    domain: Value | None = None
+    advertised: tuple[ConfigValue, ...]
+    domain: ConfigValue | None = None
 
     @property
     def has_tls(self) -> bool:
@@ -43,21 +43,21 @@ class OperatorListener:
 
 
 @dataclass(slots=True)
-class Cluster:
+class OperatorCluster:
     """One resource that makes a Kafka cluster."""
 
     operator: str
     name: str
-    place: Place
-    api: Value | None
+    location: SourceLocation
+    api: ConfigValue | None
     listeners: list[OperatorListener]
-    config: dict[str, Value]
+    config: dict[str, ConfigValue]
     replicas: int | None = None
-    zookeeper: Place | None = None
+    zookeeper: SourceLocation | None = None
     brokers: list[str] = field(default_factory=list)
 
 
-def read(tree: Tree, roots: list[yaml.Node], setup: Setup) -> None:
+def add_clusters(tree: YamlTree, roots: list[yaml.Node], setup: Setup) -> None:
     """Add the clusters of one file."""
     pools: dict[str, int] = {}
     for root in roots:
@@ -78,10 +78,10 @@ def read(tree: Tree, roots: list[yaml.Node], setup: Setup) -> None:
             continue
         found = True
     if not found:
-        setup.not_checked(f"{tree.source.name}: it has no Kafka of Strimzi or CFK")
+        setup.add_unchecked(f"{tree.source.name}: it has no Kafka of Strimzi or CFK")
 
 
-def _strimzi(tree: Tree, root: yaml.Node, pools: dict[str, int]) -> Cluster:
+def _strimzi(tree: YamlTree, root: yaml.Node, pools: dict[str, int]) -> OperatorCluster:
     kafka = tree.get(root, "spec", "kafka")
     name = tree.text(root, "metadata", "name") or "kafka"
     listeners = [_strimzi_listener(tree, item) for item in tree.items(tree.get(kafka, "listeners"))]
@@ -89,25 +89,25 @@ def _strimzi(tree: Tree, root: yaml.Node, pools: dict[str, int]) -> Cluster:
     count = tree.text(kafka, "replicas") or ""
     replicas = pools.get(name, int(count) if count.isdigit() else None)
     at = tree.mapping(kafka).get("listeners") or tree.mapping(root).get("kind")
-    return Cluster(
+    return OperatorCluster(
         operator=STRIMZI,
         name=name,
-        place=tree.place(at[0] if at else root),
+        location=tree.location(at[0] if at else root),
         api=_value(tree, root, "apiVersion"),
         listeners=listeners,
         config={key: tree.value(node, word) for key, (word, node) in tree.mapping(tree.get(kafka, "config")).items()},
         replicas=replicas,
-        zookeeper=tree.place(zookeeper[0]) if zookeeper else None,
+        zookeeper=tree.location(zookeeper[0]) if zookeeper else None,
     )
 
 
-def _strimzi_listener(tree: Tree, item: yaml.Node) -> OperatorListener:
+def _strimzi_listener(tree: YamlTree, item: yaml.Node) -> OperatorListener:
     brokers = tree.items(tree.get(item, "configuration", "brokers"))
     hosts = [_value(tree, broker, "host") for broker in brokers]
     advertised = [_value(tree, broker, "advertisedHost") for broker in brokers]
     return OperatorListener(
         name=tree.text(item, "name") or "",
-        place=tree.place(item),
+        location=tree.location(item),
         name_value=_value(tree, item, "name"),
         port=_value(tree, item, "port"),
         type=_value(tree, item, "type"),
@@ -119,16 +119,16 @@ def _strimzi_listener(tree: Tree, item: yaml.Node) -> OperatorListener:
     )
 
 
-def _cfk(tree: Tree, root: yaml.Node) -> Cluster:
+def _cfk(tree: YamlTree, root: yaml.Node) -> OperatorCluster:
     spec = tree.get(root, "spec")
     count = tree.text(spec, "replicas") or ""
     overrides = tree.items(tree.get(spec, "configOverrides", "server"))
     pairs = [pair for pair in (tree.pair(item) for item in overrides) if pair is not None]
     at = tree.mapping(root).get("spec")
-    return Cluster(
+    return OperatorCluster(
         operator=CFK,
         name=tree.text(root, "metadata", "name") or "kafka",
-        place=tree.place(at[0] if at else root),
+        location=tree.location(at[0] if at else root),
         api=_value(tree, root, "apiVersion"),
         listeners=list(_cfk_listeners(tree, tree.get(spec, "listeners"))),
         config={pair.key: pair for pair in pairs},
@@ -136,16 +136,16 @@ def _cfk(tree: Tree, root: yaml.Node) -> Cluster:
     )
 
 
-def _cfk_listeners(tree: Tree, node: yaml.Node | None) -> Iterator[OperatorListener]:
+def _cfk_listeners(tree: YamlTree, node: yaml.Node | None) -> Iterator[OperatorListener]:
     for name, (key, value) in tree.mapping(node).items():
         if name == "custom":
             for item in tree.items(value):
-                yield _cfk_listener(tree, tree.text(item, "name") or "", tree.place(item), item)
+                yield _cfk_listener(tree, tree.text(item, "name") or "", tree.location(item), item)
         else:
-            yield _cfk_listener(tree, name, tree.place(key), value)
+            yield _cfk_listener(tree, name, tree.location(key), value)
 
 
-def _cfk_listener(tree: Tree, name: str, place: Place, node: yaml.Node) -> OperatorListener:
+def _cfk_listener(tree: YamlTree, name: str, location: SourceLocation, node: yaml.Node) -> OperatorListener:
     access = tree.get(node, "externalAccess")
     kind = tree.text(access, "type") or ""
     part = kind[:1].lower() + kind[1:]
@@ -153,7 +153,7 @@ def _cfk_listener(tree: Tree, name: str, place: Place, node: yaml.Node) -> Opera
     host = _value(tree, access, part, "host")
     return OperatorListener(
         name=name,
-        place=place,
+        location=location,
         name_value=_value(tree, node, "name"),
         port=_value(tree, node, "port"),
         type=_value(tree, access, "type"),
@@ -166,7 +166,7 @@ def _cfk_listener(tree: Tree, name: str, place: Place, node: yaml.Node) -> Opera
     )
 
 
-def _value(tree: Tree, node: yaml.Node | None, *path: str) -> Value | None:
+def _value(tree: YamlTree, node: yaml.Node | None, *path: str) -> ConfigValue | None:
     """The scalar at the end of these keys, as a value."""
     parent = tree.get(node, *path[:-1])
     pair = tree.mapping(parent).get(path[-1])

@@ -6,39 +6,39 @@ import json
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from kproxy.advice.lint.findings import Finding, Severity, safe
-from kproxy.advice.lint.linter import Report
-from kproxy.advice.lint.reachability import IF_RESOLVES, UNKNOWN, Row
+from kproxy.advice.lint.findings import LintFinding, Severity, redact
+from kproxy.advice.lint.linter import LintReport
+from kproxy.advice.lint.reachability import IF_RESOLVES, UNKNOWN, ListenerReachability
 from kproxy.base.printable import one_line
 
 _WIDTH = 80
 _LONGEST = 300
 
 
-def text(report: Report) -> Iterator[str]:
+def text_lines(report: LintReport) -> Iterator[str]:
     """Findings, the table of who can connect where, and what was not checked."""
     for finding in report.findings:
         yield from _finding(report, finding)
-    if report.rows:
+    if report.reachability:
         yield "Who can connect:"
-        yield from table(report.rows)
+        yield from reachability_table(report.reachability)
         yield ""
-    for line in report.unknown:
-        yield from textwrap.wrap(f"not checked: {said(line)}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    for line in report.unchecked:
+        yield from textwrap.wrap(f"not checked: {clean(line)}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     if _looked_at(report):
         yield summary(report)
 
 
-def _finding(report: Report, finding: Finding) -> Iterator[str]:
-    where = f"{said(finding.file)}:{finding.line}:{finding.place.column}"
-    yield f"{where}: {finding.severity.value}: {said(finding.text)} [{finding.rule}]"
+def _finding(report: LintReport, finding: LintFinding) -> Iterator[str]:
+    where = f"{clean(finding.file)}:{finding.line}:{finding.location.column}"
+    yield f"{where}: {finding.severity.value}: {clean(finding.text)} [{finding.rule}]"
     yield from textwrap.wrap(finding.why, _WIDTH, initial_indent="    ", subsequent_indent="    ")
-    for number, line in enumerate(finding.corrected(report.sources)):
+    for number, line in enumerate(finding.corrected_lines(report.sources)):
         yield f"    {'corrected: ' if not number else '           '}{one_line(line.strip(), 2000)}"
     yield ""
 
 
-def summary(report: Report) -> str:
+def summary(report: LintReport) -> str:
     """One line."""
     counts = [
         (sum(one.severity is severity for one in report.findings), severity.value)
@@ -49,7 +49,7 @@ def summary(report: Report) -> str:
     return f"{', '.join(parts) or 'no mistakes found'} in {files} file{'' if files == 1 else 's'}"
 
 
-def _looked_at(report: Report) -> int:
+def _looked_at(report: LintReport) -> int:
     """The number of files that were read and known."""
     return sum(source.name not in report.unreadable for source in report.sources)
 
@@ -59,17 +59,17 @@ _MARKS = (13, 8, 11)
 _SHORT = {IF_RESOLVES: "if DNS", UNKNOWN: "?"}
 
 
-def table(rows: Sequence[Row]) -> Iterator[str]:
+def reachability_table(rows: Sequence[ListenerReachability]) -> Iterator[str]:
     """At most 80 columns. An address that does not fit has a line of its own."""
     room = _WIDTH - sum(_MARKS) - len(_MARKS) - 2
-    names = [f"{_end(said(row.broker), 44)} {one_line(row.listener, 30)}" for row in rows]
+    names = [f"{_end(clean(row.broker), 44)} {one_line(row.listener, 30)}" for row in rows]
     first = min(max(len(name) for name in (*names, _HEADINGS[0])), 26)
     addresses = [one_line(row.advertised, 70) for row in rows]
     fitting = [len(address) for address in addresses if len(address) < room - first]
     second = max(*fitting, len(_HEADINGS[1])) if fitting else len(_HEADINGS[1])
     yield _line(_HEADINGS[0], _HEADINGS[1], _HEADINGS[2:], first, second)
     for name, address, row in zip(names, addresses, rows, strict=True):
-        marks = [_SHORT.get(mark, mark) for mark in (row.near, row.host, row.far)]
+        marks = [_SHORT.get(mark, mark) for mark in (row.same_network, row.host, row.other_hosts)]
         if len(name) > first or len(address) > second:
             yield f"  {name}"
             if len(address) > second:
@@ -77,7 +77,7 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
                 address = ""
             name = ""
         yield _line(name, address, marks, first, second)
-    if any(IF_RESOLVES in (row.near, row.host, row.far) for row in rows):
+    if any(IF_RESOLVES in (row.same_network, row.host, row.other_hosts) for row in rows):
         yield "  (if DNS: if the advertised name or address leads to the broker there)"
 
 
@@ -91,7 +91,7 @@ def _line(name: str, address: str, marks: Sequence[str], first: int, second: int
     return f"  {name:<{first}} {address:<{second}} {cells}".rstrip()
 
 
-def as_json(report: Report, difference: Sequence[str] | None = None) -> str:
+def as_json(report: LintReport, difference: Sequence[str] | None = None) -> str:
     """Everything, for programs."""
     document: dict[str, object] = {
         "findings": [
@@ -99,48 +99,51 @@ def as_json(report: Report, difference: Sequence[str] | None = None) -> str:
                 "rule": one.rule,
                 "severity": one.severity.value,
                 "fault": one.fault,
-                "file": said(one.file),
+                "file": clean(one.file),
                 "line": one.line,
-                "column": one.place.column,
-                "subject": said(one.subject),
-                "text": said(one.text),
+                "column": one.location.column,
+                "subject": clean(one.subject),
+                "text": clean(one.text),
                 "why": one.why,
-                "corrected": one.corrected(report.sources),
+                "corrected": one.corrected_lines(report.sources),
                 "fixable": bool(one.edits),
             }
             for one in report.findings
         ],
         "reach": [
             {
-                "broker": said(row.broker),
-                "listener": said(row.listener),
+                "broker": clean(row.broker),
+                "listener": clean(row.listener),
                 "protocol": row.protocol,
-                "advertised": said(row.advertised),
-                "same_network": row.near,
+                "advertised": clean(row.advertised),
+                "same_network": row.same_network,
                 "host": row.host,
-                "other_hosts": row.far,
+                "other_hosts": row.other_hosts,
             }
-            for row in report.rows
+            for row in report.reachability
         ],
-        "not_checked": [said(line) for line in report.unknown],
-        "unreadable": {said(name): said(why) for name, why in report.unreadable.items()},
+        "not_checked": [clean(line) for line in report.unchecked],
+        "unreadable": {clean(name): clean(why) for name, why in report.unreadable.items()},
     }
     if difference is not None:
         document["diff"] = list(difference)
     return json.dumps(document, indent=2, ensure_ascii=True)
 
 
-def github(report: Report) -> Iterator[str]:
+def github_annotations(report: LintReport) -> Iterator[str]:
     """Annotations for GitHub Actions."""
     for name, why in report.unreadable.items():
-        yield f"::error file={_property(said(name))},title=not read::{_data(said(why))}"
+        yield f"::error file={_property(clean(name))},title=not read::{_data(clean(why))}"
     words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
     for one in report.findings:
-        lines = [f"{said(one.text)}. {one.why}", *(f"corrected: {line}" for line in one.corrected(report.sources))]
-        place = f"file={_property(said(one.file))},line={one.line},col={one.place.column}"
+        lines = [
+            f"{clean(one.text)}. {one.why}",
+            *(f"corrected: {line}" for line in one.corrected_lines(report.sources)),
+        ]
+        place = f"file={_property(clean(one.file))},line={one.line},col={one.location.column}"
         yield f"::{words[one.severity]} {place},title={one.rule}::{_data(chr(10).join(lines))}"
-    for line in report.unknown:
-        yield f"::notice title=not checked::{_data(said(line))}"
+    for line in report.unchecked:
+        yield f"::notice title=not checked::{_data(clean(line))}"
 
 
 def _data(message: str) -> str:
@@ -151,6 +154,6 @@ def _property(message: str) -> str:
     return _data(message).replace(":", "%3A").replace(",", "%2C")
 
 
-def said(part: str) -> str:
+def clean(part: str) -> str:
     """Text from a file or a name of a file: escaped, cut, without passwords in addresses."""
-    return one_line(safe(part), _LONGEST)
+    return one_line(redact(part), _LONGEST)

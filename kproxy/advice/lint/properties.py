@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kproxy.advice.lint.source import BOM, Place, Source
-from kproxy.advice.lint.value import Form, Layout, Value
+from kproxy.advice.lint.source import BOM, SourceFile, SourceLocation
+from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 
 _END = r"(?:\r\n|\n|\r|\Z)"
 _ESCAPED = r"\\(?:\r\n|[\s\S]|\Z)"
@@ -22,25 +22,25 @@ _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
+class PropertiesMistake:
     """What is wrong with the file itself. `twice`: the key that is given again."""
 
-    place: Place
+    location: SourceLocation
     text: str
-    twice: Value | None = None
+    overridden: ConfigValue | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Properties:
     """What a program reads from the file: of a key that is given twice, the last."""
 
-    values: dict[str, Value]
-    mistakes: list[Mistake]
-    every: list[Value]
+    values: dict[str, ConfigValue]
+    mistakes: list[PropertiesMistake]
+    all_values: list[ConfigValue]
     """Also those that another one replaces."""
 
 
-def parse(source: Source) -> Properties:
+def parse(source: SourceFile) -> Properties:
     """Read all keys and values, as Java does, and trim values, as Kafka does."""
     found = Properties({}, [], [])
     text, at = source.text, 0
@@ -53,7 +53,7 @@ def parse(source: Source) -> Properties:
     return found
 
 
-def _pair(source: Source, start: int, end: int, found: Properties) -> None:
+def _pair(source: SourceFile, start: int, end: int, found: Properties) -> None:
     text = source.text
     match = _PAIR.match(text, start, end)
     assert match is not None
@@ -62,24 +62,26 @@ def _pair(source: Source, start: int, end: int, found: Properties) -> None:
         raw_end = match.end() + len(text[match.end() : end].rstrip(" \t\f"))
         value = _unescaped(text[match.end() : raw_end]).strip()
     except ValueError:
-        place = Place(source, start)
-        found.mistakes.append(Mistake(place, r"\u must be followed by four hexadecimal digits; Java reads no line"))
+        location = SourceLocation(source, start)
+        found.mistakes.append(
+            PropertiesMistake(location, r"\u must be followed by four hexadecimal digits; Java reads no line")
+        )
         return
     if start == 0 and key.startswith(BOM):
         text_ = "the file begins with a byte order mark, which Java takes for a part of the first key"
-        found.mistakes.append(Mistake(Place(source, 0), text_))
+        found.mistakes.append(PropertiesMistake(SourceLocation(source, 0), text_))
         key = key[1:]
     if not key and not value and not re.search("[=:]", match[0]):
         return  # a backslash at the end of the file
     key_start = match.start("key") + match["key"].startswith(BOM)
-    form = Form.PROPERTY if match.end() > match.end("key") else Form.FIXED  # a key alone
-    one = Value(value, source, match.end(), raw_end, form, Layout.PROPERTY, key, key_start, match.end("key"))
+    form = ValueStyle.PROPERTY if match.end() > match.end("key") else ValueStyle.FIXED  # a key alone
+    one = ConfigValue(value, source, match.end(), raw_end, form, LineLayout.PROPERTY, key, key_start, match.end("key"))
     if key in found.values and len(found.mistakes) < _MOST_MISTAKES:
         before = found.values[key]
         said = f"{key} is given twice, first on line {before.line}; the last one counts"
-        found.mistakes.append(Mistake(one.place, said, before))
+        found.mistakes.append(PropertiesMistake(one.location, said, before))
     found.values[key] = one
-    found.every.append(one)
+    found.all_values.append(one)
 
 
 def _unescaped(raw: str) -> str:

@@ -20,7 +20,7 @@ class UnreadableError(Exception):
     """A file that cannot be read as text; `str()` says why."""
 
 
-class Source:
+class SourceFile:
     """The text of one file, exactly as it is there: line ends and a byte order mark included."""
 
     def __init__(self, name: str, text: str, path: Path | None = None, encoding: str = "utf-8") -> None:
@@ -65,14 +65,14 @@ class Source:
         found = re.search(r"\r\n|\n|\r", self.text)
         return found[0] if found else "\n"
 
-    def changed(self, edits: Iterable[Edit]) -> Source:
+    def with_edits(self, edits: Iterable[Edit]) -> SourceFile:
         """This file after the edits that are for it."""
         text = self.text
         for edit in sorted((e for e in edits if e.name == self.name), key=lambda e: (e.start, e.end), reverse=True):
             text = text[: edit.start] + edit.new + text[edit.end :]
-        return Source(self.name, text, self.path, self.encoding)
+        return SourceFile(self.name, text, self.path, self.encoding)
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         return self.text.encode(self.encoding)
 
 
@@ -87,10 +87,10 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """A character of a file."""
 
-    source: Source
+    source: SourceFile
     index: int
 
     @property
@@ -102,7 +102,7 @@ class Place:
         return self.source.column(self.index)
 
 
-def overlapping(edits: Sequence[Edit], others: Sequence[Edit]) -> bool:
+def overlap(edits: Sequence[Edit], others: Sequence[Edit]) -> bool:
     """Whether two groups of edits touch the same characters."""
     return any(
         one.name == other.name and max(one.start, other.start) <= min(one.end, other.end)
@@ -111,10 +111,10 @@ def overlapping(edits: Sequence[Edit], others: Sequence[Edit]) -> bool:
     )
 
 
-def read(name: str) -> Source:
+def read_source(name: str) -> SourceFile:
     """Read a file, or standard input for `-`. Raises UnreadableError."""
     if name == STDIN:
-        return decode(name, sys.stdin.buffer.read(MAX_BYTES + 1))
+        return decode_source(name, sys.stdin.buffer.read(MAX_BYTES + 1))
     path = Path(name)
     try:
         # Not Path.read_bytes: a device never ends. A pipe is fine.
@@ -124,20 +124,20 @@ def read(name: str) -> Source:
         raise UnreadableError(_reason(error)) from None
     except ValueError as error:  # a NUL in the path
         raise UnreadableError(str(error)) from None
-    return decode(name, data, path)
+    return decode_source(name, data, path)
 
 
-def decode(name: str, data: bytes, path: Path | None = None) -> Source:
+def decode_source(name: str, data: bytes, path: Path | None = None) -> SourceFile:
     """The text of these bytes. Raises UnreadableError if they are no text."""
     if len(data) > MAX_BYTES:
         raise UnreadableError(f"is larger than {MAX_BYTES // 1024 // 1024} MiB")
     if b"\0" in data or data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UnreadableError("is not UTF-8 text")
     try:
-        return Source(name, data.decode("utf-8"), path)
+        return SourceFile(name, data.decode("utf-8"), path)
     except UnicodeDecodeError:
         # As java.util.Properties reads every file. YAML must be UTF-8: `tree` says so.
-        return Source(name, data.decode("latin-1"), path, "latin-1")
+        return SourceFile(name, data.decode("latin-1"), path, "latin-1")
 
 
 def _reason(error: OSError) -> str:

@@ -1,4 +1,4 @@
-"""YAML as a tree of nodes, each with its place. Nothing is expanded: an alias stays one node, whoever uses it."""
+"""YAML as a tree of nodes, each with its location. Nothing is expanded: an alias stays one node, whoever uses it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import yaml
 
-from kproxy.advice.lint.source import Place, Source
-from kproxy.advice.lint.value import Form, Layout, Value
+from kproxy.advice.lint.source import SourceFile, SourceLocation
+from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 
 _DEEPEST = 60
 _NESTED = f"nested more than {_DEEPEST} deep"
@@ -17,7 +17,7 @@ _NESTED = f"nested more than {_DEEPEST} deep"
 _TOO_DEEP = "exceeded maximum nesting depth"
 _MOST_NODES = 200_000
 _MERGE = "tag:yaml.org,2002:merge"
-_FORMS = {None: Form.PLAIN, "": Form.PLAIN, "'": Form.SINGLE, '"': Form.DOUBLE}
+_FORMS = {None: ValueStyle.PLAIN, "": ValueStyle.PLAIN, "'": ValueStyle.SINGLE, '"': ValueStyle.DOUBLE}
 
 # PyYAML with libyaml where that is there: it reads a megabyte in a second instead of half a minute.
 _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -26,25 +26,25 @@ _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class MalformedError(Exception):
     """A text that is no YAML, or more than a configuration; `str()` says why."""
 
-    def __init__(self, place: Place, text: str) -> None:
-        self.place = place
+    def __init__(self, location: SourceLocation, text: str) -> None:
+        self.location = location
         super().__init__(text)
 
 
 @dataclass(frozen=True, slots=True)
-class Twice:
+class DuplicateKey:
     """A key that one mapping has twice."""
 
-    place: Place
+    location: SourceLocation
     key: str
-    first: int
+    first_line: int
 
 
-def documents(source: Source) -> list[yaml.Node]:
+def parse_documents(source: SourceFile) -> list[yaml.Node]:
     """The documents of a file. Raises MalformedError."""
     if source.encoding != "utf-8":
         bad = next(index for index, char in enumerate(source.text) if ord(char) > 127)
-        raise MalformedError(Place(source, bad), "the file is not UTF-8 text")
+        raise MalformedError(SourceLocation(source, bad), "the file is not UTF-8 text")
     try:
         _bounded(source)
         return [node for node in yaml.compose_all(source.text, Loader=_Loader) if node is not None]
@@ -52,22 +52,22 @@ def documents(source: Source) -> list[yaml.Node]:
         mark = error.problem_mark or error.context_mark
         index = min(mark.index, len(source.text)) if mark else 0
         if error.problem == _TOO_DEEP:
-            raise MalformedError(Place(source, index), f"the file is {_NESTED}") from None
+            raise MalformedError(SourceLocation(source, index), f"the file is {_NESTED}") from None
         reason = ": ".join(part for part in (error.context, error.problem) if part)
         around = source.line_text(source.line(index))
         hint = "; indent with spaces, not with tabs" if re.match(r"\s*\t", around) else ""
-        raise MalformedError(Place(source, index), f"the file is not YAML: {reason}{hint}") from None
+        raise MalformedError(SourceLocation(source, index), f"the file is not YAML: {reason}{hint}") from None
     except yaml.YAMLError as error:
         at = getattr(error, "position", 0)
         index = at if isinstance(at, int) and at <= len(source.text) else 0
         raise MalformedError(
-            Place(source, index), "the file is not YAML: it has a character that is not text"
+            SourceLocation(source, index), "the file is not YAML: it has a character that is not text"
         ) from None
     except RecursionError:
-        raise MalformedError(Place(source, 0), "the file is nested too deeply") from None
+        raise MalformedError(SourceLocation(source, 0), "the file is nested too deeply") from None
 
 
-def _bounded(source: Source) -> None:
+def _bounded(source: SourceFile) -> None:
     """Refuse what no configuration has, before anything recurses into it."""
     depth = 0
     for number, event in enumerate(yaml.parse(source.text, Loader=_Loader)):
@@ -78,15 +78,15 @@ def _bounded(source: Source) -> None:
         if depth > _DEEPEST or number > _MOST_NODES:
             what = _NESTED if depth > _DEEPEST else "too large for a configuration"
             index = event.start_mark.index if event.start_mark is not None else 0
-            raise MalformedError(Place(source, index), f"the file is {what}")
+            raise MalformedError(SourceLocation(source, index), f"the file is {what}")
 
 
-class Tree:
+class YamlTree:
     """Looks into the nodes of one file."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceFile) -> None:
         self.source = source
-        self.twice: list[Twice] = []
+        self.duplicates: list[DuplicateKey] = []
         self._mappings: dict[int, dict[str, tuple[yaml.Node, yaml.Node]]] = {}
 
     def mapping(self, node: yaml.Node | None) -> dict[str, tuple[yaml.Node, yaml.Node]]:
@@ -110,7 +110,7 @@ class Tree:
             elif isinstance(key, yaml.ScalarNode):
                 if key.value in own:
                     first = own[key.value][0].start_mark.line + 1
-                    self.twice.append(Twice(self.place(key), key.value, first))
+                    self.duplicates.append(DuplicateKey(self.location(key), key.value, first))
                 else:
                     own[key.value] = (key, value)
         for other in merged:
@@ -135,24 +135,26 @@ class Tree:
         """The items of a sequence; none for anything else."""
         return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
-    def place(self, node: yaml.Node) -> Place:
-        return Place(self.source, node.start_mark.index)
+    def location(self, node: yaml.Node) -> SourceLocation:
+        return SourceLocation(self.source, node.start_mark.index)
 
-    def value(self, node: yaml.Node, key: yaml.Node | None = None, read: Callable[[str], str] = str) -> Value:
+    def value(self, node: yaml.Node, key: yaml.Node | None = None, read: Callable[[str], str] = str) -> ConfigValue:
         """A scalar as a value; `read` makes of the written text what the program reads."""
-        layout = Layout.BARE if key is None else Layout.MAPPING
+        layout = LineLayout.BARE if key is None else LineLayout.MAPPING
         word, key_start, key_end = "", -1, -1
         if isinstance(key, yaml.ScalarNode):
             word, (key_start, key_end) = key.value, self._inner(key)
         if not isinstance(node, yaml.ScalarNode):
             start = node.start_mark.index
-            return Value("", self.source, start, start, Form.FIXED, layout, word, key_start, key_end)
+            return ConfigValue("", self.source, start, start, ValueStyle.FIXED, layout, word, key_start, key_end)
         start, end = self._inner(node)
         empty = node.tag == "tag:yaml.org,2002:null"
-        form = Form.FIXED if empty else _FORMS.get(node.style, Form.FIXED)
-        return Value(read("" if empty else node.value), self.source, start, end, form, layout, word, key_start, key_end)
+        form = ValueStyle.FIXED if empty else _FORMS.get(node.style, ValueStyle.FIXED)
+        return ConfigValue(
+            read("" if empty else node.value), self.source, start, end, form, layout, word, key_start, key_end
+        )
 
-    def pair(self, node: yaml.Node, read: Callable[[str], str] = str) -> Value | None:
+    def pair(self, node: yaml.Node, read: Callable[[str], str] = str) -> ConfigValue | None:
         """A scalar that is KEY=VALUE, an item of a list."""
         if not isinstance(node, yaml.ScalarNode):
             return None
@@ -160,10 +162,10 @@ class Tree:
         start, end = self._inner(node)
         raw = self.source.text[start:end]
         at = raw.find("=")
-        form = _FORMS.get(node.style, Form.FIXED)
+        form = _FORMS.get(node.style, ValueStyle.FIXED)
         if at < 0 or not sign:
-            return Value("", self.source, end, end, Form.FIXED, Layout.ITEM, key, start, end)
-        return Value(read(text), self.source, start + at + 1, end, form, Layout.ITEM, key, start, start + at)
+            return ConfigValue("", self.source, end, end, ValueStyle.FIXED, LineLayout.ITEM, key, start, end)
+        return ConfigValue(read(text), self.source, start + at + 1, end, form, LineLayout.ITEM, key, start, start + at)
 
     def _inner(self, node: yaml.ScalarNode) -> tuple[int, int]:
         """Where a scalar is written, without anchor, tag and quotes."""
@@ -176,7 +178,7 @@ class Tree:
             return start + 1, end - 1
         return start, start + len(self.source.text[start:end].rstrip())
 
-    def every(self, node: yaml.Node) -> Iterator[yaml.MappingNode]:
+    def mappings(self, node: yaml.Node) -> Iterator[yaml.MappingNode]:
         """All mappings below a node, each once."""
         seen: set[int] = set()
         waiting = [node]

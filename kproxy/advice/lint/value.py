@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from kproxy.advice.lint.source import Edit, Place, Source
+from kproxy.advice.lint.source import Edit, SourceFile, SourceLocation
 
 
-class Form(Enum):
+class ValueStyle(Enum):
     """How a value is written."""
 
     PROPERTY = "property"
@@ -23,7 +23,7 @@ class Form(Enum):
     FIXED = "fixed"  # YAML's blocks and the like: not for a change
 
 
-class Layout(Enum):
+class LineLayout(Enum):
     """What its line looks like."""
 
     PROPERTY = "KEY=VALUE"
@@ -39,33 +39,33 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./<$][A-Za-z0-9_./:,@*+\-\[\]{}$<>= ]*")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Value:
+class ConfigValue:
     """`text` is what the program reads. `start` to `end` is how it is written, without quotes."""
 
     text: str
-    source: Source
+    source: SourceFile
     start: int
     end: int
-    form: Form = Form.FIXED
-    layout: Layout = Layout.NONE
+    form: ValueStyle = ValueStyle.FIXED
+    layout: LineLayout = LineLayout.NONE
     key: str = ""
     key_start: int = -1
     key_end: int = -1
 
     @property
-    def place(self) -> Place:
-        return Place(self.source, self.key_start if self.key_start >= 0 else self.start)
+    def location(self) -> SourceLocation:
+        return SourceLocation(self.source, self.key_start if self.key_start >= 0 else self.start)
 
     @property
     def line(self) -> int:
-        return self.place.line
+        return self.location.line
 
     @property
     def raw(self) -> str:
         return self.source.text[self.start : self.end]
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """Whether nothing in it is decided elsewhere (`${VAR}`, `_{COMMAND}`)."""
         return "{" not in self.text
 
@@ -74,7 +74,7 @@ class Value:
         """The parts of a list with commas, as Kafka reads it."""
         return [part.strip() for part in self.text.split(",") if part.strip()]
 
-    def _spans(self) -> list[tuple[int, int]] | None:
+    def _entry_spans(self) -> list[tuple[int, int]] | None:
         """Where each entry of a list is written; None if that cannot be told, or for a list that nobody writes."""
         if self.raw.count(",") > _MOST_ENTRIES:
             return None
@@ -90,21 +90,21 @@ class Value:
 
     # Changes: each returns the edits, or None if the way in which the value is written does not allow it.
 
-    def replaced(self, text: str) -> list[Edit] | None:
+    def replace(self, text: str) -> list[Edit] | None:
         """Another value in its place."""
-        written = self.written(text)
+        written = self.render(text)
         return None if written is None else [Edit(self.source.name, self.start, self.end, written)]
 
-    def entry_replaced(self, index: int, text: str) -> list[Edit] | None:
-        spans, written = self._spans(), self.written(text)
-        if spans is None or written is None or self.form is Form.FIXED:
+    def replace_entry(self, index: int, text: str) -> list[Edit] | None:
+        spans, written = self._entry_spans(), self.render(text)
+        if spans is None or written is None or self.form is ValueStyle.FIXED:
             return None
         return [Edit(self.source.name, *spans[index], written)]
 
-    def entry_changed(self, index: int, old: str, new: str) -> list[Edit] | None:
+    def change_entry(self, index: int, old: str, new: str) -> list[Edit] | None:
         """Replace a part of an entry, which must be written as it is read."""
-        spans = self._spans()
-        if spans is None or self.form is Form.FIXED or self.written(f"x{new}x") is None:
+        spans = self._entry_spans()
+        if spans is None or self.form is ValueStyle.FIXED or self.render(f"x{new}x") is None:
             return None
         start, end = spans[index]
         raw = self.source.text[start:end]
@@ -113,39 +113,39 @@ class Value:
         at = start + raw.index(old)
         return [Edit(self.source.name, at, at + len(old), new)]
 
-    def entry_removed(self, index: int) -> list[Edit] | None:
+    def remove_entry(self, index: int) -> list[Edit] | None:
         """Without this entry and one comma beside it."""
-        spans = self._spans()
-        if spans is None or len(spans) < 2 or self.form is Form.FIXED:
+        spans = self._entry_spans()
+        if spans is None or len(spans) < 2 or self.form is ValueStyle.FIXED:
             return None
         if index:
             return [Edit(self.source.name, spans[index - 1][1], spans[index][1], "")]
         return [Edit(self.source.name, spans[0][0], spans[1][0], "")]
 
-    def entry_added(self, text: str) -> list[Edit] | None:
+    def add_entry(self, text: str) -> list[Edit] | None:
         """With one entry more, at the end."""
-        spans, written = self._spans(), self.written(text)
-        if not spans or written is None or self.form is Form.FIXED:
+        spans, written = self._entry_spans(), self.render(text)
+        if not spans or written is None or self.form is ValueStyle.FIXED:
             return None
         return [Edit(self.source.name, spans[-1][1], spans[-1][1], f",{written}")]
 
-    def removed(self) -> list[Edit] | None:
+    def remove(self) -> list[Edit] | None:
         """Without its line or lines."""
-        if not self._alone():
+        if not self._has_own_lines():
             return None
         start = self.source.line_start(self.key_start)
         return [Edit(self.source.name, start, self.source.next_line(self.end), "")]
 
-    def renamed(self, key: str) -> list[Edit] | None:
+    def rename_key(self, key: str) -> list[Edit] | None:
         """Another key."""
         if self.key_start < 0:
             return None
         return [Edit(self.source.name, self.key_start, self.key_end, key)]
 
-    def followed(self, pairs: Sequence[tuple[str, str]]) -> list[Edit] | None:
+    def insert_after(self, pairs: Sequence[tuple[str, str]]) -> list[Edit] | None:
         """New lines after its own, laid out as it is."""
-        lines = [self.beside(key, text) for key, text in pairs]
-        if not self._alone() or None in lines:
+        lines = [self.line_beside(key, text) for key, text in pairs]
+        if not self._has_own_lines() or None in lines:
             return None
         at = self.source.next_line(self.end)
         end = self.source.newline
@@ -154,43 +154,49 @@ class Value:
             text = end + text[: -len(end)]
         return [Edit(self.source.name, at, at, text)]
 
-    def beside(self, key: str, text: str) -> str | None:
+    def line_beside(self, key: str, text: str) -> str | None:
         """The line that another key and value would have beside this one."""
-        prefix = self.source.text[self.source.line_start(self.key_start) : self.key_start] if self._alone() else ""
-        if self.layout is Layout.PROPERTY:
+        prefix = (
+            self.source.text[self.source.line_start(self.key_start) : self.key_start] if self._has_own_lines() else ""
+        )
+        if self.layout is LineLayout.PROPERTY:
             return f"{prefix}{key}={_property(text)}"
-        if self.layout is Layout.ITEM:
-            quote = self.form.value if self.form in (Form.SINGLE, Form.DOUBLE) else ""
-            written = self.written(text)
+        if self.layout is LineLayout.ITEM:
+            quote = self.form.value if self.form in (ValueStyle.SINGLE, ValueStyle.DOUBLE) else ""
+            written = self.render(text)
             return None if written is None else f"{prefix}{key}={written}{quote}"
-        if self.layout is Layout.MAPPING:
-            quote = self.form.value if self.form in (Form.SINGLE, Form.DOUBLE) else ""
+        if self.layout is LineLayout.MAPPING:
+            quote = self.form.value if self.form in (ValueStyle.SINGLE, ValueStyle.DOUBLE) else ""
             if not quote and (not _PLAIN.fullmatch(text) or re.search(r":( |$)| #|^\d*\.?\d*$", text)):
                 quote = "" if text.isdigit() else '"'
             written = _in(text, quote)
             return f"{prefix}{key}: {quote}{written}{quote}"
         return None
 
-    def written(self, text: str) -> str | None:
+    def render(self, text: str) -> str | None:
         """How a text is written in the place of this value."""
-        if self.form is Form.PROPERTY:
+        if self.form is ValueStyle.PROPERTY:
             return _property(text)
-        if self.form is Form.PLAIN:
+        if self.form is ValueStyle.PLAIN:
             return text if _PLAIN.fullmatch(text) and not re.search(r":( |$)| #", text) else None
-        if self.form in (Form.SINGLE, Form.DOUBLE):
+        if self.form in (ValueStyle.SINGLE, ValueStyle.DOUBLE):
             return _in(text, self.form.value)
         return None
 
-    def _alone(self) -> bool:
+    def _has_own_lines(self) -> bool:
         """Whether its lines have nothing else on them."""
-        if self.key_start < 0 or self.layout in (Layout.NONE, Layout.BARE):
+        if self.key_start < 0 or self.layout in (LineLayout.NONE, LineLayout.BARE):
             return False
         before = self.source.text[self.source.line_start(self.key_start) : self.key_start]
         after = self.source.text[self.end : self.source.line_end(self.end)]
-        wanted = {Layout.PROPERTY: r"[ \t\f]*", Layout.MAPPING: r"[ ]*[\"']?", Layout.ITEM: r"[ ]*-[ ]+[\"']?"}
+        wanted = {
+            LineLayout.PROPERTY: r"[ \t\f]*",
+            LineLayout.MAPPING: r"[ ]*[\"']?",
+            LineLayout.ITEM: r"[ ]*-[ ]+[\"']?",
+        }
         return bool(
             re.fullmatch(wanted[self.layout], before)
-            and (self.layout is Layout.PROPERTY or re.fullmatch(r"[\"']?\s*(#.*)?", after))
+            and (self.layout is LineLayout.PROPERTY or re.fullmatch(r"[\"']?\s*(#.*)?", after))
         )
 
 

@@ -73,7 +73,7 @@ def _braced(inside: str, variables: Mapping[str, str], depth: int) -> str:
     return value if present and value is not None else unknown
 
 
-def read_env(text: str) -> dict[str, str]:
+def parse_env(text: str) -> dict[str, str]:
     """The variables of a `.env` file."""
     variables: dict[str, str] = {}
     for line in text.splitlines():

@@ -20,13 +20,22 @@ from __future__ import annotations
 from functools import cache
 
 from kproxy.advice.remedies.faults import BY_ADDRESS, Fault
-from kproxy.advice.remedies.remedy import Message, Program, Remedy
+from kproxy.advice.remedies.remedy import Program, ProgramMessage, Remedy
 
-__all__ = ["BY_ADDRESS", "Fault", "Message", "Program", "Remedy", "all_remedies", "families", "of"]
+__all__ = [
+    "BY_ADDRESS",
+    "Fault",
+    "Program",
+    "ProgramMessage",
+    "Remedy",
+    "all_remedies",
+    "remedies_by_family",
+    "remedy_of",
+]
 
 
 @cache
-def families() -> dict[str, tuple[Remedy, ...]]:
+def remedies_by_family() -> dict[str, tuple[Remedy, ...]]:
     """The remedies by family, in the order in which users meet them."""
     from kproxy.advice.remedies import (
         advertised,
@@ -59,9 +68,9 @@ def _by_fault() -> dict[Fault, Remedy]:
 
 def all_remedies() -> tuple[Remedy, ...]:
     """The remedy of each fault, in the order of the families."""
-    return tuple(remedy for table in families().values() for remedy in table)
+    return tuple(remedy for table in remedies_by_family().values() for remedy in table)
 
 
-def of(fault: Fault) -> Remedy:
+def remedy_of(fault: Fault) -> Remedy:
     """What is said of a fault."""
     return _by_fault()[fault]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.advice.remedies.remedy import Remedy, Shared, said
+from kproxy.advice.remedies.remedy import Remedy, SharedText, program_messages
 
 # What clients say after they have not reached a broker, whatever the reason was.
 NOT_ESTABLISHED = "Connection to node … could not be established. Node may not be available."
@@ -40,12 +40,12 @@ TABLE: tuple[Remedy, ...] = (
         "Run kproxy beside the client, and use kproxy as the client's bootstrap server. Or make the name known to the "
         "client (DNS, `/etc/hosts`). Or set `advertised.listeners` of the broker to a name that its clients can "
         "resolve.",
-        said(
+        program_messages(
             java=(
                 "Couldn't resolve server … from bootstrap.servers as DNS resolution failed for",
                 "No resolvable bootstrap urls given in bootstrap.servers",
                 "Error connecting to node …",
-                Shared("java.net.UnknownHostException: …"),
+                SharedText("java.net.UnknownHostException: …"),
                 *UNREACHED_JAVA[1:],
             ),
             spark=UNREACHED_SPARK,
@@ -71,7 +71,7 @@ TABLE: tuple[Remedy, ...] = (
                 "Failed to connect to broker …: dial tcp: lookup …: no such host",
                 "kafka: client has run out of available brokers to talk to: dial tcp: lookup …: no such host",
                 *UNREACHED_SARAMA,
-                Shared("no such host"),
+                SharedText("no such host"),
             ),
         ),
     ),
@@ -82,7 +82,7 @@ TABLE: tuple[Remedy, ...] = (
         "another network, an old one, or its own.",
         "Compare `getent hosts NAME` on the client's machine and on the broker.",
         "Correct the name in DNS or in `/etc/hosts`. Or run kproxy, and say with `--map` where the broker really is.",
-        said(
+        program_messages(
             java=(NOT_ESTABLISHED, UNREACHED_JAVA[0]),
             librdkafka=("Connect to … failed: Connection refused",),
             kafka_python=("unable to connect: …",),
@@ -94,8 +94,8 @@ TABLE: tuple[Remedy, ...] = (
         "The name server of the client's machine does not answer, so no name can be resolved for the moment.",
         "`getent hosts NAME` hangs, or fails with `Try again`.",
         "Check the VPN and `/etc/resolv.conf`. In Kubernetes, check that the pod may reach the cluster's DNS service.",
-        said(
-            java=(Shared("java.net.UnknownHostException: …: Temporary failure in name resolution"),),
+        program_messages(
+            java=(SharedText("java.net.UnknownHostException: …: Temporary failure in name resolution"),),
             librdkafka=(
                 "Failed to resolve '…': Temporary failure in name resolution",
                 "Failed to resolve '…': Try again",
@@ -124,7 +124,7 @@ TABLE: tuple[Remedy, ...] = (
         "`kcat -b BOOTSTRAP -L` shows `localhost` or 127.0.0.1, although the bootstrap server is another machine.",
         "Run kproxy beside the client. For good, set `advertised.listeners` of the broker to an address that the "
         "clients can reach; use one listener for each network from which clients come.",
-        said(
+        program_messages(
             java=(
                 "Connection to node … (localhost/127.0.0.1:…) could not be established. Node may not be available.",
                 "Connection to node … (/127.0.0.1:…) could not be established. Node may not be available.",
@@ -147,7 +147,7 @@ TABLE: tuple[Remedy, ...] = (
         "`kcat -b BOOTSTRAP -L` shows 0.0.0.0. Kafka refuses to start with it, so an image's start script or a proxy "
         "has set it.",
         "Set `advertised.listeners` of the broker to a name or address of the broker. 0.0.0.0 belongs into `listeners`.",
-        said(
+        program_messages(
             java=("Connection to node … (/0.0.0.0:…) could not be established. Node may not be available.",),
             librdkafka=("0.0.0.0:…: Connect to ipv4#0.0.0.0:… failed: …",),
             kafka_python=("host=0.0.0.0, port=…: unable to connect",),
@@ -162,7 +162,7 @@ TABLE: tuple[Remedy, ...] = (
         "`kcat -b BOOTSTRAP -L` shows a name without a dot, such as `kafka`, `broker` or twelve hexadecimal digits.",
         "Run kproxy on the client's machine, with the published port as the bootstrap server. For good, give the broker "
         "a second listener for clients outside Docker, which advertises the host's name and the published port.",
-        said(
+        program_messages(
             java=("Error connecting to node …: …: Name or service not known",),
             librdkafka=("Failed to resolve '…': Name or service not known",),
             kafka_python=("DNS lookup failed for …",),
@@ -175,10 +175,10 @@ TABLE: tuple[Remedy, ...] = (
         "`kcat -b BOOTSTRAP -L` shows names that end with `.svc` or `.svc.cluster.local`, or names of pods.",
         "Forward one port for each broker (`kubectl port-forward`), and run kproxy with all forwarded ports as "
         "bootstrap servers. For good, give the cluster an external listener (NodePort, load balancer, Ingress).",
-        said(
+        program_messages(
             java=(
                 "Error connecting to node ….svc.cluster.local:…",
-                Shared("java.net.UnknownHostException: ….svc.cluster.local"),
+                SharedText("java.net.UnknownHostException: ….svc.cluster.local"),
             ),
             librdkafka=("Failed to resolve '….svc.cluster.local:…': …", "Failed to resolve '….svc:…': …"),
             kafka_python=("DNS lookup failed for ….svc.cluster.local:…",),
@@ -196,7 +196,7 @@ TABLE: tuple[Remedy, ...] = (
         "`kcat -b BOOTSTRAP -L` shows a private address, and a connection to this address gets no answer.",
         "Connect the VPN. Or run kproxy: with the reachable address of each broker as bootstrap servers, with `--map`, "
         "or with `--via` along an SSH server or proxy that reaches the network.",
-        said(
+        program_messages(
             java=(
                 "Connection to node … (/10.…) could not be established. Node may not be available.",
                 "Connection to node … (/172.…) could not be established. Node may not be available.",
@@ -215,7 +215,7 @@ TABLE: tuple[Remedy, ...] = (
         "`kcat -b BOOTSTRAP -L` shows addresses of another network than that of the bootstrap server.",
         "Connect to the port of the listener that is meant for the client's network. If there is none, run kproxy, or "
         "add a listener to `listeners`, `advertised.listeners` and `listener.security.protocol.map` of each broker.",
-        said(
+        program_messages(
             java=(
                 "org.apache.kafka.common.errors.ListenerNotFoundException: …",
                 "There is no listener on the leader broker that matches the listener on which metadata request was",
@@ -234,7 +234,7 @@ TABLE: tuple[Remedy, ...] = (
         "`kcat -b BOOTSTRAP -L` shows the same host and port for several broker ids.",
         "Give each broker its own `advertised.listeners`. Behind one name, give each broker its own port. kproxy cannot "
         "tell such brokers apart by address: set `--map node:ID=HOST:PORT` for each broker.",
-        said(
+        program_messages(
             java=(
                 "For requests intended only for the leader, this error indicates that the broker is not the current",
             ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.advice.remedies.remedy import Remedy, Shared, said
+from kproxy.advice.remedies.remedy import Remedy, SharedText, program_messages
 
 TABLE: tuple[Remedy, ...] = (
     Remedy(
@@ -15,14 +15,14 @@ TABLE: tuple[Remedy, ...] = (
         "Connect to a name in the certificate, or issue a certificate with all names that clients use. kproxy expects "
         "the advertised name, whichever address it dials (`--tls`, `--tls-server-name`). To turn the check off "
         "(`ssl.endpoint.identification.algorithm=`) also turns off the protection against impostors.",
-        said(
+        program_messages(
             java=(
-                Shared("java.security.cert.CertificateException: No subject alternative DNS name matching … found"),
-                Shared(
+                SharedText("java.security.cert.CertificateException: No subject alternative DNS name matching … found"),
+                SharedText(
                     "java.security.cert.CertificateException: No subject alternative names matching IP address … found"
                 ),
-                Shared("java.security.cert.CertificateException: No name matching … found"),
-                Shared("java.security.cert.CertificateException: No subject alternative names present"),
+                SharedText("java.security.cert.CertificateException: No name matching … found"),
+                SharedText("java.security.cert.CertificateException: No subject alternative names present"),
             ),
             librdkafka=(
                 "SSL handshake failed: …hostname mismatch",
@@ -56,10 +56,10 @@ TABLE: tuple[Remedy, ...] = (
         "machine is wrong.",
         "`openssl s_client -connect HOST:PORT | openssl x509 -noout -dates` shows the dates. `date -u` shows the clock.",
         "Renew the certificate, and let the broker or the client load it. Correct the clock.",
-        said(
+        program_messages(
             java=(
-                Shared("java.security.cert.CertificateExpiredException: NotAfter: …"),
-                Shared("javax.net.ssl.SSLHandshakeException: Received fatal alert: certificate_expired"),
+                SharedText("java.security.cert.CertificateExpiredException: NotAfter: …"),
+                SharedText("javax.net.ssl.SSLHandshakeException: Received fatal alert: certificate_expired"),
             ),
             librdkafka=(
                 "SSL handshake failed: …certificate has expired",
@@ -84,8 +84,8 @@ TABLE: tuple[Remedy, ...] = (
         "The certificate begins to be valid in the future. Mostly the clock of one machine is wrong.",
         "Compare `date -u` on both machines with `openssl s_client -connect HOST:PORT | openssl x509 -noout -dates`.",
         "Correct the clock.",
-        said(
-            java=(Shared("java.security.cert.CertificateNotYetValidException: NotBefore: …"),),
+        program_messages(
+            java=(SharedText("java.security.cert.CertificateNotYetValidException: NotBefore: …"),),
             librdkafka=("SSL handshake failed: …certificate is not yet valid",),
             kafka_python=("certificate verify failed: certificate is not yet valid",),
             aiokafka=(
@@ -105,13 +105,13 @@ TABLE: tuple[Remedy, ...] = (
         "`openssl s_client -connect HOST:PORT -CAfile ca.pem` says `Verify return code: 0` if `ca.pem` is the right CA.",
         "Give the client the CA: `ssl.truststore.location` (Java), `ssl.ca.location` (librdkafka), `ssl_cafile` "
         "(kafka-python). With kproxy: `--tls-ca`.",
-        said(
+        program_messages(
             java=(
-                Shared(
+                SharedText(
                     "sun.security.provider.certpath.SunCertPathBuilderException: unable to find valid certification path to"
                 ),
-                Shared("PKIX path building failed"),
-                Shared("PKIX path validation failed: …Path does not chain with any of the trust anchors"),
+                SharedText("PKIX path building failed"),
+                SharedText("PKIX path validation failed: …Path does not chain with any of the trust anchors"),
             ),
             librdkafka=(
                 "SSL handshake failed: …broker certificate could not be verified, verify that ssl.ca.location is correctly",
@@ -142,7 +142,7 @@ TABLE: tuple[Remedy, ...] = (
             ),
             broker=(
                 "Failed authentication with … (SSL handshake failed)",
-                Shared("javax.net.ssl.SSLHandshakeException: Received fatal alert: certificate_unknown"),
+                SharedText("javax.net.ssl.SSLHandshakeException: Received fatal alert: certificate_unknown"),
             ),
         ),
     ),
@@ -153,10 +153,10 @@ TABLE: tuple[Remedy, ...] = (
         "`openssl s_client -connect HOST:PORT` lists `Acceptable client certificate CA names`, and ends with an alert.",
         "Give the client a certificate: `ssl.keystore.location` (Java), `ssl.certificate.location` and "
         "`ssl.key.location` (librdkafka), `ssl_certfile` and `ssl_keyfile` (kafka-python). With kproxy: `--tls-cert`.",
-        said(
+        program_messages(
             java=(
-                Shared("javax.net.ssl.SSLHandshakeException: Received fatal alert: bad_certificate"),
-                Shared("javax.net.ssl.SSLHandshakeException: Received fatal alert: certificate_required"),
+                SharedText("javax.net.ssl.SSLHandshakeException: Received fatal alert: bad_certificate"),
+                SharedText("javax.net.ssl.SSLHandshakeException: Received fatal alert: certificate_required"),
             ),
             librdkafka=(
                 "SSL handshake failed: …alert bad certificate",
@@ -167,7 +167,7 @@ TABLE: tuple[Remedy, ...] = (
             kafka_python=("[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED]", "[SSL: SSLV3_ALERT_BAD_CERTIFICATE]"),
             kafkajs=("Connection error: …alert bad certificate", "Connection error: …alert certificate required"),
             franz_go=("remote error: tls: certificate required", "remote error: tls: bad certificate"),
-            broker=(Shared("javax.net.ssl.SSLHandshakeException: Empty client certificate chain"),),
+            broker=(SharedText("javax.net.ssl.SSLHandshakeException: Empty client certificate chain"),),
         ),
     ),
     Remedy(
@@ -177,10 +177,10 @@ TABLE: tuple[Remedy, ...] = (
         "trust, has expired, or is not for clients.",
         "The broker's log has the reason beside `Failed authentication with`.",
         "Use a certificate from a CA in the broker's `ssl.truststore.location`, or add the CA there.",
-        said(
+        program_messages(
             java=(
-                Shared("javax.net.ssl.SSLHandshakeException: Received fatal alert: certificate_unknown"),
-                Shared("javax.net.ssl.SSLHandshakeException: Received fatal alert: unknown_ca"),
+                SharedText("javax.net.ssl.SSLHandshakeException: Received fatal alert: certificate_unknown"),
+                SharedText("javax.net.ssl.SSLHandshakeException: Received fatal alert: unknown_ca"),
             ),
             librdkafka=(
                 "SSL handshake failed: …alert unknown ca",
@@ -191,7 +191,7 @@ TABLE: tuple[Remedy, ...] = (
             kafka_python=("[SSL: SSLV3_ALERT_CERTIFICATE_UNKNOWN]", "[SSL: TLSV1_ALERT_UNKNOWN_CA]"),
             kafkajs=("Connection error: …alert certificate unknown", "Connection error: …alert unknown ca"),
             franz_go=("remote error: tls: unknown certificate",),
-            broker=(Shared("PKIX path building failed"),),
+            broker=(SharedText("PKIX path building failed"),),
         ),
     ),
 )

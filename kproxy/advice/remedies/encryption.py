@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kproxy.advice.remedies.faults import Fault
 from kproxy.advice.remedies.network import DISCONNECTED_PYTHON, SARAMA_EOF
-from kproxy.advice.remedies.remedy import Remedy, Shared, said
+from kproxy.advice.remedies.remedy import Remedy, SharedText, program_messages
 
 TABLE: tuple[Remedy, ...] = (
     Remedy(
@@ -16,10 +16,10 @@ TABLE: tuple[Remedy, ...] = (
         "`openssl s_client -connect HOST:PORT` gets no certificate. `kcat -b HOST:PORT -L` without TLS works.",
         "Set `security.protocol` of the client to `PLAINTEXT` or `SASL_PLAINTEXT`, or connect to the port of an SSL "
         "listener.",
-        said(
+        program_messages(
             java=(
                 "SslAuthenticationException: SSL handshake failed",
-                Shared("javax.net.ssl.SSLException: Unsupported or unrecognized SSL message"),
+                SharedText("javax.net.ssl.SSLException: Unsupported or unrecognized SSL message"),
                 "failed authentication due to: SSL handshake failed",
                 "Connection to node … terminated during authentication. This may happen due to any of the following",
             ),
@@ -72,7 +72,7 @@ TABLE: tuple[Remedy, ...] = (
         "`openssl s_client -connect HOST:PORT` shows a certificate.",
         "Set `security.protocol` of the client to `SSL` or `SASL_SSL`, and its trust store, or connect to the port of "
         "a plaintext listener.",
-        said(
+        program_messages(
             java=(
                 "java.lang.OutOfMemoryError: Java heap space … at org.apache.kafka.common.network.NetworkReceive.readFrom",
                 "The AdminClient thread has exited.",
@@ -104,7 +104,7 @@ TABLE: tuple[Remedy, ...] = (
             ),
             broker=(
                 "Failed authentication with … (SSL handshake failed)",
-                Shared("javax.net.ssl.SSLException: Unsupported or unrecognized SSL message"),
+                SharedText("javax.net.ssl.SSLException: Unsupported or unrecognized SSL message"),
             ),
         ),
     ),
@@ -115,16 +115,16 @@ TABLE: tuple[Remedy, ...] = (
         "`openssl s_client -connect HOST:PORT -tls1_2` and `-tls1_3` show which versions the broker accepts.",
         "Compare `ssl.enabled.protocols` and `ssl.cipher.suites` of both sides. Upgrade a Java before 8u261, which has no "
         "TLS 1.3.",
-        said(
+        program_messages(
             java=(
-                Shared("javax.net.ssl.SSLHandshakeException: Received fatal alert: protocol_version"),
-                Shared(
+                SharedText("javax.net.ssl.SSLHandshakeException: Received fatal alert: protocol_version"),
+                SharedText(
                     "javax.net.ssl.SSLHandshakeException: No appropriate protocol (protocol is disabled or cipher suites are"
                 ),
-                Shared(
+                SharedText(
                     "javax.net.ssl.SSLHandshakeException: The client supported protocol versions … are not accepted by"
                 ),
-                Shared("javax.net.ssl.SSLHandshakeException: no cipher suites in common"),
+                SharedText("javax.net.ssl.SSLHandshakeException: no cipher suites in common"),
             ),
             librdkafka=(
                 "SSL handshake failed: …alert protocol version",
@@ -134,7 +134,7 @@ TABLE: tuple[Remedy, ...] = (
             kafka_python=("[SSL: TLSV1_ALERT_PROTOCOL_VERSION]", "[SSL: UNSUPPORTED_PROTOCOL]"),
             kafkajs=("Connection error: …alert protocol version", "Connection error: …unsupported protocol"),
             franz_go=("remote error: tls: protocol version not supported",),
-            broker=(Shared("javax.net.ssl.SSLHandshakeException: no cipher suites in common"),),
+            broker=(SharedText("javax.net.ssl.SSLHandshakeException: no cipher suites in common"),),
         ),
     ),
     Remedy(
@@ -144,7 +144,7 @@ TABLE: tuple[Remedy, ...] = (
         "The broker's log has a line `Failed authentication with …`, and `openssl s_client -connect HOST:PORT` shows "
         "where the handshake ends.",
         "Compare the client's trust store, certificate, TLS versions and cipher suites with the broker's.",
-        said(
+        program_messages(
             java=(
                 "SslAuthenticationException: SSL handshake failed",
                 "failed authentication due to: SSL handshake failed",

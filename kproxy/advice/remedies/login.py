@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kproxy.advice.remedies.faults import Fault
 from kproxy.advice.remedies.network import DISCONNECTED_PYTHON, SARAMA_EOF
-from kproxy.advice.remedies.remedy import Remedy, Shared, said
+from kproxy.advice.remedies.remedy import Remedy, SharedText, program_messages
 
 TABLE: tuple[Remedy, ...] = (
     Remedy(
@@ -14,7 +14,7 @@ TABLE: tuple[Remedy, ...] = (
         "The broker's log says `Unexpected Kafka request of type METADATA during SASL handshake`.",
         "Set `security.protocol` of the client to `SASL_PLAINTEXT` or `SASL_SSL`, and `sasl.mechanism` and the "
         "credentials. Or give the credentials to kproxy (`--sasl`).",
-        said(
+        program_messages(
             java=(
                 "Cancelled in-flight METADATA request with correlation id …",
                 "Bootstrap broker … disconnected",
@@ -41,7 +41,7 @@ TABLE: tuple[Remedy, ...] = (
         "logs in itself, and looks the same to its clients.",
         "`listener.security.protocol.map` of the broker shows the protocol of the listener.",
         "Set `security.protocol` of the client to `PLAINTEXT` or `SSL`, or connect to the port of a SASL listener.",
-        said(
+        program_messages(
             java=(
                 "Unexpected handshake request with client mechanism …, enabled mechanisms are []",
                 "IllegalSaslStateException: Unexpected handshake request with client mechanism",
@@ -65,7 +65,7 @@ TABLE: tuple[Remedy, ...] = (
         "The message lists the enabled mechanisms. In the broker, `sasl.enabled.mechanisms` has them.",
         "Set `sasl.mechanism` of the client to one of the enabled mechanisms, or enable the client's mechanism in the "
         "broker.",
-        said(
+        program_messages(
             java=(
                 "UnsupportedSaslMechanismException: Client SASL mechanism '…' not enabled in the server, enabled mechanisms are",
                 "Client SASL mechanism '…' not enabled in the server, enabled mechanisms are",
@@ -102,7 +102,7 @@ TABLE: tuple[Remedy, ...] = (
         "broker's log has a line `Failed authentication with`.",
         "Correct `sasl.jaas.config`, `sasl.username` and `sasl.password`. Look for quotes, spaces and special "
         "characters in the password. For tokens, check issuer, audience, scope and expiry.",
-        said(
+        program_messages(
             java=(
                 "SaslAuthenticationException: Authentication failed: Invalid username or password",
                 "SaslAuthenticationException: Authentication failed during authentication due to invalid credentials with SASL mechanism",
@@ -143,11 +143,11 @@ TABLE: tuple[Remedy, ...] = (
         "used. The client has not asked the broker yet.",
         "Open the file or run the command by hand, as the user of the client.",
         "Correct the path, the rights, or the class of the login module in `sasl.jaas.config`.",
-        said(
+        program_messages(
             java=(
                 "Could not find a 'KafkaClient' entry in the JAAS configuration",
                 "Failed to create SaslClient with mechanism …",
-                Shared("javax.security.auth.login.LoginException: No LoginModule found for …"),
+                SharedText("javax.security.auth.login.LoginException: No LoginModule found for …"),
                 "JAAS config property does not contain any login modules",
                 "JAAS config entry not terminated by semi-colon",
                 "Login module not specified in JAAS config",
@@ -181,13 +181,13 @@ TABLE: tuple[Remedy, ...] = (
         "`klist` shows the ticket. `kvno kafka/BROKER-HOST` asks the KDC for the service.",
         "Correct `sasl.kerberos.service.name`, the keytab and krb5.conf. Through kproxy, let kproxy log in "
         "(`--sasl GSSAPI`), because the client knows another host name.",
-        said(
+        program_messages(
             java=(
                 "An error: (java.security.PrivilegedActionException: javax.security.sasl.SaslException: GSS initiate failed",
-                Shared("GSSException: No valid credentials provided (Mechanism level: …"),
+                SharedText("GSSException: No valid credentials provided (Mechanism level: …"),
                 "Could not login: the client is being asked for a password, but the Kafka client code does not currently support",
-                Shared("KrbException: Server not found in Kerberos database (7)"),
-                Shared("KrbException: Clock skew too great (37)"),
+                SharedText("KrbException: Server not found in Kerberos database (7)"),
+                SharedText("KrbException: Clock skew too great (37)"),
             ),
             librdkafka=(
                 "SASL handshake failed (step): SASL(-1): generic failure: GSSAPI Error: …",
@@ -212,7 +212,7 @@ TABLE: tuple[Remedy, ...] = (
         "(`kafka.authorizer.logger`) names the principal, the operation and the resource.",
         "Let an administrator add the rule: `kafka-acls --bootstrap-server HOST:PORT --add --allow-principal User:NAME "
         "--operation OPERATION --topic TOPIC` (or `--group`, `--cluster`, `--transactional-id`).",
-        said(
+        program_messages(
             java=(
                 "TopicAuthorizationException: Not authorized to access topics: […]",
                 "GroupAuthorizationException: Not authorized to access group: …",
@@ -262,8 +262,8 @@ TABLE: tuple[Remedy, ...] = (
         "Certificates, tokens and Kerberos tickets are valid for a time, and one machine has the wrong time.",
         "Compare `date -u` on the client's machine and on the broker.",
         "Let the machine take its time from a time server (NTP).",
-        said(
-            java=(Shared("KrbException: Clock skew too great (37)"), "InvalidTimestampException: …"),
+        program_messages(
+            java=(SharedText("KrbException: Clock skew too great (37)"), "InvalidTimestampException: …"),
             librdkafka=("Broker: Invalid timestamp", "SSL handshake failed: …certificate is not yet valid"),
             kafka_python=("InvalidTimestampError", "certificate verify failed: certificate is not yet valid"),
         ),

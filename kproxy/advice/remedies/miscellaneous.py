@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.advice.remedies.remedy import Remedy, said
+from kproxy.advice.remedies.remedy import Remedy, program_messages
 
 TABLE: tuple[Remedy, ...] = (
     Remedy(
@@ -12,7 +12,7 @@ TABLE: tuple[Remedy, ...] = (
         "A setting of the client or of the broker is missing, misspelt or has an impossible value. The message names it.",
         "The message names the setting and mostly the allowed values.",
         "Correct the setting.",
-        said(
+        program_messages(
             java=(
                 "org.apache.kafka.common.config.ConfigException: …",
                 "Invalid url in bootstrap.servers: …",
@@ -37,7 +37,7 @@ TABLE: tuple[Remedy, ...] = (
         "Give Spark the package `org.apache.spark:spark-sql-kafka-0-10_SCALA:SPARK`, with these two versions: for PySpark "
         "4.0.0 `spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 job.py`. With kproxy's plugin: "
         '`kproxy.spark.plugin(packages=["org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"])`.',
-        said(
+        program_messages(
             spark=(
                 "Failed to find data source: kafka. …",
                 "KAFKA_DATA_SOURCE_NOT_ENABLED",
@@ -54,7 +54,7 @@ TABLE: tuple[Remedy, ...] = (
         "metrics `request-latency-avg` and `produce-throttle-time-avg` of the client show slow brokers and quotas.",
         "Find the slow broker or disk. Raise `request.timeout.ms` and `delivery.timeout.ms` for slow networks. Raise "
         "the quota, or send less.",
-        said(
+        program_messages(
             java=(
                 "Expiring … record(s) for …:… ms has passed since batch creation",
                 "ThrottlingQuotaExceededException: …",
@@ -87,7 +87,7 @@ TABLE: tuple[Remedy, ...] = (
         "The broker's log has the contradiction in its last lines. `kproxy lint server.properties` finds it before.",
         "Give each name of `listeners` a line in `listener.security.protocol.map`. Advertise only names of `listeners`, "
         "and not the controller's. Let `inter.broker.listener.name` be one of the advertised names.",
-        said(
+        program_messages(
             broker=(
                 "requirement failed: inter.broker.listener.name must be a listener name defined in advertised.listeners.",
                 "requirement failed: advertised.listeners listener names must be equal to or a subset of the ones defined in",
@@ -115,7 +115,7 @@ TABLE: tuple[Remedy, ...] = (
         "`kafka-consumer-groups --describe --group GROUP --bootstrap-server HOST:PORT` shows the members.",
         "Process fewer records for each poll (`max.poll.records`), or raise `max.poll.interval.ms`. Give each member its "
         "own `group.instance.id`. A single rebalance needs no action.",
-        said(
+        program_messages(
             java=(
                 "CommitFailedException: Offset commit cannot be completed since the consumer",
                 "CommitFailedException: …",
@@ -170,7 +170,7 @@ TABLE: tuple[Remedy, ...] = (
         "`kafka-transactions --bootstrap-server HOST:PORT describe --transactional-id ID` shows the transaction.",
         "Give each producer its own `transactional.id`. Raise `transaction.timeout.ms`, up to "
         "`transaction.max.timeout.ms` of the broker. Close the producer and create it again.",
-        said(
+        program_messages(
             java=(
                 "ProducerFencedException: …",
                 "InvalidProducerEpochException: …",

@@ -12,7 +12,7 @@ from kproxy.advice.remedies.advertised import (
     UNREACHED_SPARK,
 )
 from kproxy.advice.remedies.faults import Fault
-from kproxy.advice.remedies.remedy import Remedy, Shared, said
+from kproxy.advice.remedies.remedy import Remedy, SharedText, program_messages
 
 # What kafka-python says of a connection that ends, even if the broker has said why just before.
 DISCONNECTED_PYTHON = ("KafkaConnectionError: socket disconnected", "socket disconnected")
@@ -36,12 +36,12 @@ TABLE: tuple[Remedy, ...] = (
         "Start the broker or the port-forward. If the address is a broker's advertised address and not what you "
         "connect to otherwise, run kproxy: it dials the reachable address instead. Inside a container, 127.0.0.1 is "
         "the container itself.",
-        said(
+        program_messages(
             java=(
                 NOT_ESTABLISHED,
                 OLD_NOT_ESTABLISHED,
                 *UNREACHED_JAVA,
-                Shared("java.net.ConnectException: Connection refused"),
+                SharedText("java.net.ConnectException: Connection refused"),
             ),
             spark=UNREACHED_SPARK,
             librdkafka=("Connect to … failed: Connection refused", "…/… brokers are down"),
@@ -79,7 +79,7 @@ TABLE: tuple[Remedy, ...] = (
         "`nc -vz -w 5 HOST PORT` from the client's machine ends with a timeout.",
         "Connect the VPN, or open the port in the firewall. Or run kproxy with addresses that the client's machine can "
         "reach (`--map`), or along a machine that reaches the brokers (`--via`).",
-        said(
+        program_messages(
             java=(
                 "Disconnecting from node … due to socket connection setup timeout. The timeout value is … ms.",
                 *UNREACHED_JAVA,
@@ -121,12 +121,12 @@ TABLE: tuple[Remedy, ...] = (
         "`ip route get ADDRESS` on the client's machine shows no route, or `ping` says `Destination unreachable`.",
         "Connect the VPN, or correct the routes or the firewall. Or run kproxy along a machine that has a route "
         "(`--via`).",
-        said(
+        program_messages(
             java=(
                 NOT_ESTABLISHED,
                 OLD_NOT_ESTABLISHED,
-                Shared("java.net.NoRouteToHostException: No route to host"),
-                Shared("java.net.ConnectException: Network is unreachable"),
+                SharedText("java.net.NoRouteToHostException: No route to host"),
+                SharedText("java.net.ConnectException: Network is unreachable"),
             ),
             librdkafka=(
                 "Connect to … failed: No route to host",
@@ -165,8 +165,8 @@ TABLE: tuple[Remedy, ...] = (
         "(librdkafka), or `java.net.preferIPv4Stack` (Java).",
         "Let the client use both families, give the name an address of the other family, or run kproxy on a machine "
         "that has both.",
-        said(
-            java=(Shared("java.net.SocketException: Protocol family unavailable"),),
+        program_messages(
+            java=(SharedText("java.net.SocketException: Protocol family unavailable"),),
             librdkafka=(
                 "Connect to ipv6#… failed: Network is unreachable",
                 "Connect to ipv6#… failed: Cannot assign requested address",
@@ -182,7 +182,7 @@ TABLE: tuple[Remedy, ...] = (
         "down, a broker that hangs, or a server of another kind that waits for other words.",
         "`kcat -b HOST:PORT -L -d broker` connects and then waits. `nc HOST PORT` stays open.",
         "Check what is behind the address: the target of the port-forward, the health of the broker, the port.",
-        said(
+        program_messages(
             java=(
                 "Disconnecting from node … due to request timeout.",
                 "Cancelled in-flight API_VERSIONS request with correlation id …",
@@ -209,13 +209,13 @@ TABLE: tuple[Remedy, ...] = (
         "has none, the connection did not reach a broker.",
         "Compare the client's `security.protocol` with the listener's protocol in "
         "`listener.security.protocol.map` of the broker.",
-        said(
+        program_messages(
             java=(
                 "Connection to node … terminated during authentication. This may happen due to any of the following",
                 "Bootstrap broker … disconnected",
                 "Cancelled in-flight API_VERSIONS request with correlation id … due to node … being disconnected",
-                Shared("java.io.EOFException"),
-                Shared("java.io.IOException: Connection reset by peer"),
+                SharedText("java.io.EOFException"),
+                SharedText("java.io.IOException: Connection reset by peer"),
                 *UNREACHED_JAVA[1:],
             ),
             librdkafka=(
@@ -244,8 +244,8 @@ TABLE: tuple[Remedy, ...] = (
         "does not connect to the broker.",
         "Connect through the same hop by hand: `curl -x PROXY telnet://HOST:PORT`, `ssh -W HOST:PORT SERVER`.",
         "Correct the hop's address or login, or let the hop's rules allow the brokers' addresses and ports.",
-        said(
-            java=(Shared("java.net.SocketException: SOCKS: …"), Shared("Can't connect to SOCKS proxy:…")),
+        program_messages(
+            java=(SharedText("java.net.SocketException: SOCKS: …"), SharedText("Can't connect to SOCKS proxy:…")),
             librdkafka=(),
             kafka_python=("Unable to connect to proxy", "proxy_url requires scheme://"),
         ),
@@ -276,13 +276,13 @@ TABLE: tuple[Remedy, ...] = (
         "`ls /proc/PID/fd | wc -l` is near the limit in `/proc/PID/limits`.",
         "Raise the limit (`ulimit -n`, `LimitNOFILE=` in systemd), or find out who opens so many connections: a client "
         "that is created again and again instead of being used again is a frequent reason.",
-        said(
+        program_messages(
             java=(
-                Shared("java.net.SocketException: Too many open files"),
-                Shared("java.io.IOException: Too many open files"),
+                SharedText("java.net.SocketException: Too many open files"),
+                SharedText("java.io.IOException: Too many open files"),
             ),
             librdkafka=("Failed to create socket: Too many open files",),
-            kafka_python=(Shared("[Errno 24] Too many open files"),),
+            kafka_python=(SharedText("[Errno 24] Too many open files"),),
             broker=("Error while accepting connection (kafka.network.Acceptor)",),
         ),
     ),

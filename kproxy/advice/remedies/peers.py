@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kproxy.advice.remedies.faults import Fault
 from kproxy.advice.remedies.network import DISCONNECTED_PYTHON, SARAMA_EOF
-from kproxy.advice.remedies.remedy import Remedy, said
+from kproxy.advice.remedies.remedy import Remedy, program_messages
 
 # Tried with producers and Kafka 4.3's brokers.
 _UNNOTICED = (
@@ -23,7 +23,7 @@ TABLE: tuple[Remedy, ...] = (
         "`curl -v http://HOST:PORT` or `nc HOST PORT` shows what answers. 1213486160 as a size is the word `HTTP`.",
         "Correct the port. Check what the port-forward, load balancer or Ingress leads to: Kafka needs a TCP route, "
         "not an HTTP route.",
-        said(
+        program_messages(
             java=(
                 "InvalidReceiveException: Invalid receive (size = 1213486160 larger than …)",
                 "InvalidReceiveException: Invalid receive (size = 1347703880 larger than …)",
@@ -72,7 +72,7 @@ TABLE: tuple[Remedy, ...] = (
         "address is a load balancer in front of several brokers.",
         "`kproxy doctor` compares the broker that answers with the one that advertises the address.",
         "Give each broker an address of its own, and correct the port-forward or the `--map`.",
-        said(
+        program_messages(
             java=(
                 "For requests intended only for the leader, this error indicates that the broker is not the current",
                 "org.apache.kafka.common.errors.NotLeaderOrFollowerException: …",
@@ -99,7 +99,7 @@ TABLE: tuple[Remedy, ...] = (
         "Correct the bootstrap servers, the port-forward or the name in DNS. After a cluster has been created again, "
         "restart the clients. A broker that finds the id of another cluster in its directories has that cluster's data: "
         "correct its `log.dirs` or its controllers, and delete nothing that you may still need.",
-        said(
+        program_messages(
             java=("REBOOTSTRAP_REQUIRED",),
             librdkafka=(
                 'reports different ClusterId "…" than previously known "…": a client must not be simultaneously '
@@ -143,7 +143,7 @@ TABLE: tuple[Remedy, ...] = (
         "server, but not for an advertised address: a client must reach the leader of each partition.",
         "Ask the address several times: different brokers answer.",
         "Give each broker an advertised address of its own behind the load balancer: a port or a name for each broker.",
-        said(
+        program_messages(
             java=("org.apache.kafka.common.errors.NotLeaderOrFollowerException: …",),
             librdkafka=("Broker: Not leader for partition",),
             kafka_python=("NotLeaderForPartitionError",),
@@ -156,7 +156,7 @@ TABLE: tuple[Remedy, ...] = (
         "`kafka-broker-api-versions --bootstrap-server HOST:PORT` lists the brokers that are up.",
         "Start the broker, and look into its log. For a new topic, use a replication factor that is not larger than "
         "the number of brokers.",
-        said(
+        program_messages(
             java=(
                 "InvalidReplicationFactorException: Unable to replicate the partition … time(s): …",
                 "InvalidReplicationFactorException: Replication factor: … larger than available brokers: …",
@@ -194,7 +194,7 @@ TABLE: tuple[Remedy, ...] = (
         "All replicas that could lead the partition are down, or the topic has only just been created.",
         "`kafka-topics --describe --topic TOPIC --bootstrap-server HOST:PORT` shows `Leader: none` or -1.",
         "Start the brokers that have the replicas. For a topic that is being created, the next attempt works.",
-        said(
+        program_messages(
             java=(
                 "Error while fetching metadata with correlation id … : {…=LEADER_NOT_AVAILABLE}",
                 "LeaderNotAvailableException: …",
@@ -218,7 +218,7 @@ TABLE: tuple[Remedy, ...] = (
         "`kafka-metadata-quorum --bootstrap-server HOST:PORT describe --status` shows the leader of the controllers.",
         "Start the majority of the controllers. Check `controller.quorum.voters` or "
         "`controller.quorum.bootstrap.servers`, and that the brokers reach the controllers' listener.",
-        said(
+        program_messages(
             java=("Timed out waiting to send the call. Call: createTopics",),
             kafkajs=("KafkaJSBrokerNotFound: Controller broker with id … not found in the cached metadata",),
             sarama=("kafka: controller is not available",),
@@ -238,7 +238,7 @@ TABLE: tuple[Remedy, ...] = (
         "has leaders.",
         "Start the brokers that are down. With fewer than three brokers, set `offsets.topic.replication.factor` and "
         "`transaction.state.log.replication.factor` to the number of brokers. After a start, wait some seconds.",
-        said(
+        program_messages(
             java=(
                 "Group coordinator … is unavailable or invalid due to cause",
                 "org.apache.kafka.common.errors.CoordinatorNotAvailableException: …",
@@ -271,7 +271,7 @@ TABLE: tuple[Remedy, ...] = (
         "to describe a topic gets the same answer. Perhaps it is the wrong cluster.",
         "`kcat -b HOST:PORT -L -t TOPIC` shows the topic and its partitions.",
         "Create the topic (`kafka-topics --create`), correct its name, or check the bootstrap servers and the ACLs.",
-        said(
+        program_messages(
             java=(
                 "Error while fetching metadata with correlation id … : {…=UNKNOWN_TOPIC_OR_PARTITION}",
                 "UnknownTopicOrPartitionException: …",

@@ -24,7 +24,7 @@ class Program(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ProgramMessage:
     """What a program says when a fault is met. In `text`, `…` stands for text that varies.
 
     `shared`: programs that have nothing to do with Kafka say this too. Alone it proves nothing.
@@ -46,20 +46,20 @@ class Remedy:
     cause: str
     check: str
     fix: str
-    messages: tuple[Message, ...]
-    unsaid: str = ""
+    messages: tuple[ProgramMessage, ...]
+    behaviour: str = ""
 
 
-class Shared(str):
+class SharedText(str):
     """A text for `said` that other programs say too."""
 
     __slots__ = ()
 
 
-def said(**texts: tuple[str, ...]) -> tuple[Message, ...]:
+def program_messages(**texts: tuple[str, ...]) -> tuple[ProgramMessage, ...]:
     """The messages of a table, by the names of `Program` in lower case."""
     return tuple(
-        Message(Program[name.upper()], str(text), isinstance(text, Shared))
+        ProgramMessage(Program[name.upper()], str(text), isinstance(text, SharedText))
         for name, group in texts.items()
         for text in group
     )

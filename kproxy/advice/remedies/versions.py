@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.advice.remedies.remedy import Remedy, said
+from kproxy.advice.remedies.remedy import Remedy, program_messages
 
 TABLE: tuple[Remedy, ...] = (
     Remedy(
@@ -14,7 +14,7 @@ TABLE: tuple[Remedy, ...] = (
         "`kafka-broker-api-versions --bootstrap-server HOST:PORT` shows what the broker knows.",
         "Upgrade the broker, use an older client, or turn off the feature (for example `enable.idempotence=false`, "
         "`group.protocol=classic`).",
-        said(
+        program_messages(
             java=(
                 "UnsupportedVersionException: The node does not support …",
                 "UnsupportedVersionException: The broker does not support …",
@@ -42,7 +42,7 @@ TABLE: tuple[Remedy, ...] = (
         "before Kafka 2.1 (KIP-896).",
         "The broker's log says `UnsupportedVersionException` or `InvalidRequestException` for the client's connection.",
         "Upgrade the client: Java 2.1, librdkafka 1.8.2, kafka-python 2.0.3, kafkajs 2.2.4 or later.",
-        said(
+        program_messages(
             java=("UnsupportedVersionException: …", "The version of API is not supported."),
             librdkafka=("Broker: API version not supported",),
             kafka_python=("UnsupportedVersionError", "UnrecognizedBrokerVersion"),
@@ -62,7 +62,7 @@ TABLE: tuple[Remedy, ...] = (
         "a version of an answer.",
         "The message names a number that is in no list of the client.",
         "Upgrade the client.",
-        said(
+        program_messages(
             java=("Unexpected error code: …", "UnknownServerException: …"),
             librdkafka=("Broker: Unknown error", "Unsupported MessageSet magic byte"),
             kafka_python=("UnrecognizedBrokerError",),
@@ -77,7 +77,7 @@ TABLE: tuple[Remedy, ...] = (
         "Write the number in hexadecimal: 0x16 at the start is TLS, 0x48545450 is `HTTP`. `kproxy explain` does it.",
         "If it is another protocol, correct the port or `security.protocol`. If it is a real size, raise "
         "`socket.request.max.bytes` of the broker or `receive.message.max.bytes` of the client.",
-        said(
+        program_messages(
             java=(
                 "InvalidReceiveException: Invalid receive (size = … larger than …)",
                 "InvalidReceiveException: Invalid receive (size = …)",
@@ -104,7 +104,7 @@ TABLE: tuple[Remedy, ...] = (
         "`kafka-configs --describe --topic TOPIC --bootstrap-server HOST:PORT` shows `max.message.bytes`.",
         "Raise `max.request.size` of the producer (`message.max.bytes` in librdkafka), `max.message.bytes` of the topic "
         "and `fetch.max.bytes` of consumers. Or compress, or send smaller records.",
-        said(
+        program_messages(
             java=(
                 "RecordTooLargeException: The message is … bytes when serialized which is larger than …",
                 "RecordTooLargeException: The request included a message larger than the max message size the server will",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kproxy.advice.lint.endpoint import Endpoint, Host, endpoints, kind_of
+from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind, parse_endpoints
 from kproxy.base.address import Address
 from kproxy.inspect.discover.found import Found
 
@@ -34,7 +34,7 @@ class Broker:
 
     name: str
     listens: Mapping[str, int]
-    advertises: Mapping[str, Endpoint]
+    advertised_endpoint: Mapping[str, ListenerEndpoint]
     protocols: Mapping[str, str]
     published: Sequence[Published]
     address: str = ""
@@ -89,8 +89,8 @@ def cluster(what: str, brokers: Sequence[Broker]) -> Found | None:
     return Found(what, ("run", "-b", servers), tuple(notes))
 
 
-def _endpoints(text: str) -> dict[str, Endpoint]:
-    return {one.name: one for one in endpoints(text)[0]}
+def _endpoints(text: str) -> dict[str, ListenerEndpoint]:
+    return {one.name: one for one in parse_endpoints(text)[0]}
 
 
 def _best(one: Broker) -> _Way | None:
@@ -98,16 +98,18 @@ def _best(one: Broker) -> _Way | None:
     ways = []
     for name, port in one.listens.items():
         protocol = one.protocols.get(name, name if name in (_PLAIN, "SSL", "SASL_PLAINTEXT", "SASL_SSL") else "")
-        advertised = one.advertises.get(name)
+        advertised = one.advertised_endpoint.get(name)
         for published in one.published:
             if published.private == port:
                 directly = (
                     advertised is not None
-                    and kind_of(advertised.host) is Host.LOOPBACK
+                    and host_kind(advertised.host) is HostKind.LOOPBACK
                     and advertised.port == published.public
                 )
                 host = (
-                    _LOCAL if kind_of(published.host or "0.0.0.0") in (Host.WILDCARD, Host.LOOPBACK) else published.host
+                    _LOCAL
+                    if host_kind(published.host or "0.0.0.0") in (HostKind.WILDCARD, HostKind.LOOPBACK)
+                    else published.host
                 )
                 ways.append(_Way(Address(host, published.public), protocol, directly))
     if not ways and one.address:

@@ -61,7 +61,7 @@ def _clusters(told: Sequence[Any]) -> Iterator[Found]:
 
 def _may_be_broker(container: Mapping[str, Any]) -> bool:
     image = str(container.get("Image", ""))
-    if images.recognise(image) is not None:
+    if images.recognise_image(image) is not None:
         return True
     repository = image.rpartition("/")[2]
     return _NAMED.search(image) is not None and _NOT_BROKERS.search(repository.partition(":")[0]) is None
@@ -92,11 +92,11 @@ def _settings(image: str, config: Mapping[str, Any]) -> Mapping[str, str]:
     """The broker's properties, as far as its variables and its command say them."""
     pairs = (str(one).partition("=") for one in config.get("Env") or ())
     variables = {key: value for key, _, value in pairs}
-    known = images.recognise(image)
+    known = images.recognise_image(image)
     settings = {}
     if known is not None:
         for key, value in variables.items():
-            if (name := images.property_of(known.family, key)) is not None:
+            if (name := images.property_name(known.family, key)) is not None:
                 settings[name] = value
         settings = {**images.defaults(known.family, settings), **settings}
     else:

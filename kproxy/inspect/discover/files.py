@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kproxy.advice.lint import compose, properties
-from kproxy.advice.lint.filekinds import Kind, recognise
-from kproxy.advice.lint.model import Broker, Family, Setup
-from kproxy.advice.lint.source import Source, UnreadableError, read
-from kproxy.advice.lint.tree import MalformedError, Tree, documents
-from kproxy.advice.lint.variables import read_env
+from kproxy.advice.lint.filekinds import FileKind, recognise_kind
+from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
+from kproxy.advice.lint.source import SourceFile, UnreadableError, read_source
+from kproxy.advice.lint.tree import MalformedError, YamlTree, parse_documents
+from kproxy.advice.lint.variables import parse_env
 from kproxy.base.printable import one_line
 from kproxy.inspect.discover import brokers
 from kproxy.inspect.discover.brokers import Published
@@ -25,16 +25,16 @@ def look(directory: Path) -> Place:
     """The files of this directory, and not of those within."""
     found: list[Found] = []
     for source in _sources(directory, (*_COMPOSE, *_CLIENT)):
-        match recognise(source):
-            case Kind.COMPOSE:
+        match recognise_kind(source):
+            case FileKind.COMPOSE:
                 found += _of_compose(source, directory)
-            case Kind.CLIENT:
+            case FileKind.CLIENT:
                 name = Path(source.name).name
                 found += of_client(source, name, name)
     return Place("files here", found)
 
 
-def _sources(directory: Path, patterns: tuple[str, ...]) -> Iterator[Source]:
+def _sources(directory: Path, patterns: tuple[str, ...]) -> Iterator[SourceFile]:
     try:
         files = sorted(file for pattern in patterns for file in directory.glob(pattern))
     except OSError:
@@ -42,21 +42,21 @@ def _sources(directory: Path, patterns: tuple[str, ...]) -> Iterator[Source]:
     for file in files[:_MOST_FILES]:
         try:
             if file.is_file() and file.stat().st_size <= _LARGEST:
-                yield read(str(file))
+                yield read_source(str(file))
         except (OSError, UnreadableError):
             continue
 
 
-def _of_compose(source: Source, directory: Path) -> Iterator[Found]:
+def _of_compose(source: SourceFile, directory: Path) -> Iterator[Found]:
     setup = Setup([source])
     variables = {}
     try:
         if (env := directory / ".env").is_file():
-            variables = read_env(read(str(env)).text)
-        roots = documents(source)
+            variables = parse_env(read_source(str(env)).text)
+        roots = parse_documents(source)
         if not roots:
             return
-        compose.read(Tree(source), roots[0], variables, setup)
+        compose.add_services(YamlTree(source), roots[0], variables, setup)
     except (OSError, UnreadableError, MalformedError):
         return  # `kproxy lint` says what is wrong with it
     made = [one for broker in setup.brokers if (one := _broker(broker)) is not None]
@@ -66,22 +66,22 @@ def _of_compose(source: Source, directory: Path) -> Iterator[Found]:
         yield Found(found.what, found.words, (*found.notes, "as the file says; kproxy has not looked whether it runs"))
 
 
-def _broker(broker: Broker) -> brokers.Broker | None:
-    if broker.service is None or broker.family is Family.PROPERTIES or not broker.for_clients:
+def _broker(broker: BrokerConfig) -> brokers.Broker | None:
+    if broker.service is None or broker.family is ImageFamily.PROPERTIES or not broker.client_endpoints:
         return None
     published = [
         Published(one.container_port, one.host_port, one.host_ip)
-        for one in broker.service.published
+        for one in broker.service.published_ports
         if one.container_port is not None and one.host_port is not None
     ]
-    names = {one.name for one in broker.for_clients}
+    names = {one.name for one in broker.client_endpoints}
     listens = {one.name: one.port for one in broker.listeners if one.port is not None and one.name in names}
     protocols = {name: broker.protocol(name) for name in names}
-    advertised = {one.name: one for one in broker.for_clients}
+    advertised = {one.name: one for one in broker.client_endpoints}
     return brokers.Broker(one_line(broker.name, 70), listens, advertised, protocols, published)
 
 
-def of_client(source: Source, path: str, at: str) -> Iterator[Found]:
+def of_client(source: SourceFile, path: str, at: str) -> Iterator[Found]:
     """The servers in a client's configuration. `at`: what a person knows the file by, `path`: what kproxy does."""
     values = properties.parse(source).values
     servers = values.get("bootstrap.servers") or values.get("metadata.broker.list")

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import yaml
 
-from kproxy.advice.lint.source import Source, UnreadableError, read
-from kproxy.advice.lint.tree import MalformedError, Tree, documents
+from kproxy.advice.lint.source import SourceFile, UnreadableError, read_source
+from kproxy.advice.lint.tree import MalformedError, YamlTree, parse_documents
 from kproxy.base.address import Address
 from kproxy.base.printable import one_line
 from kproxy.inspect.discover import files
@@ -46,7 +46,7 @@ class _Node:
     """A value of a YAML or JSON file. What is not there, or of another kind, is empty. Keys in lower case:
     kafkactl takes them in any."""
 
-    def __init__(self, tree: Tree, node: yaml.Node | None) -> None:
+    def __init__(self, tree: YamlTree, node: yaml.Node | None) -> None:
         self._tree, self._node = tree, node
 
     def __getitem__(self, name: str) -> _Node:
@@ -95,7 +95,7 @@ def look(home: Path, directory: Path, environment: Mapping[str, str]) -> Place |
             if path.stat().st_size > _LARGEST:
                 problems.append(f"{at}: larger than {_LARGEST >> 20} MiB")
                 continue
-            source = read(str(path.absolute()))  # a file may be called `-`, which would be the standard input
+            source = read_source(str(path.absolute()))  # a file may be called `-`, which would be the standard input
             if tool == "kcat":
                 found += files.of_client(source, str(path), at)
             else:
@@ -138,11 +138,11 @@ def _shown(path: Path, home: Path) -> str:
     return one_line(f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path), 100)
 
 
-def _of(tool: str, at: str, source: Source) -> Iterator[Found]:
-    roots = documents(source)
+def _of(tool: str, at: str, source: SourceFile) -> Iterator[Found]:
+    roots = parse_documents(source)
     if not roots:
         return
-    for way in _READERS[tool](_Node(Tree(source), roots[0])):
+    for way in _READERS[tool](_Node(YamlTree(source), roots[0])):
         said = f"{tool}, {one_line(way.name, 70)}" if way.name else tool
         yield _found(f"{said}: {one_line(','.join(way.brokers), 100)}", at, way)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kproxy.advice.lint.filekinds import Kind
+from kproxy.advice.lint.filekinds import FileKind
 from kproxy.advice.lint.findings import Severity
-from kproxy.advice.lint.linter import Options, lint
-from kproxy.advice.lint.source import Source
+from kproxy.advice.lint.linter import LintOptions, lint
+from kproxy.advice.lint.source import SourceFile
 
 # The settings that its rules for listeners look at, beside those of a single listener.
 _LOOKED_AT = frozenset({
@@ -38,14 +38,14 @@ def strimzi(listeners: Sequence[Sequence[str]]) -> list[str]:
     lines = [f"    {line}" for entry in listeners for line in entry]
     head = ["apiVersion: kafka.strimzi.io/v1", "kind: Kafka", "metadata: {name: kafka}", "spec:", "  kafka:"]
     text = "\n".join([*head, "    listeners:", *lines, ""])
-    report = lint([Source("kafka.yaml", text)], Options(kind=Kind.KUBERNETES))
+    report = lint([SourceFile("kafka.yaml", text)], LintOptions(kind=FileKind.KUBERNETES))
     return [one.text for one in report.findings if one.severity is not Severity.NOTE] + list(report.unreadable)
 
 
 def _found(brokers: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, str]]:
     """Rule, broker and text of all that is wrong with these brokers as one cluster."""
-    sources = [Source(name, _properties(values)) for name, values in brokers.items()]
-    for one in lint(sources, Options(kind=Kind.SERVER)).findings:
+    sources = [SourceFile(name, _properties(values)) for name, values in brokers.items()]
+    for one in lint(sources, LintOptions(kind=FileKind.SERVER)).findings:
         if one.severity is not Severity.NOTE:
             yield one.rule, one.subject, one.text
 

@@ -175,9 +175,9 @@ def _messages(problems: Sequence[Finding]) -> Iterator[str]:
     if problems[0].fault is Fault.HOP_FAILED:
         yield _wrapped("A client of kproxy is disconnected. kproxy's own words stand above.", "   ", "   ")
         return
-    remedy = remedies.of(problems[0].symptom or problems[0].fault)
-    if remedy.unsaid:
-        yield _wrapped(remedy.unsaid, "   ", "   ")
+    remedy = remedies.remedy_of(problems[0].symptom or problems[0].fault)
+    if remedy.behaviour:
+        yield _wrapped(remedy.behaviour, "   ", "   ")
         return
     for program, message in sorted(said.messages(problems[0]), key=lambda one: one[0]):
         yield _wrapped(message, " " * 16, f"   {program:<12} ")
@@ -235,7 +235,7 @@ def _for_good(problems: Sequence[Finding]) -> Iterator[str]:
     yield from _section("Fix for good")
     shown: dict[tuple[str, ...], int] = {}
     for number, finding in enumerate(problems, 1):
-        yield _wrapped(finding.advice or remedies.of(finding.fault).fix, "   ", f"{number}. ")
+        yield _wrapped(finding.advice or remedies.remedy_of(finding.fault).fix, "   ", f"{number}. ")
         before = shown.setdefault(finding.fix, number)
         if finding.fix and before != number:
             yield f"     # the lines are those of {before}"
@@ -331,9 +331,9 @@ def _contact(contact: Contact) -> dict[str, Any]:
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    remedy = remedies.of(finding.fault)
-    symptom = remedies.of(finding.symptom or finding.fault)
-    said = () if symptom.unsaid or finding.fault is Fault.HOP_FAILED else symptom.messages
+    remedy = remedies.remedy_of(finding.fault)
+    symptom = remedies.remedy_of(finding.symptom or finding.fault)
+    said = () if symptom.behaviour or finding.fault is Fault.HOP_FAILED else symptom.messages
     return {
         "fault": finding.fault.value,
         "problem": finding.problem,
@@ -344,7 +344,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "line": finding.line,
         "fix": [*finding.fix],
         "advice": finding.advice or remedy.fix,
-        "unsaid": symptom.unsaid,
+        "unsaid": symptom.behaviour,
         "messages": [{"program": one.program.value, "text": one.text} for one in said],
     }
 

@@ -21,7 +21,7 @@ def messages(finding: Finding) -> Iterator[tuple[str, str]]:
     told_by_brokers = [one.partition(" at ")[2] for one in finding.about if " at " in one]
     address = next(iter(told_by_brokers or finding.about), "")
     shown = dict.fromkeys(_PROGRAMS, 0)
-    found = remedies.of(finding.symptom or finding.fault).messages
+    found = remedies.remedy_of(finding.symptom or finding.fault).messages
     # A client that has reached a bootstrap server does not complain of those.
     for message in sorted(found, key=lambda one: bool(told_by_brokers) and "bootstrap" in one.text.lower()):
         if shown.get(message.program, _MOST) < _MOST:

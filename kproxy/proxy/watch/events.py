@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kproxy.base.printable import one_line
 
 if TYPE_CHECKING:
-    from kproxy.advice.remedies.own import Row
+    from kproxy.advice.remedies.own import OwnMessage
 
 # Lines that are kept, and characters of each.
 _KEPT, _LONGEST = 100, 500
@@ -45,7 +45,7 @@ class Event:
         return address.rpartition(":")[0] or address
 
     @property
-    def row(self) -> Row | None:
+    def row(self) -> OwnMessage | None:
         """What the table of kproxy's messages says of it."""
         return None if self.level == "INFO" else _row(self.text)
 
@@ -94,10 +94,15 @@ def _counted(text: str) -> tuple[str, int]:
 
 
 @lru_cache(2 * _KEPT)
-def _row(text: str) -> Row | None:
+def _row(text: str) -> OwnMessage | None:
     """The row whose message is the most precise of those that the line has."""
-    from kproxy.advice.explain.patterns import by_word  # a megabyte that only those need who look
+    from kproxy.advice.explain.patterns import patterns_by_word  # a megabyte that only those need who look
 
     words = {word.encode() for word in _WORD.findall(text)}
-    found = [one for word in words for one in by_word().get(word, ()) if one.row is not None and one.find(text)]
-    return max(found, key=lambda one: one.weight).row if found else None
+    found = [
+        one
+        for word in words
+        for one in patterns_by_word().get(word, ())
+        if one.own_message is not None and one.find(text)
+    ]
+    return max(found, key=lambda one: one.weight).own_message if found else None

@@ -13,8 +13,8 @@ from time import time
 from typing import Any
 
 from kproxy.advice import remedies
-from kproxy.advice.explain.codes import codes
-from kproxy.advice.explain.patterns import by_word
+from kproxy.advice.explain.codes import codes_by_number
+from kproxy.advice.explain.patterns import patterns_by_word
 from kproxy.advice.remedies import Fault
 from kproxy.client.ask.contents import error_text
 from kproxy.proxy.status.shown import ClusterStatus, SessionStatus, Status, UpstreamStatus
@@ -95,8 +95,8 @@ class Live:
         self._feed.add(tally)
         try:
             if not self._names:  # it imports kafka-python, which takes a while
-                self._names = {number: code.name for number, code in (await asyncio.to_thread(codes)).items()}
-                await asyncio.to_thread(by_word)
+                self._names = {number: code.name for number, code in (await asyncio.to_thread(codes_by_number)).items()}
+                await asyncio.to_thread(patterns_by_word)
             while True:
                 try:
                     await self._write(tally, findings)
@@ -225,7 +225,7 @@ def _refusal(event: Event, clusters: Sequence[ClusterStatus]) -> Finding | None:
 
 
 def _finding(since: float, finding: Finding) -> dict[str, Any]:
-    remedy = remedies.of(finding.fault)
+    remedy = remedies.remedy_of(finding.fault)
     return {
         "fault": finding.fault.value,
         "severity": finding.severity,
@@ -243,7 +243,7 @@ def _finding(since: float, finding: Finding) -> dict[str, Any]:
 
 def _event(event: Event) -> dict[str, Any]:
     row = event.row
-    remedy = None if row is None or row.fault is Fault.KPROXY else remedies.of(row.fault)
+    remedy = None if row is None or row.fault is Fault.KPROXY else remedies.remedy_of(row.fault)
     return {
         "number": event.number,
         "time": round(event.time, 3),

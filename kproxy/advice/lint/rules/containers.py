@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kproxy.advice.lint.endpoint import Endpoint, Host
-from kproxy.advice.lint.findings import Finding, Severity
-from kproxy.advice.lint.model import Broker, Client, Published, Server, Service, Setup
+from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint
+from kproxy.advice.lint.findings import LintFinding, Severity
+from kproxy.advice.lint.model import BootstrapServer, BrokerConfig, ClientConfig, ComposeService, PublishedPort, Setup
 from kproxy.advice.lint.rules.cluster import clusters
 from kproxy.advice.lint.rules.listeners import set_or_add
-from kproxy.advice.lint.rules.table import both, found
+from kproxy.advice.lint.rules.table import combine, new_finding
 from kproxy.advice.lint.source import Edit
 
 _MAP = "listener.security.protocol.map"
 
 
-def check(setup: Setup) -> Iterator[Finding]:
+def check(setup: Setup) -> Iterator[LintFinding]:
     for group in clusters(setup):
         for broker in group:
-            if broker.service is not None and not broker.service.on_host and broker.is_broker:
-                yield from _Container(broker, broker.service, group, setup).check()
+            if broker.service is not None and not broker.service.uses_host_network and broker.is_broker:
+                yield from _ContainerCheck(broker, broker.service, group, setup).check()
 
 
-def users(broker: Broker, setup: Setup) -> list[tuple[Client, Server, Endpoint]]:
+def users(broker: BrokerConfig, setup: Setup) -> list[tuple[ClientConfig, BootstrapServer, ListenerEndpoint]]:
     """The clients in other containers that come to this broker, and to which of its listeners."""
     found_ = []
     for client in setup.clients:
-        if client.service is None or broker.service is None or not client.service.shares_network(broker.service):
+        if client.service is None or broker.service is None or not client.service.shares_network_with(broker.service):
             continue
         for server in client.servers:
             listener = next((one for one in broker.listeners if one.port == server.port), None)
@@ -35,43 +35,45 @@ def users(broker: Broker, setup: Setup) -> list[tuple[Client, Server, Endpoint]]
     return found_
 
 
-class _Container:
-    def __init__(self, broker: Broker, service: Service, group: Sequence[Broker], setup: Setup) -> None:
+class _ContainerCheck:
+    def __init__(
+        self, broker: BrokerConfig, service: ComposeService, group: Sequence[BrokerConfig], setup: Setup
+    ) -> None:
         self.broker = broker
         self.service = service
         self.others = [one for one in group if one is not broker and one.service is not None]
         self.users = users(broker, setup)
         self.setup = setup
 
-    def check(self) -> Iterator[Finding]:
-        for one in self.broker.for_clients:
+    def check(self) -> Iterator[LintFinding]:
+        for one in self.broker.client_endpoints:
             listener = self.broker.listener(one.name)
             if listener is None:
                 continue
             yield from self.bound(listener)
-            if one.kind is Host.LOOPBACK:
+            if one.kind is HostKind.LOOPBACK:
                 yield from self.loopback(one, listener)
-            if one.kind in (Host.LOOPBACK, Host.IP, Host.NAME) and one.host not in self.service.names:
+            if one.kind in (HostKind.LOOPBACK, HostKind.IP, HostKind.NAME) and one.host not in self.service.names:
                 yield from self.published(one, listener)
             if one.host in self.service.names:
                 yield from self.inner_name(one, listener)
 
-    def bound(self, listener: Endpoint) -> Iterator[Finding]:
+    def bound(self, listener: ListenerEndpoint) -> Iterator[LintFinding]:
         alone = not self.published_at(listener) and not self.others and not self.used(listener)
-        if listener.kind is Host.LOOPBACK and not alone and listener.value is not None:
-            edits = listener.value.entry_changed(listener.index, f"//{listener.host}:", "//0.0.0.0:")
+        if listener.kind is HostKind.LOOPBACK and not alone and listener.value is not None:
+            edits = listener.value.change_entry(listener.index, f"//{listener.host}:", "//0.0.0.0:")
             text = f"{listener.name} listens on {listener.host} only"
-            yield found("bound-to-loopback", listener.value, self.broker.name, text, edits)
+            yield new_finding("bound-to-loopback", listener.value, self.broker.name, text, edits)
 
-    def used(self, listener: Endpoint) -> list[Client]:
+    def used(self, listener: ListenerEndpoint) -> list[ClientConfig]:
         return [client for client, _, to in self.users if to.name == listener.name]
 
-    def published_at(self, listener: Endpoint) -> list[Published]:
-        return [one for one in self.service.published if listener.port and one.container_port == listener.port]
+    def published_at(self, listener: ListenerEndpoint) -> list[PublishedPort]:
+        return [one for one in self.service.published_ports if listener.port and one.container_port == listener.port]
 
     # localhost
 
-    def loopback(self, one: Endpoint, listener: Endpoint) -> Iterator[Finding]:
+    def loopback(self, one: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintFinding]:
         if one.value is None:
             return
         clients = self.used(listener)
@@ -81,18 +83,20 @@ class _Container:
         who = [f"{other.name}" for other in self.others] if between else []
         who += [client.name for client in clients]
         text = f"{one.name} advertises {one.host}, but {', '.join(dict.fromkeys(who))} must use it"
-        inner = next((other for other in self.broker.for_clients if other.host in self.service.names), None)
+        inner = next((other for other in self.broker.client_endpoints if other.host in self.service.names), None)
         if inner is not None:
             edits = self._move(inner, clients, listener, between)
         elif not self.published_at(listener):
-            edits = one.value.entry_changed(
+            edits = one.value.change_entry(
                 one.index, f"//{one.host}:{one.port_text}", f"//{self.service.name}:{listener.port}"
             )
         else:
             edits = self._second(one, self.service.name, self._free_port(), clients, listener, between)
-        yield found("loopback-advertised", one.value, self.broker.name, text, edits)
+        yield new_finding("loopback-advertised", one.value, self.broker.name, text, edits)
 
-    def _move(self, inner: Endpoint, clients: list[Client], listener: Endpoint, between: bool) -> list[Edit] | None:
+    def _move(
+        self, inner: ListenerEndpoint, clients: list[ClientConfig], listener: ListenerEndpoint, between: bool
+    ) -> list[Edit] | None:
         """Let everybody in the network use the listener that is made for it."""
         port = self.broker.listener(inner.name)
         groups: list[Sequence[Edit] | None] = []
@@ -100,17 +104,23 @@ class _Container:
             groups.append(set_or_add(self.broker, "inter.broker.listener.name", inner.name, "advertised.listeners"))
         for client in dict.fromkeys(id(client) for client in clients):
             groups += self._ports(client, listener, port.port if port is not None else inner.port)
-        return both(*groups)
+        return combine(*groups)
 
-    def _ports(self, client: int, listener: Endpoint, port: int | None) -> list[Sequence[Edit] | None]:
+    def _ports(self, client: int, listener: ListenerEndpoint, port: int | None) -> list[Sequence[Edit] | None]:
         return [
-            server.value.entry_changed(server.index, f":{server.port}", f":{port}")
+            server.value.change_entry(server.index, f":{server.port}", f":{port}")
             for user, server, to in self.users
             if id(user) == client and to.name == listener.name
         ]
 
     def _second(
-        self, one: Endpoint, host: str, port: int, clients: list[Client], listener: Endpoint, between: bool
+        self,
+        one: ListenerEndpoint,
+        host: str,
+        port: int,
+        clients: list[ClientConfig],
+        listener: ListenerEndpoint,
+        between: bool,
     ) -> list[Edit] | None:
         """One listener more, for the containers' network; clients there and brokers use it."""
         name = self._free_name("DOCKER")
@@ -120,20 +130,22 @@ class _Container:
             groups.append(set_or_add(self.broker, "inter.broker.listener.name", name, *keys))
         for client in dict.fromkeys(id(client) for client in clients):
             groups += self._ports(client, listener, port)
-        return both(*groups)
+        return combine(*groups)
 
-    def _new_listener(self, like: Endpoint, name: str, advertised: str, port: int) -> list[Sequence[Edit] | None]:
+    def _new_listener(
+        self, like: ListenerEndpoint, name: str, advertised: str, port: int
+    ) -> list[Sequence[Edit] | None]:
         settings, protocol = self.broker.settings, self.broker.protocol(like.name)
         if not protocol or "advertised.listeners" not in settings:
             return [None]
-        told = settings["advertised.listeners"].entry_added(f"{name}://{advertised}")
+        told = settings["advertised.listeners"].add_entry(f"{name}://{advertised}")
         groups: list[Sequence[Edit] | None] = [told]
         if "listeners" in settings:
-            groups.append(settings["listeners"].entry_added(f"{name}://:{port}"))
+            groups.append(settings["listeners"].add_entry(f"{name}://:{port}"))
         elif not self.broker.listeners_derived:
             return [None]
         if _MAP in settings:
-            groups.append(settings[_MAP].entry_added(f"{name}:{protocol}"))
+            groups.append(settings[_MAP].add_entry(f"{name}:{protocol}"))
         else:
             names = [*(e.name for e in self.broker.listeners), *self.broker.controller_names]
             known = {**{n: self.broker.protocol_map.get(n, "") for n in names}, name: protocol}
@@ -146,43 +158,47 @@ class _Container:
         return name if name not in taken else next(f"{name}{n}" for n in range(2, 99) if f"{name}{n}" not in taken)
 
     def _free_port(self) -> int:
-        taken = {one.port for one in self.broker.listeners} | {one.container_port for one in self.service.published}
+        taken = {one.port for one in self.broker.listeners} | {
+            one.container_port for one in self.service.published_ports
+        }
         return next(port for port in range(29092, 65536) if port not in taken)
 
     # The host, and other machines
 
-    def published(self, one: Endpoint, listener: Endpoint) -> Iterator[Finding]:
+    def published(self, one: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintFinding]:
         """A listener that advertises an address of the host or of another machine."""
         if one.value is None or one.port is None or listener.port is None:
             return
         if any(one.host in other.names for other in self.setup.services):
-            if not any(one.host in other.names for other in self.setup.services if other.shares_network(self.service)):
+            if not any(
+                one.host in other.names for other in self.setup.services if other.shares_network_with(self.service)
+            ):
                 return
             other = next(other for other in self.setup.services if one.host in other.names)
             text = f"{one.name} advertises {one.host}, which is service {other.name}"
-            edits = one.value.entry_changed(one.index, f"//{one.host}:", f"//{self.service.name}:")
-            yield found("container-name-advertised", one.value, self.broker.name, text, edits,
+            edits = one.value.change_entry(one.index, f"//{one.host}:", f"//{self.service.name}:")
+            yield new_finding("container-name-advertised", one.value, self.broker.name, text, edits,
                         why="Clients that ask for this broker come to another container.")  # fmt: skip
             return
         there = self.published_at(listener)
         if any(port.host_port is None for port in there):
-            self.setup.not_checked(f"{self.broker.name}: {one.name}: on which port of the host it is published")
+            self.setup.add_unchecked(f"{self.broker.name}: {one.name}: on which port of the host it is published")
             return
         if any(port.host_port == one.port for port in there):
             return
         if there:
             text = f"{one.name} advertises port {one.port}, but is published at port {there[0].host_port}"
-            edits = one.value.entry_changed(one.index, f":{one.port}", f":{there[0].host_port}")
-            yield found("published-port-differs", one.value, self.broker.name, text, edits)
+            edits = one.value.change_entry(one.index, f":{one.port}", f":{there[0].host_port}")
+            yield new_finding("published-port-differs", one.value, self.broker.name, text, edits)
             return
         yield from self._elsewhere(one, listener)
 
-    def _elsewhere(self, one: Endpoint, listener: Endpoint) -> Iterator[Finding]:
-        wrong = next((port for port in self.service.published if port.host_port == one.port), None)
+    def _elsewhere(self, one: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintFinding]:
+        wrong = next((port for port in self.service.published_ports if port.host_port == one.port), None)
         if wrong is not None:
             # Containers reach a listener of theirs without a published port.
             told = [
-                self.broker.advertises(other.name)
+                self.broker.advertised_endpoint(other.name)
                 for other in self.broker.listeners
                 if other.port == wrong.container_port
             ]
@@ -191,24 +207,24 @@ class _Container:
                 f"port {one.port} of the host leads to port {wrong.container_port}, but {one.name} has {listener.port}"
             )
             edits = None
-            if wrong.single and free:
+            if wrong.is_single and free:
                 edits = _to_port(wrong, listener.port)
-            yield found("published-port-differs", wrong.value, self.broker.name, text, edits)
-        elif one.kind is Host.LOOPBACK and not self.used(listener) and one.name != self.broker.inter_broker:
+            yield new_finding("published-port-differs", wrong.value, self.broker.name, text, edits)
+        elif one.kind is HostKind.LOOPBACK and not self.used(listener) and one.name != self.broker.inter_broker:
             text = f"{one.name} advertises {one.host}:{one.port}, and port {listener.port} is not published"
             edits = self._publish(one, listener)
-            yield found("port-not-published", one.value or self.broker.place, self.broker.name, text, edits,
+            yield new_finding("port-not-published", one.value or self.broker.location, self.broker.name, text, edits,
                         f'- "{one.port}:{listener.port}"')  # fmt: skip
 
-    def _publish(self, one: Endpoint, listener: Endpoint) -> list[Edit] | None:
+    def _publish(self, one: ListenerEndpoint, listener: ListenerEndpoint) -> list[Edit] | None:
         """One more line below `ports`."""
-        last = self.service.published[-1].value if self.service.published else None
-        if last is None or last.key_start >= 0 or not self.service.published[-1].single:
+        last = self.service.published_ports[-1].value if self.service.published_ports else None
+        if last is None or last.key_start >= 0 or not self.service.published_ports[-1].is_single:
             return None
         source = last.source
         start = source.line_start(last.start)
         line = source.text[start : source.line_end(last.end)]
-        if line.strip().lstrip("- ").strip("\"'") != last.raw or last.source is not self.broker.place.source:
+        if line.strip().lstrip("- ").strip("\"'") != last.raw or last.source is not self.broker.location.source:
             return None
         new = source.text[start : last.start] + f"{one.port}:{listener.port}"
         new += source.text[last.end : source.line_end(last.end)] + source.newline
@@ -217,7 +233,7 @@ class _Container:
 
     # A container's name
 
-    def inner_name(self, one: Endpoint, listener: Endpoint) -> Iterator[Finding]:
+    def inner_name(self, one: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintFinding]:
         there = self.published_at(listener)
         if not there or one.value is None or any(p.host_port == o.port for p in there for o in self._outer()):
             return
@@ -228,36 +244,40 @@ class _Container:
             line = f"(without the published port {port or there[0].container_port})"
             why = "The host has a listener of its own. Through this port, its clients get a name of the containers."
             at, note = one.value, Severity.NOTE
-            yield found("container-name-advertised", at, self.broker.name, text, None, line, severity=note, why=why)
+            yield new_finding(
+                "container-name-advertised", at, self.broker.name, text, None, line, severity=note, why=why
+            )
             return
         edits = None
-        if port is not None and not there[0].value.key and there[0].single:
+        if port is not None and not there[0].value.key and there[0].is_single:
             host = self.setup.advertise or "localhost"
             if clients or between:
                 name, inside = self._free_name("HOST"), self._free_outer()
                 groups = self._new_listener(one, name, f"{host}:{port}", inside)
                 if self.broker.listeners_derived:
-                    groups[0] = self.broker.settings["advertised.listeners"].entry_added(f"{name}://{host}:{inside}")
+                    groups[0] = self.broker.settings["advertised.listeners"].add_entry(f"{name}://{host}:{inside}")
                     port = inside
-                edits = both(*groups, _to_port(there[0], inside, port))
+                edits = combine(*groups, _to_port(there[0], inside, port))
             else:
-                edits = one.value.entry_changed(one.index, f"//{one.host}:{one.port_text}", f"//{host}:{port}")
-        yield found("container-name-advertised", one.value, self.broker.name, text, edits)
+                edits = one.value.change_entry(one.index, f"//{one.host}:{one.port_text}", f"//{host}:{port}")
+        yield new_finding("container-name-advertised", one.value, self.broker.name, text, edits)
 
-    def _at_host(self, one: Endpoint) -> bool:
+    def _at_host(self, one: ListenerEndpoint) -> bool:
         """Whether this listener is published at the port that it advertises."""
         listener = self.broker.listener(one.name)
         return listener is not None and any(port.host_port == one.port for port in self.published_at(listener))
 
     def _free_outer(self) -> int:
-        taken = {one.port for one in self.broker.listeners} | {one.container_port for one in self.service.published}
+        taken = {one.port for one in self.broker.listeners} | {
+            one.container_port for one in self.service.published_ports
+        }
         return next(port for port in range(19092, 65536) if port not in taken)
 
-    def _outer(self) -> list[Endpoint]:
-        return [one for one in self.broker.for_clients if one.host not in self.service.names]
+    def _outer(self) -> list[ListenerEndpoint]:
+        return [one for one in self.broker.client_endpoints if one.host not in self.service.names]
 
 
-def _to_port(port: Published, inside: int | None, outside: int | None = None) -> list[Edit] | None:
+def _to_port(port: PublishedPort, inside: int | None, outside: int | None = None) -> list[Edit] | None:
     """Let a published port lead to another port of the container."""
     value = port.value
     old = f":{port.container_port}"

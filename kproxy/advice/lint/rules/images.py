@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 
 from kproxy.advice.lint import images
-from kproxy.advice.lint.findings import Finding, Severity
-from kproxy.advice.lint.model import Broker, Family, Service, Setup
+from kproxy.advice.lint.findings import LintFinding, Severity
+from kproxy.advice.lint.model import BrokerConfig, ComposeService, ImageFamily, Setup
 from kproxy.advice.lint.rules.listeners import set_or_add
-from kproxy.advice.lint.rules.table import both, found
-from kproxy.advice.lint.value import Value
+from kproxy.advice.lint.rules.table import combine, new_finding
+from kproxy.advice.lint.value import ConfigValue
 
 # The settings whose spelling matters here. Any other name may be a plugin's.
 KNOWN = (
@@ -27,37 +27,37 @@ KNOWN = (
 _REFUSED = {"advertised.port", "advertised.host", "host", "port"}
 
 
-def check(broker: Broker, setup: Setup) -> Iterator[Finding]:
+def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
     service = broker.service
     if service is None:
         return
     yield from spelling(broker, service)
-    if broker.family is Family.CONFLUENT:
+    if broker.family is ImageFamily.CONFLUENT:
         yield from confluent(broker, service)
-    if broker.family in (Family.CONFLUENT, Family.APACHE):
+    if broker.family in (ImageFamily.CONFLUENT, ImageFamily.APACHE):
         yield from refused(broker)
-    if broker.family is Family.APACHE:
+    if broker.family is ImageFamily.APACHE:
         yield from apache(broker)
-    if broker.family is Family.BITNAMI:
+    if broker.family is ImageFamily.BITNAMI:
         yield from bitnami(broker, service)
 
 
-def spelling(broker: Broker, service: Service) -> Iterator[Finding]:
-    right = {broker.variable(key): key for key in KNOWN}
+def spelling(broker: BrokerConfig, service: ComposeService) -> Iterator[LintFinding]:
+    right = {broker.variable_for(key): key for key in KNOWN}
     for word, value in service.environment.items():
         likely = _likely(broker, word, right)
         if likely is None or likely == word:
             continue
-        edits = value.removed() if likely in service.environment else value.renamed(likely)
+        edits = value.remove() if likely in service.environment else value.rename_key(likely)
         text = f"the image does not know {word}; it knows {likely}"
-        yield found("variable-spelling", value, broker.name, text, edits)
+        yield new_finding("variable-spelling", value, broker.name, text, edits)
 
 
-def _likely(broker: Broker, word: str, right: dict[str, str]) -> str | None:
+def _likely(broker: BrokerConfig, word: str, right: dict[str, str]) -> str | None:
     """What a misspelt variable should be; None if it is right, or nothing that is known here."""
     if word in right or images.NOT_PROPERTIES.fullmatch(word):
         return None
-    name = images.property_of(broker.family, word)
+    name = images.property_name(broker.family, word)
     if name in KNOWN or (name is not None and (name.startswith("listener.name.") or name in _REFUSED)):
         return None
     bare = re.sub(r"[._\-]+", "_", re.sub(r"(?i)^kafka[._](cfg[._])?", "", word)).upper()
@@ -65,24 +65,24 @@ def _likely(broker: Broker, word: str, right: dict[str, str]) -> str | None:
         # Without the prefix, only a name that nothing else has.
         exact = [one for one, key in right.items() if "listener" in key and one.endswith(f"_{bare}")]
         return (
-            broker.variable(bare.lower().replace("_", "."))
+            broker.variable_for(bare.lower().replace("_", "."))
             if exact and bare.lower().replace("_", ".") in KNOWN
             else None
         )
     every = {key.replace(".", "_").upper(): key for key in KNOWN}
     if bare in every:
-        return broker.variable(every[bare])
+        return broker.variable_for(every[bare])
     close = difflib.get_close_matches(bare, every, 1, 0.9)
-    return broker.variable(every[close[0]]) if close else None
+    return broker.variable_for(every[close[0]]) if close else None
 
 
-def confluent(broker: Broker, service: Service) -> Iterator[Finding]:
+def confluent(broker: BrokerConfig, service: ComposeService) -> Iterator[LintFinding]:
     if not broker.complete:
         return
     if broker.is_broker and "advertised.listeners" not in broker.settings:
         port = next((str(one.port) for one in broker.listeners if one.name not in broker.controller_names), "9092")
         name = next((one.name for one in broker.listeners if one.name not in broker.controller_names), "PLAINTEXT")
-        published = next((one.host_port for one in service.published if str(one.container_port) == port), None)
+        published = next((one.host_port for one in service.published_ports if str(one.container_port) == port), None)
         text = f"{name}://localhost:{published}" if published else f"{name}://{broker.name}:{port}"
         edits = set_or_add(broker, "advertised.listeners", text, "listeners", "process.roles", "zookeeper.connect")
         yield _missing(broker, "KAFKA_ADVERTISED_LISTENERS", text, edits)
@@ -90,7 +90,7 @@ def confluent(broker: Broker, service: Service) -> Iterator[Finding]:
         if "CLUSTER_ID" not in service.environment:
             at = broker.settings["process.roles"]
             text = "MkU3OEVBNTcwNTJENDM2Qk"
-            yield _missing(broker, "CLUSTER_ID", text, at.followed([("CLUSTER_ID", text)]))
+            yield _missing(broker, "CLUSTER_ID", text, at.insert_after([("CLUSTER_ID", text)]))
     elif "zookeeper.connect" not in broker.settings:
         if broker.kraft_only or broker.version is None:
             yield _missing(broker, "KAFKA_PROCESS_ROLES", "broker,controller", None)
@@ -98,18 +98,18 @@ def confluent(broker: Broker, service: Service) -> Iterator[Finding]:
             yield _missing(broker, "KAFKA_ZOOKEEPER_CONNECT", "zookeeper:2181", None)
 
 
-def _missing(broker: Broker, variable: str, text: str, edits: object) -> Finding:
+def _missing(broker: BrokerConfig, variable: str, text: str, edits: object) -> LintFinding:
     assert edits is None or isinstance(edits, list)
     said = f"{variable} is missing"
-    return found("variable-missing", broker.place, broker.name, said, edits, f"{variable}: {text}")
+    return new_finding("variable-missing", broker.location, broker.name, said, edits, f"{variable}: {text}")
 
 
-def refused(broker: Broker) -> Iterator[Finding]:
+def refused(broker: BrokerConfig) -> Iterator[LintFinding]:
     value = broker.settings.get("advertised.listeners")
     if value is not None and broker.roles == ["controller"] and value.text:
         text = f"the image refuses {value.key} on a node that is only a controller"
-        yield found("variable-refused", value, broker.name, text, value.removed())
-    if broker.family is not Family.CONFLUENT:
+        yield new_finding("variable-refused", value, broker.name, text, value.remove())
+    if broker.family is not ImageFamily.CONFLUENT:
         return
     for name in ("advertised.host.name", "advertised.host", "advertised.port", "host.name", "host", "port"):
         if name in broker.settings:
@@ -120,16 +120,16 @@ def refused(broker: Broker) -> Iterator[Finding]:
                 broker.get("advertised.host.name") or broker.get("advertised.host"),
                 broker.get("advertised.port"),
             )
-            edits = old.removed()
+            edits = old.remove()
             if not known and name.startswith("advertised.host") and host:
-                edits = both(
-                    old.renamed("KAFKA_ADVERTISED_LISTENERS"), old.replaced(f"PLAINTEXT://{host}:{port or 9092}")
+                edits = combine(
+                    old.rename_key("KAFKA_ADVERTISED_LISTENERS"), old.replace(f"PLAINTEXT://{host}:{port or 9092}")
                 )
             severity = Severity.WARNING if name.endswith(".name") else None
-            yield found("variable-refused", old, broker.name, text, edits, severity=severity)
+            yield new_finding("variable-refused", old, broker.name, text, edits, severity=severity)
 
 
-def apache(broker: Broker) -> Iterator[Finding]:
+def apache(broker: BrokerConfig) -> Iterator[LintFinding]:
     """With one variable, this image has no default for the others any more."""
     if not broker.settings or not broker.complete or broker.roles or "zookeeper.connect" in broker.settings:
         return
@@ -140,17 +140,19 @@ def apache(broker: Broker) -> Iterator[Finding]:
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": f"1@{broker.name}:9093",
     }
-    lines = [(broker.variable(key), text) for key, text in wanted.items() if key not in broker.settings]
+    lines = [(broker.variable_for(key), text) for key, text in wanted.items() if key not in broker.settings]
     if "listeners" not in broker.settings:
         own = [f"{one.name}://:{one.port_text}" for one in broker.listeners]
         lines.append(("KAFKA_LISTENERS", ",".join([*own, "CONTROLLER://:9093"])))
         if "advertised.listeners" not in broker.settings:
             lines.append(("KAFKA_ADVERTISED_LISTENERS", "PLAINTEXT://localhost:9092"))
     text = f"{first.key} is set, and KAFKA_PROCESS_ROLES is not"
-    yield found("image-defaults-lost", first, broker.name, text, first.followed(lines), [f"{k}: {v}" for k, v in lines])
+    yield new_finding(
+        "image-defaults-lost", first, broker.name, text, first.insert_after(lines), [f"{k}: {v}" for k, v in lines]
+    )
 
 
-def bitnami(broker: Broker, service: Service) -> Iterator[Finding]:
+def bitnami(broker: BrokerConfig, service: ComposeService) -> Iterator[LintFinding]:
     if not broker.complete:
         return
     if broker.is_controller and "controller.listener.names" in broker.settings and "listeners" not in broker.settings:
@@ -162,12 +164,12 @@ def bitnami(broker: Broker, service: Service) -> Iterator[Finding]:
     if broker.version is None or broker.version >= (3, 5):
         return
     plain = any(broker.protocol(one.name) == "PLAINTEXT" for one in broker.listeners)
-    if plain and (given is None or (given.known and given.text.lower() not in ("yes", "true", "1"))):
-        at: Value | None = given or next(iter(service.environment.values()), None)
+    if plain and (given is None or (given.is_known and given.text.lower() not in ("yes", "true", "1"))):
+        at: ConfigValue | None = given or next(iter(service.environment.values()), None)
         edits = None
         if at is not None:
-            edits = at.replaced("yes") if given else at.followed([("ALLOW_PLAINTEXT_LISTENER", "yes")])
+            edits = at.replace("yes") if given else at.insert_after([("ALLOW_PLAINTEXT_LISTENER", "yes")])
         text = "ALLOW_PLAINTEXT_LISTENER is not yes, and a listener has PLAINTEXT"
-        yield found(
-            "plaintext-not-allowed", at or broker.place, broker.name, text, edits, "ALLOW_PLAINTEXT_LISTENER: 'yes'"
+        yield new_finding(
+            "plaintext-not-allowed", at or broker.location, broker.name, text, edits, "ALLOW_PLAINTEXT_LISTENER: 'yes'"
         )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kproxy.advice.lint.endpoint import Endpoint
-from kproxy.advice.lint.findings import Finding, Severity
-from kproxy.advice.lint.model import Broker, Family, Setup
+from kproxy.advice.lint.endpoint import ListenerEndpoint
+from kproxy.advice.lint.findings import LintFinding, Severity
+from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules.listeners import line_of, set_or_add
-from kproxy.advice.lint.rules.table import found
+from kproxy.advice.lint.rules.table import new_finding
 
 _NAMES = "controller.listener.names"
 _VOTERS = "controller.quorum.voters"
@@ -21,11 +21,11 @@ _ZOOKEEPER = (
 _GONE_IN_4 = ("inter.broker.protocol.version", "log.message.format.version", "delegation.token.master.key")
 
 
-def check(broker: Broker, setup: Setup) -> Iterator[Finding]:
+def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
     yield from leftovers(broker)
-    unknown = broker.version is None and broker.family in (Family.CONFLUENT, Family.BITNAMI)
+    unknown = broker.version is None and broker.family in (ImageFamily.CONFLUENT, ImageFamily.BITNAMI)
     if unknown and not broker.roles and "zookeeper.connect" in broker.settings:
-        setup.not_checked(f"{broker.name}: whether its image is old enough to have a ZooKeeper mode")
+        setup.add_unchecked(f"{broker.name}: whether its image is old enough to have a ZooKeeper mode")
     if not broker.roles:
         return
     yield from roles(broker)
@@ -35,7 +35,7 @@ def check(broker: Broker, setup: Setup) -> Iterator[Finding]:
     yield from wildcards_in_3_9_0(broker)
 
 
-def leftovers(broker: Broker) -> Iterator[Finding]:
+def leftovers(broker: BrokerConfig) -> Iterator[LintFinding]:
     migrating = broker.get("zookeeper.metadata.migration.enable").lower() == "true"
     if (broker.roles or broker.kraft_only) and not (migrating and not broker.kraft_only):
         keys = [key for key in (*_ZOOKEEPER, "zookeeper.metadata.migration.enable") if key in broker.settings]
@@ -47,39 +47,41 @@ def leftovers(broker: Broker) -> Iterator[Finding]:
             )
             value = broker.settings[key]
             # A broker that has nothing but ZooKeeper needs more than the removal of a line.
-            edits = value.removed() if broker.roles else None
+            edits = value.remove() if broker.roles else None
             suggestion = line_of(broker, "process.roles", "broker,controller") if index == 0 else ()
             severity = None if key == "zookeeper.connect" else Severity.WARNING
             text = f"{value.key} is a setting for ZooKeeper, but {why}"
-            yield found("zookeeper-on-kraft", value, broker.name, text, edits, suggestion, severity=severity)
+            yield new_finding("zookeeper-on-kraft", value, broker.name, text, edits, suggestion, severity=severity)
     if broker.version is not None and broker.version >= (4, 0):
         for key in _GONE_IN_4:
             if key in broker.settings:
                 value = broker.settings[key]
                 text = f"Kafka 4 has no setting {value.key}"
-                yield found("zookeeper-on-kraft", value, broker.name, text, value.removed(), severity=Severity.WARNING)
+                yield new_finding(
+                    "zookeeper-on-kraft", value, broker.name, text, value.remove(), severity=Severity.WARNING
+                )
 
 
-def roles(broker: Broker) -> Iterator[Finding]:
+def roles(broker: BrokerConfig) -> Iterator[LintFinding]:
     value = broker.settings.get("process.roles")
     wrong = [role for role in broker.roles if role not in ("broker", "controller") and "{" not in role]
     if wrong and value is not None:
         likely = [role.lower() for role in broker.roles if role.lower() in ("broker", "controller")]
-        edits = value.replaced(",".join(likely)) if len(likely) == len(broker.roles) else None
+        edits = value.replace(",".join(likely)) if len(likely) == len(broker.roles) else None
         suggestion = line_of(broker, "process.roles", "broker,controller")
-        yield found("process-roles", value, broker.name, f"process.roles has '{wrong[0]}'", edits, suggestion)
+        yield new_finding("process-roles", value, broker.name, f"process.roles has '{wrong[0]}'", edits, suggestion)
 
 
-def required(broker: Broker) -> Iterator[Finding]:
+def required(broker: BrokerConfig) -> Iterator[LintFinding]:
     if not broker.complete:
         return
-    at = broker.settings.get("process.roles", broker.place)
+    at = broker.settings.get("process.roles", broker.location)
     if not broker.node_id:
         own = [node for node, address in broker.voters if broker.service and _host(address) in broker.service.names]
         node = own[0] if own else broker.voters[0][0] if len(broker.voters) == 1 and broker.is_controller else ""
         edits = set_or_add(broker, "node.id", node, "process.roles") if node else None
-        text = f"{broker.variable('node.id')} is missing"
-        yield found("node-id-missing", at, broker.name, text, edits, line_of(broker, "node.id", "1"))
+        text = f"{broker.variable_for('node.id')} is missing"
+        yield new_finding("node-id-missing", at, broker.name, text, edits, line_of(broker, "node.id", "1"))
     if not broker.get(_VOTERS) and not broker.get("controller.quorum.bootstrap.servers"):
         controller = next((one for one in broker.listeners if one.name in broker.controller_names), None)
         edits = None
@@ -89,19 +91,19 @@ def required(broker: Broker) -> Iterator[Finding]:
         if host and controller is not None and broker.node_id and broker.is_broker:
             edits = set_or_add(broker, _VOTERS, text, "process.roles")
         said = f"neither {_VOTERS} nor controller.quorum.bootstrap.servers is set"
-        yield found("quorum-missing", at, broker.name, said, edits, line_of(broker, _VOTERS, text))
+        yield new_finding("quorum-missing", at, broker.name, said, edits, line_of(broker, _VOTERS, text))
     if not broker.controller_names:
         name = _likely_controller(broker)
         edits = set_or_add(broker, _NAMES, name, "listeners", "process.roles")
-        said = f"{broker.variable(_NAMES)} is missing"
-        yield found("controller-names-missing", at, broker.name, said, edits, line_of(broker, _NAMES, name))
+        said = f"{broker.variable_for(_NAMES)} is missing"
+        yield new_finding("controller-names-missing", at, broker.name, said, edits, line_of(broker, _NAMES, name))
 
 
 def _host(address: str) -> str:
     return address.rpartition(":")[0]
 
 
-def _likely_controller(broker: Broker) -> str:
+def _likely_controller(broker: BrokerConfig) -> str:
     ports = {address.rpartition(":")[2] for _, address in broker.voters}
     told = {one.name for one in broker.advertised} if "advertised.listeners" in broker.settings else set()
     for one in broker.listeners:
@@ -110,7 +112,7 @@ def _likely_controller(broker: Broker) -> str:
     return next((name for name in broker.protocol_map if "CONTROLLER" in name), "CONTROLLER")
 
 
-def controllers(broker: Broker) -> Iterator[Finding]:
+def controllers(broker: BrokerConfig) -> Iterator[LintFinding]:
     names = broker.controller_names
     if not names or any("{" in name for name in names):
         return
@@ -122,40 +124,44 @@ def controllers(broker: Broker) -> Iterator[Finding]:
         for one in listening:
             value = broker.settings["listeners"]
             text = f"{one.name} is in listeners, but the node is no controller"
-            yield found("controller-on-broker", value, broker.name, text, value.entry_removed(one.index))
+            yield new_finding("controller-on-broker", value, broker.name, text, value.remove_entry(one.index))
     if broker.is_controller and not broker.is_broker and listening and "listeners" in broker.settings:
         value = broker.settings["listeners"]
         for one in broker.listeners:
             if one.name not in names:
                 text = f"{one.name} is in listeners, but the node is no broker"
-                yield found("broker-listener-on-controller", value, broker.name, text, value.entry_removed(one.index))
+                yield new_finding(
+                    "broker-listener-on-controller", value, broker.name, text, value.remove_entry(one.index)
+                )
     yield from _advertised(broker, names, listening)
 
 
-def _not_listening(broker: Broker, name: str) -> Iterator[Finding]:
-    if broker.family is Family.BITNAMI and "listeners" not in broker.settings:
+def _not_listening(broker: BrokerConfig, name: str) -> Iterator[LintFinding]:
+    if broker.family is ImageFamily.BITNAMI and "listeners" not in broker.settings:
         return  # said by the rules for images
     value = broker.settings.get("listeners")
     ports = [address.rpartition(":")[2] for node, address in broker.voters if node == broker.node_id]
     port = ports[0] if ports else "9093"
-    twin = next((one for one in broker.listeners if one.port_text == port and not broker.advertises(one.name)), None)
+    twin = next(
+        (one for one in broker.listeners if one.port_text == port and not broker.advertised_endpoint(one.name)), None
+    )
     entry = f"{name}://:{port}"
     beside = ("advertised.listeners", _NAMES, "process.roles")
     at = value or next((broker.settings[key] for key in beside if key in broker.settings), None)
     if twin is not None and value is not None and "advertised.listeners" in broker.settings:
         at = broker.settings.get(_NAMES, value)
-        edits = at.replaced(twin.name) if at is not value else None
+        edits = at.replace(twin.name) if at is not value else None
     elif value is not None:
-        edits = value.entry_added(entry)
+        edits = value.add_entry(entry)
     else:
         every = [*(f"{one.name}://:{one.port_text}" for one in broker.listeners), entry]
         edits = set_or_add(broker, "listeners", ",".join(every), *beside)
     text = f"{name} is in {_NAMES}, but not in listeners"
     line = line_of(broker, "listeners", entry)
-    yield found("controller-listener-missing", at or broker.place, broker.name, text, edits, line)
+    yield new_finding("controller-listener-missing", at or broker.location, broker.name, text, edits, line)
 
 
-def _advertised(broker: Broker, names: list[str], listening: list[Endpoint]) -> Iterator[Finding]:
+def _advertised(broker: BrokerConfig, names: list[str], listening: list[ListenerEndpoint]) -> Iterator[LintFinding]:
     """Since Kafka 3.9, controllers advertise their listener, and brokers ignore what they advertise of it."""
     value = broker.settings.get("advertised.listeners")
     if value is None or (broker.version is not None and broker.version >= (3, 9)):
@@ -166,30 +172,30 @@ def _advertised(broker: Broker, names: list[str], listening: list[Endpoint]) -> 
             continue
         if broker.is_controller and not listening:
             continue  # said by _not_listening
-        edits = value.entry_removed(one.index)
+        edits = value.remove_entry(one.index)
         if edits is None and not broker.is_broker:
-            edits = value.removed()
+            edits = value.remove()
         text = f"the controllers' listener {one.name} is in advertised.listeners"
         severity = None if old else Severity.WARNING
-        yield found("controller-advertised", value, broker.name, text, edits, severity=severity)
+        yield new_finding("controller-advertised", value, broker.name, text, edits, severity=severity)
 
 
-def wildcards_in_3_9_0(broker: Broker) -> Iterator[Finding]:
+def wildcards_in_3_9_0(broker: BrokerConfig) -> Iterator[LintFinding]:
     """Kafka 3.9.0, and no other version, takes the address of a controllers' listener for an advertised one."""
     value = broker.settings.get("listeners")
     reference = broker.service.image.text if broker.service and broker.service.image else ""
-    tag = ":7.9.0" if broker.family is Family.CONFLUENT else ":3.9.0"
+    tag = ":7.9.0" if broker.family is ImageFamily.CONFLUENT else ":3.9.0"
     if value is None or tag not in reference:
         return
     for one in broker.listeners:
-        if one.name in broker.controller_names and one.host == "0.0.0.0" and not broker.advertises(one.name):
+        if one.name in broker.controller_names and one.host == "0.0.0.0" and not broker.advertised_endpoint(one.name):
             text = f"{one.name} listens on 0.0.0.0, and the image is {reference}"
             why = "Kafka 3.9.0 takes this for an advertised address and does not start (KAFKA-18281)."
-            edits = value.entry_changed(one.index, "//0.0.0.0:", "//:")
-            yield found("advertised-wildcard", value, broker.name, text, edits, why=why)
+            edits = value.change_entry(one.index, "//0.0.0.0:", "//:")
+            yield new_finding("advertised-wildcard", value, broker.name, text, edits, why=why)
 
 
-def voters(broker: Broker) -> Iterator[Finding]:
+def voters(broker: BrokerConfig) -> Iterator[LintFinding]:
     value = broker.settings.get(_VOTERS)
     if value is None or not broker.voters or not broker.node_id.isdigit():
         return
@@ -199,12 +205,12 @@ def voters(broker: Broker) -> Iterator[Finding]:
     if broker.is_controller and broker.node_id not in ids:
         edits = None
         if len(ids) == 1:
-            edits = value.entry_changed(0, f"{ids[0]}@", f"{broker.node_id}@")
+            edits = value.change_entry(0, f"{ids[0]}@", f"{broker.node_id}@")
         text = f"node {broker.node_id} is a controller, but the voters are {', '.join(ids)}"
         address = broker.voters[0][1] if len(ids) == 1 else "HOST:PORT"
         line = line_of(broker, _VOTERS, f"{value.text},{broker.node_id}@{address}")
-        yield found("voter-missing", value, broker.name, text, edits, line)
+        yield new_finding("voter-missing", value, broker.name, text, edits, line)
     if not broker.is_controller and broker.node_id in ids:
         text = f"node {broker.node_id} is only a broker, but a voter has this id"
         line = line_of(broker, "node.id", str(max(int(node) for node in ids if node.isdigit()) + 1))
-        yield found("voter-broker", broker.settings.get("node.id", value), broker.name, text, None, line)
+        yield new_finding("voter-broker", broker.settings.get("node.id", value), broker.name, text, None, line)

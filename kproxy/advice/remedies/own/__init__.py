@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from kproxy.advice.remedies.own.section import Row, Section
+from kproxy.advice.remedies.own.section import OwnMessage, Section
 
-__all__ = ["Row", "Section", "sections"]
+__all__ = ["OwnMessage", "Section", "sections"]
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.advice.remedies.own.section import Row, Section
+from kproxy.advice.remedies.own.section import OwnMessage, Section
 
 SECTION = Section(
     title="Certificates and keys",
@@ -17,12 +17,12 @@ SECTION = Section(
         "`certificate files have changed; new connections use them`."
     ),
     rows=(
-        Row(
+        OwnMessage(
             "`has no certificate; allowed: PEM, DER, PKCS #12, JKS`",
             "This is the wrong file, perhaps a key.",
             fault=Fault.CREDENTIALS_UNREADABLE,
         ),
-        Row(
+        OwnMessage(
             "`the password is wrong, or the file is damaged`, `the password is not given`, `is encrypted, and "
             "its password is …`",
             "The message ends with the setting for the password: `KPROXY_TLS_CA_PASSWORD` for a trust store, "
@@ -31,12 +31,12 @@ SECTION = Section(
             "`ssl.keystore.password`.",
             fault=Fault.CREDENTIALS_UNREADABLE,
         ),
-        Row(
+        OwnMessage(
             "`the key of … does not belong to the certificate`",
             "The two files are from different times, or for different names.",
             fault=Fault.CREDENTIALS_UNREADABLE,
         ),
-        Row(
+        OwnMessage(
             "`is a JCEKS file: …`",
             "Convert it: `keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12`",
             fault=Fault.CREDENTIALS_UNREADABLE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.advice.remedies.own.section import Row, Section
+from kproxy.advice.remedies.own.section import OwnMessage, Section
 
 SECTION = Section(
     title="Findings of kproxy migrate switch",
@@ -16,39 +16,39 @@ SECTION = Section(
         "held: everything is undone, and the line says why."
     ),
     rows=(
-        Row(
+        OwnMessage(
             "`cannot be asked: …`",
             "The driver does not reach the admin endpoint of this kproxy, or its token or certificate is not accepted. "
             "`switch.kproxies`, `token-file` and `ca` of the file name them.",
         ),
-        Row(
+        OwnMessage(
             "`… away from this machine's or more: set both by NTP`",
             "The report and the deadlines would be wrong.",
         ),
-        Row(
+        OwnMessage(
             "`has no --state-dir: it would forget in a restart that it holds: start it with one`",
             "Add `state-dir` to its configuration; a reload is enough.",
         ),
-        Row(
+        OwnMessage(
             "`has no cluster … that can be switched (it has …): switch.cluster in the file`, `has no upstream … (it has "
             "…): switch.to in the file`",
             "The file and the configuration of this kproxy have different names, or that kproxy has not been given its "
             "upstreams: a [reload](configuration.md#reload-of-upstreams) adds them.",
             fault=Fault.CONFIGURATION,
         ),
-        Row(
+        OwnMessage(
             "`… end it first, with kproxy migrate switch --resume or --abort`, `lead to several upstreams now: …`",
             "An earlier switch was broken off. The journal knows how far it was: one of the two commands ends it.",
         ),
-        Row(
+        OwnMessage(
             "`… leads to … already`",
             "This kproxy has been switched, or its `active` is the target. Ask which of them are right before you go on.",
         ),
-        Row(
+        OwnMessage(
             "`has a problem: …`",
             "A defect stopped its last switch: restart it. Or its `--state-dir` cannot be written: make room.",
         ),
-        Row(
+        OwnMessage(
             "`its clients log in themselves…, and kproxy itself logs in to … (sasl): …`, `its clients log in themselves…, "
             "and the brokers of … take no login: …`, `its clients do not log in themselves…, and the brokers of … want a "
             "login: give upstream … credentials (sasl)`",
@@ -56,107 +56,107 @@ SECTION = Section(
             "clients to both ([migration-switch.md](migration-switch.md#before-the-day)).",
             fault=Fault.CREDENTIALS_REFUSED,
         ),
-        Row(
+        OwnMessage(
             "`its clients log in themselves…: … must know the same users and mechanisms, which kproxy cannot try`",
             "Try one of them at the target itself before the switch, such as with `kcat`.",
         ),
-        Row(
+        OwnMessage(
             "`does not reach its upstream …: its log and /status say why`",
             "See [Reaching brokers](#reaching-brokers).",
         ),
-        Row(
+        OwnMessage(
             "`… and the file means …: the copy would be of other records`",
             "The kproxy and the file name different Kafka clusters. Correct the one that is wrong.",
             fault=Fault.WRONG_CLUSTER,
         ),
-        Row(
+        OwnMessage(
             "`was begun or killed a short time ago, and does not know which clients may repeat writes: wait for … s`",
             "Likewise after a reload that has given it its upstreams.",
         ),
-        Row(
+        OwnMessage(
             "`clients that lost an answer to a write (…): the hold waits until they have repeated it`",
             "Look whether these clients reach the brokers.",
         ),
-        Row(
+        OwnMessage(
             "`have several versions: …: update them to one before the switch`",
             "Each version knows its own states and commands only.",
         ),
-        Row(
+        OwnMessage(
             "`the target hands out … and higher, and the source has ids up to …: records of two producers would be taken "
             "for one's: kproxy migrate prepare`",
             "Both clusters number their producers from 0. `kproxy migrate prepare` raises the target's numbers.",
         ),
-        Row(
+        OwnMessage(
             "`… offsets are still to be copied, and switch.max-lag allows …: run kproxy migrate copy --follow until it "
             "has caught up`",
             "The copy would not fit into the hold.",
         ),
-        Row(
+        OwnMessage(
             "`… too much for a hold of … s, of which … are for it: lessen the load, or give Spark more cores…`",
             "The rehearsal was slower than the hold may be.",
         ),
-        Row(
+        OwnMessage(
             "`… would have other names on the target, and clients ask for the old ones: migrate them without rename, or "
             "move their clients by hand`",
             "A switch changes no names in requests.",
         ),
-        Row(
+        OwnMessage(
             "`… not migrated: their clients find nothing of them on the target`, `is left out by the file: it begins by "
             "auto.offset.reset`",
             "The file names other topics or groups. If that is meant, go on.",
         ),
-        Row(
+        OwnMessage(
             "`is a share group: only its start offsets are kept`, `is a Kafka Streams application: instances that run take "
             "up their tasks again by themselves`, `are the workers of Kafka Connect: they read their three topics again`, "
             "`a Spark query keeps positions in its checkpoint, not in a group`",
             "These clients see more than a pause; the line says what to do. [flip.md](flip.md) has a table.",
         ),
-        Row(
+        OwnMessage(
             "`a franz-go consumer that was started before kproxy had both upstreams gets nothing after the switch`",
             "It knows the ids of its topics ([flip.md](flip.md#franz-go)). Applications that were started since need "
             "nothing; kproxy cannot tell them apart.",
         ),
-        Row(
+        OwnMessage(
             "`both sides know …, with other producer ids: an application that uses such a transactional id now ends with a "
             "fatal error at its next transaction (fenced): start it again after the switch`",
             "Usual at a rollback ([flip.md](flip.md#transactional-producers-that-are-led-back)). Brokers remember ids that "
             "nobody uses any more for a week.",
         ),
-        Row(
+        OwnMessage(
             "`has its position before … records of attempts of the copy that were aborted`",
             "Members of this group that read uncommitted records (the default of Java's consumers) read these records "
             "twice. Let the group read to its end before the switch, or set `isolation.level=read_committed`.",
         ),
-        Row(
+        OwnMessage(
             "`somebody writes to the source without kproxy`",
             "The source's logs grew while all kproxies held writes: a client with another way to the brokers, a job, "
             "MirrorMaker. Find it by its producer id (`kafka-get-offsets`, the broker's request log), and stop it or let "
             "it go through kproxy.",
         ),
-        Row(
+        OwnMessage(
             "`the source's logs still grow: somebody writes to it without kproxy`",
             "The same.",
         ),
-        Row(
+        OwnMessage(
             "`… is not verified up to its end: …`",
             "The copy differs from the source there, so nothing was switched. `kproxy migrate verify` says where.",
         ),
-        Row(
+        OwnMessage(
             "`not all positions could be translated: …`",
             "The line names the first one. `kproxy migrate offsets` shows all of them, and why.",
         ),
-        Row(
+        OwnMessage(
             "`… offsets beyond the end of the log`",
             "A group has a position where its log never was: the topic was deleted and made again, or the log has lost "
             "records. Reset the group where it is, or name it with `--as-end` or `groups.as-end`: it then goes on at the "
             "end of the log.",
         ),
-        Row(
+        OwnMessage(
             "`transaction … on the source could not be ended: …`",
             "An application holds a transaction open, and the driver may not abort it: look at its rights "
             "([migration-switch.md](migration-switch.md)), or end the application.",
         ),
-        Row(
+        OwnMessage(
             "`the copy of partition … of … is stuck: …`, `the copy did not end in time`, `the copy is paused: kproxy "
             "migrate resume`",
             "The copy must run for a switch. `kproxy migrate status` says what it does.",

@@ -9,13 +9,13 @@ from kproxy.advice.remedies.faults import Fault
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OwnMessage:
     """A line of a table in troubleshooting.md, in Markdown: the messages stand between backticks.
 
     `reason` is the value of the label of a metric, for the sections that have the column.
     """
 
-    said: str
+    markdown: str
     meaning: str
     reason: str = ""
     fault: Fault = Fault.KPROXY
@@ -23,7 +23,7 @@ class Row:
     @property
     def messages(self) -> tuple[str, ...]:
         """The messages, with … for text that varies."""
-        return tuple(re.findall(r"`([^`]+)`", self.said))
+        return tuple(re.findall(r"`([^`]+)`", self.markdown))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Section:
     """A table, with the text before and after it. `own`: the messages are kproxy's, and not a client's."""
 
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[OwnMessage, ...]
     head: tuple[str, ...]
     before: str = ""
     after: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.advice.remedies.own.section import Row, Section
+from kproxy.advice.remedies.own.section import OwnMessage, Section
 
 SECTION = Section(
     title="Two upstreams and the switch",
@@ -16,93 +16,93 @@ SECTION = Section(
         "kproxy refuses. [migration-switch.md](migration-switch.md) describes the switch."
     ),
     rows=(
-        Row(
+        OwnMessage(
             "`… is not active; clients are led to …`, `… nodes can be reached; clients are led to …`",
             "kproxy looks at the upstream that clients are not led to, too. Nothing is to be done.",
         ),
-        Row(
+        OwnMessage(
             "`upstreams … and … are the same Kafka cluster (id …)`",
             "The bootstrap servers of both lead to one cluster, so no switch can be made. Correct the address of one, "
             "and look for a map or a name that leads to the other cluster.",
             fault=Fault.WRONG_CLUSTER,
         ),
-        Row(
+        OwnMessage(
             "`upstream … does not answer: …`",
             "The line goes on with the reason, see [Reaching brokers](#reaching-brokers). No switch leads there until it "
             "answers.",
         ),
-        Row(
+        OwnMessage(
             "`upstream … has not said its cluster id: kproxy cannot tell the two apart`, `… Its brokers say it after a "
             "login only, and clients bring theirs: set cluster-id for upstream …, or let kproxy log in (sasl)`",
             "Its brokers answer only after a login, which kproxy does not make. If clients log in themselves, set "
             "`cluster-id` for that upstream (`kafka-cluster cluster-id` shows it); else give it credentials (`sasl`).",
         ),
-        Row(
+        OwnMessage(
             "`leads to upstream …, as switched, and not to …, as configured (active)`",
             "After a restart: clients are led to where the last switch has led them, as `--state-dir` says. Change "
             "`active` in the configuration.",
         ),
-        Row(
+        OwnMessage(
             "`… was led to or from upstream …, which the configuration does not have; it has …`",
             "The configuration has lost the upstream that clients were led to. Put it back. If you know that clients "
             "belong elsewhere, remove the file of this cluster in `--state-dir`.",
         ),
-        Row(
+        OwnMessage(
             "`… was led to upstream … when it was switched last, and clients are led to … now: remove …`",
             "A reload was to give the cluster upstreams, and `--state-dir` has the state of an earlier switch. kproxy "
             "does not guess. Clients are where they are; remove the file, and reload again.",
         ),
-        Row(
+        OwnMessage(
             "`… clients are led to …, and … has none of these bootstrap servers: begin with the same ones; …`",
             "A reload was to give the cluster upstreams, or to take them away, and the active one seems to be another "
             "Kafka cluster. Let `active` name the upstream that clients are led to, with one of its bootstrap servers.",
         ),
-        Row(
+        OwnMessage(
             "`active has changed (…)`, `a reload would lose records; kproxy migrate switch does it safely`",
             "Records that were written and not copied would be left behind. If clients have been switched already, "
             "`active` names the upstream from before the switch.",
         ),
-        Row(
+        OwnMessage(
             "`… is in switch …: reload when that is over`, `the configuration is being reloaded: ask again`",
             "A reload and a switch do not happen at the same time. Repeat the one that was refused.",
         ),
-        Row(
+        OwnMessage(
             "`… goes on in switch …: …`",
             "kproxy was killed during a switch, and goes on where it was. The driver does the rest.",
         ),
-        Row(
+        OwnMessage(
             "`… writes wait, for … s at most`, `… held: no write is without an answer after … s`, `… flipped: "
             "connections are cut, clients reach …; writes still wait`, `… committed: writes wait until the switch is "
             "released or aborted`",
             "The steps of a switch, in this order.",
         ),
-        Row(
+        OwnMessage(
             "`…: clients write to …; their writes waited … s`",
             "The switch has ended here. *released*: it is done. *undone*: it was given up, by its driver, or because `its "
             "deadline passed while it was …`, and clients are where they were before. The driver's own output says why; "
             "if it is gone, `kproxy migrate switch --abort` cleans up.",
         ),
-        Row(
+        OwnMessage(
             "`… has committed and holds writes for … s now: kproxy migrate switch --resume goes on, --abort goes back`",
             "The driver was lost at the one point at which kproxy cannot decide alone. Run one of the two commands now: "
             "clients give up their writes after 30 s to 2 minutes.",
         ),
-        Row(
+        OwnMessage(
             "`the state cannot be written to --state-dir: …`, `… kproxy tries again each second`, `… the deadline has "
             "passed: it goes back, although …`, `… the state is written to --state-dir again`",
             "The disk of `--state-dir` is full or broken. kproxy does nothing that it cannot write down, but for one "
             "thing: at the deadline of a hold it goes back in any case. Make room.",
         ),
-        Row(
+        OwnMessage(
             "`… the deadline has passed, but …; writes are held on`",
             "The disk of `--state-dir` is broken, and it may say already that this kproxy has committed. Make room or "
             "mend it: kproxy tries again each second.",
         ),
-        Row(
+        OwnMessage(
             "`a defect has stopped this switch here: restart kproxy, it goes on with its --state-dir`",
             "Restart this kproxy; it goes on in the state of the file. Please report the lines that follow.",
         ),
-        Row(
+        OwnMessage(
             "`… has its position in … from before the switch: it gets nothing until it has asked for its position, or is "
             "started again with the right one and another client.id`",
             "The consumer fetches at an offset of the other cluster, where other records stand. One of a group asks soon "
@@ -111,41 +111,41 @@ SECTION = Section(
             "kproxy knows a client by its name; a number behind the name (`reader-2`) does not make it another. A Spark "
             "query that is started again gets one by itself.",
         ),
-        Row(
+        OwnMessage(
             "`kproxy has no --state-dir: a restart would lead clients back in the middle of the switch`",
             "Add `state-dir` to the configuration, on a disk that survives a restart; a reload is enough.",
         ),
-        Row(
+        OwnMessage(
             "`kproxy was begun or killed, or got its upstreams, a short time ago, and clients may repeat writes for … s "
             "yet`, `clients of the kproxy before this one may repeat writes, for … s at most`",
             "A client that has lost the answer to a write sends it again, and it must reach the same cluster. kproxy "
             "does not know what clients were told before. Wait for so long.",
         ),
-        Row(
+        OwnMessage(
             "`… lost the answer to a write and may repeat it, for … s at most`, `… no answer yet`",
             "The hold waits until the client has repeated its write, or has given up. If the broker is slow or its "
             "leader moves, try again when it is well.",
         ),
-        Row(
+        OwnMessage(
             "`switch … is under way (…); finish it or undo it first`, `another driver (…) has taken over switch …`",
             "Somebody else switches this cluster. Only one driver is obeyed: `kproxy migrate switch --resume` or "
             "`--abort` takes a switch over whose driver is gone.",
         ),
-        Row(
+        OwnMessage(
             "`this hold is out of date (after …, now …): look at the state again`, `there is no switch … under way "
             "here`, `switch … has ended here (…): …`",
             "The command came too late: this kproxy has gone on since, by its deadline or another driver. Begin a new "
             "switch.",
         ),
-        Row(
+        OwnMessage(
             "`switch … has been released: clients write to …`",
             "It cannot be undone any more. `kproxy migrate rollback` leads clients back, if the switch was `--reversible`.",
         ),
-        Row(
+        OwnMessage(
             "`it has committed: another kproxy may have been released; --resume or --abort of its driver decides`",
             "Undoing one kproxy alone could let two clusters take writes. Let the driver decide.",
         ),
-        Row(
+        OwnMessage(
             "`is too large to be examined after a switch`, `that must be examined after a switch`",
             "For a while after a switch, kproxy reads some requests and responses whole. This one has more bytes than "
             "kproxy keeps. The client connects again.",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kproxy.advice.explain.explanation import explain
-from kproxy.advice.explain.output import shown
+from kproxy.advice.explain.output import render
 from kproxy.advice.remedies import Fault
 from kproxy.dev.devcluster import DevCluster, ListenerSpec
 from tests.harness.clients.failing.attempt import Attempt
@@ -173,4 +173,4 @@ def judge(trouble: Trouble, client: str, text: str) -> None:
     assert wanted in first.faults, f"{found}\n{text}"
     assert len(first.faults) == 1 or client in trouble.unclear, f"{found}\n{text}"
     assert not others, f"{found}\n{text}"
-    assert "alice-secret" not in json.dumps(explanation.as_json()) + shown(explanation)
+    assert "alice-secret" not in json.dumps(explanation.as_json()) + render(explanation)

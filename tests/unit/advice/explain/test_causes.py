@@ -6,7 +6,7 @@ import io
 
 from kproxy.advice.explain.causes import Cause
 from kproxy.advice.explain.explanation import Explanation, explain
-from kproxy.advice.explain.output import shown
+from kproxy.advice.explain.output import render
 from kproxy.advice.remedies import Fault
 
 RDKAFKA = "%3|1700000000.{n:03d}|FAIL|rdkafka#{client}| [thrd:{name}]: {name}: {text}"
@@ -39,7 +39,7 @@ def test_the_loud_lines_follow_from_the_first_cause() -> None:
     assert cause.faults == (Fault.NAME_NOT_RESOLVED,)
     assert cause.first == 2
     assert cause.addresses() == ["kafka-1.prod.internal:9092", "kafka-2.prod.internal:9092"]
-    (follower,) = cause.follows
+    (follower,) = cause.consequences
     assert (follower.text, follower.count, follower.first, follower.last) == ("Local: Message timed out", 500, 3, 502)
 
 
@@ -56,14 +56,14 @@ def test_java_s_timeout_follows_from_the_name_even_if_it_comes_first() -> None:
     )
 
     assert cause.faults == (Fault.NAME_NOT_RESOLVED,)
-    assert [one.text for one in cause.follows] == ["Timed out waiting for a node assignment"]
+    assert [one.text for one in cause.consequences] == ["Timed out waiting for a node assignment"]
 
 
 def test_a_timeout_alone_fits_several_causes() -> None:
     explanation = explained("org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment.")
 
     assert {Fault.NAME_NOT_RESOLVED, Fault.PORT_CLOSED, Fault.FILTERED} <= set(only(explanation).faults)
-    text = shown(explanation)
+    text = render(explanation)
     assert "Words that fit several causes" in text
     assert text.count("Check:") == len(only(explanation).faults)
 
@@ -84,7 +84,7 @@ def test_a_refused_login_explains_the_disconnects() -> None:
 def test_the_mechanism_is_named() -> None:
     line = "[AdminClient clientId=a] Connection to node -1 (b.example/10.0.0.1:9092) failed authentication due to: Client SASL mechanism 'SCRAM-SHA-256' not enabled in the server, enabled mechanisms are [PLAIN]"
 
-    assert "has not enabled the client's SASL mechanism SCRAM-SHA-256." in " ".join(shown(explained(line)).split())
+    assert "has not enabled the client's SASL mechanism SCRAM-SHA-256." in " ".join(render(explained(line)).split())
 
 
 def test_an_expired_record_s_age_is_no_port() -> None:
@@ -96,7 +96,7 @@ def test_an_expired_record_s_age_is_no_port() -> None:
     )
 
     assert cause.faults == (Fault.LOOPBACK_ADVERTISED,)
-    assert len(cause.follows) == 1
+    assert len(cause.consequences) == 1
 
 
 def test_two_clients_with_two_causes() -> None:
@@ -149,13 +149,13 @@ def test_the_bootstrap_server_of_the_configuration_is_filled_in() -> None:
     )
 
     assert (explanation.server, explanation.server_line) == ("lb.example:31090", 2)
-    assert explanation.doctor == "kproxy doctor lb.example:31090"
-    assert explanation.run(only(explanation)) == "kproxy run -b lb.example:31090"
-    assert "lb.example:31090 is assumed to be your bootstrap server (line 2)" in " ".join(shown(explanation).split())
+    assert explanation.doctor_command == "kproxy doctor lb.example:31090"
+    assert explanation.run_command(only(explanation)) == "kproxy run -b lb.example:31090"
+    assert "lb.example:31090 is assumed to be your bootstrap server (line 2)" in " ".join(render(explanation).split())
 
 
 def test_the_commands_have_the_addresses_of_the_case() -> None:
-    text = " ".join(shown(explained("bootstrap.servers=lb.example:31090", unresolved(1))).split())
+    text = " ".join(render(explained("bootstrap.servers=lb.example:31090", unresolved(1))).split())
 
     assert "`kcat -b lb.example:31090 -L` shows" in text
     assert "`getent hosts kafka-1.prod.internal` on" in text
@@ -169,7 +169,9 @@ def test_a_host_is_not_named_twice() -> None:
     )
 
     assert only(explained(*lines)).addresses() == ["kafka-1.x.example:9092"]
-    assert "kafka-1.x.example:9092 is the advertised address of broker 1:" in " ".join(shown(explained(*lines)).split())
+    assert "kafka-1.x.example:9092 is the advertised address of broker 1:" in " ".join(
+        render(explained(*lines)).split()
+    )
 
 
 def test_a_last_attempt_that_is_cut_short_follows_from_those_before() -> None:
@@ -183,7 +185,7 @@ def test_a_last_attempt_that_is_cut_short_follows_from_those_before() -> None:
     )
 
     assert Fault.CREDENTIALS_REFUSED in cause.faults
-    assert len(cause.follows) == 2
+    assert len(cause.consequences) == 2
 
 
 def test_a_broker_s_log_has_the_causes_of_many_clients() -> None:
@@ -204,8 +206,8 @@ def test_a_broker_s_log_has_the_causes_of_many_clients() -> None:
 def test_without_a_bootstrap_server_the_line_says_so() -> None:
     explanation = explained(unresolved(1))
 
-    assert explanation.doctor == "kproxy doctor HOST:PORT"
-    assert "the text does not name it" in shown(explanation)
+    assert explanation.doctor_command == "kproxy doctor HOST:PORT"
+    assert "the text does not name it" in render(explanation)
 
 
 def test_kproxy_s_own_log() -> None:
@@ -216,4 +218,4 @@ def test_kproxy_s_own_log() -> None:
     )
 
     assert cause.faults == (Fault.NAME_NOT_RESOLVED,)
-    assert "Use `--map`" in shown(explained("kproxy: the name kafka-2.x.internal cannot be resolved here"))
+    assert "Use `--map`" in render(explained("kproxy: the name kafka-2.x.internal cannot be resolved here"))

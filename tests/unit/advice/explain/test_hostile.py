@@ -9,8 +9,8 @@ import tracemalloc
 import pytest
 
 from kproxy.advice.explain.explanation import Explanation, explain
-from kproxy.advice.explain.linereader import LONGEST_LINE, Reading
-from kproxy.advice.explain.output import shown
+from kproxy.advice.explain.linereader import LONGEST_LINE, LineReader
+from kproxy.advice.explain.output import render
 from kproxy.advice.remedies import Fault
 
 HIT = (
@@ -19,7 +19,7 @@ HIT = (
 
 
 def everything(explanation: Explanation) -> str:
-    return shown(explanation) + json.dumps(explanation.as_json(), ensure_ascii=False)
+    return render(explanation) + json.dumps(explanation.as_json(), ensure_ascii=False)
 
 
 class Endless(io.RawIOBase):
@@ -43,9 +43,9 @@ def test_an_endless_stream_is_read_up_to_the_limit_and_that_is_said() -> None:
     endless = Endless(HIT * 1000)
     explanation = explain(io.BufferedReader(endless), most=1_000_000)
 
-    assert explanation.read == 1_000_000
+    assert explanation.bytes_read == 1_000_000
     assert not explanation.complete
-    assert "Only the first 1000000 bytes were read." in shown(explanation)
+    assert "Only the first 1000000 bytes were read." in render(explanation)
     assert endless.given < 3_000_000
 
 
@@ -87,7 +87,7 @@ def test_lines_made_to_be_slow_are_not(data: bytes) -> None:
     """Anything but linear time would exceed the time limit of tests by far."""
     explanation = explain(io.BytesIO(data))
 
-    assert explanation.read == len(data)
+    assert explanation.bytes_read == len(data)
 
 
 def test_a_long_line_is_cut_and_the_next_ones_are_read() -> None:
@@ -101,10 +101,10 @@ def test_a_long_line_is_cut_and_the_next_ones_are_read() -> None:
 def test_any_chunking_gives_the_same_lines(chunk: int) -> None:
     class Chunked(io.BytesIO):
         def read1(self, size: int | None = -1) -> bytes:
-            return self.read(chunk)
+            return self.bytes_read(chunk)
 
     data = b"first\r\n\x1b[31msecond\x1b[0m\n\nlast"
-    lines = [line for block in Reading(Chunked(data)).blocks() for line in block]
+    lines = [line for block in LineReader(Chunked(data)).line_blocks() for line in block]
 
     assert lines == [b"first", b"second", b"", b"last"]
 
@@ -157,6 +157,6 @@ def test_many_different_findings_are_counted_in_bounded_room() -> None:
     explanation = explain(io.BytesIO(lines))
     (cause,) = explanation.causes
 
-    assert sum(finding.count for finding in cause.findings) == 3000
-    assert len(cause.findings) <= 501
-    assert len(shown(explanation)) < 4000
+    assert sum(finding.count for finding in cause.matches) == 3000
+    assert len(cause.matches) <= 501
+    assert len(render(explanation)) < 4000

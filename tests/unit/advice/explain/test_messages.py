@@ -50,7 +50,7 @@ def faults(text: str) -> list[Fault]:
 
 
 @pytest.mark.parametrize(("fault", "message"), MESSAGES)
-def test_a_message_leads_to_its_remedy(fault: Fault, message: remedies.Message) -> None:
+def test_a_message_leads_to_its_remedy(fault: Fault, message: remedies.ProgramMessage) -> None:
     text = AROUND[message.program].format(message.text.replace("…", "x.example"))
 
     assert fault in faults(text)
@@ -61,7 +61,7 @@ def test_kproxy_s_own_message_leads_to_its_meaning(row: object, message: str) ->
     explanation = explained(AROUND[Program.KPROXY].format(message.replace("…", "x")))
 
     assert explanation.causes
-    assert explanation.causes[0].findings[0].program is Program.KPROXY
+    assert explanation.causes[0].matches[0].program is Program.KPROXY
 
 
 @pytest.mark.parametrize("text", UNRELATED)
@@ -111,6 +111,6 @@ def test_a_code_without_a_remedy_is_still_named() -> None:
 
     (cause,) = explanation.causes
     assert cause.faults == ()
-    code = cause.findings[0].code
+    code = cause.matches[0].code
     assert code
     assert (code.number, code.retriable) == (36, False)

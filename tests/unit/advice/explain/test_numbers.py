@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kproxy.advice.explain.codes import codes
+from kproxy.advice.explain.codes import codes_by_number
 from kproxy.advice.explain.numbers import decode, decode_key, decode_size
 from kproxy.advice.remedies import Fault
 
@@ -51,7 +51,7 @@ def test_an_api_key_that_is_a_hello() -> None:
 
 
 def test_codes_are_those_of_kafka() -> None:
-    assert codes()[41].name == "NOT_CONTROLLER"
-    assert codes()[3].retriable
-    assert not codes()[29].retriable
-    assert 0 not in codes()
+    assert codes_by_number()[41].name == "NOT_CONTROLLER"
+    assert codes_by_number()[3].retriable
+    assert not codes_by_number()[29].retriable
+    assert 0 not in codes_by_number()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.advice.lint import fixes
-from kproxy.advice.lint.linter import Options
+from kproxy.advice.lint.linter import LintOptions
 from kproxy.advice.remedies.faults import Fault
 from tests.unit.advice.lint.broken import CASES, Case
 from tests.unit.advice.lint.helpers import report, shown, wrong
@@ -31,7 +31,7 @@ def test_it_is_found(case: Case) -> None:
     finding = next((one for one in found.findings if one.rule == case.rule), None)
     assert finding is not None, shown(found)
     assert (finding.file, finding.line) == expected_place(case), shown(found)
-    lines = [line.strip() for line in finding.corrected(found.sources)]
+    lines = [line.strip() for line in finding.corrected_lines(found.sources)]
     assert (case.corrected in lines) or not case.corrected, lines
     assert {one.rule for one in wrong(found)} - case.also == {case.rule}, shown(found)
     assert finding.fault in {fault.value for fault in Fault}
@@ -40,7 +40,7 @@ def test_it_is_found(case: Case) -> None:
 @pytest.mark.parametrize("case", [case for case in CASES if case.gone], ids=[case.name for case in CASES if case.gone])
 def test_the_corrected_file_has_it_no_more(case: Case) -> None:
     found = report(case.files, host=case.host)
-    fixed = fixes.fix(found, Options(advertise=case.host))
-    assert case.rule in {one.rule for one in fixed.mended}, shown(fixed.after)
+    fixed = fixes.fix(found, LintOptions(advertise=case.host))
+    assert case.rule in {one.rule for one in fixed.fixed_findings}, shown(fixed.after)
     assert wrong(fixed.after) == [], shown(fixed.after)
     assert fixed.changed

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from kproxy.advice.lint import fixes
-from kproxy.advice.lint.findings import HIDDEN, safe
-from kproxy.advice.lint.linter import Options, lint
-from kproxy.advice.lint.source import read
+from kproxy.advice.lint.findings import HIDDEN, redact
+from kproxy.advice.lint.linter import LintOptions, lint
+from kproxy.advice.lint.source import read_source
 from kproxy.base.errors import ConfigError
 from kproxy.cli import invoke
 from tests.unit.advice.lint import examples
@@ -162,36 +162,36 @@ def test_a_link_stays_one(file: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_that_changed_meanwhile_is_not_written(file: Path) -> None:
-    fixed = fixes.fix(lint([read(str(file))]), Options())
+    fixed = fixes.fix(lint([read_source(str(file))]), LintOptions())
     file.write_text(BAD + "# a line of somebody else\n")
     with pytest.raises(ConfigError, match="changed while kproxy looked at it"):
-        fixes.write(fixed)
+        fixes.write_files(fixed)
     assert file.read_text().endswith("# a line of somebody else\n")
 
 
 def test_a_file_that_has_gone_or_is_none(file: Path) -> None:
-    fixed = fixes.fix(lint([read(str(file))]), Options())
+    fixed = fixes.fix(lint([read_source(str(file))]), LintOptions())
     file.unlink()
     with pytest.raises(ConfigError, match="no such file"):
-        fixes.write(fixed)
+        fixes.write_files(fixed)
     file.mkdir()
     with pytest.raises(ConfigError, match="not a regular file"):
-        fixes.write(fixed)
+        fixes.write_files(fixed)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_a_fix_changes_nothing_else(case: object) -> None:
     """Each line that no finding is about is still there, in its order."""
-    from kproxy.advice.lint.source import Source
+    from kproxy.advice.lint.source import SourceFile
     from tests.unit.advice.lint.broken import Case
 
     assert isinstance(case, Case)
-    sources = [Source(name, text) for name, text in case.files.items()]
-    fixed = fixes.fix(lint(sources, Options(advertise=case.host)), Options(advertise=case.host))
-    assert len(list(fixes.difference(fixed))) <= 60
+    sources = [SourceFile(name, text) for name, text in case.files.items()]
+    fixed = fixes.fix(lint(sources, LintOptions(advertise=case.host)), LintOptions(advertise=case.host))
+    assert len(list(fixes.diff_lines(fixed))) <= 60
     for old, new in fixed.changed:
         assert abs(old.text.count("\n") - new.text.count("\n")) <= 8
-    again = fixes.fix(fixed.after, Options(advertise=case.host))
+    again = fixes.fix(fixed.after, LintOptions(advertise=case.host))
     assert again.changed == []
 
 
@@ -232,7 +232,7 @@ SECRETS_IN_YAML = f"""\
     ],
 )
 def test_a_line_with_a_secret(line: str) -> None:
-    shown = safe(line.format(SECRET))
+    shown = redact(line.format(SECRET))
     assert SECRET not in shown
     assert HIDDEN in shown
 
@@ -241,7 +241,7 @@ def test_a_line_with_a_secret(line: str) -> None:
     "line", ["ssl.keystore.location=/k/all.p12", "key.converter=x", "advertised.listeners=PLAINTEXT://localhost:9092"]
 )
 def test_a_line_without_a_secret(line: str) -> None:
-    assert safe(line) == line
+    assert redact(line) == line
 
 
 @pytest.mark.parametrize("form", ["text", "json", "github"])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kproxy.advice.lint import fixes, output
-from kproxy.advice.lint.filekinds import Kind
-from kproxy.advice.lint.linter import Options
+from kproxy.advice.lint.filekinds import FileKind
+from kproxy.advice.lint.linter import LintOptions
 from kproxy.advice.lint.rules.table import RULES
 from tests.unit.advice.lint.broken import APP, CASES, PLAIN
 from tests.unit.advice.lint.helpers import report
@@ -26,7 +26,7 @@ def test_the_page_has_each_rule() -> None:
 
 def test_the_page_shows_what_is_printed() -> None:
     before = report({"docker-compose.yml": PLAIN + APP})
-    printed = "\n".join([*output.text(before), *output.text(fixes.fix(before, Options()).after)])
+    printed = "\n".join([*output.text_lines(before), *output.text_lines(fixes.fix(before, LintOptions()).after)])
     finding, table = re.findall(r"\n\n```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     assert finding in printed
     assert table in printed
@@ -34,7 +34,7 @@ def test_the_page_shows_what_is_printed() -> None:
 
 def test_the_page_has_each_kind() -> None:
     assert set(re.findall(r"^\| `(\w+)` \| (?!error|warning|note)", PAGE, re.MULTILINE)) == {
-        kind.value for kind in Kind
+        kind.value for kind in FileKind
     }
 
 

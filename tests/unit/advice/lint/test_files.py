@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.advice.lint import properties
-from kproxy.advice.lint.compose import short_ports
+from kproxy.advice.lint.compose import parse_short_ports
 from kproxy.advice.lint.findings import Severity
 from kproxy.advice.lint.model import Setup, kind_of
-from kproxy.advice.lint.source import Source
-from kproxy.advice.lint.value import Form, Layout, Value
-from kproxy.advice.lint.variables import interpolate, read_env
+from kproxy.advice.lint.source import SourceFile
+from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
+from kproxy.advice.lint.variables import interpolate, parse_env
 from tests.unit.advice.lint import examples
 from tests.unit.advice.lint.broken import ONE_NODE, STRIMZI, STRIMZI_1, changed
 from tests.unit.advice.lint.helpers import report, shown, wrong
 
 
 def read(text: str) -> dict[str, str]:
-    return {key: value.text for key, value in properties.parse(Source("x", text)).values.items()}
+    return {key: value.text for key, value in properties.parse(SourceFile("x", text)).values.items()}
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_any_text_is_read_as_java_does(text: str) -> None:
 
 @given(PIECES.map("".join))
 def test_each_value_is_where_it_says(text: str) -> None:
-    source = Source("x", text)
+    source = SourceFile("x", text)
     for value in properties.parse(source).values.values():
-        edits = value.replaced("new")
+        edits = value.replace("new")
         if edits is None:
-            assert value.form is Form.FIXED
+            assert value.form is ValueStyle.FIXED
             continue
-        after = properties.parse(source.changed(edits)).values
+        after = properties.parse(source.with_edits(edits)).values
         assert after[value.key].text == "new"
         assert {key: one.text for key, one in after.items() if key != value.key} == {
             key: one for key, one in read(text).items() if key != value.key
@@ -98,13 +98,13 @@ def test_variables_as_compose_replaces_them(text: str, expected: str | None) -> 
 
 def test_an_env_file() -> None:
     text = "# c\nA=1\nexport B = 'x $A'\nC=\"y $A\" # d\nD=z # e\nnot a line\nE=\n"
-    assert read_env(text) == {"A": "1", "B": "x $A", "C": "y 1", "D": "z", "E": ""}
+    assert parse_env(text) == {"A": "1", "B": "x $A", "C": "y 1", "D": "z", "E": ""}
 
 
 def test_a_variable_has_its_value_or_is_not_judged() -> None:
     text = changed(ONE_NODE, "//localhost:9092", "//${HOST}:${PORT:-9092}")
     assert list(report({"compose.yml": text}).findings) == []
-    assert [row.host for row in report({"compose.yml": text}).rows] == ["not known", "no"]
+    assert [row.host for row in report({"compose.yml": text}).reachability] == ["not known", "no"]
     known = report({"compose.yml": text}, env={"HOST": "0.0.0.0"})
     assert [one.rule for one in known.findings] == ["advertised-wildcard"], shown(known)
     assert known.findings[0].line == 11
@@ -128,8 +128,8 @@ def test_a_variable_has_its_value_or_is_not_judged() -> None:
     ],
 )
 def test_ports_in_the_short_syntax(text: str, expected: list[tuple[str, int | None, int | None]]) -> None:
-    value = Value(text, Source("x", text), 0, len(text), Form.PLAIN, Layout.BARE)
-    assert [(one.host_ip, one.host_port, one.container_port) for one in short_ports(value)] == expected
+    value = ConfigValue(text, SourceFile("x", text), 0, len(text), ValueStyle.PLAIN, LineLayout.BARE)
+    assert [(one.host_ip, one.host_port, one.container_port) for one in parse_short_ports(value)] == expected
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_the_latest_image_may_be_too_new_for_zookeeper() -> None:
         {"compose.yml": changed(examples.COMPOSE["cp-all-in-one with ZooKeeper"], "kafka:6.2.0", "kafka:latest")}
     )
     assert list(found.findings) == []
-    assert list(found.unknown) == ["broker: whether its image is old enough to have a ZooKeeper mode"]
+    assert list(found.unchecked) == ["broker: whether its image is old enough to have a ZooKeeper mode"]
 
 
 def test_what_is_not_known_is_not_judged() -> None:
@@ -169,7 +169,7 @@ def test_what_is_not_known_is_not_judged() -> None:
     """
     found = report({"compose.yml": text})
     assert list(found.findings) == []
-    assert list(found.unknown) == [
+    assert list(found.unchecked) == [
         "compose.yml: service one: its image my/own-kafka is not one that kproxy knows",
         "compose.yml: service two: its image is ${IMAGE}, which has no value here",
         "compose.yml: service three: the settings in env_file",
@@ -198,7 +198,7 @@ def test_a_machines_own_name_is_a_note() -> None:
         examples.SERVER["a broker only"], "listeners=PLAINTEXT://localhost:9092", "listeners=PLAINTEXT://:9092",
         "advertised.listeners=PLAINTEXT://localhost:9092\n", "")})  # fmt: skip
     assert [(one.rule, one.severity) for one in found.findings] == [("canonical-host-name", Severity.NOTE)]
-    assert not found.wrong
+    assert not found.has_mistakes
 
 
 def test_strimzi_without_zookeeper_and_with_tls_for_certificates() -> None:
@@ -215,7 +215,7 @@ def test_a_second_published_port_is_a_note_where_the_host_has_a_listener() -> No
 
 def test_who_can_connect() -> None:
     found = report({"compose.yml": examples.COMPOSE["three listeners: containers, the host, other machines"]})
-    assert [(row.listener, row.near, row.host, row.far) for row in found.rows] == [
+    assert [(row.listener, row.same_network, row.host, row.other_hosts) for row in found.reachability] == [
         ("DOCKER", "yes", "no", "no"),
         ("HOST", "no", "yes", "no"),
         ("LAN", "yes", "yes", "yes"),

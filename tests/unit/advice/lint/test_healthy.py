@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.advice.lint.filekinds import Kind
+from kproxy.advice.lint.filekinds import FileKind
 from tests.unit.advice.lint import examples
 from tests.unit.advice.lint.helpers import report, shown
 
@@ -30,17 +30,17 @@ def test_line_ends_of_windows_make_no_difference(name: str, file: str, text: str
 
 
 def test_the_kind_is_seen_in_the_content() -> None:
-    from kproxy.advice.lint.filekinds import recognise
-    from kproxy.advice.lint.source import Source
+    from kproxy.advice.lint.filekinds import recognise_kind
+    from kproxy.advice.lint.source import SourceFile
 
     for texts, kind in (
-        (examples.COMPOSE, Kind.COMPOSE),
-        (examples.SERVER, Kind.SERVER),
-        (examples.KUBERNETES, Kind.KUBERNETES),
+        (examples.COMPOSE, FileKind.COMPOSE),
+        (examples.SERVER, FileKind.SERVER),
+        (examples.KUBERNETES, FileKind.KUBERNETES),
     ):
-        assert {recognise(Source("x", text)) for text in texts.values()} == {kind}
-    assert [recognise(Source("x", text)) for text in examples.CLIENT.values()] == [
-        Kind.CLIENT,
-        Kind.CONNECT,
-        Kind.SPARK,
+        assert {recognise_kind(SourceFile("x", text)) for text in texts.values()} == {kind}
+    assert [recognise_kind(SourceFile("x", text)) for text in examples.CLIENT.values()] == [
+        FileKind.CLIENT,
+        FileKind.CONNECT,
+        FileKind.SPARK,
     ]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kproxy.advice.lint import fixes, output
-from kproxy.advice.lint.filekinds import Kind
-from kproxy.advice.lint.linter import Options, lint
-from kproxy.advice.lint.source import MAX_BYTES, UnreadableError, decode, read
+from kproxy.advice.lint.filekinds import FileKind
+from kproxy.advice.lint.linter import LintOptions, lint
+from kproxy.advice.lint.source import MAX_BYTES, UnreadableError, decode_source, read_source
 from kproxy.cli import invoke
 from tests.unit.advice.lint import examples
 from tests.unit.advice.lint.helpers import report, shown
@@ -67,7 +67,7 @@ PROPERTIES = [
 
 @pytest.mark.parametrize(("name", "text", "rule", "line"), PROPERTIES, ids=[name for name, *_ in PROPERTIES])
 def test_properties_that_java_reads_otherwise(name: str, text: str, rule: str, line: int) -> None:
-    found = report({"server.properties": text}, kind=Kind.SERVER)
+    found = report({"server.properties": text}, kind=FileKind.SERVER)
     assert (rule, line) in {(finding.rule, finding.line) for finding in found.findings}, shown(found)
 
 
@@ -96,7 +96,7 @@ def test_files_that_cannot_be_read(
 
 def test_a_device_that_never_ends() -> None:
     with pytest.raises(UnreadableError, match="larger"):
-        read("/dev/zero")
+        read_source("/dev/zero")
 
 
 def test_a_file_must_not_be_read(tmp_path: Path) -> None:
@@ -106,13 +106,13 @@ def test_a_file_must_not_be_read(tmp_path: Path) -> None:
     if os.access(file, os.R_OK):
         pytest.skip("this user may read everything")
     with pytest.raises(UnreadableError, match="must not be read"):
-        read(str(file))
+        read_source(str(file))
 
 
 def test_latin_1_as_java_reads_it() -> None:
-    source = decode("server.properties", b"# Stra\xdfe\n" + GOOD.encode())
+    source = decode_source("server.properties", b"# Stra\xdfe\n" + GOOD.encode())
     assert list(lint([source]).findings) == []
-    (finding,) = lint([decode("compose.yml", b"services:\n  a: \xdf\n")]).findings
+    (finding,) = lint([decode_source("compose.yml", b"services:\n  a: \xdf\n")]).findings
     assert (finding.rule, finding.line, finding.text) == ("syntax", 2, "the file is not UTF-8 text")
 
 
@@ -140,25 +140,29 @@ MANY = {
 def test_much_of_one_thing_takes_no_quadratic_time(name: str) -> None:
     """Each of these would take an hour otherwise: the limit of the test run is the assertion."""
     found = report({"server.properties" if "=" in MANY[name].partition(chr(10))[0] else "file": MANY[name] + "\n"})
-    fixed = fixes.fix(found, Options())
-    assert len("\n".join(fixes.difference(fixed))) < 50_000_000
-    assert len("\n".join(output.text(found))) < 5_000_000
+    fixed = fixes.fix(found, LintOptions())
+    assert len("\n".join(fixes.diff_lines(fixed))) < 50_000_000
+    assert len("\n".join(output.text_lines(found))) < 5_000_000
 
 
 def test_nothing_from_a_file_moves_the_cursor() -> None:
     evil = "\x1b[2J\u202e"
     text = GOOD.replace("PLAINTEXT://localhost", f"PLAINTEXT://{evil}", 1)
-    found = report({f"a{evil}.properties": text.replace("node.id=1", f"node.id={evil}")}, kind=Kind.SERVER)
-    found = type(found)(found.sources, found.findings, found.rows, [*found.unknown, evil], {evil: evil})
+    found = report({f"a{evil}.properties": text.replace("node.id=1", f"node.id={evil}")}, kind=FileKind.SERVER)
+    found = type(found)(found.sources, found.findings, found.reachability, [*found.unchecked, evil], {evil: evil})
     assert found.findings
-    for lines in ("\n".join(output.text(found)), "\n".join(output.github(found)), output.as_json(found)):
+    for lines in (
+        "\n".join(output.text_lines(found)),
+        "\n".join(output.github_annotations(found)),
+        output.as_json(found),
+    ):
         assert "\x1b" not in lines
         assert "\u202e" not in lines
 
 
 def test_annotations_cannot_be_forged() -> None:
     text = GOOD.replace("broker,controller", "broker,control\\n::error::forged")
-    lines = list(output.github(report({"x,y:z.properties": text}, kind=Kind.SERVER)))
+    lines = list(output.github_annotations(report({"x,y:z.properties": text}, kind=FileKind.SERVER)))
     assert lines
     assert all(line.startswith(("::error file=x%2Cy%3Az.properties,", "::warning", "::notice")) for line in lines)
     assert all("\n" not in line for line in lines)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.advice import remedies
-from kproxy.advice.remedies.own import Row, sections
+from kproxy.advice.remedies.own import OwnMessage, sections
 from tools.troubleshooting import DOCUMENT, page
 
 
@@ -36,7 +36,7 @@ def test_each_message_is_on_the_page() -> None:
 
 @pytest.mark.parametrize("section", sections(), ids=lambda section: section.title)
 def test_each_own_message_is_quoted(section: object) -> None:
-    rows: list[Row] = getattr(section, "rows", [])
+    rows: list[OwnMessage] = getattr(section, "rows", [])
 
     assert rows
     assert all(row.messages and row.meaning.endswith((".", "`")) for row in rows)

@@ -29,12 +29,12 @@ NOT_SAID_BY_CLIENTS = {
 @pytest.mark.parametrize("fault", Fault)
 def test_each_fault_has_one_remedy(fault: Fault) -> None:
     assert [one.fault for one in remedies.all_remedies()].count(fault) == 1
-    assert remedies.of(fault).fault is fault
+    assert remedies.remedy_of(fault).fault is fault
 
 
 @pytest.mark.parametrize("fault", Fault)
 def test_a_remedy_is_written_in_sentences(fault: Fault) -> None:
-    remedy = remedies.of(fault)
+    remedy = remedies.remedy_of(fault)
 
     assert re.match(r"[A-Zk].*[^.]$", remedy.title)
     for text in (remedy.cause, remedy.check, remedy.fix):
@@ -45,14 +45,14 @@ def test_a_remedy_is_written_in_sentences(fault: Fault) -> None:
 
 @pytest.mark.parametrize("fault", [fault for fault in Fault if fault not in NOT_SAID_BY_CLIENTS])
 def test_the_most_used_clients_words_are_known(fault: Fault) -> None:
-    programs = {message.program for message in remedies.of(fault).messages}
+    programs = {message.program for message in remedies.remedy_of(fault).messages}
 
     assert programs >= {Program.JAVA, Program.LIBRDKAFKA, Program.KAFKA_PYTHON}
 
 
 @pytest.mark.parametrize("fault", Fault)
 def test_a_message_is_there_once_and_has_words(fault: Fault) -> None:
-    messages = remedies.of(fault).messages
+    messages = remedies.remedy_of(fault).messages
 
     assert len({(one.program, one.text) for one in messages}) == len(messages)
     for one in messages:

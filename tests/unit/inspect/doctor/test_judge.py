@@ -149,7 +149,7 @@ def test_why_a_server_cannot_be_used(
     assert cause is not None
     assert cause.fault is fault
     assert faults(examined) == [fault]
-    assert remedies.of(fault).fix
+    assert remedies.remedy_of(fault).fix
 
 
 def test_a_login_that_is_needed() -> None:

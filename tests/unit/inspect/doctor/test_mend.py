@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.advice.lint.linter import Options, lint
-from kproxy.advice.lint.source import Source
+from kproxy.advice.lint.linter import LintOptions, lint
+from kproxy.advice.lint.source import SourceFile
 from kproxy.advice.remedies.faults import Fault
 from kproxy.base.address import Address
 from kproxy.inspect.doctor import linted
@@ -74,7 +74,7 @@ def first(found: Examination) -> Finding:
 def is_right(files: dict[str, dict[str, str]]) -> bool:
     """Assert that `kproxy lint` finds no mistake in these files together."""
     text = ["".join(f"{name}={value}\n" for name, value in file.items()) for file in files.values()]
-    report = lint([Source(f"{name}.properties", one) for name, one in zip(files, text, strict=True)])
+    report = lint([SourceFile(f"{name}.properties", one) for name, one in zip(files, text, strict=True)])
     assert not [one.text for one in report.findings if one.severity.value != "note"]
     return True
 
@@ -316,7 +316,7 @@ def test_the_variables_of_a_container(logs: str, image: str, prefix: str) -> Non
         f"services:\n  kafka-1:\n    image: {image}\n    ports: ['9092:9092', '9094:9094']\n    environment:\n"
         f"      CLUSTER_ID: MkU3OEVBNTcwNTJENDM2Qk\n{lines}"
     )
-    mistakes = lint([Source("compose.yaml", compose)], Options()).findings
+    mistakes = lint([SourceFile("compose.yaml", compose)], LintOptions()).findings
     assert [one.text for one in mistakes if one.severity.value == "error"] == []
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.advice.remedies import Fault, of
+from kproxy.advice.remedies import Fault, remedy_of
 from kproxy.protocol.wire.greeting import Greeting
 from kproxy.protocol.wire.mismatch import wrong_client
 from kproxy.proxy.relay.observer import Exchange
@@ -169,7 +169,7 @@ async def test_a_refused_client_is_a_finding(events: Events) -> None:
     value = await snapshot(stream)
     (finding,) = value["findings"]
     assert (finding["fault"], finding["client"]) == (Fault.TLS_TO_PLAINTEXT.value, "10.7.7.7")
-    assert finding["cause"] == of(Fault.TLS_TO_PLAINTEXT).cause
+    assert finding["cause"] == remedy_of(Fault.TLS_TO_PLAINTEXT).cause
     (event,) = value["events"]
     assert (event["level"], event["fix"][:14]) == ("WARNING", "In the client,")
     assert (event["times"], event["since"]) == (1, event["time"])
